@@ -177,7 +177,14 @@ bench: setup test-tools
 
 # ---- Python ---------------------------------------------------------------------------------
 
-$(VENV)/.synced: requirements.lock pyproject.toml
+# The import names, which an archive of sources does not hold.
+mrc_testbed:
+	@ln -s testbed $@
+
+testbed/agents:
+	@ln -s ../agents $@
+
+$(VENV)/.synced: requirements.lock pyproject.toml | mrc_testbed testbed/agents
 	@missing=; for package in $(PYTHON_PACKAGES); do \
 		dpkg-query --show --showformat='$${db:Status-Status}' $$package 2>/dev/null | grep -qx installed \
 			|| missing="$$missing $$package"; \
@@ -281,7 +288,7 @@ bpf: $(BPF_OBJECTS) $(DRAINER) $(VIRTUAL) $(VERBS) $(COLLECTIVES)
 # Which algorithms there are is looked up every time; what has not changed is not written, and nothing is compiled again.
 .PHONY: FORCE
 $(TABLE) &: FORCE
-	@$(PYTHON) -m agents.algorithms $(@D) $(ALGORITHMS)
+	@$(PYTHON) agents/algorithms.py $(@D) $(ALGORITHMS)
 
 agents/_objects/%.bpf.o: %.bpf.c Makefile | $(TABLE)
 	@mkdir -p $(@D)
@@ -335,7 +342,7 @@ headers: $(TABLE)
 
 build/abi.py: agents/_objects/abi.bpf.o agents/abi_generate.py $(VENV)/.synced
 	@mkdir -p $(@D)
-	$(BIN)/python -m agents.abi_generate $< > $@
+	$(BIN)/python -m mrc_testbed.agents.abi_generate $< > $@
 
 abi: build/abi.py
 	cp $< agents/abi.py

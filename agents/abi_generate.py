@@ -1,6 +1,6 @@
 """Generates agents/abi.py from the BTF of abi.bpf.c.
 
-    python -m agents.abi_generate OBJECT > agents/abi.py
+    python -m mrc_testbed.agents.abi_generate OBJECT > agents/abi.py
 
 `make abi` does that; tests/bpf/test_abi.py fails when the committed file is stale.
 """

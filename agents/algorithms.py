@@ -1,6 +1,6 @@
 """The algorithms that NICs are built with, of congestion control and EV selection: a C header each.
 
-    python -m agents.algorithms OBJECTS FOLDER ...
+    python agents/algorithms.py OBJECTS FOLDER ...
 
 `make bpf` and `make virtual` do that: it looks for FOLDER/cc/NAME.h and FOLDER/ev/NAME.h and writes, into
 OBJECTS, the headers that call them and `algorithms.json`, their names by number. `mrc/cc_algorithm.h` and
@@ -18,12 +18,11 @@ from os.path import relpath
 from pathlib import Path
 from typing import Final
 
-from agents.objects import OBJECTS_DIR
-
 FIXED: Final = "fixed"
 """A window that never changes: no algorithm."""
 
 _BUILT_IN: Final = Path(__file__).parent / "nic" / "bpf"
+_OBJECTS: Final = Path(__file__).parent / "_objects"  # a script of make has no package
 _TABLE: Final = "algorithms.json"
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _ON_ACK: Final = "on_ack"
@@ -218,7 +217,7 @@ def _write_changed(file: Path, text: str) -> None:
 @cache
 def names_of(kind: Kind) -> tuple[str, ...]:
     """The algorithms that the BPF objects have, by number; where none were built, those of the sources."""
-    table = OBJECTS_DIR / _TABLE
+    table = _OBJECTS / _TABLE
     if not table.exists():
         return tuple(each.name for each in find_algorithms(kind, [_BUILT_IN]))
     return tuple(json.loads(table.read_text(encoding="utf-8"))[kind.folder])

@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import Final
 
-import agents
-
-OBJECTS_DIR: Final = Path(agents.__file__).parent / "_objects"
-IS_CLONE: Final = (Path(agents.__file__).parents[1] / "Makefile").is_file()
+OBJECTS_DIR: Final = Path(__file__).parent / "_objects"
+IS_CLONE: Final = (Path(__file__).resolve().parents[1] / "Makefile").is_file()
 """True in a clone of the repository, False in an installed wheel and in a node."""
 
 

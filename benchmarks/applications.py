@@ -12,10 +12,10 @@ from typing import Final
 
 from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab, pause
-from testbed.fabric.live import Lab
-from testbed.fabric.namespace import entered
-from testbed.fabric.runtime import node_namespace
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.namespace import entered
+from mrc_testbed.fabric.runtime import node_namespace
+from mrc_testbed.topology.spec import TopologySpec
 
 COMMAND: Final = Path(sys.executable).with_name("mrc-testbed")
 REPETITIONS: Final = 5

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from benchmarks.figure import Figure
 from benchmarks.transfer import LAB_NAME
-from testbed.fabric import lab as labs
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric import lab as labs
+from mrc_testbed.topology.spec import TopologySpec
 
 REPETITIONS = 3
 

@@ -14,10 +14,10 @@ from time import process_time
 from typing import Any, Final
 
 from benchmarks.figure import Figure
-from testbed.campaign.execution import carry_out_virtually
-from testbed.campaign.folder import CampaignFolder
-from testbed.campaign.plan import PlannedRun, plan_campaign
-from testbed.campaign.summary_files import write_summary
+from mrc_testbed.campaign.execution import carry_out_virtually
+from mrc_testbed.campaign.folder import CampaignFolder
+from mrc_testbed.campaign.plan import PlannedRun, plan_campaign
+from mrc_testbed.campaign.summary_files import write_summary
 
 CALLS: Final = 3
 SPREAD: Final = 0.03

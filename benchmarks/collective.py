@@ -14,12 +14,12 @@ from typing import Final
 
 from benchmarks.figure import Figure
 from benchmarks.transfer import live_lab
-from testbed.fabric.live import Lab
-from testbed.topology.spec import TopologySpec
-from testbed.workloads.bench import run_collective
-from testbed.workloads.load import build_loads
-from testbed.workloads.nccl import CollectiveResult
-from testbed.workloads.spec import CollectiveSpec
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.workloads.bench import run_collective
+from mrc_testbed.workloads.load import build_loads
+from mrc_testbed.workloads.nccl import CollectiveResult
+from mrc_testbed.workloads.spec import CollectiveSpec
 
 REPETITIONS: Final = 5
 PORT_RATE_BPS: Final = 25_000_000

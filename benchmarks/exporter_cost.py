@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 
 from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab
-from testbed.metrics.exporter import Exporter
-from testbed.metrics.lab_watch import open_reader
-from testbed.metrics.sampler import take_reading
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.metrics.exporter import Exporter
+from mrc_testbed.metrics.lab_watch import open_reader
+from mrc_testbed.metrics.sampler import take_reading
+from mrc_testbed.topology.spec import TopologySpec
 
 SPEC = TopologySpec(planes=4, t0=2, t1=4, hosts_per_t0=4)
 SHAPED = SPEC.model_copy(update={"port_rate": 20_000_000})

@@ -9,15 +9,15 @@ waits until the QP has sent USED_PACKETS over the link; one that no data packet 
 
 from collections.abc import Iterator
 
-from agents.clock import monotonic_ns
 from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab, pause
 from benchmarks.unshaped import LINKS
-from testbed.fabric.live import Lab
-from testbed.fabric.port_fault import DOWN_RULE, clear_rule, prepare_rule
-from testbed.topology.path import uplink_of_ev
-from testbed.topology.queue_spec import QueueSpec
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.port_fault import DOWN_RULE, clear_rule, prepare_rule
+from mrc_testbed.topology.path import uplink_of_ev
+from mrc_testbed.topology.queue_spec import QueueSpec
+from mrc_testbed.topology.spec import TopologySpec
 
 REPETITIONS = 21
 SOURCE, TARGET = 0, 5

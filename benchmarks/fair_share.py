@@ -7,11 +7,11 @@ own ports. All go to hosts behind another T0.
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 
-from agents.nic.nic_maps import NicMaps
 from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab, pause
-from testbed.fabric.live import Lab
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.nic.nic_maps import NicMaps
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.topology.spec import TopologySpec
 
 QPS = 64
 WARM_UP_S = 1.0

@@ -11,26 +11,26 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import cycle, islice
 
-from agents.abi import PortCounter
-from agents.clock import monotonic_ns
-from agents.nic.client import AgentClient
 from benchmarks.figure import Figure
 from benchmarks.transfer import live_lab, pause
-from testbed.errors import AgentError
-from testbed.fabric import lab as labs
-from testbed.fabric.data_plane import FabricMaps
-from testbed.fabric.folder_watch import FolderWatch
-from testbed.fabric.live import Lab
-from testbed.fabric.port_fault import acts
-from testbed.fabric.port_state import observe_ports
-from testbed.fabric.process import ProcessIdentity, is_stopped, kill_processes
-from testbed.fabric.state import read_state
-from testbed.faults.attendance import repair_faults, restore_reaper
-from testbed.faults.interactive import LabFaults, parse_fault
-from testbed.faults.ledger import Ledger
-from testbed.faults.reaper import reaper_process
-from testbed.topology.port_selection import port_rates_bps
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.abi import PortCounter
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.nic.client import AgentClient
+from mrc_testbed.errors import AgentError
+from mrc_testbed.fabric import lab as labs
+from mrc_testbed.fabric.data_plane import FabricMaps
+from mrc_testbed.fabric.folder_watch import FolderWatch
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.port_fault import acts
+from mrc_testbed.fabric.port_state import observe_ports
+from mrc_testbed.fabric.process import ProcessIdentity, is_stopped, kill_processes
+from mrc_testbed.fabric.state import read_state
+from mrc_testbed.faults.attendance import repair_faults, restore_reaper
+from mrc_testbed.faults.interactive import LabFaults, parse_fault
+from mrc_testbed.faults.ledger import Ledger
+from mrc_testbed.faults.reaper import reaper_process
+from mrc_testbed.topology.port_selection import port_rates_bps
+from mrc_testbed.topology.spec import TopologySpec
 
 ROUNDS = 20
 LENGTH = "3s"

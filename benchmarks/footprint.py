@@ -7,8 +7,8 @@ from pathlib import Path
 from benchmarks.bring_up import SIZES
 from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab, pause
-from testbed.fabric.live import Lab
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.topology.spec import TopologySpec
 
 
 def run() -> Iterator[Figure]:

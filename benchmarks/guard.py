@@ -12,14 +12,14 @@ from pathlib import Path
 
 from benchmarks.figure import Figure
 from benchmarks.transfer import live_lab
-from testbed.fabric.live import Lab
-from testbed.scenario.execution import execute
-from testbed.scenario.measure.verdict import Status
-from testbed.scenario.run.live import LiveLab, live_world
-from testbed.scenario.run.signal_clock import catching_signals
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.resolve import resolve
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.scenario.execution import execute
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.run.live import LiveLab, live_world
+from mrc_testbed.scenario.run.signal_clock import catching_signals
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.topology.spec import TopologySpec
 
 RUNS = 20
 CALM_RATE_BPS = 25_000_000

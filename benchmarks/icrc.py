@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab, pause
-from testbed.fabric.live import Lab
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.topology.spec import TopologySpec
 
 PAIRS = 5
 SECONDS = 1.0

@@ -7,13 +7,13 @@ fifth writes to another host at the same T0 (the victim), whose own port is free
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 
-from agents.abi import PortCounter
-from agents.nic.nic_maps import NicMaps
 from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab, pause
-from testbed.fabric.live import Lab
-from testbed.fabric.lossless import opened_lossless
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.abi import PortCounter
+from mrc_testbed.agents.nic.nic_maps import NicMaps
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.lossless import opened_lossless
+from mrc_testbed.topology.spec import TopologySpec
 
 SENDERS = 4
 RECEIVER, VICTIM, VICTIM_RECEIVER = 5, 4, 6

@@ -12,12 +12,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from agents.objects import OBJECTS_DIR
 from benchmarks.applications import COMMAND
 from benchmarks.figure import Figure
 from benchmarks.transfer import live_lab
-from testbed.fabric.live import Lab
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.objects import OBJECTS_DIR
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.topology.spec import TopologySpec
 
 ROOT: Final = Path(__file__).parents[1]
 PYTHON: Final = ROOT / "build" / "torch" / "bin" / "python"

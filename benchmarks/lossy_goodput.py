@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab, pause
-from testbed.fabric.live import Lab
-from testbed.fabric.port_fault import write_port_fault
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.port_fault import write_port_fault
+from mrc_testbed.topology.spec import TopologySpec
 
 PORT_RATE_BPS = 100_000_000
 LOSS = 0.001

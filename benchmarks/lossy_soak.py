@@ -13,15 +13,15 @@ from pathlib import Path
 
 import yaml
 
-from agents.abi import NicCounter
 from benchmarks.figure import Figure
 from benchmarks.transfer import live_lab
-from testbed.metrics.lab_watch import open_reader
-from testbed.scenario.execution import execute
-from testbed.scenario.run.live import LiveLab, live_world
-from testbed.scenario.run.signal_clock import catching_signals
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.resolve import resolve
+from mrc_testbed.agents.abi import NicCounter
+from mrc_testbed.metrics.lab_watch import open_reader
+from mrc_testbed.scenario.execution import execute
+from mrc_testbed.scenario.run.live import LiveLab, live_world
+from mrc_testbed.scenario.run.signal_clock import catching_signals
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.resolve import resolve
 
 SCENARIO = Path(__file__).parents[1] / "scenarios" / "lossy-soak.yaml"
 ITERATIONS = 128

@@ -16,11 +16,11 @@ from far_end import FarEnd
 from fuzzed_qp import FuzzedQp
 from nic_bench import NicBench
 
-from agents.abi import NicCounter
-from agents.nic.work_queue import QPN_MIN
 from benchmarks.figure import Figure
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.abi import NicCounter
+from mrc_testbed.agents.nic.work_queue import QPN_MIN
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
 
 FRAMES = 1_000_000
 COMPARE_EVERY = 100

@@ -15,13 +15,13 @@ from typing import Self
 
 from shaped_line import SRV6_BLOCK, TO_FAR, TO_NEAR, LinkShape, ShapedLine
 
-from agents.abi import DrainerMode, FabricConfig
-from agents.abi import Histogram as HistogramValue
-from agents.bpf.libbpf import run_live
-from agents.bpf.maps import MappedArray
 from benchmarks.cpu_time import busy_s
 from benchmarks.transfer import pause
-from testbed.metrics.histogram import Histogram, merge
+from mrc_testbed.agents.abi import DrainerMode, FabricConfig
+from mrc_testbed.agents.abi import Histogram as HistogramValue
+from mrc_testbed.agents.bpf.libbpf import run_live
+from mrc_testbed.agents.bpf.maps import MappedArray
+from mrc_testbed.metrics.histogram import Histogram, merge
 
 DATA_BYTES = 2190
 RESPONSE_BYTES = 154

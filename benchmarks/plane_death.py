@@ -10,13 +10,13 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 
-from agents.nic.nic_maps import NicMaps
 from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab, pause
-from testbed.fabric.live import Lab
-from testbed.fabric.port_fault import write_port_fault
-from testbed.topology.spec import TopologySpec
-from testbed.topology.timing import base_rtt_ns, full_frame_bytes
+from mrc_testbed.agents.nic.nic_maps import NicMaps
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.port_fault import write_port_fault
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.timing import base_rtt_ns, full_frame_bytes
 
 PORT_RATE_BPS = 100_000_000
 REPETITIONS = 7

@@ -16,8 +16,8 @@ from random import Random
 from two_nics import Replacement, TwoNics
 
 from benchmarks.figure import Figure
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
 
 LIVES = 10_000
 FABRIC = resolve_topology(TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=1))

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from shaped_line import LinkShape
 
-from agents.abi import DrainerMode
 from benchmarks.figure import Figure
 from benchmarks.pinger import Interval, Pinger, compile_pinger, private_bpffs, round_trip_ns
 from benchmarks.transfer import pause
-from testbed.metrics.histogram import Histogram
+from mrc_testbed.agents.abi import DrainerMode
+from mrc_testbed.metrics.histogram import Histogram
 
 REPETITIONS = 3
 LIMIT_REPETITIONS = 7  # where the machine is full, what else it does shows

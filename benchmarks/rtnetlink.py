@@ -1,4 +1,4 @@
-"""CPU time to import and to create 640 veth pairs: testbed.fabric.netlink beside pyroute2's IPBatch.
+"""CPU time to import and to create 640 veth pairs: mrc_testbed.fabric.netlink beside pyroute2's IPBatch.
 
 Each sample is a process in a network namespace of its own. It decides docs/decisions/0027.
 """
@@ -29,7 +29,7 @@ def run() -> Iterator[Figure]:
 
 
 def by_netlink(namespace_fd: int) -> float:
-    from testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, mac_bytes  # noqa: PLC0415 - timed
+    from mrc_testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, mac_bytes  # noqa: PLC0415 - timed
 
     imported_s = time.process_time()
     requests = []

@@ -19,11 +19,11 @@ from benchmarks.cpu_time import busy_s
 from benchmarks.figure import Figure
 from benchmarks.transfer import LAB_NAME, Transfer, pause
 from benchmarks.unshaped import LINKS
-from testbed.fabric import lab as labs
-from testbed.fabric.live import Lab
-from testbed.fabric.queue_engine import QueueEngine
-from testbed.topology.queue_spec import LinkMode
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric import lab as labs
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.queue_engine import QueueEngine
+from mrc_testbed.topology.queue_spec import LinkMode
+from mrc_testbed.topology.spec import TopologySpec
 
 T0_COUNT = 8
 HOSTS_PER_T0 = (1, 2, 4, 8)

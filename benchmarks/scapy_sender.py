@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab, pause
 from benchmarks.unshaped import SECONDS, WARM_UP_S
-from testbed.fabric.live import Lab
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.topology.spec import TopologySpec
 
 REPETITIONS = 3
 PACKETS = 3000

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab, pause
-from testbed.fabric.live import Lab
-from testbed.metrics.histogram import Histogram, merge
-from testbed.metrics.reader import NicReader
-from testbed.topology.spec import TopologySpec
-from testbed.topology.timing import expected_rtt_ns, full_frame_bytes
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.metrics.histogram import Histogram, merge
+from mrc_testbed.metrics.reader import NicReader
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.timing import expected_rtt_ns, full_frame_bytes
 
 RATE_BPS = 100_000_000
 REPETITIONS = 5

@@ -11,7 +11,7 @@ from shaped_line import LinkShape
 from benchmarks.figure import Figure
 from benchmarks.pinger import DATA_BYTES, Interval, Pinger, compile_pinger, private_bpffs
 from benchmarks.transfer import pause
-from testbed.metrics.histogram import Histogram
+from mrc_testbed.metrics.histogram import Histogram
 
 REPETITIONS = 3
 SECONDS = 1.0

@@ -13,7 +13,7 @@ from typing import Final
 
 from benchmarks.figure import Figure
 from benchmarks.transfer import live_lab
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.spec import TopologySpec
 
 COMMAND: Final = Path(sys.executable).with_name("mrc-testbed")
 CALLS: Final = 7

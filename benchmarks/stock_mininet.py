@@ -11,8 +11,8 @@ from mininet.link import Link
 from mininet.net import Mininet
 from mininet.node import Host, Node
 
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
 
 
 def main() -> None:

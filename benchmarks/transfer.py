@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from agents.nic.context import Completion, connect_mrc
-from testbed.errors import AgentError
-from testbed.fabric import lab as labs
-from testbed.fabric.live import Lab
-from testbed.topology.ev_set import build_ev_set
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.nic.context import Completion, connect_mrc
+from mrc_testbed.errors import AgentError
+from mrc_testbed.fabric import lab as labs
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.spec import TopologySpec
 
 LAB_NAME = os.environ.get("MRC_BENCH_LAB", "bench")
 """Another, where several run on one machine: what bears the name is removed before a run."""

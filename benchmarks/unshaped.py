@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab, pause
-from testbed.fabric.live import Lab
-from testbed.topology.queue_spec import LinkMode, QueueSpec
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.topology.queue_spec import LinkMode, QueueSpec
+from mrc_testbed.topology.spec import TopologySpec
 
 REPETITIONS = 7
 SECONDS = 1.0

@@ -9,11 +9,12 @@
     ├── FaultError          1    a fault could not be applied or reverted
     └── Interrupted       130    a signal; faults are reverted, results kept as partial
 
-Those that agents raise too are in agents.errors. A verdict is a value, not an exception: statuses 4, 5 and 7
-belong to testbed.scenario.measure.verdict. Only testbed.cli turns `exit_code` into a process status.
+Those that agents raise too are in mrc_testbed.agents.errors. A verdict is a value, not an exception: statuses
+4, 5 and 7 belong to mrc_testbed.scenario.measure.verdict. Only mrc_testbed.cli turns `exit_code` into the
+status of a process.
 """
 
-from agents.errors import (
+from mrc_testbed.agents.errors import (
     AgentError,
     FabricError,
     PreflightError,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from testbed.errors import PreflightError
+from mrc_testbed.errors import PreflightError
 
 
 @contextmanager
@@ -17,7 +17,7 @@ def from_extra(name: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package in {"", "agents", "testbed"}:
+        if package in {"", "mrc_testbed"}:
             raise
         raise PreflightError(
             f"the Python package {package} is missing; it comes with mrc-testbed[{name}]",

@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 from typing import Final
 
-import testbed
-from agents.objects import IS_CLONE
-from testbed.errors import PreflightError
+import mrc_testbed
+from mrc_testbed.agents.objects import IS_CLONE
+from mrc_testbed.errors import PreflightError
 
-_PACKAGE: Final = Path(testbed.__file__).resolve().parent
+_PACKAGE: Final = Path(mrc_testbed.__file__).resolve().parent
 ROOT: Final = _PACKAGE.parent if IS_CLONE else _PACKAGE / "_shipped"
 """Folder of scenarios/, playbooks/, image/ and dashboards/: the clone, or what hatch_build.py copies."""
 

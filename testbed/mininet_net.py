@@ -4,22 +4,22 @@
         print(net["h0"].cmd("ip -6 address"))
         net.configLinkStatus("h0", "p0-t0-0", "down")
 
-`Topo` and `Mininet` describe the lab; `testbed.fabric.lab` builds and removes it, so that it is the lab that
-`mrc-testbed up` makes, and every other command works on it. Mininet's clean-up (`mn -c`), which kills
+`Topo` and `Mininet` describe the lab; `mrc_testbed.fabric.lab` builds and removes it, so that it is the lab
+that `mrc-testbed up` makes, and every other command works on it. Mininet's clean-up (`mn -c`), which kills
 processes by name, is never used.
 """
 
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from testbed.errors import FabricError, UsageError
-from testbed.extras import from_extra
-from testbed.fabric import lab as labs
-from testbed.fabric.live import Lab
-from testbed.fabric.port_state import PortObservation, observe_ports
-from testbed.topology.element import Port
-from testbed.topology.resolve import load_topology, resolve_topology
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.errors import FabricError, UsageError
+from mrc_testbed.extras import from_extra
+from mrc_testbed.fabric import lab as labs
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.port_state import PortObservation, observe_ports
+from mrc_testbed.topology.element import Port
+from mrc_testbed.topology.resolve import load_topology, resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
 
 with from_extra("lab"):
     from mininet.cli import CLI
@@ -130,7 +130,7 @@ class MrcNet(Mininet):  # type: ignore[misc]  # Mininet is untyped
         runtime: "docker" or "netns" (default: docker where it is ready to be used).
 
     Raises:
-        FabricError, PreflightError, UsageError: as `testbed.fabric.lab.up` does.
+        FabricError, PreflightError, UsageError: as `mrc_testbed.fabric.lab.up` does.
     """
 
     def __init__(self, topo: ClosTopo, *, lab: str = "mininet", runtime: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Results for notebooks: `testbed.results.load("campaigns/loss-ratio/latest")` gives pandas DataFrames.
+"""Results for notebooks: `mrc_testbed.results.load("campaigns/loss-ratio/latest")` gives pandas DataFrames.
 
 Needs pandas: mrc-testbed[data]. Columns: docs/guide/campaigns.md, "Data".
 """
@@ -7,9 +7,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.bundle.bundle import opened
-from testbed.campaign.tables import finished_runs, rows_of
-from testbed.extras import from_extra
+from mrc_testbed.bundle.bundle import opened
+from mrc_testbed.campaign.tables import finished_runs, rows_of
+from mrc_testbed.extras import from_extra
 
 with from_extra("data"):
     import pandas as pd

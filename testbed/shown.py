@@ -1,7 +1,7 @@
 """Measured values as people read them: three significant digits, a space, a unit. Pure.
 
 Terminal, summary.md, reports, figures and the live page write values in this way alone; charts.js
-does the same in a browser. What a user writes is in testbed.units, where it is exact.
+does the same in a browser. What a user writes is in mrc_testbed.units, where it is exact.
 """
 
 from dataclasses import dataclass

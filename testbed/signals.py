@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Final
 
-from agents.clock import machine_ns
+from mrc_testbed.agents.clock import machine_ns
 
 FORCE_AFTER_NS: Final = 1_000_000_000
 """A signal that follows the first one sooner is no further request: timeout(1) sends two at once."""

@@ -5,8 +5,8 @@
     size      4MiB      64KB   100B        int, bytes        B KiB MiB GiB (1024) KB MB GB (1000)
     ratio     5%        0.1%               float, 0 to 1
 
-`parse_*` and `format_*` are exact inverses. testbed.document.fields has the types of model fields,
-testbed.shown writes what was measured.
+`parse_*` and `format_*` are exact inverses. mrc_testbed.document.fields has the types of model fields,
+mrc_testbed.shown writes what was measured.
 """
 
 import re
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from testbed.errors import UsageError, closest_name
+from mrc_testbed.errors import UsageError, closest_name
 
 VALUE_MAX: Final = 2**63 - 1
 """Largest value of any quantity: it must fit the signed 64-bit fields of the data plane."""

@@ -30,7 +30,7 @@ sys.meta_path.insert(0, Absent)
 """
 _RUNNER: Final = """\
 import io, json, sys
-from testbed.cli.app import run
+from mrc_testbed.cli.app import run
 
 def finished(arguments):
     sys.stdout, sys.stderr = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
@@ -84,7 +84,7 @@ def python(program: str, folder: Path, given: str = "", **environment: str) -> s
 def absent_packages() -> frozenset[str]:
     """Names by which one imports what is installed here and not with the core."""
     core = brought_by(PROJECT["dependencies"])
-    return frozenset({*packages_distributions(), "distutils"} - {*core, "testbed", "agents"})
+    return frozenset({*packages_distributions(), "distutils"} - {*core, "mrc_testbed"})
 
 
 def brought_by(requirements: Iterable[str]) -> set[str]:

@@ -3,8 +3,8 @@
 from array import array
 from collections.abc import Iterable
 
-from agents.nic.histogram import bucket_index
-from testbed.metrics.histogram import BUCKET_COUNT, Histogram
+from mrc_testbed.agents.nic.histogram import bucket_index
+from mrc_testbed.metrics.histogram import BUCKET_COUNT, Histogram
 
 
 def histogram_of(times_ns: Iterable[int]) -> Histogram:

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from testbed.installation import shipped
+from mrc_testbed.installation import shipped
 
 
 def places(tree: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

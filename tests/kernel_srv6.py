@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from ipaddress import IPv6Network
 from typing import Final
 
-from testbed.errors import UsageError
-from testbed.fabric.link import write_ipv6_setting
-from testbed.fabric.live import Lab
-from testbed.fabric.lock import exclusive
-from testbed.fabric.namespace import entered
-from testbed.fabric.netlink import (
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.link import write_ipv6_setting
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.lock import exclusive
+from mrc_testbed.fabric.namespace import entered
+from mrc_testbed.fabric.netlink import (
     Request,
     RouteSocket,
     add_neighbour,
@@ -26,10 +26,10 @@ from testbed.fabric.netlink import (
     delete_route,
     mac_bytes,
 )
-from testbed.topology.addressing import ifindex, link_local
-from testbed.topology.element import Node, Port
-from testbed.topology.forwarding import FIB_LOCAL, fib_entries
-from testbed.topology.usid import INDEX_COUNT, Role, Usid, pack_carrier
+from mrc_testbed.topology.addressing import ifindex, link_local
+from mrc_testbed.topology.element import Node, Port
+from mrc_testbed.topology.forwarding import FIB_LOCAL, fib_entries
+from mrc_testbed.topology.usid import INDEX_COUNT, Role, Usid, pack_carrier
 
 _BLOCK_BITS: Final = 32
 _USID_BITS: Final = 16

@@ -2,7 +2,7 @@
 
 import pytest
 
-from testbed.cli.app import run
+from mrc_testbed.cli.app import run
 
 
 class Launch:

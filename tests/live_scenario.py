@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from testbed.fabric import lab
-from testbed.scenario.execution import FinishedRun, execute
-from testbed.scenario.run.live import LiveLab, live_world
-from testbed.scenario.run.signal_clock import catching_signals
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.resolve import resolve
+from mrc_testbed.fabric import lab
+from mrc_testbed.scenario.execution import FinishedRun, execute
+from mrc_testbed.scenario.run.live import LiveLab, live_world
+from mrc_testbed.scenario.run.signal_clock import catching_signals
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.resolve import resolve
 
 
 def run_live(

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed.fabric import lab
-from testbed.fabric.namespace import namespace_names
-from testbed.fabric.process import find_marked
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.namespace import namespace_names
+from mrc_testbed.fabric.process import find_marked
+from mrc_testbed.topology.spec import TopologySpec
 
 
 @contextmanager

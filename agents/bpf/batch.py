@@ -6,10 +6,10 @@ from collections.abc import Callable
 from ctypes import Structure, byref, c_int, c_uint32, c_void_p
 from typing import cast
 
-from agents.bpf.libbpf import library
-from agents.bpf.maps import Descriptor, checked_map_info, possible_cpus
-from agents.bpf.virtual import VirtualMap
-from agents.errors import FabricError
+from mrc_testbed.agents.bpf.libbpf import library
+from mrc_testbed.agents.bpf.maps import Descriptor, checked_map_info, possible_cpus
+from mrc_testbed.agents.bpf.virtual import VirtualMap
+from mrc_testbed.agents.errors import FabricError
 
 _PER_CPU_TYPES = {5, 6}  # BPF_MAP_TYPE_PERCPU_HASH, BPF_MAP_TYPE_PERCPU_ARRAY
 

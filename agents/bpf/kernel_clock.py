@@ -4,8 +4,8 @@ import os
 import struct
 from typing import Final
 
-from agents.bpf.libbpf import library, run_once
-from agents.errors import FabricError
+from mrc_testbed.agents.bpf.libbpf import library, run_once
+from mrc_testbed.agents.errors import FabricError
 
 _PROGRAM_TYPE_XDP: Final = 6
 _INSTRUCTION: Final = struct.Struct("=BBhi")

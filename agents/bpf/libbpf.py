@@ -16,10 +16,10 @@ from functools import cache
 from pathlib import Path
 from typing import Self
 
-from agents.bpf.refusal import ObjectRefusedError
-from agents.bpf.virtual import VirtualFolder, VirtualMap, VirtualProgram
-from agents.errors import FabricError, PreflightError
-from agents.objects import how_to_build
+from mrc_testbed.agents.bpf.refusal import ObjectRefusedError
+from mrc_testbed.agents.bpf.virtual import VirtualFolder, VirtualMap, VirtualProgram
+from mrc_testbed.agents.errors import FabricError, PreflightError
+from mrc_testbed.agents.objects import how_to_build
 
 XDP_FLAGS_SKB_MODE = 1 << 1
 XDP_FLAGS_DRV_MODE = 1 << 2

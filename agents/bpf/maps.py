@@ -1,6 +1,6 @@
 """Typed views of BPF maps: mapped arrays, per-CPU arrays, plain arrays, ring buffers.
 
-Value layouts are the ctypes structures of agents.abi; a size that differs from the kernel's is an error.
+Value layouts are the ctypes structures of mrc_testbed.agents.abi; a size unlike the kernel's is an error.
 """
 
 import ctypes
@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from ctypes import Structure, byref, c_uint32, c_uint64, c_void_p
 from typing import Generic, TypeVar
 
-from agents.bpf.libbpf import library
-from agents.bpf.virtual import VirtualMap
-from agents.errors import FabricError
-from agents.objects import how_to_build
+from mrc_testbed.agents.bpf.libbpf import library
+from mrc_testbed.agents.bpf.virtual import VirtualMap
+from mrc_testbed.agents.errors import FabricError
+from mrc_testbed.agents.objects import how_to_build
 
 Value = TypeVar("Value", bound=Structure)
 Descriptor = int | VirtualMap

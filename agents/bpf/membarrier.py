@@ -5,7 +5,7 @@ import os
 import platform
 from typing import Final
 
-from agents.errors import FabricError
+from mrc_testbed.agents.errors import FabricError
 
 _MEMBARRIER: Final = {"x86_64": 324, "aarch64": 283, "riscv64": 283}
 _CMD_GLOBAL: Final = 1

@@ -4,8 +4,8 @@ import errno
 import os
 from typing import Final
 
-from agents.errors import PreflightError
-from agents.objects import IS_CLONE
+from mrc_testbed.agents.errors import PreflightError
+from mrc_testbed.agents.objects import IS_CLONE
 
 _SHOWN_LINES: Final = 30
 

@@ -1,7 +1,7 @@
 """The programs and maps of virtual time: a library of this process in the place of the kernel.
 
-The classes of `agents.bpf.maps` take a `VirtualMap` where they take a descriptor, and `run_live` a
-`VirtualProgram`; a `VirtualFolder` stands for a folder of pins. One lab at a time, and one thread: maps and
+The classes of `mrc_testbed.agents.bpf.maps` take a `VirtualMap` where they take a descriptor, and `run_live`
+a `VirtualProgram`; a `VirtualFolder` stands for a folder of pins. One lab at a time, and one thread: maps and
 time are the library's globals. What a closed lab has given out must not be touched any more.
 """
 
@@ -14,10 +14,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Self
 
-from agents.abi import Event, VirtualLab, VirtualPayload, VirtualReport, VirtualTotals
-from agents.abi import VirtualMap as FoundMap
-from agents.errors import PreflightError
-from agents.objects import OBJECTS_DIR, how_to_build
+from mrc_testbed.agents.abi import Event, VirtualLab, VirtualPayload, VirtualReport, VirtualTotals
+from mrc_testbed.agents.abi import VirtualMap as FoundMap
+from mrc_testbed.agents.errors import PreflightError
+from mrc_testbed.agents.objects import OBJECTS_DIR, how_to_build
 
 LIBRARY: Final = OBJECTS_DIR / "libmrc_virtual.so"
 NO_NIC: Final = 0xFFFF_FFFF

@@ -1,4 +1,4 @@
-"""Starts NIC agents: `python -m agents.nic --config FILE`.
+"""Starts NIC agents: `python -m mrc_testbed.agents.nic --config FILE`.
 
 With one --config the agent runs in this process. With several, one process is forked for each after the
 imports are done, and this one exits when all of them listen, printing one JSON object: host -> process id.
@@ -15,11 +15,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from agents.errors import AgentError, TestbedError
-from agents.nic.config import AgentConfig, load_config
-from agents.nic.daemon import NicAgent
-from agents.nic.log import LOG_BYTES_MAX, BoundedLog
-from agents.node_file import read_tail
+from mrc_testbed.agents.errors import AgentError, TestbedError
+from mrc_testbed.agents.nic.config import AgentConfig, load_config
+from mrc_testbed.agents.nic.daemon import NicAgent
+from mrc_testbed.agents.nic.log import LOG_BYTES_MAX, BoundedLog
+from mrc_testbed.agents.node_file import read_tail
 
 _CLONE_NEWNET = 0x40000000
 _LOG_TAIL_LINES = 8
@@ -123,7 +123,7 @@ def _fork_all(configs: list[AgentConfig]) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m agents.nic", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m mrc_testbed.agents.nic", description=__doc__)
     parser.add_argument("--config", type=Path, action="append", required=True, help="JSON; may be repeated")
     arguments = parser.parse_args()
     try:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, Final
 
-from agents.abi import (
+from mrc_testbed.agents.abi import (
     ApplicationLimit,
     ApplicationReply,
     ApplicationRequest,
@@ -27,12 +27,12 @@ from agents.abi import (
     QpState,
     WorkRing,
 )
-from agents.errors import TestbedError, UsageError
-from agents.nic.device import NicDevice
-from agents.nic.qp import QpLimits
-from agents.nic.reactions import ClientResources, Reactions
-from agents.nic.work_queue import qp_index
-from agents.protocol.retry_times import give_up_us, rnr_timer_us
+from mrc_testbed.agents.errors import TestbedError, UsageError
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.qp import QpLimits
+from mrc_testbed.agents.nic.reactions import ClientResources, Reactions
+from mrc_testbed.agents.nic.work_queue import qp_index
+from mrc_testbed.agents.protocol.retry_times import give_up_us, rnr_timer_us
 
 _log = logging.getLogger(__name__)
 SOCKET_NAME: Final = b"\0mrc-testbed-nic"

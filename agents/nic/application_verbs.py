@@ -5,15 +5,15 @@ Source: agents/include/mrc/application_abi.h.
 
 from typing import Any
 
-from agents.abi import ApplicationTransport, Command, Limit, Status
-from agents.entropy import randbits
-from agents.errors import UsageError
-from agents.nic.ev_profile import EvProfile
-from agents.nic.memory import MemoryRegion
-from agents.nic.qp import CONNECTED, QpLimits, QueuePair
-from agents.nic.rc_qp import RcQueuePair
-from agents.nic.work_queue import qp_index
-from agents.nic.work_verbs import WorkVerbs
+from mrc_testbed.agents.abi import ApplicationTransport, Command, Limit, Status
+from mrc_testbed.agents.entropy import randbits
+from mrc_testbed.agents.errors import UsageError
+from mrc_testbed.agents.nic.ev_profile import EvProfile
+from mrc_testbed.agents.nic.memory import MemoryRegion
+from mrc_testbed.agents.nic.qp import CONNECTED, QpLimits, QueuePair
+from mrc_testbed.agents.nic.rc_qp import RcQueuePair
+from mrc_testbed.agents.nic.work_queue import qp_index
+from mrc_testbed.agents.nic.work_verbs import WorkVerbs
 
 _EVS_PER_PLANE = 32
 _EV_DRAW_BITS = 32

@@ -10,7 +10,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
-from agents.errors import UsageError, did_you_mean
+from mrc_testbed.agents.errors import UsageError, did_you_mean
 
 _TYPE_NAMES: Final[Mapping[object, str]] = {
     int: "an integer",

@@ -4,7 +4,7 @@ import socket
 import struct
 from collections.abc import Iterator
 
-from agents.abi import Limit
+from mrc_testbed.agents.abi import Limit
 
 _RTMGRP_LINK = 1
 _RTM_NEWLINK = 16

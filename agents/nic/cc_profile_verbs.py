@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from agents.abi import Limit
-from agents.errors import UsageError
-from agents.nic.config import NicSettings
-from agents.nic.device import NicDevice
-from agents.nic.ev_profile import ProfileState, next_state
-from agents.nic.nic_state import NicState
-from agents.nic.qp import largest_window_packets
-from agents.nic.verb import verb
-from agents.protocol.cc_profile import CcLink, CcParameters, Setting, derive_profile
+from mrc_testbed.agents.abi import Limit
+from mrc_testbed.agents.errors import UsageError
+from mrc_testbed.agents.nic.config import NicSettings
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.ev_profile import ProfileState, next_state
+from mrc_testbed.agents.nic.nic_state import NicState
+from mrc_testbed.agents.nic.qp import largest_window_packets
+from mrc_testbed.agents.nic.verb import verb
+from mrc_testbed.agents.protocol.cc_profile import CcLink, CcParameters, Setting, derive_profile
 
 ALGORITHM: Final = "uet-1.0-nscc"
 CC_PROFILES_MAX: Final = 16

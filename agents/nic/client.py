@@ -7,10 +7,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from agents.clock import monotonic_ns
-from agents.errors import AgentError, UsageError
-from agents.nic.connection import Connection
-from agents.node_file import socket_address
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.errors import AgentError, UsageError
+from mrc_testbed.agents.nic.connection import Connection
+from mrc_testbed.agents.node_file import socket_address
 
 _DEADLINE_NS = 10_000_000_000
 MESSAGE_BYTES_MAX = 16 << 20

@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from agents.algorithms import CC
-from agents.errors import UsageError
+from mrc_testbed.agents.algorithms import CC
+from mrc_testbed.agents.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)

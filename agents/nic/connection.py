@@ -4,8 +4,8 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, Final
 
-from agents.errors import AgentError, UsageError
-from agents.nic.verb_methods import VerbMethods
+from mrc_testbed.agents.errors import AgentError, UsageError
+from mrc_testbed.agents.nic.verb_methods import VerbMethods
 
 _HELLO: Final = {"host", "host_index", "memory_bytes", "qps_max"}
 

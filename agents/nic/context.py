@@ -20,13 +20,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from agents.bpf.libbpf import Pins
-from agents.clock import monotonic_ns
-from agents.errors import AgentError, UsageError
-from agents.nic.client import AgentClient
-from agents.nic.connection import Connection
-from agents.nic.nic_maps import NicMaps
-from agents.nic.pattern import count_wrong, fill
+from mrc_testbed.agents.bpf.libbpf import Pins
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.errors import AgentError, UsageError
+from mrc_testbed.agents.nic.client import AgentClient
+from mrc_testbed.agents.nic.connection import Connection
+from mrc_testbed.agents.nic.nic_maps import NicMaps
+from mrc_testbed.agents.nic.pattern import count_wrong, fill
 
 AUTO_EVS_PER_PLANE: Final = 32
 RECEIVES_MAX: Final = 1 << 30

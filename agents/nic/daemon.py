@@ -7,17 +7,17 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from agents.abi import Event
-from agents.clock import monotonic_ns
-from agents.errors import TestbedError, UsageError
-from agents.nic.application_link import ApplicationLink
-from agents.nic.arguments import check_arguments
-from agents.nic.carrier import CarrierWatch
-from agents.nic.config import AgentConfig
-from agents.nic.device import NicDevice
-from agents.nic.path_probes import WAIT_NS_MAX, PathProbes
-from agents.nic.reactions import ClientResources, Reactions
-from agents.nic.verb import all_verbs, verb
+from mrc_testbed.agents.abi import Event
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.errors import TestbedError, UsageError
+from mrc_testbed.agents.nic.application_link import ApplicationLink
+from mrc_testbed.agents.nic.arguments import check_arguments
+from mrc_testbed.agents.nic.carrier import CarrierWatch
+from mrc_testbed.agents.nic.config import AgentConfig
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.path_probes import WAIT_NS_MAX, PathProbes
+from mrc_testbed.agents.nic.reactions import ClientResources, Reactions
+from mrc_testbed.agents.nic.verb import all_verbs, verb
 
 _log = logging.getLogger(__name__)
 _LINE_BYTES_MAX = 1 << 20

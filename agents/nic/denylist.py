@@ -5,7 +5,7 @@ Source: docs/reference/protocol.md, "EV states"; the denylist of the paper, sect
 
 from dataclasses import dataclass
 
-from agents.abi import EvLayout
+from mrc_testbed.agents.abi import EvLayout
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from contextlib import ExitStack
 from ctypes import c_uint32
 from functools import partial
 
-from agents.abi import (
+from mrc_testbed.agents.abi import (
     Command,
     Kick,
     KickMode,
@@ -22,10 +22,10 @@ from agents.abi import (
     StreamAccount,
     WorkRing,
 )
-from agents.bpf.libbpf import Pins, open_map_in, open_pinned_in, run_live
-from agents.bpf.maps import ArrayMap, MappedArray, MappedMemory, PerCpuArray, RingBuffer, map_info
-from agents.bpf.membarrier import await_running_programs
-from agents.bpf.virtual import VirtualFolder
+from mrc_testbed.agents.bpf.libbpf import Pins, open_map_in, open_pinned_in, run_live
+from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray, MappedMemory, PerCpuArray, RingBuffer, map_info
+from mrc_testbed.agents.bpf.membarrier import await_running_programs
+from mrc_testbed.agents.bpf.virtual import VirtualFolder
 
 _FRAMES_PER_RUN = 256
 _FRAME = bytes(Limit.FRAME_BYTES_MAX)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from random import Random
 from typing import Final
 
-from agents.errors import UsageError
+from mrc_testbed.agents.errors import UsageError
 
 BODY_BITS: Final = 28
 FIELDS_MAX: Final = 8

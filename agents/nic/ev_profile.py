@@ -1,7 +1,7 @@
 """EV formats and EV profiles of a NIC, and their life, after libmrc: INIT, OFFLINE, ONLINE and back.
 
 A format profile says what the bits of EVs mean; an EV profile holds EVs of one format, for QPs to be created
-with. Both are plain state: verbs that touch the kernel are in agents.nic.profile_verbs.
+with. Both are plain state: verbs that touch the kernel are in mrc_testbed.agents.nic.profile_verbs.
 
 Source: docs/reference/protocol.md, "EV profiles".
 """
@@ -12,9 +12,9 @@ from enum import StrEnum
 from random import Random
 from typing import Any, Final
 
-from agents.abi import EvLayout, Limit
-from agents.errors import UsageError
-from agents.nic.ev_format import (
+from mrc_testbed.agents.abi import EvLayout, Limit
+from mrc_testbed.agents.errors import UsageError
+from mrc_testbed.agents.nic.ev_format import (
     BODY_BITS,
     MODES,
     USUAL_WIDTHS,

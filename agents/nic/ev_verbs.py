@@ -3,12 +3,12 @@
 from dataclasses import asdict
 from typing import Any
 
-from agents.abi import Command, EvReason, EvState, ProbeKind
-from agents.errors import UsageError
-from agents.nic.denylist import DeniedPath
-from agents.nic.nic_state import NicState
-from agents.nic.qp import QueuePair
-from agents.nic.verb import verb
+from mrc_testbed.agents.abi import Command, EvReason, EvState, ProbeKind
+from mrc_testbed.agents.errors import UsageError
+from mrc_testbed.agents.nic.denylist import DeniedPath
+from mrc_testbed.agents.nic.nic_state import NicState
+from mrc_testbed.agents.nic.qp import QueuePair
+from mrc_testbed.agents.nic.verb import verb
 
 _U32_MAX = 0xFFFFFFFF
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from agents.abi import Histogram
+from mrc_testbed.agents.abi import Histogram
 
 LINEAR_BITS: Final = 5
 VALUE_BITS: Final = 36

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from agents.abi import Event, EventKind, EvLayout, EvReason, EvState, QpState, Status
-from agents.nic.ev_profile import EVENT_STATES
-from agents.nic.nic_state import NicState
-from agents.nic.qp import QueuePair
-from agents.nic.work_queue import Arrival, Completion, WorkQueue
+from mrc_testbed.agents.abi import Event, EventKind, EvLayout, EvReason, EvState, QpState, Status
+from mrc_testbed.agents.nic.ev_profile import EVENT_STATES
+from mrc_testbed.agents.nic.nic_state import NicState
+from mrc_testbed.agents.nic.qp import QueuePair
+from mrc_testbed.agents.nic.work_queue import Arrival, Completion, WorkQueue
 
 
 class KernelEvents(NicState):

@@ -1,10 +1,10 @@
 """Verbs about link probes."""
 
-from agents.abi import Limit
-from agents.errors import UsageError
-from agents.nic.link_prober import LinkProber
-from agents.nic.nic_state import NicState
-from agents.nic.verb import verb
+from mrc_testbed.agents.abi import Limit
+from mrc_testbed.agents.errors import UsageError
+from mrc_testbed.agents.nic.link_prober import LinkProber
+from mrc_testbed.agents.nic.nic_state import NicState
+from mrc_testbed.agents.nic.verb import verb
 
 _INTERVAL_MIN_NS = 1_000_000
 

@@ -5,12 +5,12 @@ A round that comes late is no failure: a probe is judged when that of `lag_round
 
 from contextlib import ExitStack
 
-from agents.abi import LinkProbing
-from agents.bpf.libbpf import open_map_in
-from agents.bpf.maps import MappedArray
-from agents.clock import monotonic_ns
-from agents.errors import UsageError
-from agents.nic.device import NicDevice
+from mrc_testbed.agents.abi import LinkProbing
+from mrc_testbed.agents.bpf.libbpf import open_map_in
+from mrc_testbed.agents.bpf.maps import MappedArray
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.errors import UsageError
+from mrc_testbed.agents.nic.device import NicDevice
 
 _PIN = "link_probing"
 

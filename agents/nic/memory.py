@@ -3,10 +3,10 @@
 from collections import deque
 from dataclasses import dataclass
 
-from agents.clock import monotonic_ns
-from agents.entropy import randbits
-from agents.errors import UsageError
-from agents.nic.device import NicDevice
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.entropy import randbits
+from mrc_testbed.agents.errors import UsageError
+from mrc_testbed.agents.nic.device import NicDevice
 
 _PAGE_BYTES = 4096
 _KEY_INDEX_BITS = 6

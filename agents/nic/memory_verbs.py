@@ -1,8 +1,8 @@
 """Verbs about memory: regions, and test patterns in them."""
 
-from agents.nic.nic_state import NicState
-from agents.nic.pattern import count_wrong, fill
-from agents.nic.verb import verb
+from mrc_testbed.agents.nic.nic_state import NicState
+from mrc_testbed.agents.nic.pattern import count_wrong, fill
+from mrc_testbed.agents.nic.verb import verb
 
 
 class MemoryVerbs(NicState):

@@ -3,10 +3,10 @@
 from contextlib import ExitStack
 from functools import partial
 
-from agents.abi import Qp, RcQp, Stream
-from agents.bpf.libbpf import Pins, open_map_in
-from agents.bpf.maps import ArrayMap, MappedArray, MappedMemory
-from agents.nic.work_queue import qp_index
+from mrc_testbed.agents.abi import Qp, RcQp, Stream
+from mrc_testbed.agents.bpf.libbpf import Pins, open_map_in
+from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray, MappedMemory
+from mrc_testbed.agents.nic.work_queue import qp_index
 
 
 class NicMaps:

@@ -2,18 +2,18 @@
 
 from ctypes import addressof, memset, sizeof
 
-from agents.abi import Qp, QpState, RcQp
-from agents.errors import UsageError
-from agents.nic.config import NicSettings
-from agents.nic.denylist import Denylist
-from agents.nic.device import NicDevice
-from agents.nic.ev_profile import EvProfile
-from agents.nic.memory import RegionTable
-from agents.nic.qp import QueuePair
-from agents.nic.qp_numbers import QpNumbers
-from agents.nic.rc_qp import RcQueuePair
-from agents.nic.stream import Stream
-from agents.nic.work_queue import WorkQueue, qp_index
+from mrc_testbed.agents.abi import Qp, QpState, RcQp
+from mrc_testbed.agents.errors import UsageError
+from mrc_testbed.agents.nic.config import NicSettings
+from mrc_testbed.agents.nic.denylist import Denylist
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.ev_profile import EvProfile
+from mrc_testbed.agents.nic.memory import RegionTable
+from mrc_testbed.agents.nic.qp import QueuePair
+from mrc_testbed.agents.nic.qp_numbers import QpNumbers
+from mrc_testbed.agents.nic.rc_qp import RcQueuePair
+from mrc_testbed.agents.nic.stream import Stream
+from mrc_testbed.agents.nic.work_queue import WorkQueue, qp_index
 
 
 class NicState:

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from agents.abi import Event, EvLayout, Limit
-from agents.errors import UsageError
-from agents.nic.device import NicDevice
+from mrc_testbed.agents.abi import Event, EvLayout, Limit
+from mrc_testbed.agents.errors import UsageError
+from mrc_testbed.agents.nic.device import NicDevice
 
 WAIT_NS_MAX = 3_600_000_000_000
 

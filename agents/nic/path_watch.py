@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from agents.abi import EvState
-from agents.nic.nic_state import NicState
-from agents.nic.qp import CONNECTED
+from mrc_testbed.agents.abi import EvState
+from mrc_testbed.agents.nic.nic_state import NicState
+from mrc_testbed.agents.nic.qp import CONNECTED
 
 
 class PathWatch(NicState):

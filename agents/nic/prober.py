@@ -7,7 +7,7 @@ probes").
 import heapq
 from collections.abc import Iterable, Sequence
 
-from agents.abi import EvState, Qp
+from mrc_testbed.agents.abi import EvState, Qp
 
 _FALL_FACTOR = 4
 

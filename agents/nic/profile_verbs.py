@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agents.abi import Command, EvLayout, EvState, Limit
-from agents.errors import UsageError
-from agents.nic.arguments import check_arguments
-from agents.nic.cc_profile_verbs import ALGORITHM, CC_PROFILES_MAX
-from agents.nic.config import NicSettings
-from agents.nic.device import NicDevice
-from agents.nic.ev_format import BODY_BITS, FIELDS_MAX, MODES
-from agents.nic.ev_profile import (
+from mrc_testbed.agents.abi import Command, EvLayout, EvState, Limit
+from mrc_testbed.agents.errors import UsageError
+from mrc_testbed.agents.nic.arguments import check_arguments
+from mrc_testbed.agents.nic.cc_profile_verbs import ALGORITHM, CC_PROFILES_MAX
+from mrc_testbed.agents.nic.config import NicSettings
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.ev_format import BODY_BITS, FIELDS_MAX, MODES
+from mrc_testbed.agents.nic.ev_profile import (
     EV_MODES,
     FORMATS_MAX,
     PROFILES_MAX,
@@ -22,9 +22,9 @@ from agents.nic.ev_profile import (
     next_state,
     parse_profile,
 )
-from agents.nic.nic_state import NicState
-from agents.nic.qp import QueuePair, replacement_path
-from agents.nic.verb import verb
+from mrc_testbed.agents.nic.nic_state import NicState
+from mrc_testbed.agents.nic.qp import QueuePair, replacement_path
+from mrc_testbed.agents.nic.verb import verb
 
 _STATE_COMMANDS = {"GOOD": Command.GOOD, "ASSUMED_BAD": Command.ASSUMED_BAD, "DENIED": Command.DENY}
 _U32_MAX = 0xFFFFFFFF

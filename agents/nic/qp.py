@@ -6,13 +6,13 @@ from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Any, Final, cast
 
-from agents.abi import Cc, CcParameters, EvLayout, EvState, Limit, NicConfig, Qp, QpState, Usid
-from agents.entropy import randbits
-from agents.errors import UsageError
-from agents.nic.work_queue import WorkQueue
-from agents.protocol import cc_profile
-from agents.protocol.retry_times import NO_END_US
-from agents.protocol.sizes import write_nominal_bytes
+from mrc_testbed.agents.abi import Cc, CcParameters, EvLayout, EvState, Limit, NicConfig, Qp, QpState, Usid
+from mrc_testbed.agents.entropy import randbits
+from mrc_testbed.agents.errors import UsageError
+from mrc_testbed.agents.nic.work_queue import WorkQueue
+from mrc_testbed.agents.protocol import cc_profile
+from mrc_testbed.agents.protocol.retry_times import NO_END_US
+from mrc_testbed.agents.protocol.sizes import write_nominal_bytes
 
 PSN_BITS: Final = 24
 EXPONENTIAL_COUNT: Final = 6

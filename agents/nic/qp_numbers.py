@@ -4,11 +4,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from agents.abi import Limit
-from agents.clock import monotonic_ns
-from agents.errors import UsageError
-from agents.nic.device import NicDevice
-from agents.nic.work_queue import qp_index
+from mrc_testbed.agents.abi import Limit
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.errors import UsageError
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.work_queue import qp_index
 
 _HALF_TURNS: Final = Limit.QP_TURNS // 2
 

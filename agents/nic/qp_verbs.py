@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from agents.abi import CcFormat, CcReason, Command, Limit, QpState
-from agents.algorithms import FIXED
-from agents.errors import UsageError
-from agents.nic.cc_profile_verbs import CcProfileVerbs
-from agents.nic.qp import (
+from mrc_testbed.agents.abi import CcFormat, CcReason, Command, Limit, QpState
+from mrc_testbed.agents.algorithms import FIXED
+from mrc_testbed.agents.errors import UsageError
+from mrc_testbed.agents.nic.cc_profile_verbs import CcProfileVerbs
+from mrc_testbed.agents.nic.qp import (
     CONNECTED,
     TRANSITIONS,
     QpAttributes,
@@ -19,9 +19,9 @@ from agents.nic.qp import (
     draw_psn,
     largest_window_packets,
 )
-from agents.nic.verb import verb
-from agents.nic.work_queue import QPN_MAX, QPN_MIN, WorkQueue
-from agents.protocol.cc_profile import CcParameters, Setting
+from mrc_testbed.agents.nic.verb import verb
+from mrc_testbed.agents.nic.work_queue import QPN_MAX, QPN_MIN, WorkQueue
+from mrc_testbed.agents.protocol.cc_profile import CcParameters, Setting
 
 _FIXED_WINDOW_PACKETS = 64
 _LOSS_WINDOWS = 2

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, cast
 
-from agents.abi import Dcqcn, EvLayout, Limit, NicConfig, QpState, RcQp, Usid
-from agents.abi import DcqcnParameters as KernelParameters
-from agents.errors import UsageError
-from agents.nic.qp import PSN_MAX, QpLimits, Transition, carrier_template
-from agents.nic.qp import TRANSITIONS as MRC_TRANSITIONS
-from agents.nic.work_queue import WorkQueue
-from agents.protocol.dcqcn import ONE_Q16, DcqcnParameters
+from mrc_testbed.agents.abi import Dcqcn, EvLayout, Limit, NicConfig, QpState, RcQp, Usid
+from mrc_testbed.agents.abi import DcqcnParameters as KernelParameters
+from mrc_testbed.agents.errors import UsageError
+from mrc_testbed.agents.nic.qp import PSN_MAX, QpLimits, Transition, carrier_template
+from mrc_testbed.agents.nic.qp import TRANSITIONS as MRC_TRANSITIONS
+from mrc_testbed.agents.nic.work_queue import WorkQueue
+from mrc_testbed.agents.protocol.dcqcn import ONE_Q16, DcqcnParameters
 
 _U32_MAX: Final = (1 << 32) - 1
 _POSITIVE: Final = frozenset(

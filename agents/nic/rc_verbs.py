@@ -5,14 +5,19 @@
 from dataclasses import asdict, fields
 from typing import Any
 
-from agents.abi import Command, Limit, QpState, RcQp
-from agents.clock import monotonic_ns
-from agents.errors import UsageError
-from agents.nic.qp import draw_psn
-from agents.nic.qp_verbs import QueuePairVerbs, check_peer_qpn, check_transition, require_peer_first_psn
-from agents.nic.rc_qp import TRANSITIONS, RcAttributes, RcQueuePair, build_rc_qp
-from agents.nic.verb import verb
-from agents.protocol.dcqcn import DcqcnParameters
+from mrc_testbed.agents.abi import Command, Limit, QpState, RcQp
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.errors import UsageError
+from mrc_testbed.agents.nic.qp import draw_psn
+from mrc_testbed.agents.nic.qp_verbs import (
+    QueuePairVerbs,
+    check_peer_qpn,
+    check_transition,
+    require_peer_first_psn,
+)
+from mrc_testbed.agents.nic.rc_qp import TRANSITIONS, RcAttributes, RcQueuePair, build_rc_qp
+from mrc_testbed.agents.nic.verb import verb
+from mrc_testbed.agents.protocol.dcqcn import DcqcnParameters
 
 
 class RcVerbs(QueuePairVerbs):

@@ -9,17 +9,17 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from agents.abi import Event, EventKind, EvState, ProbeKind, Qp
-from agents.clock import monotonic_ns
-from agents.errors import UsageError
-from agents.nic.arguments import check_arguments
-from agents.nic.config import NicSettings
-from agents.nic.device import NicDevice
-from agents.nic.port_status import PortAnnouncements
-from agents.nic.prober import ProbeSchedule, excess_falls
-from agents.nic.qp import nic_path
-from agents.nic.verbs import Verbs
-from agents.nic.work_queue import qp_index as index_of
+from mrc_testbed.agents.abi import Event, EventKind, EvState, ProbeKind, Qp
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.errors import UsageError
+from mrc_testbed.agents.nic.arguments import check_arguments
+from mrc_testbed.agents.nic.config import NicSettings
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.port_status import PortAnnouncements
+from mrc_testbed.agents.nic.prober import ProbeSchedule, excess_falls
+from mrc_testbed.agents.nic.qp import nic_path
+from mrc_testbed.agents.nic.verbs import Verbs
+from mrc_testbed.agents.nic.work_queue import qp_index as index_of
 
 _log = logging.getLogger(__name__)
 HEARTBEAT_NS: Final = 200_000_000

@@ -1,7 +1,7 @@
 """The documents made from the verbs' signatures and docstrings: the reference page and the client's methods.
 
-python -m agents.nic.reference page > docs/reference/verbs.md
-python -m agents.nic.reference methods > agents/nic/verb_methods.py
+python -m mrc_testbed.agents.nic.reference page > docs/reference/verbs.md
+python -m mrc_testbed.agents.nic.reference methods > agents/nic/verb_methods.py
 """
 
 import inspect
@@ -12,21 +12,21 @@ from dataclasses import MISSING, fields
 from importlib import resources
 from typing import Any, Final, get_type_hints
 
-from agents.abi import NicConfig
-from agents.nic.arguments import type_text
-from agents.nic.cc_profile_verbs import CcProfileVerbs
-from agents.nic.daemon import NicAgent
-from agents.nic.ev_verbs import EvVerbs
-from agents.nic.link_probe_verbs import LinkProbeVerbs
-from agents.nic.memory_verbs import MemoryVerbs
-from agents.nic.profile_verbs import ProfileVerbs
-from agents.nic.qp import QpAttributes, attribute_ranges
-from agents.nic.qp_verbs import QueuePairVerbs
-from agents.nic.rc_verbs import RcVerbs
-from agents.nic.stream_verbs import StreamVerbs
-from agents.nic.verb import verbs_of
-from agents.nic.verbs import Verbs
-from agents.nic.work_verbs import WorkVerbs
+from mrc_testbed.agents.abi import NicConfig
+from mrc_testbed.agents.nic.arguments import type_text
+from mrc_testbed.agents.nic.cc_profile_verbs import CcProfileVerbs
+from mrc_testbed.agents.nic.daemon import NicAgent
+from mrc_testbed.agents.nic.ev_verbs import EvVerbs
+from mrc_testbed.agents.nic.link_probe_verbs import LinkProbeVerbs
+from mrc_testbed.agents.nic.memory_verbs import MemoryVerbs
+from mrc_testbed.agents.nic.profile_verbs import ProfileVerbs
+from mrc_testbed.agents.nic.qp import QpAttributes, attribute_ranges
+from mrc_testbed.agents.nic.qp_verbs import QueuePairVerbs
+from mrc_testbed.agents.nic.rc_verbs import RcVerbs
+from mrc_testbed.agents.nic.stream_verbs import StreamVerbs
+from mrc_testbed.agents.nic.verb import verbs_of
+from mrc_testbed.agents.nic.verbs import Verbs
+from mrc_testbed.agents.nic.work_verbs import WorkVerbs
 
 _SECTIONS: Final[tuple[tuple[str, type], ...]] = (
     ("The NIC", Verbs),
@@ -123,13 +123,13 @@ def _json(value: object) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_METHODS_HEAD: Final = '''"""The verbs of a NIC as methods. Generated: see agents.nic.reference."""
+_METHODS_HEAD: Final = '''"""Verbs of a NIC as methods. Generated: see mrc_testbed.agents.nic.reference."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from agents.errors import AgentError
+from mrc_testbed.agents.errors import AgentError
 
 
 class VerbMethods(ABC):

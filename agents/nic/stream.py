@@ -12,13 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agents.abi import QpState, Status, Work
-from agents.clock import monotonic_ns
-from agents.errors import AgentError, UsageError
-from agents.nic.memory import RegionTable
-from agents.nic.stream_ledger import StreamLedger
-from agents.nic.stream_record import RECORD_BYTES, Record, RecordKind, decode_record
-from agents.nic.work_queue import Arrival, Completion, WorkQueue
+from mrc_testbed.agents.abi import QpState, Status, Work
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.errors import AgentError, UsageError
+from mrc_testbed.agents.nic.memory import RegionTable
+from mrc_testbed.agents.nic.stream_ledger import StreamLedger
+from mrc_testbed.agents.nic.stream_record import RECORD_BYTES, Record, RecordKind, decode_record
+from mrc_testbed.agents.nic.work_queue import Arrival, Completion, WorkQueue
 
 _TURN_BYTES: Final = 1 << 20
 """Bytes that one connection may read before the next one has its turn."""

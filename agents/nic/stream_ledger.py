@@ -5,8 +5,8 @@ import socket
 import struct
 from typing import Final
 
-from agents.nic.device import NicDevice
-from agents.nic.histogram import count_time
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.histogram import count_time
 
 _SOL_MPTCP: Final = 284
 _MPTCP_TCPINFO: Final = 2

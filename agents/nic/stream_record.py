@@ -12,7 +12,7 @@ import struct
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from agents.errors import AgentError
+from mrc_testbed.agents.errors import AgentError
 
 _LAYOUT: Final = struct.Struct("!HBBIIIQQ")
 RECORD_BYTES: Final = _LAYOUT.size

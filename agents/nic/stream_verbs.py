@@ -10,16 +10,16 @@ from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any, Final
 
-from agents.abi import QpState
-from agents.errors import AgentError, UsageError
-from agents.nic.config import NicSettings
-from agents.nic.device import NicDevice
-from agents.nic.rc_verbs import RcVerbs
-from agents.nic.stream import Stream, StreamAttributes
-from agents.nic.stream_ledger import StreamLedger
-from agents.nic.stream_record import RECORD_BYTES, Record, RecordKind, decode_record
-from agents.nic.verb import verb
-from agents.nic.work_queue import WorkQueue, qp_index
+from mrc_testbed.agents.abi import QpState
+from mrc_testbed.agents.errors import AgentError, UsageError
+from mrc_testbed.agents.nic.config import NicSettings
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.rc_verbs import RcVerbs
+from mrc_testbed.agents.nic.stream import Stream, StreamAttributes
+from mrc_testbed.agents.nic.stream_ledger import StreamLedger
+from mrc_testbed.agents.nic.stream_record import RECORD_BYTES, Record, RecordKind, decode_record
+from mrc_testbed.agents.nic.verb import verb
+from mrc_testbed.agents.nic.work_queue import WorkQueue, qp_index
 
 IPPROTO_MPTCP: Final = 262
 STREAM_PORTS: Final = {"tcp": 4791, "mptcp": 4792}

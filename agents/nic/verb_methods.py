@@ -1,10 +1,10 @@
-"""The verbs of a NIC as methods. Generated: see agents.nic.reference."""
+"""Verbs of a NIC as methods. Generated: see mrc_testbed.agents.nic.reference."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from agents.errors import AgentError
+from mrc_testbed.agents.errors import AgentError
 
 
 class VerbMethods(ABC):

@@ -7,17 +7,17 @@ no I/O of its own; the daemon does both. docs/reference/verbs.md describes each.
 from collections.abc import Callable
 from typing import Any
 
-from agents.nic.application_verbs import ApplicationVerbs
-from agents.nic.config import NicSettings
-from agents.nic.device import NicDevice
-from agents.nic.ev_verbs import EvVerbs
-from agents.nic.kernel_events import KernelEvents
-from agents.nic.link_probe_verbs import LinkProbeVerbs
-from agents.nic.memory_verbs import MemoryVerbs
-from agents.nic.path_watch import PathWatch
-from agents.nic.profile_verbs import ProfileVerbs
-from agents.nic.stream_verbs import StreamVerbs
-from agents.nic.verb import all_verbs, verb
+from mrc_testbed.agents.nic.application_verbs import ApplicationVerbs
+from mrc_testbed.agents.nic.config import NicSettings
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.ev_verbs import EvVerbs
+from mrc_testbed.agents.nic.kernel_events import KernelEvents
+from mrc_testbed.agents.nic.link_probe_verbs import LinkProbeVerbs
+from mrc_testbed.agents.nic.memory_verbs import MemoryVerbs
+from mrc_testbed.agents.nic.path_watch import PathWatch
+from mrc_testbed.agents.nic.profile_verbs import ProfileVerbs
+from mrc_testbed.agents.nic.stream_verbs import StreamVerbs
+from mrc_testbed.agents.nic.verb import all_verbs, verb
 
 
 class Verbs(

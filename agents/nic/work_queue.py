@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from agents.abi import Limit, QpState
+from mrc_testbed.agents.abi import Limit, QpState
 
 QPN_MIN: Final = 1 << Limit.QP_INDEX_BITS
 """Number of the first QP at index 0; none is lower."""

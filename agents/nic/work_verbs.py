@@ -3,12 +3,12 @@
 from ctypes import c_uint32
 from typing import Any
 
-from agents.abi import Limit, QpState, Work
-from agents.errors import UsageError
-from agents.nic.config import NicSettings
-from agents.nic.device import NicDevice
-from agents.nic.nic_state import NicState
-from agents.nic.verb import verb
+from mrc_testbed.agents.abi import Limit, QpState, Work
+from mrc_testbed.agents.errors import UsageError
+from mrc_testbed.agents.nic.config import NicSettings
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.nic_state import NicState
+from mrc_testbed.agents.nic.verb import verb
 
 _U32_MAX = 0xFFFFFFFF
 

@@ -17,8 +17,8 @@ from difflib import get_close_matches
 from fractions import Fraction
 from typing import Final, Self, TypeVar
 
-from agents.errors import UsageError
-from agents.protocol.sizes import ROUNDING_MAX_BYTES, write_nominal_bytes
+from mrc_testbed.agents.errors import UsageError
+from mrc_testbed.agents.protocol.sizes import ROUNDING_MAX_BYTES, write_nominal_bytes
 
 REFERENCE_RTT_NS: Final = 12_000
 REFERENCE_BDP_BYTES: Final = 150_000

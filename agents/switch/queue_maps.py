@@ -6,7 +6,7 @@ lab needs; a shaped lab passes these sizes when it loads the switch program.
 
 from typing import Final
 
-from agents.abi import QueueLimit
+from mrc_testbed.agents.abi import QueueLimit
 
 QUEUE_PORT_MAPS: Final = (
     "queue_ports",

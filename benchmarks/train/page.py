@@ -6,10 +6,10 @@ from typing import Final
 from benchmarks.figure import machine
 from benchmarks.train.outcome import PHASES, Outcome, differing
 from benchmarks.train.plan import SECOND_NS, TRANSPORTS, Fault, Job, Ports
-from testbed.report.chart import SECONDS, STYLES, Axis, Band, Chart, Series
-from testbed.report.page import Section, chart_cards, chart_data, page, render
-from testbed.report.table import Cell, Table
-from testbed.shown import Scale, format_count, format_time
+from mrc_testbed.report.chart import SECONDS, STYLES, Axis, Band, Chart, Series
+from mrc_testbed.report.page import Section, chart_cards, chart_data, page, render
+from mrc_testbed.report.table import Cell, Table
+from mrc_testbed.shown import Scale, format_count, format_time
 
 _LEAD_NS: Final = 2 * SECOND_NS
 """Time that a chart shows before the fault; as much follows its end."""

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from testbed.document.text_file import open_regular
-from testbed.errors import UsageError
-from testbed.printable import printable
+from mrc_testbed.document.text_file import open_regular
+from mrc_testbed.errors import UsageError
+from mrc_testbed.printable import printable
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -18,16 +18,16 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from testbed.bundle.archive import read_archive, write_archive
-from testbed.bundle.check import check_results
-from testbed.bundle.foreign_page import contain_page, is_plain_drawing
-from testbed.campaign.tables import finished_runs
-from testbed.document.envelope import NAME_PATTERN
-from testbed.document.latest import latest_of
-from testbed.document.one_step import in_one_step
-from testbed.document.text_file import read_text
-from testbed.errors import TestbedError, UsageError
-from testbed.printable import printable
+from mrc_testbed.bundle.archive import read_archive, write_archive
+from mrc_testbed.bundle.check import check_results
+from mrc_testbed.bundle.foreign_page import contain_page, is_plain_drawing
+from mrc_testbed.campaign.tables import finished_runs
+from mrc_testbed.document.envelope import NAME_PATTERN
+from mrc_testbed.document.latest import latest_of
+from mrc_testbed.document.one_step import in_one_step
+from mrc_testbed.document.text_file import read_text
+from mrc_testbed.errors import TestbedError, UsageError
+from mrc_testbed.printable import printable
 
 BUNDLE_SCHEMA_VERSION: Final = 1
 SUFFIX: Final = ".tar.zst"

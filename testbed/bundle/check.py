@@ -5,12 +5,12 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from testbed.campaign.folder import CampaignFolder
-from testbed.errors import UsageError
-from testbed.printable import printable
-from testbed.scenario.report.kept_times import FILE_NAME, load_histograms
-from testbed.scenario.report.manifest_file import load_manifest
-from testbed.scenario.spec.plan import load_plan
+from mrc_testbed.campaign.folder import CampaignFolder
+from mrc_testbed.errors import UsageError
+from mrc_testbed.printable import printable
+from mrc_testbed.scenario.report.kept_times import FILE_NAME, load_histograms
+from mrc_testbed.scenario.report.manifest_file import load_manifest
+from mrc_testbed.scenario.spec.plan import load_plan
 
 _EVENT: Final = TypeAdapter(dict[str, Any])
 

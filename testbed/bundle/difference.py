@@ -7,9 +7,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
-from testbed.campaign.figures import ComparedFigure, compare_runs
-from testbed.campaign.tables import RunFolder
-from testbed.virtual.world import RUNTIME as VIRTUAL
+from mrc_testbed.campaign.figures import ComparedFigure, compare_runs
+from mrc_testbed.campaign.tables import RunFolder
+from mrc_testbed.virtual.world import RUNTIME as VIRTUAL
 
 LIVE_TOLERANCE: Final = 0.05
 

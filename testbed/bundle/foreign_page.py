@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from testbed.report.page import chart_script, page_head
+from mrc_testbed.report.page import chart_script, page_head
 
 _HTTP_EQUIV: Final = re.compile("http-equiv", re.IGNORECASE)
 _TAG: Final = re.compile(

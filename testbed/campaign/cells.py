@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from testbed.campaign.expectation import CellId
-from testbed.campaign.figures import Figure, run_figures
-from testbed.campaign.folder import CampaignFolder
-from testbed.campaign.plan import PlannedRun
-from testbed.campaign.statistics import Effect, judge, median_ratio
-from testbed.metrics.histogram import Histogram, merge
-from testbed.scenario.spec.quantity import Better, Dimension
+from mrc_testbed.campaign.expectation import CellId
+from mrc_testbed.campaign.figures import Figure, run_figures
+from mrc_testbed.campaign.folder import CampaignFolder
+from mrc_testbed.campaign.plan import PlannedRun
+from mrc_testbed.campaign.statistics import Effect, judge, median_ratio
+from mrc_testbed.metrics.histogram import Histogram, merge
+from mrc_testbed.scenario.spec.quantity import Better, Dimension
 
 _COUNTED: Final = frozenset({"passed", "failed"})
 """Statuses of runs whose figures count: they came to their end and are trusted."""

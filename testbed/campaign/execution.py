@@ -10,19 +10,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from testbed.campaign.folder import NOT_RUN, CampaignFolder, RunEntry, runs_of
-from testbed.campaign.plan import PlannedRun
-from testbed.campaign.run_queue import Choice, RunQueue
-from testbed.campaign.summary import summarize_campaign
-from testbed.campaign.summary_files import write_summary
-from testbed.errors import CleanupError, FabricError, TestbedError
-from testbed.scenario.execution import FinishedRun, execute
-from testbed.scenario.measure.verdict import Status
-from testbed.scenario.run.live import LiveLab, live_world
-from testbed.scenario.run.signal_clock import catching_signals
-from testbed.scenario.run.stage import lab_for_run
-from testbed.topology.spec import TopologySpec
-from testbed.virtual.run import run_virtually
+from mrc_testbed.campaign.folder import NOT_RUN, CampaignFolder, RunEntry, runs_of
+from mrc_testbed.campaign.plan import PlannedRun
+from mrc_testbed.campaign.run_queue import Choice, RunQueue
+from mrc_testbed.campaign.summary import summarize_campaign
+from mrc_testbed.campaign.summary_files import write_summary
+from mrc_testbed.errors import CleanupError, FabricError, TestbedError
+from mrc_testbed.scenario.execution import FinishedRun, execute
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.run.live import LiveLab, live_world
+from mrc_testbed.scenario.run.signal_clock import catching_signals
+from mrc_testbed.scenario.run.stage import lab_for_run
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.virtual.run import run_virtually
 
 Progress = Callable[[str], None]
 RunOnLab = Callable[[PlannedRun, Path, Progress], FinishedRun]

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
-from testbed.errors import UsageError
-from testbed.scenario.spec.expression import parse_expectation
-from testbed.scenario.spec.expression_tree import Comparison, Quantity
-from testbed.scenario.spec.plan import Plan
+from mrc_testbed.errors import UsageError
+from mrc_testbed.scenario.spec.expression import parse_expectation
+from mrc_testbed.scenario.spec.expression_tree import Comparison, Quantity
+from mrc_testbed.scenario.spec.plan import Plan
 
 BASELINE: Final = "baseline"
 SCENARIO: Final = "scenario"

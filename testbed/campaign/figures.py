@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from testbed.scenario.measure.expectation import format_value
-from testbed.scenario.spec.expression import parse_expectation, parse_quantity
-from testbed.scenario.spec.quantity import Better, Dimension
+from mrc_testbed.scenario.measure.expectation import format_value
+from mrc_testbed.scenario.spec.expression import parse_expectation, parse_quantity
+from mrc_testbed.scenario.spec.quantity import Better, Dimension
 
 _WORKLOAD_FIGURES: Final = (("goodput", "goodput_bps"), ("fairness", "fairness"))
 _TIMES: Final = (("p50", "p50_ns"), ("p99", "p99_ns"), ("max", "max_ns"))

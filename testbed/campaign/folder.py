@@ -21,19 +21,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Self, TextIO
 
-from testbed.campaign.expectation import CampaignExpectation
-from testbed.campaign.plan import CampaignPlan, PlannedRun, Repeat
-from testbed.document import Metadata
-from testbed.document.latest import latest_of, point_latest
-from testbed.document.one_step import room_hint, write_in_one_step
-from testbed.errors import TestbedError, UsageError
-from testbed.fabric.paths import LAB_NAME_LENGTH_MAX
-from testbed.metrics.histogram import Histogram
-from testbed.scenario.measure.verdict import Status
-from testbed.scenario.report.kept_times import FILE_NAME as HISTOGRAMS
-from testbed.scenario.report.kept_times import load_histograms
-from testbed.scenario.report.manifest_file import load_manifest
-from testbed.scenario.spec.plan import dump_plan, load_plan
+from mrc_testbed.campaign.expectation import CampaignExpectation
+from mrc_testbed.campaign.plan import CampaignPlan, PlannedRun, Repeat
+from mrc_testbed.document import Metadata
+from mrc_testbed.document.latest import latest_of, point_latest
+from mrc_testbed.document.one_step import room_hint, write_in_one_step
+from mrc_testbed.errors import TestbedError, UsageError
+from mrc_testbed.fabric.paths import LAB_NAME_LENGTH_MAX
+from mrc_testbed.metrics.histogram import Histogram
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.report.kept_times import FILE_NAME as HISTOGRAMS
+from mrc_testbed.scenario.report.kept_times import load_histograms
+from mrc_testbed.scenario.report.manifest_file import load_manifest
+from mrc_testbed.scenario.spec.plan import dump_plan, load_plan
 
 SCHEMA_VERSION: Final = 2
 _ID_BYTES: Final = 3

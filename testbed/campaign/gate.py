@@ -10,11 +10,11 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from testbed.campaign.cells import Cell, CellFigure
-from testbed.campaign.statistics import Effect, judge, median_ratio
-from testbed.errors import UsageError
-from testbed.scenario.measure.verdict import Status
-from testbed.scenario.spec.quantity import Better, Dimension
+from mrc_testbed.campaign.cells import Cell, CellFigure
+from mrc_testbed.campaign.statistics import Effect, judge, median_ratio
+from mrc_testbed.errors import UsageError
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.spec.quantity import Better, Dimension
 
 BASELINE_SCHEMA_VERSION: Final = 1
 _DIGITS: Final = 6

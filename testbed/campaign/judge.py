@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final, Literal
 
-from testbed.campaign.cells import MeasuredRun, group_by_cell, measured_runs, merged_times
-from testbed.campaign.expectation import CampaignExpectation, CellId, ParsedExpectation, Quota
-from testbed.campaign.folder import CampaignFolder
-from testbed.scenario.measure.expectation import evaluate
-from testbed.scenario.measure.measures import Measures
-from testbed.scenario.measure.recording import NotMeasured
-from testbed.scenario.measure.verdict import Status
-from testbed.scenario.report.kept_times import times_name
-from testbed.scenario.spec.expression_tree import Comparison, Quantity
-from testbed.scenario.spec.quantity import percentile_ratio
+from mrc_testbed.campaign.cells import MeasuredRun, group_by_cell, measured_runs, merged_times
+from mrc_testbed.campaign.expectation import CampaignExpectation, CellId, ParsedExpectation, Quota
+from mrc_testbed.campaign.folder import CampaignFolder
+from mrc_testbed.scenario.measure.expectation import evaluate
+from mrc_testbed.scenario.measure.measures import Measures
+from mrc_testbed.scenario.measure.recording import NotMeasured
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.report.kept_times import times_name
+from mrc_testbed.scenario.spec.expression_tree import Comparison, Quantity
+from mrc_testbed.scenario.spec.quantity import percentile_ratio
 
 Held = Literal["held", "failed", "cannot tell"]
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from testbed.campaign.folder import NOT_RUN
-from testbed.campaign.summary import Summary, SummaryRow
-from testbed.campaign.variants import factor_sentence
-from testbed.errors import UsageError
-from testbed.report.table import Cell, Table
+from mrc_testbed.campaign.folder import NOT_RUN
+from mrc_testbed.campaign.summary import Summary, SummaryRow
+from mrc_testbed.campaign.variants import factor_sentence
+from mrc_testbed.errors import UsageError
+from mrc_testbed.report.table import Cell, Table
 
 
 def build_markdown(summary: Summary) -> str:

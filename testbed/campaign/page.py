@@ -3,17 +3,17 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from testbed.campaign.cells import Cell, CellComparison, compare_cells
-from testbed.campaign.judge import CellOutcome
-from testbed.campaign.statistics import INTERVAL_RUNS_MIN, Estimate, estimate
-from testbed.campaign.summary import Summary, SummaryRow
-from testbed.metrics.series import summarize
-from testbed.report.chart import Axis, Band, Chart, Series, Spread
-from testbed.report.page import Section, chart_data, page, render
-from testbed.report.table import Cell as TableCell
-from testbed.report.table import Table
-from testbed.scenario.measure.expectation import FORMATS
-from testbed.shown import format_count
+from mrc_testbed.campaign.cells import Cell, CellComparison, compare_cells
+from mrc_testbed.campaign.judge import CellOutcome
+from mrc_testbed.campaign.statistics import INTERVAL_RUNS_MIN, Estimate, estimate
+from mrc_testbed.campaign.summary import Summary, SummaryRow
+from mrc_testbed.metrics.series import summarize
+from mrc_testbed.report.chart import Axis, Band, Chart, Series, Spread
+from mrc_testbed.report.page import Section, chart_data, page, render
+from mrc_testbed.report.table import Cell as TableCell
+from mrc_testbed.report.table import Table
+from mrc_testbed.scenario.measure.expectation import FORMATS
+from mrc_testbed.shown import format_count
 
 _STYLES: Final = {"passed": "good", "failed": "bad", "error": "bad", "aborted": "bad"}
 _OUTCOMES: Final = {"held": "good", "failed": "bad", "cannot tell": "warn"}
@@ -32,7 +32,7 @@ def build_page(summary: Summary, found: Sequence[Cell], baseline: Mapping[str, s
         Section("runs", "Runs", Table(heads, [_row(row, summary.varied) for row in summary.rows]).html()),
     ]
     data = chart_data(charts) if charts else ""
-    body = render("testbed.campaign", "page.html.j2", summary=summary, sections=sections, data=data)
+    body = render("mrc_testbed.campaign", "page.html.j2", summary=summary, sections=sections, data=data)
     return page(summary.name, body, has_charts=bool(charts))
 
 
@@ -49,7 +49,7 @@ def _row(row: SummaryRow, varied: Sequence[str]) -> list[TableCell | str]:
         row.figure,
         row.claim,
         TableCell(row.status, _STYLES.get(row.status, "warn"), is_strong=True),
-        TableCell("", more=render("testbed.campaign", "measured.html.j2", row=row)),
+        TableCell("", more=render("mrc_testbed.campaign", "measured.html.j2", row=row)),
         row.fidelity,
     ]
 
@@ -93,7 +93,7 @@ def cell_sections(
         title = "Figures" if len(scenarios) == 1 else f"Figures of {scenario}"
         against = " ".join(f"{key}={value}" for key, value in baseline.items())
         if plots:
-            drawn = render("testbed.campaign", "plots.html.j2", plots=plots, against=against)
+            drawn = render("mrc_testbed.campaign", "plots.html.j2", plots=plots, against=against)
             parts.append(Section(f"figures-{place}", title, drawn))
             charts += [plot.chart for plot in plots]
     sections = [

@@ -13,17 +13,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from testbed import document
-from testbed.campaign.expectation import SCENARIO, CampaignExpectation, CellId, check_quantities
-from testbed.campaign.spec import RUNS_MAX, CampaignSpec, ScenarioEntry, seed_list
-from testbed.document import Document, Kind, Location, Metadata, Problem, Tree
-from testbed.errors import UsageError
-from testbed.scenario.spec.expression import parse_quantity
-from testbed.scenario.spec.load import Scenario, build_scenario, scenario_variants
-from testbed.scenario.spec.plan import Plan
-from testbed.scenario.spec.resolve import resolve
-from testbed.scenario.spec.scenario_spec import SEED_MAX, compared_quantities
-from testbed.scenario.spec.variation import vary
+from mrc_testbed import document
+from mrc_testbed.campaign.expectation import SCENARIO, CampaignExpectation, CellId, check_quantities
+from mrc_testbed.campaign.spec import RUNS_MAX, CampaignSpec, ScenarioEntry, seed_list
+from mrc_testbed.document import Document, Kind, Location, Metadata, Problem, Tree
+from mrc_testbed.errors import UsageError
+from mrc_testbed.scenario.spec.expression import parse_quantity
+from mrc_testbed.scenario.spec.load import Scenario, build_scenario, scenario_variants
+from mrc_testbed.scenario.spec.plan import Plan
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.scenario.spec.scenario_spec import SEED_MAX, compared_quantities
+from mrc_testbed.scenario.spec.variation import vary
 
 Admit = Callable[[Scenario, Plan], None]
 """Looks at a scenario and its plan before it becomes a run; refuses it with a UsageError."""

@@ -4,8 +4,8 @@ import sys
 from importlib import resources
 from typing import Final
 
-from testbed.campaign.spec import campaign_schema
-from testbed.scenario.reference import Sections, model_sections
+from mrc_testbed.campaign.spec import campaign_schema
+from mrc_testbed.scenario.reference import Sections, model_sections
 
 SECTIONS: Final[Sections] = (
     ("## spec", ("CampaignSpec",)),
@@ -19,7 +19,9 @@ SECTIONS: Final[Sections] = (
 
 def reference_page() -> str:
     """The page, in Markdown: the template with its tables filled in."""
-    page = resources.files("testbed.campaign").joinpath("reference_template.md").read_text(encoding="utf-8")
+    page = (
+        resources.files("mrc_testbed.campaign").joinpath("reference_template.md").read_text(encoding="utf-8")
+    )
     return page.replace("@models\n", "".join(model_sections(campaign_schema()["$defs"], SECTIONS)))
 
 

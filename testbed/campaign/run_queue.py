@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from agents.clock import monotonic_ns
-from testbed.campaign.cells import measured_run
-from testbed.campaign.expectation import CellId
-from testbed.campaign.folder import CampaignFolder, RunEntry
-from testbed.campaign.plan import PlannedRun, Repeat
-from testbed.campaign.statistics import INTERVAL_RUNS_MIN, estimate
-from testbed.shown import format_share
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.campaign.cells import measured_run
+from mrc_testbed.campaign.expectation import CellId
+from mrc_testbed.campaign.folder import CampaignFolder, RunEntry
+from mrc_testbed.campaign.plan import PlannedRun, Repeat
+from mrc_testbed.campaign.statistics import INTERVAL_RUNS_MIN, estimate
+from mrc_testbed.shown import format_share
+from mrc_testbed.topology.spec import TopologySpec
 
 _MINUTES_FROM_S: Final = 120
 

@@ -1,14 +1,14 @@
-"""Campaigns as a user writes them. Pure; `testbed.campaign.plan` reads the scenarios, lays out the runs."""
+"""Campaigns as a user writes them. Pure; `mrc_testbed.campaign.plan` reads scenarios, lays out runs."""
 
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Discriminator, Field, JsonValue, Tag
 
-from testbed.campaign.expectation import parse_campaign_expectation
-from testbed.document import Kind, json_schema
-from testbed.document.fields import Ratio, StrictModel
-from testbed.scenario.spec.scenario_spec import SEED_MAX, QuantityText, accepted_by
-from testbed.scenario.spec.variant import VariedKey
+from mrc_testbed.campaign.expectation import parse_campaign_expectation
+from mrc_testbed.document import Kind, json_schema
+from mrc_testbed.document.fields import Ratio, StrictModel
+from mrc_testbed.scenario.spec.scenario_spec import SEED_MAX, QuantityText, accepted_by
+from mrc_testbed.scenario.spec.variant import VariedKey
 
 RUNS_MAX: Final = 1000
 """Limit of one campaign: more is an accident of a matrix, not a wish."""

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from testbed.campaign.folder import CampaignFolder
-from testbed.campaign.judge import CellOutcome, outcomes_of
-from testbed.campaign.plan import PlannedRun
-from testbed.campaign.variants import VariantRun, in_order, judge_across, reason_of, worst_status
-from testbed.scenario.measure.expectation import format_value
-from testbed.scenario.spec.quantity import Dimension
+from mrc_testbed.campaign.folder import CampaignFolder
+from mrc_testbed.campaign.judge import CellOutcome, outcomes_of
+from mrc_testbed.campaign.plan import PlannedRun
+from mrc_testbed.campaign.variants import VariantRun, in_order, judge_across, reason_of, worst_status
+from mrc_testbed.scenario.measure.expectation import format_value
+from mrc_testbed.scenario.spec.quantity import Dimension
 
 _WHOLE: Final = ("passed", "failed", "untrusted")
 

@@ -5,18 +5,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from testbed.campaign.cells import cells_of
-from testbed.campaign.folder import NOT_RUN, SCHEMA_VERSION, CampaignFolder
-from testbed.campaign.judge import CellOutcome
-from testbed.campaign.markdown import build_markdown
-from testbed.campaign.page import build_page
-from testbed.campaign.plan import PlannedRun
-from testbed.campaign.summary import Summary, SummaryRow, summarize_campaign
-from testbed.campaign.variant_charts import time_chart
-from testbed.campaign.variant_page import build_variant_page, page_charts
-from testbed.report.figure import figure_files
-from testbed.scenario.measure.verdict import Status
-from testbed.scenario.report.junit import Case, junit_suite, junit_text
+from mrc_testbed.campaign.cells import cells_of
+from mrc_testbed.campaign.folder import NOT_RUN, SCHEMA_VERSION, CampaignFolder
+from mrc_testbed.campaign.judge import CellOutcome
+from mrc_testbed.campaign.markdown import build_markdown
+from mrc_testbed.campaign.page import build_page
+from mrc_testbed.campaign.plan import PlannedRun
+from mrc_testbed.campaign.summary import Summary, SummaryRow, summarize_campaign
+from mrc_testbed.campaign.variant_charts import time_chart
+from mrc_testbed.campaign.variant_page import build_variant_page, page_charts
+from mrc_testbed.report.figure import figure_files
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.report.junit import Case, junit_suite, junit_text
 
 _ROW_KEYS: Final = (
     "index", "key", "scenario", "varied", "seed", "figure", "claim", "status", "reason", "folder",

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from testbed.campaign.figures import run_figures
-from testbed.campaign.folder import CampaignFolder
-from testbed.campaign.plan import PlannedRun
-from testbed.errors import UsageError
-from testbed.scenario.report.manifest_file import has_ended, load_manifest
-from testbed.scenario.spec.quantity import Dimension
+from mrc_testbed.campaign.figures import run_figures
+from mrc_testbed.campaign.folder import CampaignFolder
+from mrc_testbed.campaign.plan import PlannedRun
+from mrc_testbed.errors import UsageError
+from mrc_testbed.scenario.report.manifest_file import has_ended, load_manifest
+from mrc_testbed.scenario.spec.quantity import Dimension
 
 Row = dict[str, str | int | float | None]
 

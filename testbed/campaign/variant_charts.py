@@ -8,18 +8,18 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from testbed.campaign.folder import CampaignFolder
-from testbed.campaign.plan import PlannedRun
-from testbed.campaign.summary import SummaryRow
-from testbed.campaign.variants import size_axis, size_of, without_window
-from testbed.report.chart import SECONDS, STYLES, Axis, Band, Chart, Series, bar_chart, size_chart
-from testbed.scenario.measure.expectation import FORMATS
-from testbed.scenario.report.panel import TIME_TITLE
-from testbed.scenario.spec.expression import parse_quantity
-from testbed.scenario.spec.expression_tree import Quantity
-from testbed.scenario.spec.plan import Plan
-from testbed.shown import Scale, format_rate, format_time
-from testbed.workloads.job import slowest_of_each, step_word
+from mrc_testbed.campaign.folder import CampaignFolder
+from mrc_testbed.campaign.plan import PlannedRun
+from mrc_testbed.campaign.summary import SummaryRow
+from mrc_testbed.campaign.variants import size_axis, size_of, without_window
+from mrc_testbed.report.chart import SECONDS, STYLES, Axis, Band, Chart, Series, bar_chart, size_chart
+from mrc_testbed.scenario.measure.expectation import FORMATS
+from mrc_testbed.scenario.report.panel import TIME_TITLE
+from mrc_testbed.scenario.spec.expression import parse_quantity
+from mrc_testbed.scenario.spec.expression_tree import Quantity
+from mrc_testbed.scenario.spec.plan import Plan
+from mrc_testbed.shown import Scale, format_rate, format_time
+from mrc_testbed.workloads.job import slowest_of_each, step_word
 
 _POINTS_MAX: Final = 400
 

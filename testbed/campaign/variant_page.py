@@ -8,17 +8,17 @@ from typing import Final
 
 from markupsafe import Markup
 
-from testbed.campaign.summary import SummaryRow
-from testbed.campaign.variant_charts import variant_charts
-from testbed.campaign.variants import factor_sentence
-from testbed.report.chart import Chart
-from testbed.report.page import Section, chart_cards, chart_data, page, render
-from testbed.report.table import Cell, Table
-from testbed.scenario.report.expectation_table import JudgedExpectation, expectation_table
-from testbed.scenario.report.page import embedded_report
+from mrc_testbed.campaign.summary import SummaryRow
+from mrc_testbed.campaign.variant_charts import variant_charts
+from mrc_testbed.campaign.variants import factor_sentence
+from mrc_testbed.report.chart import Chart
+from mrc_testbed.report.page import Section, chart_cards, chart_data, page, render
+from mrc_testbed.report.table import Cell, Table
+from mrc_testbed.scenario.report.expectation_table import JudgedExpectation, expectation_table
+from mrc_testbed.scenario.report.page import embedded_report
 
 _MARKS: Final = {"passed": ("good", "\u2713"), "failed": ("bad", "\u2717"), "error": ("bad", "!")}
-_PACKAGE: Final = "testbed.campaign"
+_PACKAGE: Final = "mrc_testbed.campaign"
 _REPORTS_MAX_BYTES: Final = 8_000_000
 """Reports beyond that are left in their folders: what is larger is refused by many a mail server."""
 

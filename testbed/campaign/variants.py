@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from testbed.errors import UsageError
-from testbed.scenario.measure.expectation import evaluate, format_measured
-from testbed.scenario.measure.measures import Measures
-from testbed.scenario.measure.recording import NotMeasured
-from testbed.scenario.spec.expression import parse_expectation, parse_quantity
-from testbed.scenario.spec.expression_tree import Comparison, Quantity
-from testbed.scenario.spec.quantity import Dimension
-from testbed.shown import format_number
-from testbed.units import parse_size_bytes
+from mrc_testbed.errors import UsageError
+from mrc_testbed.scenario.measure.expectation import evaluate, format_measured
+from mrc_testbed.scenario.measure.measures import Measures
+from mrc_testbed.scenario.measure.recording import NotMeasured
+from mrc_testbed.scenario.spec.expression import parse_expectation, parse_quantity
+from mrc_testbed.scenario.spec.expression_tree import Comparison, Quantity
+from mrc_testbed.scenario.spec.quantity import Dimension
+from mrc_testbed.shown import format_number
+from mrc_testbed.units import parse_size_bytes
 
 _WORST_FIRST: Final = ("interrupted", "error", "aborted", "not run", "untrusted", "failed", "passed")
 _WINDOWS: Final = (None, "before", "during", "after", "from")

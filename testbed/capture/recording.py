@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import IO, Final
 
-from agents.abi import PortCounter
-from agents.clock import monotonic_ns
-from testbed.capture.pcapng import interface_block, packet_block, section_header
-from testbed.capture.selection import Selection
-from testbed.capture.tap import Tap, TappedFrame
-from testbed.fabric.fault_log import FaultLine, FaultLog
-from testbed.topology.element import Port
+from mrc_testbed.agents.abi import PortCounter
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.capture.pcapng import interface_block, packet_block, section_header
+from mrc_testbed.capture.selection import Selection
+from mrc_testbed.capture.tap import Tap, TappedFrame
+from mrc_testbed.fabric.fault_log import FaultLine, FaultLog
+from mrc_testbed.topology.element import Port
 
 _APPLICATION: Final = "mrc-testbed capture"
 _WAIT_NS: Final = 50_000_000

@@ -11,9 +11,9 @@ So every frame appears once, however many ports are selected.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.element import Port
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Port
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Self
 
-from agents.abi import CaptureRecord, CaptureState, Limit, PortCounter
-from agents.bpf.libbpf import open_pinned_in
-from agents.bpf.maps import MappedArray, RingBuffer, create_ring, map_delete, map_update
-from agents.clock import epoch_ns, monotonic_ns
-from testbed.capture.selection import Selection
-from testbed.errors import FabricError
-from testbed.fabric.live import Lab
-from testbed.fabric.lock import exclusive
+from mrc_testbed.agents.abi import CaptureRecord, CaptureState, Limit, PortCounter
+from mrc_testbed.agents.bpf.libbpf import open_pinned_in
+from mrc_testbed.agents.bpf.maps import MappedArray, RingBuffer, create_ring, map_delete, map_update
+from mrc_testbed.agents.clock import epoch_ns, monotonic_ns
+from mrc_testbed.capture.selection import Selection
+from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.lock import exclusive
 
 SNAP_BYTES_MAX: Final = int(Limit.FRAME_BYTES_MAX)
 

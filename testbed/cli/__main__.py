@@ -1,5 +1,5 @@
-"""`python -m testbed.cli` is the mrc-testbed command."""
+"""`python -m mrc_testbed.cli` is the mrc-testbed command."""
 
-from testbed.cli.app import main
+from mrc_testbed.cli.app import main
 
 main()

@@ -5,11 +5,11 @@ from typing import Final, NoReturn
 
 import typer
 
-from testbed.cli.commands import LISTED, RENAMED, add_all, lazy
-from testbed.cli.exit_codes import ExitCode, run_to_exit_code
-from testbed.cli.interruption import signals_interrupt
-from testbed.cli.options import global_callback
-from testbed.signals import exit_status
+from mrc_testbed.cli.commands import LISTED, RENAMED, add_all, lazy
+from mrc_testbed.cli.exit_codes import ExitCode, run_to_exit_code
+from mrc_testbed.cli.interruption import signals_interrupt
+from mrc_testbed.cli.options import global_callback
+from mrc_testbed.signals import exit_status
 
 PROGRAM: Final = "mrc-testbed"
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import typer
 
-from testbed.cli import bench_collective, bench_flow
+from mrc_testbed.cli import bench_collective, bench_flow
 
 app: Final = typer.Typer(
     no_args_is_help=True, help="Measure a running lab: bandwidth, latency, incast, collectives."

@@ -7,7 +7,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from testbed.cli.bench_options import (
+from mrc_testbed.cli.bench_options import (
     DEFAULT_SEED,
     CcOption,
     TransportChoice,
@@ -16,22 +16,22 @@ from testbed.cli.bench_options import (
     choose_transport,
     listed_hosts,
 )
-from testbed.cli.exit_codes import ExitCode
-from testbed.cli.options import Settings, command
-from testbed.cli.overload import OverloadGate, OverloadOption
-from testbed.cli.render import bad, good, plain_table, show
-from testbed.document import Tree, validate_values
-from testbed.errors import UsageError
-from testbed.fabric import lab
-from testbed.faults.attendance import require_working
-from testbed.shown import format_number, format_rate, format_size, format_time
-from testbed.units import parse_duration_ns, parse_size_bytes
-from testbed.workloads.bench import run_collective
-from testbed.workloads.element_type import DTYPES
-from testbed.workloads.load import build_loads
-from testbed.workloads.nccl import CollectiveResult, Durations, sweep_sizes
-from testbed.workloads.schedule import COLLECTIVE_KINDS
-from testbed.workloads.spec import CollectiveSpec, Training
+from mrc_testbed.cli.exit_codes import ExitCode
+from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.overload import OverloadGate, OverloadOption
+from mrc_testbed.cli.render import bad, good, plain_table, show
+from mrc_testbed.document import Tree, validate_values
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric import lab
+from mrc_testbed.faults.attendance import require_working
+from mrc_testbed.shown import format_number, format_rate, format_size, format_time
+from mrc_testbed.units import parse_duration_ns, parse_size_bytes
+from mrc_testbed.workloads.bench import run_collective
+from mrc_testbed.workloads.element_type import DTYPES
+from mrc_testbed.workloads.load import build_loads
+from mrc_testbed.workloads.nccl import CollectiveResult, Durations, sweep_sizes
+from mrc_testbed.workloads.schedule import COLLECTIVE_KINDS
+from mrc_testbed.workloads.spec import CollectiveSpec, Training
 
 SCHEMA_VERSION: Final = 1
 DEFAULT_ITERATIONS: Final = 20

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from testbed.cli.bench_flow_report import bench_document, bench_table
-from testbed.cli.bench_options import (
+from mrc_testbed.cli.bench_flow_report import bench_document, bench_table
+from mrc_testbed.cli.bench_options import (
     DEFAULT_DURATION,
     DEFAULT_SEED,
     CcOption,
@@ -25,18 +25,18 @@ from testbed.cli.bench_options import (
     choose_transport,
     listed_hosts,
 )
-from testbed.cli.exit_codes import ExitCode
-from testbed.cli.options import Settings, command, with_parameters
-from testbed.cli.overload import OverloadGate, OverloadOption
-from testbed.cli.render import show
-from testbed.document import Tree, validate_values
-from testbed.fabric import lab
-from testbed.faults.attendance import require_working
-from testbed.transport.kernel_tcp import TcpCongestion
-from testbed.workloads.bench import run_bench
-from testbed.workloads.flow import FlowWorkload
-from testbed.workloads.load import build_loads
-from testbed.workloads.spec import Incast, Permutation, SendRecv, WriteBw, WriteLat
+from mrc_testbed.cli.exit_codes import ExitCode
+from mrc_testbed.cli.options import Settings, command, with_parameters
+from mrc_testbed.cli.overload import OverloadGate, OverloadOption
+from mrc_testbed.cli.render import show
+from mrc_testbed.document import Tree, validate_values
+from mrc_testbed.fabric import lab
+from mrc_testbed.faults.attendance import require_working
+from mrc_testbed.transport.kernel_tcp import TcpCongestion
+from mrc_testbed.workloads.bench import run_bench
+from mrc_testbed.workloads.flow import FlowWorkload
+from mrc_testbed.workloads.load import build_loads
+from mrc_testbed.workloads.spec import Incast, Permutation, SendRecv, WriteBw, WriteLat
 
 SCHEMA_VERSION: Final = 1
 DEFAULT_LATENCY_ITERATIONS: Final = 1000

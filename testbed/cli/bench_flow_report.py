@@ -5,11 +5,11 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from testbed.cli.render import bad, good, plain_table
-from testbed.shown import format_count, format_number, format_share, format_size, format_time
-from testbed.workloads.flow import FlowWorkload
-from testbed.workloads.perftest import BenchReport, FlowRate, Times
-from testbed.workloads.spec import WriteLat
+from mrc_testbed.cli.render import bad, good, plain_table
+from mrc_testbed.shown import format_count, format_number, format_share, format_size, format_time
+from mrc_testbed.workloads.flow import FlowWorkload
+from mrc_testbed.workloads.perftest import BenchReport, FlowRate, Times
+from mrc_testbed.workloads.spec import WriteLat
 
 
 def bench_document(workload: FlowWorkload, report: BenchReport) -> dict[str, Any]:

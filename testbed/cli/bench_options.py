@@ -5,11 +5,11 @@ from typing import Annotated, Final
 
 import typer
 
-from testbed.cli.suggestion import hosts as host_names
-from testbed.document import Tree
-from testbed.errors import UsageError, did_you_mean
-from testbed.topology.clos import Clos
-from testbed.transport.transport_kind import (
+from mrc_testbed.cli.suggestion import hosts as host_names
+from mrc_testbed.document import Tree
+from mrc_testbed.errors import UsageError, did_you_mean
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.transport.transport_kind import (
     TRANSPORT_KINDS,
     AnyCongestion,
     TransportKind,

@@ -9,22 +9,22 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from testbed.bundle.bundle import find_results, held_in, opened, unpack_bundle, write_bundle
-from testbed.bundle.difference import Condition, Repetition, compare_repetition
-from testbed.campaign.folder import CampaignFolder
-from testbed.campaign.tables import finished_run, finished_runs
-from testbed.cli.campaign import carry_out_campaign, figure_document
-from testbed.cli.campaign_options import CAMPAIGNS, CampaignsFolder
-from testbed.cli.commands import DefaultGroup
-from testbed.cli.options import Settings, command
-from testbed.cli.overload import OverloadGate, OverloadOption
-from testbed.cli.render import bad, good, plain_table, result_lines, show
-from testbed.cli.scenario import RunsFolder, run_plan
-from testbed.cli.where import JobsOption, RuntimeOption, VirtualOption, Where
-from testbed.scenario.measure.verdict import Status
-from testbed.scenario.spec.plan import load_plan
-from testbed.shown import format_size
-from testbed.units import parse_ratio
+from mrc_testbed.bundle.bundle import find_results, held_in, opened, unpack_bundle, write_bundle
+from mrc_testbed.bundle.difference import Condition, Repetition, compare_repetition
+from mrc_testbed.campaign.folder import CampaignFolder
+from mrc_testbed.campaign.tables import finished_run, finished_runs
+from mrc_testbed.cli.campaign import carry_out_campaign, figure_document
+from mrc_testbed.cli.campaign_options import CAMPAIGNS, CampaignsFolder
+from mrc_testbed.cli.commands import DefaultGroup
+from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.overload import OverloadGate, OverloadOption
+from mrc_testbed.cli.render import bad, good, plain_table, result_lines, show
+from mrc_testbed.cli.scenario import RunsFolder, run_plan
+from mrc_testbed.cli.where import JobsOption, RuntimeOption, VirtualOption, Where
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.spec.plan import load_plan
+from mrc_testbed.shown import format_size
+from mrc_testbed.units import parse_ratio
 
 SCHEMA_VERSION: Final = 1
 
@@ -61,7 +61,7 @@ def create(
 ) -> None:
     """Pack a run or campaign into one file: report, data, plan, versions, machine.
 
-    `report`, `compare`, `campaign report` and `testbed.results.load` read the
+    `report`, `compare`, `campaign report` and `mrc_testbed.results.load` read the
     file without root; `replay` repeats it. The same results give the same bytes.
     The word `create` may be left out.
 

@@ -10,39 +10,39 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from testbed.bundle.bundle import opened
-from testbed.campaign.execution import (
+from mrc_testbed.bundle.bundle import opened
+from mrc_testbed.campaign.execution import (
     execute_campaign,
     execute_in_parallel,
     exit_code,
     live_stage,
     virtual_stage,
 )
-from testbed.campaign.figures import ComparedFigure, compare_runs
-from testbed.campaign.folder import FINISHED, CampaignFolder, all_campaigns, find_campaign
-from testbed.campaign.markdown import put_into
-from testbed.campaign.plan import CampaignPlan, Repeat, plan_campaign
-from testbed.campaign.summary import Summary, summarize_campaign
-from testbed.campaign.summary_files import summary_document, write_summary
-from testbed.cli import campaign_statistics
-from testbed.cli.campaign_options import (
+from mrc_testbed.campaign.figures import ComparedFigure, compare_runs
+from mrc_testbed.campaign.folder import FINISHED, CampaignFolder, all_campaigns, find_campaign
+from mrc_testbed.campaign.markdown import put_into
+from mrc_testbed.campaign.plan import CampaignPlan, Repeat, plan_campaign
+from mrc_testbed.campaign.summary import Summary, summarize_campaign
+from mrc_testbed.campaign.summary_files import summary_document, write_summary
+from mrc_testbed.cli import campaign_statistics
+from mrc_testbed.cli.campaign_options import (
     CAMPAIGNS,
     CampaignName,
     CampaignsFolder,
     opened_campaign,
     place_of,
 )
-from testbed.cli.campaign_table import plan_document, plan_table, summary_table
-from testbed.cli.interruption import force_end
-from testbed.cli.options import Settings, command
-from testbed.cli.overload import OverloadGate, OverloadOption
-from testbed.cli.ready import complete, file_or_ready
-from testbed.cli.render import plain_table, show
-from testbed.cli.where import BudgetOption, JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
-from testbed.document.latest import latest_of
-from testbed.errors import UsageError
-from testbed.scenario.report.manifest_file import has_ended, load_manifest
-from testbed.scenario.run.stage import remove_orphans
+from mrc_testbed.cli.campaign_table import plan_document, plan_table, summary_table
+from mrc_testbed.cli.interruption import force_end
+from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.overload import OverloadGate, OverloadOption
+from mrc_testbed.cli.ready import complete, file_or_ready
+from mrc_testbed.cli.render import plain_table, show
+from mrc_testbed.cli.where import BudgetOption, JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
+from mrc_testbed.document.latest import latest_of
+from mrc_testbed.errors import UsageError
+from mrc_testbed.scenario.report.manifest_file import has_ended, load_manifest
+from mrc_testbed.scenario.run.stage import remove_orphans
 
 SCHEMA_VERSION: Final = 1
 _BUDGET_RUNS_MAX: Final = 20

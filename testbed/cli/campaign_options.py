@@ -7,8 +7,8 @@ from typing import Annotated, Final
 
 import typer
 
-from testbed.bundle.bundle import opened
-from testbed.campaign.folder import CampaignFolder, find_campaign
+from mrc_testbed.bundle.bundle import opened
+from mrc_testbed.campaign.folder import CampaignFolder, find_campaign
 
 CampaignsFolder = Annotated[Path, typer.Option("--campaigns", metavar="FOLDER", help="Folder of campaigns.")]
 CampaignName = Annotated[

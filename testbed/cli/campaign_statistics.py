@@ -11,11 +11,11 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from testbed.bundle.bundle import opened
-from testbed.campaign.cells import Cell, CellComparison, cells_of, compare_cells
-from testbed.campaign.figures import format_figure
-from testbed.campaign.folder import CampaignFolder, find_campaign
-from testbed.campaign.gate import (
+from mrc_testbed.bundle.bundle import opened
+from mrc_testbed.campaign.cells import Cell, CellComparison, cells_of, compare_cells
+from mrc_testbed.campaign.figures import format_figure
+from mrc_testbed.campaign.folder import CampaignFolder, find_campaign
+from mrc_testbed.campaign.gate import (
     GateFinding,
     build_baseline,
     check,
@@ -23,20 +23,20 @@ from testbed.campaign.gate import (
     gate_status,
     load_baseline,
 )
-from testbed.campaign.judge import outcomes_of
-from testbed.campaign.statistics import Estimate, estimate
-from testbed.campaign.tables import TABLES, RunFolder, finished_runs, rows_of, write_csv
-from testbed.cli.campaign_options import CAMPAIGNS, CampaignName, CampaignsFolder, opened_campaign
-from testbed.cli.campaign_table import outcome_table
-from testbed.cli.options import Settings, command
-from testbed.cli.render import plain_table, show
-from testbed.document.one_step import write_in_one_step
-from testbed.errors import TestbedError, UsageError
-from testbed.extras import from_extra
-from testbed.metrics.series import summarize
-from testbed.scenario.measure.verdict import Status
-from testbed.scenario.spec.quantity import Dimension
-from testbed.units import parse_ratio
+from mrc_testbed.campaign.judge import outcomes_of
+from mrc_testbed.campaign.statistics import Estimate, estimate
+from mrc_testbed.campaign.tables import TABLES, RunFolder, finished_runs, rows_of, write_csv
+from mrc_testbed.cli.campaign_options import CAMPAIGNS, CampaignName, CampaignsFolder, opened_campaign
+from mrc_testbed.cli.campaign_table import outcome_table
+from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.render import plain_table, show
+from mrc_testbed.document.one_step import write_in_one_step
+from mrc_testbed.errors import TestbedError, UsageError
+from mrc_testbed.extras import from_extra
+from mrc_testbed.metrics.series import summarize
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.spec.quantity import Dimension
+from mrc_testbed.units import parse_ratio
 
 SCHEMA_VERSION: Final = 1
 _STYLES: Final = {"worse": "bold red", "gone": "bold red", "better": "green", "cannot tell": "yellow"}

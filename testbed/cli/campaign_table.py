@@ -7,12 +7,12 @@ from typing import Any, Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from testbed.campaign.judge import CellOutcome
-from testbed.campaign.plan import CampaignPlan
-from testbed.campaign.summary import Summary, SummaryRow
-from testbed.campaign.variants import factor_sentence
-from testbed.cli.render import judged_table, plain_table, result_lines
-from testbed.units import format_duration_ns, format_ratio
+from mrc_testbed.campaign.judge import CellOutcome
+from mrc_testbed.campaign.plan import CampaignPlan
+from mrc_testbed.campaign.summary import Summary, SummaryRow
+from mrc_testbed.campaign.variants import factor_sentence
+from mrc_testbed.cli.render import judged_table, plain_table, result_lines
+from mrc_testbed.units import format_duration_ns, format_ratio
 
 _OUTCOMES: Final = {"held": "green", "failed": "bold red", "cannot tell": "yellow"}
 _STYLES: Final = {"passed": "green", "failed": "bold red", "error": "bold red"}

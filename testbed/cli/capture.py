@@ -9,19 +9,19 @@ from typing import IO, Annotated, Any, Final
 
 import typer
 
-from testbed.capture.recording import CaptureCount, Recording
-from testbed.capture.selection import Selection, select_ports
-from testbed.capture.tap import SNAP_BYTES_MAX, Tap
-from testbed.capture.tshark import DISSECTOR, tshark_arguments
-from testbed.cli.interruption import signals_stop
-from testbed.cli.options import Settings, command
-from testbed.cli.render import key_values, say, show, write_out
-from testbed.cli.suggestion import nodes
-from testbed.errors import PreflightError, UsageError
-from testbed.fabric import lab
-from testbed.fabric.fault_log import FaultLog
-from testbed.faults.ledger import Ledger
-from testbed.units import parse_duration_ns
+from mrc_testbed.capture.recording import CaptureCount, Recording
+from mrc_testbed.capture.selection import Selection, select_ports
+from mrc_testbed.capture.tap import SNAP_BYTES_MAX, Tap
+from mrc_testbed.capture.tshark import DISSECTOR, tshark_arguments
+from mrc_testbed.cli.interruption import signals_stop
+from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.render import key_values, say, show, write_out
+from mrc_testbed.cli.suggestion import nodes
+from mrc_testbed.errors import PreflightError, UsageError
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.fault_log import FaultLog
+from mrc_testbed.faults.ledger import Ledger
+from mrc_testbed.units import parse_duration_ns
 
 SCHEMA_VERSION: Final = 1
 STDOUT: Final = "-"

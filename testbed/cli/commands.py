@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from testbed.errors import UsageError
+from mrc_testbed.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Listed:
 
     Attributes:
         name: as typed.
-        module: in testbed.cli; its `register` adds the command.
+        module: in mrc_testbed.cli; its `register` adds the command.
         summary: first paragraph of the command's help.
     """
 
@@ -157,7 +157,7 @@ def registered(modules: Iterable[str]) -> typer.Typer:
     """An application with the commands of *modules*."""
     app = typer.Typer(rich_markup_mode="rich")
     for module in modules:
-        import_module(f"testbed.cli.{module}").register(app)
+        import_module(f"mrc_testbed.cli.{module}").register(app)
     return app
 
 

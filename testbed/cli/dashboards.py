@@ -10,18 +10,18 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from testbed.cli.exit_codes import ExitCode
-from testbed.cli.observe_export import Folder
-from testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile, read_token
-from testbed.cli.observe_stack import OVERVIEW, open_address
-from testbed.cli.options import ForceOption, Settings, command
-from testbed.cli.render import bad, good, plain_table, show
-from testbed.document.file_tree import write_files
-from testbed.errors import UsageError
-from testbed.metrics.local_server import DEFAULT_ADDRESS
-from testbed.observe.export import dashboard_texts
-from testbed.observe.run_windows import read_run_windows
-from testbed.observe.state import (
+from mrc_testbed.cli.exit_codes import ExitCode
+from mrc_testbed.cli.observe_export import Folder
+from mrc_testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile, read_token
+from mrc_testbed.cli.observe_stack import OVERVIEW, open_address
+from mrc_testbed.cli.options import ForceOption, Settings, command
+from mrc_testbed.cli.render import bad, good, plain_table, show
+from mrc_testbed.document.file_tree import write_files
+from mrc_testbed.errors import UsageError
+from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
+from mrc_testbed.observe.export import dashboard_texts
+from mrc_testbed.observe.run_windows import read_run_windows
+from mrc_testbed.observe.state import (
     DEFAULT_PROMETHEUS_PORT,
     ServiceName,
     StackState,
@@ -30,7 +30,7 @@ from testbed.observe.state import (
 )
 
 if TYPE_CHECKING:
-    from testbed.observe.grafana_api import Grafana
+    from mrc_testbed.observe.grafana_api import Grafana
 
 SCHEMA_VERSION: Final = 1
 
@@ -128,7 +128,7 @@ def check(
       mrc-testbed observe dashboards check --grafana-url http://127.0.0.1:3000
     """
     with _grafana(settings, read_stack(stack_paths()), grafana_url, token_file) as grafana:
-        from testbed.observe.grafana_check import check_dashboards  # noqa: PLC0415 - as Grafana's
+        from mrc_testbed.observe.grafana_check import check_dashboards  # noqa: PLC0415 - as Grafana's
 
         settings.progress("asking every query of the dashboards")
         found = check_dashboards(grafana, settings.name, data_source)
@@ -214,7 +214,7 @@ def open_dashboards(settings: Settings, grafana_url: GrafanaUrl = None) -> None:
 def _grafana(
     settings: Settings, state: StackState | None, given: str | None, token_file: Path | None
 ) -> Iterator["Grafana"]:
-    from testbed.observe.grafana_api import Grafana  # noqa: PLC0415 - needs an extra, which `--help` does not
+    from mrc_testbed.observe.grafana_api import Grafana  # noqa: PLC0415 - needs an extra, which `--help` does not
 
     url = _address(state, given)
     service = state.service(ServiceName.GRAFANA) if state is not None else None

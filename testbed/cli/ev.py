@@ -9,25 +9,25 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from agents.clock import monotonic_ns
-from agents.nic.client import AgentClient
-from testbed.cli import ev_control
-from testbed.cli.ev_argument import Source, Target, parse_ev
-from testbed.cli.known_topology import known_topology, live_topology
-from testbed.cli.options import Settings, command
-from testbed.cli.render import bad, data_table, good, show, show_tables
-from testbed.cli.rows import Column, Row, known_time, number, row_documents, rows_table, show_rows
-from testbed.cli.table import ev_table, path_table
-from testbed.fabric import lab
-from testbed.fabric.paths import lab_paths
-from testbed.faults.ledger import Ledger
-from testbed.shown import format_size, format_time
-from testbed.topology.clos import Clos
-from testbed.topology.element import Node
-from testbed.topology.ev import decode_ev, ev_parts
-from testbed.topology.ev_set import build_ev_set
-from testbed.topology.path import explain_ev, find_ev
-from testbed.topology.resolve import resolve_topology
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.nic.client import AgentClient
+from mrc_testbed.cli import ev_control
+from mrc_testbed.cli.ev_argument import Source, Target, parse_ev
+from mrc_testbed.cli.known_topology import known_topology, live_topology
+from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.render import bad, data_table, good, show, show_tables
+from mrc_testbed.cli.rows import Column, Row, known_time, number, row_documents, rows_table, show_rows
+from mrc_testbed.cli.table import ev_table, path_table
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.faults.ledger import Ledger
+from mrc_testbed.shown import format_size, format_time
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Node
+from mrc_testbed.topology.ev import decode_ev, ev_parts
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.path import explain_ev, find_ev
+from mrc_testbed.topology.resolve import resolve_topology
 
 SCHEMA_VERSION: Final = 1
 DEFAULT_SEED: Final = 1

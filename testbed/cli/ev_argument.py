@@ -6,10 +6,10 @@ from typing import Annotated, Final
 
 import typer
 
-from testbed.cli.suggestion import hosts
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.path import find_ev
+from mrc_testbed.cli.suggestion import hosts
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.path import find_ev
 
 Source = Annotated[str, typer.Argument(metavar="FROM", autocompletion=hosts, help="Sending host.")]
 Target = Annotated[str, typer.Argument(metavar="TO", autocompletion=hosts, help="Receiving host.")]

@@ -6,18 +6,18 @@ from typing import Annotated, Any, Final, Self
 
 import typer
 
-from agents.nic.client import AgentClient
-from testbed.cli.ev_argument import EvChoice, Source, Target, parse_choice, parse_ev
-from testbed.cli.options import Settings, command
-from testbed.cli.render import bad, good, show
-from testbed.cli.rows import Column, Row, known_time, number, show_rows
-from testbed.errors import UsageError
-from testbed.fabric import lab
-from testbed.topology.clos import Clos
-from testbed.topology.element import Node
-from testbed.topology.ev_set import build_ev_set
-from testbed.topology.path import explain_ev, find_ev, path_carrier
-from testbed.units import parse_duration_ns
+from mrc_testbed.agents.nic.client import AgentClient
+from mrc_testbed.cli.ev_argument import EvChoice, Source, Target, parse_choice, parse_ev
+from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.render import bad, good, show
+from mrc_testbed.cli.rows import Column, Row, known_time, number, show_rows
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric import lab
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Node
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.path import explain_ev, find_ev, path_carrier
+from mrc_testbed.units import parse_duration_ns
 
 SCHEMA_VERSION: Final = 1
 EVERY_HOST: Final = "all"

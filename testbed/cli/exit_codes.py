@@ -29,11 +29,11 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from testbed.cli.interruption import signals_stop
-from testbed.cli.terminal_safe_console import TerminalSafeConsole
-from testbed.errors import TestbedError
-from testbed.fabric.root import state_root
-from testbed.installation import state_home
+from mrc_testbed.cli.interruption import signals_stop
+from mrc_testbed.cli.terminal_safe_console import TerminalSafeConsole
+from mrc_testbed.errors import TestbedError
+from mrc_testbed.fabric.root import state_root
+from mrc_testbed.installation import state_home
 
 
 class ExitCode(IntEnum):

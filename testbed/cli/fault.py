@@ -10,19 +10,19 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from agents.clock import monotonic_ns
-from testbed.cli.fault_options import example, kind_options
-from testbed.cli.options import Settings, command, with_parameters
-from testbed.cli.render import show
-from testbed.cli.rows import Column, Row, number, show_rows
-from testbed.cli.suggestion import faults as fault_names
-from testbed.errors import UsageError
-from testbed.faults.event import FaultEvent
-from testbed.faults.interactive import LabFaults, parse_fault, plan_fault
-from testbed.faults.ledger import Entry
-from testbed.faults.spec import KINDS, meaning, own_fields
-from testbed.shown import format_time
-from testbed.units import format_duration_ns
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.cli.fault_options import example, kind_options
+from mrc_testbed.cli.options import Settings, command, with_parameters
+from mrc_testbed.cli.render import show
+from mrc_testbed.cli.rows import Column, Row, number, show_rows
+from mrc_testbed.cli.suggestion import faults as fault_names
+from mrc_testbed.errors import UsageError
+from mrc_testbed.faults.event import FaultEvent
+from mrc_testbed.faults.interactive import LabFaults, parse_fault, plan_fault
+from mrc_testbed.faults.ledger import Entry
+from mrc_testbed.faults.spec import KINDS, meaning, own_fields
+from mrc_testbed.shown import format_time
+from mrc_testbed.units import format_duration_ns
 
 SCHEMA_VERSION: Final = 1
 DEFAULT_SEED: Final = 1

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from testbed.cli.suggestion import hosts, links, nodes
-from testbed.faults.spec import KINDS, own_fields
+from mrc_testbed.cli.suggestion import hosts, links, nodes
+from mrc_testbed.faults.spec import KINDS, own_fields
 
 _SUGGESTED: Final = {"towards": hosts, "link": links, "node": nodes}
 _TYPES: Final = {"integer": int, "number": float}

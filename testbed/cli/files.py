@@ -9,22 +9,22 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from testbed import document
-from testbed.campaign.plan import plan_campaign
-from testbed.campaign.spec import campaign_schema
-from testbed.cli.exit_codes import ExitCode
-from testbed.cli.options import OutputFormat, Settings, command
-from testbed.cli.overload import OverloadGate, OverloadOption
-from testbed.cli.ready import complete, file_or_ready
-from testbed.cli.render import bad, good, show, write_out
-from testbed.document import Kind
-from testbed.errors import UsageError
-from testbed.metrics.capacity import known_capacity
-from testbed.printable import printable
-from testbed.scenario.spec.load import load_scenario, scenario_schema, scenario_variants
-from testbed.scenario.spec.resolve import resolve
-from testbed.topology.resolve import load_topology
-from testbed.topology.spec import TopologySpec
+from mrc_testbed import document
+from mrc_testbed.campaign.plan import plan_campaign
+from mrc_testbed.campaign.spec import campaign_schema
+from mrc_testbed.cli.exit_codes import ExitCode
+from mrc_testbed.cli.options import OutputFormat, Settings, command
+from mrc_testbed.cli.overload import OverloadGate, OverloadOption
+from mrc_testbed.cli.ready import complete, file_or_ready
+from mrc_testbed.cli.render import bad, good, show, write_out
+from mrc_testbed.document import Kind
+from mrc_testbed.errors import UsageError
+from mrc_testbed.metrics.capacity import known_capacity
+from mrc_testbed.printable import printable
+from mrc_testbed.scenario.spec.load import load_scenario, scenario_schema, scenario_variants
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.topology.resolve import load_topology
+from mrc_testbed.topology.spec import TopologySpec
 
 SCHEMA_VERSION: Final = 1
 

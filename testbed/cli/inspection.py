@@ -6,13 +6,13 @@ from typing import Annotated, Final
 
 import typer
 
-from agents.abi import PortCounter
-from testbed.cli.known_topology import known_topology, live_topology
-from testbed.cli.options import OutputFormat, Settings, command, require_root
-from testbed.cli.queues import DrainerOption, LinkOption, LinksOption, show_queues
-from testbed.cli.render import show, show_tables, write_out
-from testbed.cli.suggestion import nodes
-from testbed.cli.table import (
+from mrc_testbed.agents.abi import PortCounter
+from mrc_testbed.cli.known_topology import known_topology, live_topology
+from mrc_testbed.cli.options import OutputFormat, Settings, command, require_root
+from mrc_testbed.cli.queues import DrainerOption, LinkOption, LinksOption, show_queues
+from mrc_testbed.cli.render import show, show_tables, write_out
+from mrc_testbed.cli.suggestion import nodes
+from mrc_testbed.cli.table import (
     Cell,
     Table,
     forwarding_table,
@@ -21,14 +21,14 @@ from testbed.cli.table import (
     port_table,
     summary_table,
 )
-from testbed.drawing.graph import graph_dot, graph_text
-from testbed.drawing.svg import graph_svg
-from testbed.errors import UsageError
-from testbed.fabric import lab
-from testbed.topology.clos import Clos
-from testbed.topology.element import Port
-from testbed.topology.naming import parse_node_name
-from testbed.topology.resolve import resolve_topology
+from mrc_testbed.drawing.graph import graph_dot, graph_text
+from mrc_testbed.drawing.svg import graph_svg
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric import lab
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Port
+from mrc_testbed.topology.naming import parse_node_name
+from mrc_testbed.topology.resolve import resolve_topology
 
 SCHEMA_VERSION: Final = 1
 _END_COLUMNS: Final = ("interface", "id", "ifindex", "mac", "inner_address", "rate_bps")

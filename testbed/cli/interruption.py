@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-from testbed.errors import TestbedError
-from testbed.signals import EndingSignals, exit_status, forget_signals, handled_by, say
-from testbed.units import format_duration_ns
+from mrc_testbed.errors import TestbedError
+from mrc_testbed.signals import EndingSignals, exit_status, forget_signals, handled_by, say
+from mrc_testbed.units import format_duration_ns
 
 
 class CommandTimeoutError(TestbedError):

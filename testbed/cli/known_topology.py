@@ -1,11 +1,11 @@
 """Topology of a command: of a file, of the lab that is up, or the default one."""
 
-from testbed.cli.options import Settings
-from testbed.errors import UsageError
-from testbed.fabric.paths import lab_paths
-from testbed.fabric.state import read_state
-from testbed.topology.resolve import load_topology
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.cli.options import Settings
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.state import read_state
+from mrc_testbed.topology.resolve import load_topology
+from mrc_testbed.topology.spec import TopologySpec
 
 
 def known_topology(settings: Settings) -> TopologySpec:

@@ -8,21 +8,21 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from testbed.cli.exit_codes import ExitCode
-from testbed.cli.known_topology import given_topology
-from testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile
-from testbed.cli.options import Settings, command
-from testbed.cli.overload import OverloadGate, OverloadOption
-from testbed.cli.render import key_values, say, show
-from testbed.cli.stack_text import describe_stack
-from testbed.cli.status import fabric_lines, status_details, status_document, topology_summary
-from testbed.errors import CleanupError, TestbedError, UsageError
-from testbed.fabric import lab
-from testbed.fabric.build import Progress as BuildProgress
-from testbed.fabric.known_labs import labs_elsewhere, names
-from testbed.fabric.state import RuntimeName
-from testbed.faults.attendance import repair_faults, under_faults
-from testbed.metrics.exporter import process_metrics
+from mrc_testbed.cli.exit_codes import ExitCode
+from mrc_testbed.cli.known_topology import given_topology
+from mrc_testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile
+from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.overload import OverloadGate, OverloadOption
+from mrc_testbed.cli.render import key_values, say, show
+from mrc_testbed.cli.stack_text import describe_stack
+from mrc_testbed.cli.status import fabric_lines, status_details, status_document, topology_summary
+from mrc_testbed.errors import CleanupError, TestbedError, UsageError
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.build import Progress as BuildProgress
+from mrc_testbed.fabric.known_labs import labs_elsewhere, names
+from mrc_testbed.fabric.state import RuntimeName
+from mrc_testbed.faults.attendance import repair_faults, under_faults
+from mrc_testbed.metrics.exporter import process_metrics
 
 SCHEMA_VERSION: Final = 1
 
@@ -108,7 +108,7 @@ def _observe(
     settings: Settings, grafana_url: str | None, prometheus_url: str | None, token_file: Path | None
 ) -> dict[str, Any]:
     """Start the stack beside the lab; an error says that the lab is up."""
-    from testbed.cli import observe_stack  # noqa: PLC0415 - the SDK of Docker takes a third of a second to import
+    from mrc_testbed.cli import observe_stack  # noqa: PLC0415 - the SDK of Docker takes a third of a second to import
 
     try:
         return observe_stack.bring_up(
@@ -176,7 +176,7 @@ def down(
 
 def _has_stack() -> bool:
     """Return True if Prometheus and Grafana run beside the labs."""
-    from testbed.observe.state import stack_paths  # noqa: PLC0415 - only `down --all` asks
+    from mrc_testbed.observe.state import stack_paths  # noqa: PLC0415 - only `down --all` asks
 
     return stack_paths().state_file.exists()
 

@@ -7,13 +7,13 @@ from typing import Annotated, Final
 
 import typer
 
-from testbed.cli.options import Settings, command
-from testbed.cli.render import say
-from testbed.errors import UsageError
-from testbed.fabric import lab
-from testbed.fabric.live import Lab
-from testbed.fabric.ranks import Rank, placed_ranks, run_ranks
-from testbed.fabric.rdma import RdmaTransport
+from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.render import say
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.ranks import Rank, placed_ranks, run_ranks
+from mrc_testbed.fabric.rdma import RdmaTransport
 
 STAND_IN_VARIABLE: Final = "MRC_TORCH_AS"
 """Which mrc-torch reads."""

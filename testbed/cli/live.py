@@ -8,18 +8,18 @@ from typing import Annotated, Final
 import typer
 from rich.live import Live
 
-from agents.clock import monotonic_ns
-from testbed.cli.options import AddressOption, PortOption, Settings, command
-from testbed.cli.render import say, show, write_out
-from testbed.errors import FabricError, TestbedError, UsageError
-from testbed.live.control import ClearRequest, FaultRequest, LabControl
-from testbed.live.feed import DEFAULT_INTERVAL_NS, Feed, Update
-from testbed.live.keyboard import keyboard
-from testbed.live.page_data import update_document
-from testbed.live.server import live_server
-from testbed.live.terminal import SORTS, Screen, View, render, sorted_links
-from testbed.metrics.local_server import DEFAULT_ADDRESS
-from testbed.units import format_duration_ns, parse_duration_ns
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.cli.options import AddressOption, PortOption, Settings, command
+from mrc_testbed.cli.render import say, show, write_out
+from mrc_testbed.errors import FabricError, TestbedError, UsageError
+from mrc_testbed.live.control import ClearRequest, FaultRequest, LabControl
+from mrc_testbed.live.feed import DEFAULT_INTERVAL_NS, Feed, Update
+from mrc_testbed.live.keyboard import keyboard
+from mrc_testbed.live.page_data import update_document
+from mrc_testbed.live.server import live_server
+from mrc_testbed.live.terminal import SORTS, Screen, View, render, sorted_links
+from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
+from mrc_testbed.units import format_duration_ns, parse_duration_ns
 
 SCHEMA_VERSION: Final = 1
 _FLAP_S: Final = 5.0

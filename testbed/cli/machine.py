@@ -8,14 +8,20 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from testbed.cli.exit_codes import ExitCode
-from testbed.cli.options import Settings, command
-from testbed.cli.render import bad, good, key_values
-from testbed.cli.rows import Column, Row, show_rows
-from testbed.errors import PreflightError
-from testbed.fabric.preflight import doctor_checks
-from testbed.metrics.capacity import Capacity, calibration_file, format_frames, keep_capacity, known_capacity
-from testbed.scenario.run.calibration import calibrate as measure_capacity
+from mrc_testbed.cli.exit_codes import ExitCode
+from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.render import bad, good, key_values
+from mrc_testbed.cli.rows import Column, Row, show_rows
+from mrc_testbed.errors import PreflightError
+from mrc_testbed.fabric.preflight import doctor_checks
+from mrc_testbed.metrics.capacity import (
+    Capacity,
+    calibration_file,
+    format_frames,
+    keep_capacity,
+    known_capacity,
+)
+from mrc_testbed.scenario.run.calibration import calibrate as measure_capacity
 
 SCHEMA_VERSION: Final = 1
 

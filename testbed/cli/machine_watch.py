@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from testbed.cli.options import Settings
-from testbed.cli.render import say
-from testbed.fabric.paths import lab_paths
-from testbed.fabric.state import read_state
-from testbed.metrics.other_load import ProcessTimes, look_at_load
-from testbed.scenario.measure.verdict import Status
+from mrc_testbed.cli.options import Settings
+from mrc_testbed.cli.render import say
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.state import read_state
+from mrc_testbed.metrics.other_load import ProcessTimes, look_at_load
+from mrc_testbed.scenario.measure.verdict import Status
 
 _WHAT_TO_DO: Final = (
     "run it when the machine is quiet, with --retry-untrusted N, with a lower port_rate, or with --virtual, "

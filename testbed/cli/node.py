@@ -8,18 +8,18 @@ from typing import Annotated, Final
 
 import typer
 
-from testbed.cli.options import Settings, command
-from testbed.cli.render import say, show
-from testbed.cli.suggestion import hosts, nodes
-from testbed.errors import AgentError, UsageError, did_you_mean
-from testbed.fabric import lab
-from testbed.fabric.live import Lab
-from testbed.fabric.log_file import log_lines
-from testbed.fabric.node_entry import enter_command
-from testbed.fabric.process import marked_environment
-from testbed.fabric.rdma import RdmaTransport, rdma_command, rdma_environment
-from testbed.fabric.repair import Repair
-from testbed.faults.attendance import repair_faults, under_faults
+from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.render import say, show
+from mrc_testbed.cli.suggestion import hosts, nodes
+from mrc_testbed.errors import AgentError, UsageError, did_you_mean
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.log_file import log_lines
+from mrc_testbed.fabric.node_entry import enter_command
+from mrc_testbed.fabric.process import marked_environment
+from mrc_testbed.fabric.rdma import RdmaTransport, rdma_command, rdma_environment
+from mrc_testbed.fabric.repair import Repair
+from mrc_testbed.faults.attendance import repair_faults, under_faults
 
 SCHEMA_VERSION: Final = 1
 
@@ -175,7 +175,7 @@ def shell(settings: Settings) -> None:
       h0 ip -br addr
       p0-t0-0 ip -6 route
     """
-    from testbed.mininet_net import open_shell  # noqa: PLC0415 - Mininet takes a quarter of a second
+    from mrc_testbed.mininet_net import open_shell  # noqa: PLC0415 - Mininet takes a quarter of a second
 
     with lab.attach(settings.name) as attached:
         say(settings.stderr, f"lab {attached.name}; `help` lists commands, `exit` leaves")

@@ -2,7 +2,7 @@
 
 import typer
 
-from testbed.cli.commands import OBSERVE, add_listed, lazy
+from mrc_testbed.cli.commands import OBSERVE, add_listed, lazy
 
 
 def register(root: typer.Typer) -> None:

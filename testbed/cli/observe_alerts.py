@@ -5,11 +5,11 @@ from typing import Annotated, Final
 
 import typer
 
-from testbed.cli.options import Settings, command
-from testbed.cli.render import bad
-from testbed.cli.rows import Column, Row, show_rows
-from testbed.observe.alerts import FIRING, Alert, await_alert, read_alerts
-from testbed.units import format_duration_ns
+from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.render import bad
+from mrc_testbed.cli.rows import Column, Row, show_rows
+from mrc_testbed.observe.alerts import FIRING, Alert, await_alert, read_alerts
+from mrc_testbed.units import format_duration_ns
 
 SCHEMA_VERSION: Final = 1
 _NS_PER_SECOND: Final = 10**9

@@ -9,12 +9,12 @@ import yaml
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from testbed.cli.options import ForceOption, Settings, command
-from testbed.cli.render import key_values, say, show, write_out
-from testbed.document.file_tree import write_files
-from testbed.errors import UsageError
-from testbed.observe import export
-from testbed.observe.state import StackSettings, read_stack, stack_paths
+from mrc_testbed.cli.options import ForceOption, Settings, command
+from mrc_testbed.cli.render import key_values, say, show, write_out
+from mrc_testbed.document.file_tree import write_files
+from mrc_testbed.errors import UsageError
+from mrc_testbed.observe import export
+from mrc_testbed.observe.state import StackSettings, read_stack, stack_paths
 
 SCHEMA_VERSION: Final = 1
 

@@ -5,13 +5,13 @@ from typing import Final
 
 import typer
 
-from testbed.cli.options import AddressOption, PortOption, Settings, command
-from testbed.cli.render import say, write_out
-from testbed.errors import TestbedError
-from testbed.faults.attendance import restore_reaper
-from testbed.faults.spec import KINDS
-from testbed.metrics.exporter import DEFAULT_PORT, serve
-from testbed.metrics.local_server import DEFAULT_ADDRESS
+from mrc_testbed.cli.options import AddressOption, PortOption, Settings, command
+from mrc_testbed.cli.render import say, write_out
+from mrc_testbed.errors import TestbedError
+from mrc_testbed.faults.attendance import restore_reaper
+from mrc_testbed.faults.spec import KINDS
+from mrc_testbed.metrics.exporter import DEFAULT_PORT, serve
+from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
 
 _LOG: Final = logging.getLogger(__name__)
 _READY: Final = "metrics of {labs} are at {url} (Ctrl-C ends)"

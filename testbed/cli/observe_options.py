@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from testbed.errors import UsageError
+from mrc_testbed.errors import UsageError
 
 _TOKEN_VARIABLE: Final = "MRC_TESTBED_GRAFANA_TOKEN"  # noqa: S105 - its name, not a token
 

@@ -10,16 +10,16 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from testbed.cli.exit_codes import ExitCode
-from testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile, read_token
-from testbed.cli.options import AddressOption, Settings, command
-from testbed.cli.render import bad, good, plain_table, say, show, write_out
-from testbed.cli.stack_text import describe_stack
-from testbed.errors import FabricError, UsageError
-from testbed.metrics.exporter import DEFAULT_PORT, process_metrics
-from testbed.metrics.local_server import DEFAULT_ADDRESS
-from testbed.observe import stack
-from testbed.observe.state import (
+from mrc_testbed.cli.exit_codes import ExitCode
+from mrc_testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile, read_token
+from mrc_testbed.cli.options import AddressOption, Settings, command
+from mrc_testbed.cli.render import bad, good, plain_table, say, show, write_out
+from mrc_testbed.cli.stack_text import describe_stack
+from mrc_testbed.errors import FabricError, UsageError
+from mrc_testbed.metrics.exporter import DEFAULT_PORT, process_metrics
+from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
+from mrc_testbed.observe import stack
+from mrc_testbed.observe.state import (
     DEFAULT_DISK_BYTES,
     DEFAULT_GRAFANA_PORT,
     DEFAULT_OBJECTIVE_NS,
@@ -31,9 +31,9 @@ from testbed.observe.state import (
     read_stack,
     stack_paths,
 )
-from testbed.observe.status import StackStatus
-from testbed.observe.status import status as stack_status
-from testbed.units import format_duration_ns, format_size_bytes, parse_duration_ns, parse_size_bytes
+from mrc_testbed.observe.status import StackStatus
+from mrc_testbed.observe.status import status as stack_status
+from mrc_testbed.units import format_duration_ns, format_size_bytes, parse_duration_ns, parse_size_bytes
 
 SCHEMA_VERSION: Final = 1
 OVERVIEW: Final = "/d/mrc-overview"
@@ -219,7 +219,7 @@ def open_address(settings: Settings, url: str) -> None:
 
 def _push(settings: Settings, state: StackState, token: str) -> int:
     """Put the dashboards into the user's own Grafana and return their number."""
-    from testbed.observe.grafana_api import Grafana  # noqa: PLC0415 - a third of a second to import
+    from mrc_testbed.observe.grafana_api import Grafana  # noqa: PLC0415 - a third of a second to import
 
     grafana, prometheus = state.service(ServiceName.GRAFANA), state.service(ServiceName.PROMETHEUS)
     if grafana is None or prometheus is None:

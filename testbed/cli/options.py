@@ -21,13 +21,13 @@ import typer
 from rich.console import Console
 from rich.logging import RichHandler
 
-from testbed.cli.interruption import deadline
-from testbed.cli.progress import Progress
-from testbed.cli.terminal_safe_console import TerminalSafeConsole
-from testbed.errors import PreflightError, UsageError
-from testbed.fabric.paths import DEFAULT_LAB, lab_folders, lab_paths
-from testbed.installation import as_root
-from testbed.units import parse_duration_ns
+from mrc_testbed.cli.interruption import deadline
+from mrc_testbed.cli.progress import Progress
+from mrc_testbed.cli.terminal_safe_console import TerminalSafeConsole
+from mrc_testbed.errors import PreflightError, UsageError
+from mrc_testbed.fabric.paths import DEFAULT_LAB, lab_folders, lab_paths
+from mrc_testbed.installation import as_root
+from mrc_testbed.units import parse_duration_ns
 
 ENVIRONMENT_PREFIX: Final = "MRC_TESTBED_"
 GLOBAL_PANEL: Final = "Global options"
@@ -94,7 +94,7 @@ _OPTIONS: Final[dict[str, tuple[object, typer.models.OptionInfo]]] = {
         typer.Option("--no-color", show_default=False, help="Disable colours, as NO_COLOR does."),
     ),
 }
-_OUR_PACKAGES: Final = ("testbed", "agents")
+_OUR_PACKAGE: Final = "mrc_testbed"
 _COMMON_FLAGS: Final = ("output", "timeout", "verbose", "quiet", "no_color")
 _EPILOG: Final = "Global options, such as --output json: mrc-testbed --help"
 
@@ -271,21 +271,19 @@ def _from_environment(key: str) -> bool:
 
 @contextmanager
 def _logs_shown(stderr: Console, verbosity: int) -> Iterator[None]:
-    """Show the logs of our packages on stderr while the block lasts."""
+    """Show our logs on stderr while the block lasts."""
     level = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG)
     handler = RichHandler(console=stderr, show_path=False, omit_repeated_times=False, log_time_format="%X")
     handler.setFormatter(logging.Formatter("%(message)s"))
-    packages = [logging.getLogger(name) for name in _OUR_PACKAGES]
-    levels = [package.level for package in packages]
-    for package in packages:
-        package.addHandler(handler)
-        package.setLevel(level)
+    package = logging.getLogger(_OUR_PACKAGE)
+    before = package.level
+    package.addHandler(handler)
+    package.setLevel(level)
     try:
         yield
     finally:
-        for package, before in zip(packages, levels, strict=True):
-            package.removeHandler(handler)
-            package.setLevel(before)
+        package.removeHandler(handler)
+        package.setLevel(before)
 
 
 def _own_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:

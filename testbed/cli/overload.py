@@ -13,20 +13,20 @@ from typing import Annotated
 
 import typer
 
-from testbed import document
-from testbed.cli.options import Settings
-from testbed.cli.render import say
-from testbed.document import Document, Kind, Location, Problem
-from testbed.errors import UsageError
-from testbed.fabric.live import Lab
-from testbed.fabric.preflight import check_live
-from testbed.metrics.capacity import Capacity, known_capacity
-from testbed.scenario.spec.demand import Overload, bench_overload, plan_overload, topology_overload
-from testbed.scenario.spec.load import Scenario
-from testbed.scenario.spec.plan import Plan
-from testbed.topology.spec import TopologySpec
-from testbed.virtual.limits import check_ports, problems_of
-from testbed.workloads.load import Load
+from mrc_testbed import document
+from mrc_testbed.cli.options import Settings
+from mrc_testbed.cli.render import say
+from mrc_testbed.document import Document, Kind, Location, Problem
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.preflight import check_live
+from mrc_testbed.metrics.capacity import Capacity, known_capacity
+from mrc_testbed.scenario.spec.demand import Overload, bench_overload, plan_overload, topology_overload
+from mrc_testbed.scenario.spec.load import Scenario
+from mrc_testbed.scenario.spec.plan import Plan
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.virtual.limits import check_ports, problems_of
+from mrc_testbed.workloads.load import Load
 
 OverloadOption = Annotated[
     bool,

@@ -9,23 +9,23 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from agents.clock import monotonic_ns
-from testbed.cli.interruption import signals_stop
-from testbed.cli.options import Settings, command
-from testbed.cli.render import bad, good, key_values, show
-from testbed.cli.rows import Column, Row, number, row_documents, rows_table
-from testbed.errors import UsageError
-from testbed.fabric import lab
-from testbed.fabric.link_probes import LinkProbeCounts, link_probes_running
-from testbed.fabric.live import Lab
-from testbed.faults.ledger import Ledger
-from testbed.probing.avoidance import paths_around
-from testbed.probing.grading import Grade, grade_links
-from testbed.probing.localisation import Diagnosis, LinkHealth, localise
-from testbed.topology.clos import Clos
-from testbed.topology.probe_outcome import since
-from testbed.topology.probing_spec import INTERVAL_MIN_NS, ProbingSpec
-from testbed.units import format_duration_ns, parse_duration_ns
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.cli.interruption import signals_stop
+from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.render import bad, good, key_values, show
+from mrc_testbed.cli.rows import Column, Row, number, row_documents, rows_table
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.link_probes import LinkProbeCounts, link_probes_running
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.faults.ledger import Ledger
+from mrc_testbed.probing.avoidance import paths_around
+from mrc_testbed.probing.grading import Grade, grade_links
+from mrc_testbed.probing.localisation import Diagnosis, LinkHealth, localise
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.probe_outcome import since
+from mrc_testbed.topology.probing_spec import INTERVAL_MIN_NS, ProbingSpec
+from mrc_testbed.units import format_duration_ns, parse_duration_ns
 
 SCHEMA_VERSION: Final = 1
 DEFAULT_DURATION: Final = "2s"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
-from agents.clock import machine_ns
-from testbed.shown import format_time
+from mrc_testbed.agents.clock import machine_ns
+from mrc_testbed.shown import format_time
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar

@@ -8,18 +8,18 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from agents.abi import DrainerMode, PortCounter
-from testbed.cli.options import Settings
-from testbed.cli.render import key_values, plain_table, show
-from testbed.cli.suggestion import links as link_names
-from testbed.errors import UsageError
-from testbed.fabric import lab
-from testbed.fabric.live import Lab
-from testbed.fabric.queue_engine import EngineState, QueueEngine
-from testbed.topology.naming import Tier
-from testbed.topology.queue_spec import LinkMode
-from testbed.topology.select import select_links
-from testbed.topology.selector_spec import parse_link_selector
+from mrc_testbed.agents.abi import DrainerMode, PortCounter
+from mrc_testbed.cli.options import Settings
+from mrc_testbed.cli.render import key_values, plain_table, show
+from mrc_testbed.cli.suggestion import links as link_names
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.queue_engine import EngineState, QueueEngine
+from mrc_testbed.topology.naming import Tier
+from mrc_testbed.topology.queue_spec import LinkMode
+from mrc_testbed.topology.select import select_links
+from mrc_testbed.topology.selector_spec import parse_link_selector
 
 PANEL: Final = "With --queues"
 SCHEMA_VERSION: Final = 1

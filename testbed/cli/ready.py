@@ -6,9 +6,9 @@ A name is the path below the folder of ready files, without .yaml: `t0-t1-flap`,
 from pathlib import Path, PurePath
 from typing import Final
 
-from testbed.errors import UsageError, did_you_mean
-from testbed.installation import shipped
-from testbed.printable import printable
+from mrc_testbed.errors import UsageError, did_you_mean
+from mrc_testbed.installation import shipped
+from mrc_testbed.printable import printable
 
 FOLDER: Final = "scenarios"
 _SUFFIX: Final = ".yaml"

@@ -10,12 +10,12 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from testbed.cli.options import OutputFormat, Settings
-from testbed.errors import TestbedError
-from testbed.report import table as report_table
+from mrc_testbed.cli.options import OutputFormat, Settings
+from mrc_testbed.errors import TestbedError
+from mrc_testbed.report import table as report_table
 
 if TYPE_CHECKING:
-    from testbed.cli.table import Table as DataTable
+    from mrc_testbed.cli.table import Table as DataTable
 
 _WIDTH_MAX: Final = 10_000
 _CELL_STYLES: Final = {"good": "green", "bad": "bold red", "warn": "yellow"}
@@ -154,7 +154,7 @@ def say(console: Console, text: str) -> None:
 
 
 def data_table(table: "DataTable") -> RenderableType:
-    """Render a table of testbed.cli.table: title, headings in words, numbers to the right."""
+    """Render a table of mrc_testbed.cli.table: title, headings in words, numbers to the right."""
     numeric = [
         name
         for index, name in enumerate(table.columns)
@@ -168,7 +168,7 @@ def data_table(table: "DataTable") -> RenderableType:
 
 
 def show_tables(settings: Settings, kind: str, version: int, tables: Sequence["DataTable"]) -> None:
-    """Print tables of testbed.cli.table; for programs as lists of mappings under their titles."""
+    """Print tables of mrc_testbed.cli.table; for programs as lists of mappings under their titles."""
     show(
         settings,
         kind,

@@ -8,9 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from testbed.cli.options import Settings
-from testbed.cli.render import JsonValue, plain_table, show
-from testbed.shown import format_time
+from mrc_testbed.cli.options import Settings
+from mrc_testbed.cli.render import JsonValue, plain_table, show
+from mrc_testbed.shown import format_time
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,41 +13,41 @@ from rich.console import Group, RenderableType
 from rich.markdown import Markdown
 from rich.text import Text
 
-from testbed.bundle.bundle import opened
-from testbed.campaign.folder import CampaignFolder
-from testbed.campaign.plan import plan_variants
-from testbed.campaign.summary import summarize_campaign
-from testbed.cli.bench_collective import collective_table
-from testbed.cli.campaign import run_campaign, show_plan, show_summary
-from testbed.cli.interruption import force_end
-from testbed.cli.machine_watch import MachineWatch
-from testbed.cli.options import OutputFormat, Settings, command
-from testbed.cli.overload import OverloadGate, OverloadOption
-from testbed.cli.ready import complete, file_or_ready
-from testbed.cli.render import judged_table, plain_table, result_lines, say, show, shown_table, write_out
-from testbed.cli.where import JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
-from testbed.document.latest import latest_of
-from testbed.errors import PreflightError, UsageError
-from testbed.faults.spec import KINDS
-from testbed.installation import shipped
-from testbed.metrics.exporter import exporter_running
-from testbed.scenario.execution import FinishedRun, execute
-from testbed.scenario.measure.verdict import Status
-from testbed.scenario.report.manifest_file import load_manifest
-from testbed.scenario.report.result_text import (
+from mrc_testbed.bundle.bundle import opened
+from mrc_testbed.campaign.folder import CampaignFolder
+from mrc_testbed.campaign.plan import plan_variants
+from mrc_testbed.campaign.summary import summarize_campaign
+from mrc_testbed.cli.bench_collective import collective_table
+from mrc_testbed.cli.campaign import run_campaign, show_plan, show_summary
+from mrc_testbed.cli.interruption import force_end
+from mrc_testbed.cli.machine_watch import MachineWatch
+from mrc_testbed.cli.options import OutputFormat, Settings, command
+from mrc_testbed.cli.overload import OverloadGate, OverloadOption
+from mrc_testbed.cli.ready import complete, file_or_ready
+from mrc_testbed.cli.render import judged_table, plain_table, result_lines, say, show, shown_table, write_out
+from mrc_testbed.cli.where import JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
+from mrc_testbed.document.latest import latest_of
+from mrc_testbed.errors import PreflightError, UsageError
+from mrc_testbed.faults.spec import KINDS
+from mrc_testbed.installation import shipped
+from mrc_testbed.metrics.exporter import exporter_running
+from mrc_testbed.scenario.execution import FinishedRun, execute
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.report.manifest_file import load_manifest
+from mrc_testbed.scenario.report.result_text import (
     format_link_finding,
     job_figures,
     recovery_table,
     workload_table,
 )
-from testbed.scenario.run.live import LiveLab, live_world
-from testbed.scenario.run.signal_clock import catching_signals
-from testbed.scenario.run.stage import lab_for_run
-from testbed.scenario.spec.load import Scenario, load_scenario
-from testbed.scenario.spec.plan import Plan, dump_plan
-from testbed.scenario.spec.resolve import resolve
-from testbed.scenario.spec.timeline import format_plan
-from testbed.virtual.run import run_virtually
+from mrc_testbed.scenario.run.live import LiveLab, live_world
+from mrc_testbed.scenario.run.signal_clock import catching_signals
+from mrc_testbed.scenario.run.stage import lab_for_run
+from mrc_testbed.scenario.spec.load import Scenario, load_scenario
+from mrc_testbed.scenario.spec.plan import Plan, dump_plan
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.scenario.spec.timeline import format_plan
+from mrc_testbed.virtual.run import run_virtually
 
 SCHEMA_VERSION: Final = 1
 DEMO_SCENARIO: Final = "scenarios/t0-t1-flap.yaml"

@@ -9,18 +9,18 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from testbed import document
-from testbed.campaign.spec import CampaignSpec
-from testbed.cli.options import ForceOption, Settings, command
-from testbed.cli.ready import FOLDER, complete, ready_file, ready_files
-from testbed.cli.render import show
-from testbed.cli.rows import Column, Row, known_time, number, show_rows
-from testbed.document import Kind
-from testbed.document.file_tree import write_files
-from testbed.installation import shipped
-from testbed.scenario.spec.load import build_scenario
-from testbed.scenario.spec.resolve import resolve
-from testbed.scenario.spec.scenario_spec import ScenarioSpec
+from mrc_testbed import document
+from mrc_testbed.campaign.spec import CampaignSpec
+from mrc_testbed.cli.options import ForceOption, Settings, command
+from mrc_testbed.cli.ready import FOLDER, complete, ready_file, ready_files
+from mrc_testbed.cli.render import show
+from mrc_testbed.cli.rows import Column, Row, known_time, number, show_rows
+from mrc_testbed.document import Kind
+from mrc_testbed.document.file_tree import write_files
+from mrc_testbed.installation import shipped
+from mrc_testbed.scenario.spec.load import build_scenario
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.scenario.spec.scenario_spec import ScenarioSpec
 
 SCHEMA_VERSION: Final = 1
 _VIRTUAL_TAG: Final = "virtual"

@@ -7,8 +7,8 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from testbed.cli.options import Settings, command
-from testbed.cli.render import show
+from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.render import show
 
 SCHEMA_VERSION: Final = 1
 
@@ -44,15 +44,15 @@ def host(
       sudo mrc-testbed setup host
       sudo mrc-testbed setup host --dry-run
     """
-    from testbed.hostprep.host import prepare_host  # noqa: PLC0415 - Ansible takes half a second to import
+    from mrc_testbed.hostprep.host import prepare_host  # noqa: PLC0415 - Ansible takes half a second to import
 
     report = prepare_host(
         check=settings.is_dry_run, with_test_tools=with_test_tools, progress=settings.progress
     )
     changes = report.changes
     if with_observability:
-        from testbed.hostprep.observability import prepare_observability  # noqa: PLC0415
-        from testbed.observe.grafana_server import IMAGE  # noqa: PLC0415
+        from mrc_testbed.hostprep.observability import prepare_observability  # noqa: PLC0415
+        from mrc_testbed.observe.grafana_server import IMAGE  # noqa: PLC0415
 
         changes += prepare_observability(IMAGE, check=settings.is_dry_run, progress=settings.progress).changes
     _show_playbook(settings, "HostPrepared", changes, str(report.log) if report.log else None)
@@ -68,7 +68,7 @@ def image(settings: Settings) -> None:
 
       sudo mrc-testbed setup image
     """
-    from testbed.hostprep.image import build_image  # noqa: PLC0415 - Ansible takes half a second to import
+    from mrc_testbed.hostprep.image import build_image  # noqa: PLC0415 - Ansible takes half a second to import
 
     report = build_image(check=settings.is_dry_run, progress=settings.progress)
     _show_playbook(settings, "ImageBuilt", report.changes, str(report.log) if report.log else None)

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from testbed.cli.render import bad, key_values
+from mrc_testbed.cli.render import bad, key_values
 
 
 def describe_stack(item: Mapping[str, Any]) -> RenderableType:

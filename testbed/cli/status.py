@@ -9,20 +9,20 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from testbed.cli.exit_codes import ExitCode
-from testbed.cli.options import Settings, command
-from testbed.cli.render import bad, good, key_values, plain_table, show
-from testbed.errors import FabricError, TestbedError, UsageError
-from testbed.fabric.known_labs import labs_elsewhere, names
-from testbed.fabric.paths import lab_paths
-from testbed.fabric.state import Phase
-from testbed.shown import format_rate, format_time
-from testbed.topology.port_selection import other_rates
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.cli.exit_codes import ExitCode
+from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.render import bad, good, key_values, plain_table, show
+from mrc_testbed.errors import FabricError, TestbedError, UsageError
+from mrc_testbed.fabric.known_labs import labs_elsewhere, names
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.state import Phase
+from mrc_testbed.shown import format_rate, format_time
+from mrc_testbed.topology.port_selection import other_rates
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
 
 if TYPE_CHECKING:
-    from testbed.fabric.status import LabStatus
+    from mrc_testbed.fabric.status import LabStatus
 
 SCHEMA_VERSION: Final = 1
 
@@ -52,7 +52,7 @@ def status(settings: Settings) -> int:
         except UsageError:
             raise
         except (TestbedError, OSError) as error:  # the other labs are to be seen all the same
-            from testbed.fabric.status import LabStatus  # noqa: PLC0415 - takes a while, and no lab needs none
+            from mrc_testbed.fabric.status import LabStatus  # noqa: PLC0415 - takes a while, and no lab needs none
 
             one = LabStatus(name, None, None, None, (str(error),))
             item = status_document(one)
@@ -76,11 +76,11 @@ def status(settings: Settings) -> int:
 def _observe_lab(name: str) -> "LabStatus":
     """Status of a lab and its faults; clears a fault that is overdue."""
     if not lab_paths(name).faults.is_dir():
-        from testbed.fabric.status import status as lab_status  # noqa: PLC0415 - likewise
+        from mrc_testbed.fabric.status import status as lab_status  # noqa: PLC0415 - likewise
 
         return lab_status(name)
     # Most labs have had no fault, and its kinds take longer to import than all else here.
-    from testbed.faults.attendance import attend, status_under_faults  # noqa: PLC0415
+    from mrc_testbed.faults.attendance import attend, status_under_faults  # noqa: PLC0415
 
     one = status_under_faults(name)
     if one.phase is not Phase.UP:
@@ -91,7 +91,7 @@ def _observe_lab(name: str) -> "LabStatus":
 def _fault_ids(name: str) -> list[str]:
     if not lab_paths(name).faults.is_dir():
         return []
-    from testbed.faults.ledger import Ledger  # noqa: PLC0415 - as above
+    from mrc_testbed.faults.ledger import Ledger  # noqa: PLC0415 - as above
 
     return list(Ledger(lab_paths(name).faults).entries())
 
@@ -122,7 +122,7 @@ def status_document(one: "LabStatus") -> dict[str, Any]:
         item |= topology_summary(one.spec)
         item["faults"] = _fault_ids(one.name)
         if one.phase is Phase.UP:
-            from testbed.fabric.queue_engine import QueueEngine  # noqa: PLC0415 - likewise
+            from mrc_testbed.fabric.queue_engine import QueueEngine  # noqa: PLC0415 - likewise
 
             try:
                 with QueueEngine(lab_paths(one.name), is_shaped=one.spec.is_shaped) as engine:
@@ -166,7 +166,7 @@ def status_details(one: "LabStatus", item: Mapping[str, Any]) -> RenderableType:
         ("faults", bad(", ".join(faults)) if faults else Text("none")),
     ]
     if "queues" in item:
-        from testbed.fabric.queue_engine import EngineState  # noqa: PLC0415 - likewise
+        from mrc_testbed.fabric.queue_engine import EngineState  # noqa: PLC0415 - likewise
 
         lines.insert(-1, ("queues", EngineState(**item["queues"]).describe()))
     return Group(key_values(lines), *(Text(f"! {problem}", style="red") for problem in one.problems))

@@ -3,14 +3,14 @@
 import os
 from collections.abc import Iterable
 
-from testbed.cli.options import ENVIRONMENT_PREFIX
-from testbed.errors import TestbedError
-from testbed.fabric.paths import DEFAULT_LAB, lab_paths
-from testbed.fabric.state import read_state
-from testbed.faults.ledger import Ledger
-from testbed.topology.clos import Clos
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.cli.options import ENVIRONMENT_PREFIX
+from mrc_testbed.errors import TestbedError
+from mrc_testbed.fabric.paths import DEFAULT_LAB, lab_paths
+from mrc_testbed.fabric.state import read_state
+from mrc_testbed.faults.ledger import Ledger
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
 
 
 def hosts(incomplete: str) -> list[str]:

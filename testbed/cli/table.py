@@ -4,23 +4,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from testbed.shown import format_rate, format_share, format_size, format_time
-from testbed.topology import addressing, timing
-from testbed.topology.clos import Clos
-from testbed.topology.element import Node
-from testbed.topology.ev import decode_ev
-from testbed.topology.forwarding import FIB_LOCAL, fib_entries
-from testbed.topology.naming import Tier
-from testbed.topology.path import Path, explain_ev
-from testbed.topology.port_queue import data_buffer_bytes, port_queues
-from testbed.topology.port_selection import (
+from mrc_testbed.shown import format_rate, format_share, format_size, format_time
+from mrc_testbed.topology import addressing, timing
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Node
+from mrc_testbed.topology.ev import decode_ev
+from mrc_testbed.topology.forwarding import FIB_LOCAL, fib_entries
+from mrc_testbed.topology.naming import Tier
+from mrc_testbed.topology.path import Path, explain_ev
+from mrc_testbed.topology.port_queue import data_buffer_bytes, port_queues
+from mrc_testbed.topology.port_selection import (
     other_rates,
     overrides_by_port,
     overriding_delays_ns,
     port_rates_bps,
 )
-from testbed.topology.usid import INDEX_COUNT, PLANE_SHIFT, Role, Usid
-from testbed.units import format_size_bytes
+from mrc_testbed.topology.usid import INDEX_COUNT, PLANE_SHIFT, Role, Usid
+from mrc_testbed.units import format_size_bytes
 
 Cell = str | int | None
 

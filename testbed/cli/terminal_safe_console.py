@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from testbed.printable import printable_lines
+from mrc_testbed.printable import printable_lines
 
 
 class TerminalSafeConsole(Console):

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from testbed.errors import UsageError
-from testbed.fabric.state import RuntimeName
-from testbed.units import parse_duration_ns
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.state import RuntimeName
+from mrc_testbed.units import parse_duration_ns
 
 RuntimeOption = Annotated[
     RuntimeName | None,

@@ -3,7 +3,7 @@
 Pure but for reading the file. What a spec means is the business of the packages whose models are passed in.
 """
 
-from testbed.document.envelope import (
+from mrc_testbed.document.envelope import (
     API_VERSION,
     Document,
     Kind,
@@ -13,7 +13,7 @@ from testbed.document.envelope import (
     validate,
     validate_values,
 )
-from testbed.document.problem import Location, Position, Problem, Tree, format_location
+from mrc_testbed.document.problem import Location, Position, Problem, Tree, format_location
 
 __all__ = [
     "API_VERSION",

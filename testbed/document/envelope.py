@@ -15,13 +15,13 @@ from typing import Annotated, Any, Final, cast
 
 from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, create_model
 
-from testbed.document.fields import StrictModel
-from testbed.document.problem import Location, Position, Problem, Tree, usage_error
-from testbed.document.text_file import read_text
-from testbed.document.validation import AnyModel, check
-from testbed.document.yaml_tree import parse_tree
-from testbed.errors import UsageError, did_you_mean
-from testbed.printable import printable
+from mrc_testbed.document.fields import StrictModel
+from mrc_testbed.document.problem import Location, Position, Problem, Tree, usage_error
+from mrc_testbed.document.text_file import read_text
+from mrc_testbed.document.validation import AnyModel, check
+from mrc_testbed.document.yaml_tree import parse_tree
+from mrc_testbed.errors import UsageError, did_you_mean
+from mrc_testbed.printable import printable
 
 API_VERSION: Final = "mrc-testbed/v1"
 NAME_PATTERN: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"

@@ -1,7 +1,7 @@
 """The base of models, and types of their fields for quantities.
 
 In a file they take only text with a unit; in Python they take the number itself, in the base unit of
-testbed.units.
+mrc_testbed.units.
 """
 
 from collections.abc import Callable
@@ -18,8 +18,8 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from testbed.errors import UsageError
-from testbed.units import (
+from mrc_testbed.errors import UsageError
+from mrc_testbed.units import (
     DURATION,
     NUMBER,
     RATE,

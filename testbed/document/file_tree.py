@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from testbed.errors import UsageError
+from mrc_testbed.errors import UsageError
 
 
 def write_files(folder: Path, files: Mapping[str, str], *, replace: bool) -> list[Path]:

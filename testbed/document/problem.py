@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias, Union
 
-from testbed.errors import UsageError
+from mrc_testbed.errors import UsageError
 
 Tree: TypeAlias = Union[str, int, float, bool, list["Tree"], dict[str, "Tree"], None]  # noqa: UP007 recursive
 """Content of a parsed file."""

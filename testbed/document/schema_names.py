@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from testbed.document.problem import Location
+from mrc_testbed.document.problem import Location
 
 Schema: TypeAlias = dict[str, Any]
 """A JSON Schema: the one tree in this package whose shape pydantic decides."""

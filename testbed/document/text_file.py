@@ -5,9 +5,9 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from testbed.document.yaml_tree import TEXT_BYTES_MAX
-from testbed.errors import UsageError
-from testbed.printable import printable
+from mrc_testbed.document.yaml_tree import TEXT_BYTES_MAX
+from mrc_testbed.errors import UsageError
+from mrc_testbed.printable import printable
 
 
 def read_text(path: Path) -> str:

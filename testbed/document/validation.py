@@ -13,10 +13,10 @@ from typing import Final, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, core_schema
 
-from testbed.document.problem import Location, Problem, Tree
-from testbed.document.schema_names import Schema, accepted_keys, discriminator_values
-from testbed.errors import TestbedError, closest_name, did_you_mean
-from testbed.units import format_like
+from mrc_testbed.document.problem import Location, Problem, Tree
+from mrc_testbed.document.schema_names import Schema, accepted_keys, discriminator_values
+from mrc_testbed.errors import TestbedError, closest_name, did_you_mean
+from mrc_testbed.units import format_like
 
 _FOUND_CHARACTERS_MAX: Final = 60
 _KEYS_LISTED_MAX: Final = 16

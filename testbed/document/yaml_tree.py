@@ -19,7 +19,7 @@ from yaml.reader import Reader
 from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
-from testbed.document.problem import Location, Position, Problem, Tree, usage_error
+from mrc_testbed.document.problem import Location, Position, Problem, Tree, usage_error
 
 TEXT_BYTES_MAX: Final = 256 * 1024
 DEPTH_MAX: Final = 32

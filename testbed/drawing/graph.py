@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Final
 
-from testbed.drawing.elision import GAP, Shown, choose_shown, elide
-from testbed.drawing.palette import plane_colour, plane_is_dashed
-from testbed.shown import format_rate, format_time
-from testbed.topology.clos import Clos
-from testbed.topology.naming import NodeName, Tier
-from testbed.topology.port_selection import other_rates
+from mrc_testbed.drawing.elision import GAP, Shown, choose_shown, elide
+from mrc_testbed.drawing.palette import plane_colour, plane_is_dashed
+from mrc_testbed.shown import format_rate, format_time
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.naming import NodeName, Tier
+from mrc_testbed.topology.port_selection import other_rates
 
 _ROW_ROOM_MAX: Final = 8
 _ROW_CHARACTERS: Final = 64

@@ -11,12 +11,12 @@ from html import escape
 from types import MappingProxyType
 from typing import Final
 
-from testbed.drawing.elision import GAP, Shown, choose_shown
-from testbed.drawing.graph import headline, shown_hosts, shown_link_ids
-from testbed.drawing.palette import plane_colour, plane_is_dashed
-from testbed.topology.clos import Clos
-from testbed.topology.element import Link
-from testbed.topology.naming import NodeName, Tier
+from mrc_testbed.drawing.elision import GAP, Shown, choose_shown
+from mrc_testbed.drawing.graph import headline, shown_hosts, shown_link_ids
+from mrc_testbed.drawing.palette import plane_colour, plane_is_dashed
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Link
+from mrc_testbed.topology.naming import NodeName, Tier
 
 _MARGIN: Final = 28
 _NODE_HEIGHT: Final = 24

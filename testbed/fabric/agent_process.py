@@ -6,23 +6,23 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-from agents.clock import monotonic_ns
-from agents.nic.client import AgentClient
-from agents.nic.config import AgentConfig, NicSettings, config_document
-from agents.nic.qp import EXPONENTIAL_COUNT
-from agents.node_file import remove_all_but
-from testbed.errors import AgentError, FabricError
-from testbed.fabric.folder_watch import FolderWatch
-from testbed.fabric.log_file import log_lines
-from testbed.fabric.paths import LabPaths
-from testbed.fabric.process import ProcessIdentity, is_alive
-from testbed.fabric.runtime import Report, Runtime, node_namespace
-from testbed.fabric.state import ProcessRecord, RuntimeName
-from testbed.fabric.state_file import write_private
-from testbed.topology import port_queue, timing
-from testbed.topology.clos import Clos
-from testbed.transport.congestion import is_trimming, nic_rate_bps
-from testbed.transport.reliable_connection import choose_rc_congestion
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.nic.client import AgentClient
+from mrc_testbed.agents.nic.config import AgentConfig, NicSettings, config_document
+from mrc_testbed.agents.nic.qp import EXPONENTIAL_COUNT
+from mrc_testbed.agents.node_file import remove_all_but
+from mrc_testbed.errors import AgentError, FabricError
+from mrc_testbed.fabric.folder_watch import FolderWatch
+from mrc_testbed.fabric.log_file import log_lines
+from mrc_testbed.fabric.paths import LabPaths
+from mrc_testbed.fabric.process import ProcessIdentity, is_alive
+from mrc_testbed.fabric.runtime import Report, Runtime, node_namespace
+from mrc_testbed.fabric.state import ProcessRecord, RuntimeName
+from mrc_testbed.fabric.state_file import write_private
+from mrc_testbed.topology import port_queue, timing
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.transport.congestion import is_trimming, nic_rate_bps
+from mrc_testbed.transport.reliable_connection import choose_rc_congestion
 
 READY_TIMEOUT_NS: Final = 60_000_000_000
 """A hundred agents on two busy cores take ten seconds."""

@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from testbed.errors import CleanupError, PreflightError
-from testbed.fabric.lock import exclusive
-from testbed.fabric.paths import LAB_PINS, LabPaths
+from mrc_testbed.errors import CleanupError, PreflightError
+from mrc_testbed.fabric.lock import exclusive
+from mrc_testbed.fabric.paths import LAB_PINS, LabPaths
 
 _SOURCE: Final = "mrc-testbed-up"
 """Distinguishes our mount from one that `setup host` or the user made, which stays when the last lab

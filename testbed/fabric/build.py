@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from testbed.fabric.agent_process import start_agents
-from testbed.fabric.bpf_file_system import prepare_pins
-from testbed.fabric.data_plane import SwitchDataPlane
-from testbed.fabric.drainer import start_drainer
-from testbed.fabric.ledger import Ledger
-from testbed.fabric.link import create_links, prepare_namespace, raise_ports
-from testbed.fabric.namespace import entered
-from testbed.fabric.nic_data_plane import load_nic, nic_program
-from testbed.fabric.operation import (
+from mrc_testbed.fabric.agent_process import start_agents
+from mrc_testbed.fabric.bpf_file_system import prepare_pins
+from mrc_testbed.fabric.data_plane import SwitchDataPlane
+from mrc_testbed.fabric.drainer import start_drainer
+from mrc_testbed.fabric.ledger import Ledger
+from mrc_testbed.fabric.link import create_links, prepare_namespace, raise_ports
+from mrc_testbed.fabric.namespace import entered
+from mrc_testbed.fabric.nic_data_plane import load_nic, nic_program
+from mrc_testbed.fabric.operation import (
     ConnectNode,
     CreateLink,
     CreateNode,
@@ -24,13 +24,13 @@ from testbed.fabric.operation import (
     StartAgent,
     StartDrainer,
 )
-from testbed.fabric.paths import LabPaths
-from testbed.fabric.plan import Step
-from testbed.fabric.readiness import prove_planes
-from testbed.fabric.runtime import Runtime, node_namespace
-from testbed.fabric.state import ContainerRecord, ProcessRecord
-from testbed.fabric.state_file import PRIVATE_FOLDER
-from testbed.topology.clos import Clos
+from mrc_testbed.fabric.paths import LabPaths
+from mrc_testbed.fabric.plan import Step
+from mrc_testbed.fabric.readiness import prove_planes
+from mrc_testbed.fabric.runtime import Runtime, node_namespace
+from mrc_testbed.fabric.state import ContainerRecord, ProcessRecord
+from mrc_testbed.fabric.state_file import PRIVATE_FOLDER
+from mrc_testbed.topology.clos import Clos
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, Self
 
-from agents.abi import (
+from mrc_testbed.agents.abi import (
     DrainerMode,
     FabricConfig,
     FabricProgram,
@@ -26,27 +26,27 @@ from agents.abi import (
     QueueSettings,
     UplinkChoice,
 )
-from agents.abi import Forwarding as ForwardingNumber
-from agents.abi import Port as PortEntry
-from agents.algorithms import CC, EV, names_of
-from agents.bpf.libbpf import BpfObject, attach_xdp, open_map_in, pin
-from agents.bpf.maps import Descriptor, MappedArray, PerCpuArray, map_update
-from agents.bpf.refusal import ObjectRefusedError
-from agents.objects import OBJECTS_DIR
-from agents.switch.queue_maps import queue_map_entries
-from testbed.errors import PreflightError
-from testbed.fabric.netlink import mac_bytes
-from testbed.fabric.paths import LabPaths, MapPins
-from testbed.fabric.state_file import write_private
-from testbed.topology import timing
-from testbed.topology.addressing import INNER_PREFIX, ifindex
-from testbed.topology.clos import Clos
-from testbed.topology.element import Port
-from testbed.topology.flow_control import LinkBuffer, link_buffers
-from testbed.topology.forwarding import FIB_STRIDE, fib_entries
-from testbed.topology.port_queue import PortQueue, drainer_of, port_queues
-from testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
-from testbed.topology.usid import BLOCK
+from mrc_testbed.agents.abi import Forwarding as ForwardingNumber
+from mrc_testbed.agents.abi import Port as PortEntry
+from mrc_testbed.agents.algorithms import CC, EV, names_of
+from mrc_testbed.agents.bpf.libbpf import BpfObject, attach_xdp, open_map_in, pin
+from mrc_testbed.agents.bpf.maps import Descriptor, MappedArray, PerCpuArray, map_update
+from mrc_testbed.agents.bpf.refusal import ObjectRefusedError
+from mrc_testbed.agents.objects import OBJECTS_DIR
+from mrc_testbed.agents.switch.queue_maps import queue_map_entries
+from mrc_testbed.errors import PreflightError
+from mrc_testbed.fabric.netlink import mac_bytes
+from mrc_testbed.fabric.paths import LabPaths, MapPins
+from mrc_testbed.fabric.state_file import write_private
+from mrc_testbed.topology import timing
+from mrc_testbed.topology.addressing import INNER_PREFIX, ifindex
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Port
+from mrc_testbed.topology.flow_control import LinkBuffer, link_buffers
+from mrc_testbed.topology.forwarding import FIB_STRIDE, fib_entries
+from mrc_testbed.topology.port_queue import PortQueue, drainer_of, port_queues
+from mrc_testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
+from mrc_testbed.topology.usid import BLOCK
 
 EMIT_PROGRAM: Final = "emit"
 _ENTER_PROGRAM: Final = "enter"

@@ -4,15 +4,15 @@ verifier's word on every program.
 
 from typing import Final
 
-from agents.bpf.libbpf import attach_xdp
-from testbed.fabric.data_plane import fabric_rodata, forward_program, load_forward, load_object
-from testbed.fabric.namespace import unnamed_namespace
-from testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, mac_bytes
-from testbed.fabric.paths import LabPaths
-from testbed.fabric.root import state_root
-from testbed.topology.addressing import INTERFACE_MTU_BYTES, ifindex, mac
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.bpf.libbpf import attach_xdp
+from mrc_testbed.fabric.data_plane import fabric_rodata, forward_program, load_forward, load_object
+from mrc_testbed.fabric.namespace import unnamed_namespace
+from mrc_testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, mac_bytes
+from mrc_testbed.fabric.paths import LabPaths
+from mrc_testbed.fabric.root import state_root
+from mrc_testbed.topology.addressing import INTERFACE_MTU_BYTES, ifindex, mac
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
 
 PROGRAM_OBJECTS: Final = (
     "forward.bpf.o",

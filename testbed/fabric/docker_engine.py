@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from typing import Final, NamedTuple, TypeVar
 
-from testbed.errors import FabricError, PreflightError
-from testbed.extras import from_extra
-from testbed.fabric.engine_socket import engine_host, is_engine_listening
-from testbed.fabric.ownership import LAB_LABEL, NODE_LABEL
+from mrc_testbed.errors import FabricError, PreflightError
+from mrc_testbed.extras import from_extra
+from mrc_testbed.fabric.engine_socket import engine_host, is_engine_listening
+from mrc_testbed.fabric.ownership import LAB_LABEL, NODE_LABEL
 
 with from_extra("lab"):
     import docker

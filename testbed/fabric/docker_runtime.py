@@ -11,18 +11,18 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from testbed.errors import FabricError, PreflightError
-from testbed.extras import from_extra
-from testbed.fabric.docker_engine import ENGINE_ERRORS, Engine, ObservedContainer, explain
-from testbed.fabric.namespace import bind_namespace
-from testbed.fabric.netns_runtime import delete_namespaces, nodes_with_namespace
-from testbed.fabric.node_folder import mount_node_folder
-from testbed.fabric.ownership import LAB_LABEL, NODE_LABEL, owned_name
-from testbed.fabric.paths import LabPaths
-from testbed.fabric.process import ProcessIdentity, marked_environment, observe_process
-from testbed.fabric.runtime import Report
-from testbed.fabric.state import ContainerRecord, RuntimeName
-from testbed.hostprep.image import ImageState, image_name, observe_image
+from mrc_testbed.errors import FabricError, PreflightError
+from mrc_testbed.extras import from_extra
+from mrc_testbed.fabric.docker_engine import ENGINE_ERRORS, Engine, ObservedContainer, explain
+from mrc_testbed.fabric.namespace import bind_namespace
+from mrc_testbed.fabric.netns_runtime import delete_namespaces, nodes_with_namespace
+from mrc_testbed.fabric.node_folder import mount_node_folder
+from mrc_testbed.fabric.ownership import LAB_LABEL, NODE_LABEL, owned_name
+from mrc_testbed.fabric.paths import LabPaths
+from mrc_testbed.fabric.process import ProcessIdentity, marked_environment, observe_process
+from mrc_testbed.fabric.runtime import Report
+from mrc_testbed.fabric.state import ContainerRecord, RuntimeName
+from mrc_testbed.hostprep.image import ImageState, image_name, observe_image
 
 with from_extra("lab"):
     from docker.errors import NotFound
@@ -152,7 +152,7 @@ class DockerRuntime:
         ]
 
     def _start_agent(self, host: str, config: Path) -> ProcessIdentity:
-        command = [_AGENT_PYTHON, "-m", "agents.nic", "--config", str(config)]
+        command = [_AGENT_PYTHON, "-m", "mrc_testbed.agents.nic", "--config", str(config)]
         environment = marked_environment(self._paths.lab, base={})
         try:
             with self._engine.connected() as api:

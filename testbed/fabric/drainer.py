@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from agents.objects import OBJECTS_DIR
-from testbed.fabric.paths import LabPaths
-from testbed.fabric.process import start_detached
-from testbed.fabric.state import ProcessRecord
+from mrc_testbed.agents.objects import OBJECTS_DIR
+from mrc_testbed.fabric.paths import LabPaths
+from mrc_testbed.fabric.process import start_detached
+from mrc_testbed.fabric.state import ProcessRecord
 
 DRAINER: Final = OBJECTS_DIR / "drainer"
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Self
 
-from agents.clock import monotonic_ns
-from testbed.errors import FabricError
-from testbed.fabric.process import ProcessIdentity, is_alive
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric.process import ProcessIdentity, is_alive
 
 _IN_ATTRIB: Final = 0x4
 _IN_MOVED_TO: Final = 0x80

@@ -3,17 +3,17 @@
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from testbed.fabric.lossless import opened_lossless
-from testbed.fabric.namespace import is_bound
-from testbed.fabric.paths import LabPaths
-from testbed.fabric.port_state import LabPorts
-from testbed.fabric.process import is_alive, is_stopped
-from testbed.fabric.repair import silent_agents
-from testbed.fabric.runtime import Runtime, node_namespace
-from testbed.fabric.state import LabState
-from testbed.fabric.under_faults import UnderFaults
-from testbed.topology.clos import Clos
-from testbed.topology.resolve import resolve_topology
+from mrc_testbed.fabric.lossless import opened_lossless
+from mrc_testbed.fabric.namespace import is_bound
+from mrc_testbed.fabric.paths import LabPaths
+from mrc_testbed.fabric.port_state import LabPorts
+from mrc_testbed.fabric.process import is_alive, is_stopped
+from mrc_testbed.fabric.repair import silent_agents
+from mrc_testbed.fabric.runtime import Runtime, node_namespace
+from mrc_testbed.fabric.state import LabState
+from mrc_testbed.fabric.under_faults import UnderFaults
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.resolve import resolve_topology
 
 ANSWER_NS: Final = 3_000_000_000
 """An agent answers within a millisecond; on a machine that is overloaded it takes longer."""

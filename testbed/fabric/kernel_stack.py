@@ -19,13 +19,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from agents.bpf.libbpf import attach_xdp, open_pinned
-from testbed.errors import FabricError, UsageError
-from testbed.fabric.live import Lab
-from testbed.fabric.lock import exclusive
-from testbed.fabric.mptcp import SUBFLOWS_MAX, announce_addresses
-from testbed.fabric.namespace import entered
-from testbed.fabric.netlink import (
+from mrc_testbed.agents.bpf.libbpf import attach_xdp, open_pinned
+from mrc_testbed.errors import FabricError, UsageError
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.lock import exclusive
+from mrc_testbed.fabric.mptcp import SUBFLOWS_MAX, announce_addresses
+from mrc_testbed.fabric.namespace import entered
+from mrc_testbed.fabric.netlink import (
     Request,
     RouteSocket,
     VethEnd,
@@ -36,10 +36,10 @@ from testbed.fabric.netlink import (
     set_link_up,
     set_noarp,
 )
-from testbed.fabric.nic_data_plane import STACK_PROGRAM
-from testbed.topology.addressing import inner_address
-from testbed.topology.port_selection import port_rates_bps
-from testbed.topology.timing import TUNNEL_BYTES, full_frame_bytes
+from mrc_testbed.fabric.nic_data_plane import STACK_PROGRAM
+from mrc_testbed.topology.addressing import inner_address
+from mrc_testbed.topology.port_selection import port_rates_bps
+from mrc_testbed.topology.timing import TUNNEL_BYTES, full_frame_bytes
 
 _OWN_NAMESPACE: Final = Path("/proc/thread-self/ns/net")
 _ETHERNET_BYTES: Final = 14

@@ -3,14 +3,14 @@
 import contextlib
 from pathlib import Path
 
-from testbed.errors import FabricError, UsageError
-from testbed.fabric.bpf_file_system import labs_with_pins
-from testbed.fabric.ownership import labs_with_namespaces
-from testbed.fabric.paths import DEFAULT_LAB, LabPaths, lab_folders, lab_paths
-from testbed.fabric.process import is_alive, owner_root
-from testbed.fabric.root import STATE_DIR_VARIABLE, state_root
-from testbed.fabric.runtime_choice import engine_labs
-from testbed.fabric.state import LabState, Phase, read_state
+from mrc_testbed.errors import FabricError, UsageError
+from mrc_testbed.fabric.bpf_file_system import labs_with_pins
+from mrc_testbed.fabric.ownership import labs_with_namespaces
+from mrc_testbed.fabric.paths import DEFAULT_LAB, LabPaths, lab_folders, lab_paths
+from mrc_testbed.fabric.process import is_alive, owner_root
+from mrc_testbed.fabric.root import STATE_DIR_VARIABLE, state_root
+from mrc_testbed.fabric.runtime_choice import engine_labs
+from mrc_testbed.fabric.state import LabState, Phase, read_state
 
 
 def names() -> tuple[str, ...]:

@@ -5,27 +5,27 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Final
 
-from testbed.errors import CleanupError, FabricError, Interrupted, UsageError
-from testbed.fabric import preflight
-from testbed.fabric.build import Build, Progress, ProgressCallback
-from testbed.fabric.health import ANSWER_NS
-from testbed.fabric.known_labs import no_such_lab, owner_elsewhere, require_own
-from testbed.fabric.ledger import Ledger
-from testbed.fabric.live import Lab
-from testbed.fabric.lock import exclusive, is_held
-from testbed.fabric.paths import DEFAULT_LAB, LabPaths, lab_paths
-from testbed.fabric.plan import build_plan
-from testbed.fabric.process import ProcessIdentity, is_alive
-from testbed.fabric.removal import observe_remains, remove
-from testbed.fabric.repair import Repair, repair, restart_agents
-from testbed.fabric.runtime import Runtime
-from testbed.fabric.runtime_choice import Choice, choose_runtime, known_runtime, parse_runtime
-from testbed.fabric.state import LabState, Phase, ProcessRecord, RuntimeName, read_state, write_state
-from testbed.fabric.status import LabStatus, status
-from testbed.fabric.under_faults import NO_FAULTS, UnderFaults
-from testbed.topology.clos import Clos
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.errors import CleanupError, FabricError, Interrupted, UsageError
+from mrc_testbed.fabric import preflight
+from mrc_testbed.fabric.build import Build, Progress, ProgressCallback
+from mrc_testbed.fabric.health import ANSWER_NS
+from mrc_testbed.fabric.known_labs import no_such_lab, owner_elsewhere, require_own
+from mrc_testbed.fabric.ledger import Ledger
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.lock import exclusive, is_held
+from mrc_testbed.fabric.paths import DEFAULT_LAB, LabPaths, lab_paths
+from mrc_testbed.fabric.plan import build_plan
+from mrc_testbed.fabric.process import ProcessIdentity, is_alive
+from mrc_testbed.fabric.removal import observe_remains, remove
+from mrc_testbed.fabric.repair import Repair, repair, restart_agents
+from mrc_testbed.fabric.runtime import Runtime
+from mrc_testbed.fabric.runtime_choice import Choice, choose_runtime, known_runtime, parse_runtime
+from mrc_testbed.fabric.state import LabState, Phase, ProcessRecord, RuntimeName, read_state, write_state
+from mrc_testbed.fabric.status import LabStatus, status
+from mrc_testbed.fabric.under_faults import NO_FAULTS, UnderFaults
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
 
 __all__ = ["attach", "down", "restart", "status", "up"]
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from testbed.fabric.operation import Operation, decode_operation, encode_operation
-from testbed.fabric.state_file import private_descriptor
+from mrc_testbed.fabric.operation import Operation, decode_operation, encode_operation
+from mrc_testbed.fabric.state_file import private_descriptor
 
 
 class Ledger:

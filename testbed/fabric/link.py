@@ -6,12 +6,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from testbed.errors import FabricError
-from testbed.fabric.namespace import entered
-from testbed.fabric.netlink import RouteSocket, VethEnd, add_address, create_veth, mac_bytes, set_link_up
-from testbed.fabric.runtime import node_namespace
-from testbed.topology.addressing import INTERFACE_MTU_BYTES, ifindex, link_local
-from testbed.topology.element import Link, Port
+from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric.namespace import entered
+from mrc_testbed.fabric.netlink import RouteSocket, VethEnd, add_address, create_veth, mac_bytes, set_link_up
+from mrc_testbed.fabric.runtime import node_namespace
+from mrc_testbed.topology.addressing import INTERFACE_MTU_BYTES, ifindex, link_local
+from mrc_testbed.topology.element import Link, Port
 
 _LOOPBACK_IFINDEX: Final = 1
 _LINK_LOCAL_PREFIX_LENGTH: Final = 64

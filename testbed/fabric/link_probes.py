@@ -5,17 +5,17 @@ from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Self
 
-from agents.abi import LinkProbePath
-from agents.bpf.libbpf import open_map_in
-from agents.bpf.maps import MappedArray
-from agents.nic.client import AgentClient
-from testbed.errors import UsageError
-from testbed.fabric.live import Lab
-from testbed.fabric.paths import MapPins
-from testbed.topology.clos import Clos
-from testbed.topology.probe_outcome import PathOutcome
-from testbed.topology.probe_path import ProbePath, probe_paths
-from testbed.topology.probing_spec import LAG_ROUNDS_MAX, ProbingSpec
+from mrc_testbed.agents.abi import LinkProbePath
+from mrc_testbed.agents.bpf.libbpf import open_map_in
+from mrc_testbed.agents.bpf.maps import MappedArray
+from mrc_testbed.agents.nic.client import AgentClient
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.paths import MapPins
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.probe_outcome import PathOutcome
+from mrc_testbed.topology.probe_path import ProbePath, probe_paths
+from mrc_testbed.topology.probing_spec import LAG_ROUNDS_MAX, ProbingSpec
 
 
 class LinkProbeCounts:

@@ -3,23 +3,23 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from agents.abi import FaultAccounts, Port, PortCounters, PortFault
-from agents.bpf.maps import MappedArray, PerCpuArray
-from agents.nic.client import AgentClient
-from agents.nic.context import Context, open_nic
-from testbed.errors import UsageError
-from testbed.fabric.data_plane import FabricMaps
-from testbed.fabric.link import set_port_up
-from testbed.fabric.nic_data_plane import set_icrc
-from testbed.fabric.paths import LabPaths
-from testbed.fabric.readiness import prove_planes
-from testbed.fabric.runtime import node_namespace
-from testbed.fabric.state import LabState, RuntimeName
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.abi import FaultAccounts, Port, PortCounters, PortFault
+from mrc_testbed.agents.bpf.maps import MappedArray, PerCpuArray
+from mrc_testbed.agents.nic.client import AgentClient
+from mrc_testbed.agents.nic.context import Context, open_nic
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.data_plane import FabricMaps
+from mrc_testbed.fabric.link import set_port_up
+from mrc_testbed.fabric.nic_data_plane import set_icrc
+from mrc_testbed.fabric.paths import LabPaths
+from mrc_testbed.fabric.readiness import prove_planes
+from mrc_testbed.fabric.runtime import node_namespace
+from mrc_testbed.fabric.state import LabState, RuntimeName
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
 
 if TYPE_CHECKING:
-    from testbed.fabric.node import FabricNode
+    from mrc_testbed.fabric.node import FabricNode
 
 
 class Lab:
@@ -127,7 +127,7 @@ class Lab:
             UsageError: there is no such node.
         """
         # Mininet takes a quarter of a second to import, and few commands need a shell in a node.
-        from testbed.fabric.node import FabricNode  # noqa: PLC0415
+        from mrc_testbed.fabric.node import FabricNode  # noqa: PLC0415
 
         node = self.clos.node(name)
         if name not in self._nodes:

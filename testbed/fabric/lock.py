@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from agents.clock import monotonic_ns
-from testbed.errors import FabricError
-from testbed.fabric.state_file import PRIVATE_FOLDER, private_descriptor
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric.state_file import PRIVATE_FOLDER, private_descriptor
 
 _HOLDER: Final = re.compile(r".+ \(pid (\d+)\)")
 _EXEC_NS: Final = 5_000_000_000

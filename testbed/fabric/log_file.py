@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from agents.node_file import read_tail
+from mrc_testbed.agents.node_file import read_tail
 
 _READ_BYTES_MAX: Final = 1 << 20
 

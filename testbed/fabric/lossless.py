@@ -10,7 +10,7 @@ from ctypes import sizeof
 from dataclasses import dataclass
 from functools import partial
 
-from agents.abi import (
+from mrc_testbed.agents.abi import (
     FlowControl,
     LosslessLink,
     LosslessSettings,
@@ -18,11 +18,11 @@ from agents.abi import (
     QueuePort,
     TrafficClass,
 )
-from agents.bpf.libbpf import Pins, open_map_in
-from agents.bpf.maps import ArrayMap, Descriptor, MappedArray, MappedMemory
-from agents.clock import monotonic_ns
-from testbed.fabric.deadlock import Deadlock, HeldPort, find_deadlock
-from testbed.topology.clos import Clos
+from mrc_testbed.agents.bpf.libbpf import Pins, open_map_in
+from mrc_testbed.agents.bpf.maps import ArrayMap, Descriptor, MappedArray, MappedMemory
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.fabric.deadlock import Deadlock, HeldPort, find_deadlock
+from mrc_testbed.topology.clos import Clos
 
 
 @dataclass(frozen=True, slots=True)

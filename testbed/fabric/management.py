@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final
 
-from testbed.fabric.namespace import entered
-from testbed.fabric.netlink import (
+from mrc_testbed.fabric.namespace import entered
+from mrc_testbed.fabric.netlink import (
     RouteSocket,
     VethEnd,
     add_address,
@@ -24,8 +24,8 @@ from testbed.fabric.netlink import (
     set_link_up,
     set_master,
 )
-from testbed.fabric.runtime import node_namespace
-from testbed.topology.clos import Clos
+from mrc_testbed.fabric.runtime import node_namespace
+from mrc_testbed.topology.clos import Clos
 
 INTERFACE: Final = "management"
 """In every host that is connected."""

@@ -13,8 +13,8 @@ from enum import IntEnum
 from ipaddress import IPv6Address
 from typing import Final
 
-from testbed.errors import FabricError, PreflightError
-from testbed.fabric.netlink import NetlinkSocket, Request, attribute, attributes_of
+from mrc_testbed.errors import FabricError, PreflightError
+from mrc_testbed.fabric.netlink import NetlinkSocket, Request, attribute, attributes_of
 
 SUBFLOWS_MAX: Final = 8
 """Capacity of the kernel's path manager: MPTCP_PM_ADDR_MAX."""

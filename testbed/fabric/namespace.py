@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from testbed.errors import FabricError
+from mrc_testbed.errors import FabricError
 
 NAMESPACE_DIR = Path("/run/netns")
 

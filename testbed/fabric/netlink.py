@@ -16,7 +16,7 @@ from enum import IntEnum
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import Self
 
-from testbed.errors import FabricError
+from mrc_testbed.errors import FabricError
 
 _SOL_NETLINK = 270
 _NETLINK_CAP_ACK = 10

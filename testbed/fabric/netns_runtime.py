@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from testbed.errors import FabricError
-from testbed.fabric.namespace import create_namespace, delete_namespace
-from testbed.fabric.ownership import find_namespaces, owned_name, parse_owned_name
-from testbed.fabric.paths import LabPaths
-from testbed.fabric.process import ProcessIdentity, marked_environment, observe_process, start_detached
-from testbed.fabric.runtime import Report
-from testbed.fabric.state import ContainerRecord, RuntimeName
+from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric.namespace import create_namespace, delete_namespace
+from mrc_testbed.fabric.ownership import find_namespaces, owned_name, parse_owned_name
+from mrc_testbed.fabric.paths import LabPaths
+from mrc_testbed.fabric.process import ProcessIdentity, marked_environment, observe_process, start_detached
+from mrc_testbed.fabric.runtime import Report
+from mrc_testbed.fabric.state import ContainerRecord, RuntimeName
 
 _START_TIMEOUT_SECONDS: Final = 60
 
@@ -65,7 +65,7 @@ class NetnsRuntime:
 
 
 def _agent_command(configs: Iterable[Path]) -> list[str]:
-    command = [sys.executable, "-m", "agents.nic"]
+    command = [sys.executable, "-m", "mrc_testbed.agents.nic"]
     for config in configs:
         command += ["--config", str(config)]
     return command

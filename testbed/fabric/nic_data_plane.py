@@ -7,18 +7,18 @@ from contextlib import ExitStack, contextmanager
 from ctypes import c_uint32
 from typing import Final
 
-from agents.abi import IcrcMode, Limit, LinkProbePath, LinkProbing, NicConfig, NicControl
-from agents.bpf.libbpf import BpfObject, open_map_in, open_pinned, open_pinned_in
-from agents.bpf.maps import Descriptor, MappedArray, map_freeze, map_update
-from agents.clock import monotonic_ns
-from agents.protocol.ports import MRC_UDP_PORT
-from testbed.fabric.data_plane import LoadedMaps, fabric_rodata, load_object, pin_object
-from testbed.fabric.paths import LabPaths, MapPins
-from testbed.topology.addressing import INNER_PREFIX
-from testbed.topology.clos import Clos
-from testbed.topology.element import Node
-from testbed.topology.probe_path import ProbePath, probe_paths
-from testbed.topology.usid import BLOCK
+from mrc_testbed.agents.abi import IcrcMode, Limit, LinkProbePath, LinkProbing, NicConfig, NicControl
+from mrc_testbed.agents.bpf.libbpf import BpfObject, open_map_in, open_pinned, open_pinned_in
+from mrc_testbed.agents.bpf.maps import Descriptor, MappedArray, map_freeze, map_update
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.protocol.ports import MRC_UDP_PORT
+from mrc_testbed.fabric.data_plane import LoadedMaps, fabric_rodata, load_object, pin_object
+from mrc_testbed.fabric.paths import LabPaths, MapPins
+from mrc_testbed.topology.addressing import INNER_PREFIX
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Node
+from mrc_testbed.topology.probe_path import ProbePath, probe_paths
+from mrc_testbed.topology.usid import BLOCK
 
 NIC_PROGRAM: Final = "nic"
 RC_PROGRAM: Final = "rc"

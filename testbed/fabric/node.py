@@ -8,12 +8,12 @@ needed.
 import subprocess
 from typing import Any, Final
 
-from testbed.errors import FabricError
-from testbed.extras import from_extra
-from testbed.fabric.node_entry import enter_command
-from testbed.fabric.paths import LabPaths
-from testbed.fabric.process import marked_environment
-from testbed.topology.element import Node as TopologyNode
+from mrc_testbed.errors import FabricError
+from mrc_testbed.extras import from_extra
+from mrc_testbed.fabric.node_entry import enter_command
+from mrc_testbed.fabric.paths import LabPaths
+from mrc_testbed.fabric.process import marked_environment
+from mrc_testbed.topology.element import Node as TopologyNode
 
 with from_extra("lab"):
     from mininet.node import Node

@@ -1,6 +1,6 @@
 """Running a program inside a node, from the machine."""
 
-from testbed.fabric.runtime import node_namespace
+from mrc_testbed.fabric.runtime import node_namespace
 
 
 def enter_command(lab: str, node: str, container_pid: int | None) -> tuple[str, ...]:

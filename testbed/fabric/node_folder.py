@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from testbed.errors import CleanupError, FabricError
+from mrc_testbed.errors import CleanupError, FabricError
 
 _SOURCE: Final = "mrc-testbed-node"
 """Distinguishes our mounts from those of others."""

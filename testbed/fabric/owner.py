@@ -7,8 +7,8 @@ import secrets
 from dataclasses import replace
 from pathlib import Path
 
-from testbed.fabric.lock import is_held, is_still_at, locked_descriptor
-from testbed.fabric.process import ProcessIdentity, lock_folder, own_identity
+from mrc_testbed.fabric.lock import is_held, is_still_at, locked_descriptor
+from mrc_testbed.fabric.process import ProcessIdentity, lock_folder, own_identity
 
 _descriptors: dict[Path, int] = {}
 """Descriptors of this process's lock files, one per state folder; open as long as it lives."""

@@ -11,8 +11,8 @@ Links, addresses and XDP programs live in the namespaces and need no mark of the
 
 from typing import Final, NamedTuple
 
-from testbed.fabric.namespace import namespace_names
-from testbed.topology.naming import parse_node_name
+from mrc_testbed.fabric.namespace import namespace_names
+from mrc_testbed.topology.naming import parse_node_name
 
 LAB_LABEL: Final = "mrc-testbed.lab"
 NODE_LABEL: Final = "mrc-testbed.node"

@@ -9,7 +9,7 @@ bpffs/<lab>/nodes/<host>/ pins of one NIC
 <lab>/bpf                 symbolic link to bpffs/<lab>
 <lab>/agents/<host>/      agent.json, which the host reads and only this machine writes
 <lab>/nodes/<host>/       agent.sock, agent.log: what a process in the host may write (agents/node_file.py)
-<lab>/faults/             the ledger of faults, which belongs to testbed.faults
+<lab>/faults/             the ledger of faults, which belongs to mrc_testbed.faults
 """
 
 import os
@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from testbed.errors import UsageError
-from testbed.fabric.root import STATE_DIR_VARIABLE, state_root
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.root import STATE_DIR_VARIABLE, state_root
 
 if TYPE_CHECKING:
-    from agents.bpf.libbpf import Pins
+    from mrc_testbed.agents.bpf.libbpf import Pins
 
 DEFAULT_LAB: Final = "default"
 

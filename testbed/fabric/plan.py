@@ -7,7 +7,7 @@ batches.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from testbed.fabric.operation import (
+from mrc_testbed.fabric.operation import (
     ConnectNode,
     CreateLink,
     CreateNode,
@@ -18,7 +18,7 @@ from testbed.fabric.operation import (
     StartAgent,
     StartDrainer,
 )
-from testbed.topology.clos import Clos
+from mrc_testbed.topology.clos import Clos
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from ctypes import addressof, memset, sizeof
 from typing import Final, Protocol
 
-from agents.abi import (
+from mrc_testbed.agents.abi import (
     FaultAccount,
     FaultAccounts,
     FaultAction,
@@ -12,7 +12,7 @@ from agents.abi import (
     PortFault,
     TrafficClass,
 )
-from agents.bpf.maps import MappedArray
+from mrc_testbed.agents.bpf.maps import MappedArray
 
 CERTAIN_Q32: Final = 1 << 32
 """Chance 1 in the 32-bit fixed point of the rules."""

@@ -6,17 +6,17 @@ from collections.abc import Collection, Container, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final, NamedTuple, Self
 
-from agents.bpf.libbpf import attach_xdp, detach_xdp, open_pinned_in, program_facts
-from testbed.fabric.data_plane import forward_program
-from testbed.fabric.link import raise_ports
-from testbed.fabric.namespace import entered
-from testbed.fabric.netlink import RouteSocket, attributes_of, configure_link, get_link, mac_bytes
-from testbed.fabric.nic_data_plane import nic_program
-from testbed.fabric.paths import LabPaths
-from testbed.fabric.runtime import node_namespace
-from testbed.topology.addressing import INTERFACE_MTU_BYTES, ifindex
-from testbed.topology.clos import Clos
-from testbed.topology.element import Node, Port
+from mrc_testbed.agents.bpf.libbpf import attach_xdp, detach_xdp, open_pinned_in, program_facts
+from mrc_testbed.fabric.data_plane import forward_program
+from mrc_testbed.fabric.link import raise_ports
+from mrc_testbed.fabric.namespace import entered
+from mrc_testbed.fabric.netlink import RouteSocket, attributes_of, configure_link, get_link, mac_bytes
+from mrc_testbed.fabric.nic_data_plane import nic_program
+from mrc_testbed.fabric.paths import LabPaths
+from mrc_testbed.fabric.runtime import node_namespace
+from mrc_testbed.topology.addressing import INTERFACE_MTU_BYTES, ifindex
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Node, Port
 
 _IFF_UP: Final = 0x1
 _NO_INTERFACE: Final = "has no interface"

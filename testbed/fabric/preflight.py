@@ -12,23 +12,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from agents.abi import Limit, QueueLimit
-from agents.bpf.kernel_clock import kernel_ns
-from agents.bpf.libbpf import library
-from agents.bpf.virtual import VirtualRuntime
-from agents.clock import monotonic_ns
-from agents.objects import OBJECTS_DIR, how_to_build
-from testbed.errors import FabricError, PreflightError, TestbedError, UsageError
-from testbed.fabric.data_plane_trial import PROGRAM_OBJECTS, check_data_plane
-from testbed.fabric.drainer import DRAINER
-from testbed.fabric.paths import DEFAULT_LAB, lab_paths
-from testbed.fabric.runtime_choice import choose_runtime
-from testbed.fabric.state import RuntimeName
-from testbed.installation import as_root
-from testbed.topology.clos import Clos
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import TopologySpec
-from testbed.units import format_size_bytes
+from mrc_testbed.agents.abi import Limit, QueueLimit
+from mrc_testbed.agents.bpf.kernel_clock import kernel_ns
+from mrc_testbed.agents.bpf.libbpf import library
+from mrc_testbed.agents.bpf.virtual import VirtualRuntime
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.objects import OBJECTS_DIR, how_to_build
+from mrc_testbed.errors import FabricError, PreflightError, TestbedError, UsageError
+from mrc_testbed.fabric.data_plane_trial import PROGRAM_OBJECTS, check_data_plane
+from mrc_testbed.fabric.drainer import DRAINER
+from mrc_testbed.fabric.paths import DEFAULT_LAB, lab_paths
+from mrc_testbed.fabric.runtime_choice import choose_runtime
+from mrc_testbed.fabric.state import RuntimeName
+from mrc_testbed.installation import as_root
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.units import format_size_bytes
 
 KERNEL_MIN: Final = (6, 1)
 

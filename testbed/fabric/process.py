@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from agents.clock import monotonic_ns
-from testbed.errors import CleanupError, FabricError
-from testbed.fabric.lock import is_held
-from testbed.fabric.root import STATE_DIR_VARIABLE, state_root
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.errors import CleanupError, FabricError
+from mrc_testbed.fabric.lock import is_held
+from mrc_testbed.fabric.root import STATE_DIR_VARIABLE, state_root
 
 _PROC = Path("/proc")
 _MARK = "MRC_TESTBED_OWNED_BY"

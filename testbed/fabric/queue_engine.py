@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
-from agents.abi import DrainerMode, QueueDrainer, QueuePool
-from agents.abi import Port as PortEntry
-from agents.bpf.libbpf import open_pinned_in
-from agents.bpf.maps import ArrayMap, MappedArray, map_info
-from testbed.fabric.paths import LabPaths
+from mrc_testbed.agents.abi import DrainerMode, QueueDrainer, QueuePool
+from mrc_testbed.agents.abi import Port as PortEntry
+from mrc_testbed.agents.bpf.libbpf import open_pinned_in
+from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray, map_info
+from mrc_testbed.fabric.paths import LabPaths
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from agents.clock import machine_ns
-from testbed.errors import UsageError
-from testbed.fabric.live import Lab
-from testbed.fabric.management import INTERFACE, management_address
-from testbed.fabric.namespace import entered
-from testbed.fabric.node_entry import enter_command
-from testbed.fabric.process import marked_environment
-from testbed.fabric.rdma import RdmaTransport, rdma_command, rdma_environment
-from testbed.fabric.runtime import node_namespace
+from mrc_testbed.agents.clock import machine_ns
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.management import INTERFACE, management_address
+from mrc_testbed.fabric.namespace import entered
+from mrc_testbed.fabric.node_entry import enter_command
+from mrc_testbed.fabric.process import marked_environment
+from mrc_testbed.fabric.rdma import RdmaTransport, rdma_command, rdma_environment
+from mrc_testbed.fabric.runtime import node_namespace
 
 GRACE_NS: Final = 5_000_000_000
 """From SIGTERM to SIGKILL."""

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import Final
 
-from agents.objects import OBJECTS_DIR, how_to_build
-from testbed.errors import UsageError
-from testbed.fabric.live import Lab
-from testbed.fabric.management import connect, hosts_file
-from testbed.transport.overtaking import check_order
+from mrc_testbed.agents.objects import OBJECTS_DIR, how_to_build
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.management import connect, hosts_file
+from mrc_testbed.transport.overtaking import check_order
 
 VERBS_LIBRARY: Final = OBJECTS_DIR / "libmrc_verbs.so"
 TRANSPORT_VARIABLE: Final = "MRC_TESTBED_TRANSPORT"

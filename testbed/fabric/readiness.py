@@ -5,13 +5,13 @@ compared.
 from dataclasses import dataclass
 from typing import Final
 
-from agents.nic.context import Context, connect_mrc, open_nic
-from testbed.errors import FabricError, TestbedError
-from testbed.fabric.paths import LabPaths
-from testbed.fabric.runtime import Report
-from testbed.topology.clos import Clos
-from testbed.topology.element import Node
-from testbed.topology.path import find_ev
+from mrc_testbed.agents.nic.context import Context, connect_mrc, open_nic
+from mrc_testbed.errors import FabricError, TestbedError
+from mrc_testbed.fabric.paths import LabPaths
+from mrc_testbed.fabric.runtime import Report
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Node
+from mrc_testbed.topology.path import find_ev
 
 _TIMEOUT_NS: Final = 10_000_000_000
 _TRIALS: Final = 8

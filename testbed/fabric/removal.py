@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from testbed.errors import CleanupError, TestbedError
-from testbed.fabric.bpf_file_system import labs_with_pins, remove_pins
-from testbed.fabric.ledger import read_ledger
-from testbed.fabric.node_folder import unmount_node_folders
-from testbed.fabric.paths import LabPaths
-from testbed.fabric.plan import created_nodes_backwards
-from testbed.fabric.process import find_marked, stop_processes
-from testbed.fabric.runtime import Runtime
+from mrc_testbed.errors import CleanupError, TestbedError
+from mrc_testbed.fabric.bpf_file_system import labs_with_pins, remove_pins
+from mrc_testbed.fabric.ledger import read_ledger
+from mrc_testbed.fabric.node_folder import unmount_node_folders
+from mrc_testbed.fabric.paths import LabPaths
+from mrc_testbed.fabric.plan import created_nodes_backwards
+from mrc_testbed.fabric.process import find_marked, stop_processes
+from mrc_testbed.fabric.runtime import Runtime
 
 _GRACE_NS: Final = 2_000_000_000
 """An agent ends within milliseconds of SIGTERM; two seconds are for a machine under load."""

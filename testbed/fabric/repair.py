@@ -6,15 +6,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from agents.nic.client import AgentClient
-from testbed.errors import AgentError, UsageError
-from testbed.fabric.agent_process import start_agents
-from testbed.fabric.drainer import DRAINER, start_drainer
-from testbed.fabric.namespace import is_bound
-from testbed.fabric.nic_data_plane import restore_nic
-from testbed.fabric.paths import LabPaths
-from testbed.fabric.port_state import LabPorts
-from testbed.fabric.process import (
+from mrc_testbed.agents.nic.client import AgentClient
+from mrc_testbed.errors import AgentError, UsageError
+from mrc_testbed.fabric.agent_process import start_agents
+from mrc_testbed.fabric.drainer import DRAINER, start_drainer
+from mrc_testbed.fabric.namespace import is_bound
+from mrc_testbed.fabric.nic_data_plane import restore_nic
+from mrc_testbed.fabric.paths import LabPaths
+from mrc_testbed.fabric.port_state import LabPorts
+from mrc_testbed.fabric.process import (
     command_line,
     find_marked,
     is_alive,
@@ -23,10 +23,10 @@ from testbed.fabric.process import (
     signal_process,
     stop_processes,
 )
-from testbed.fabric.runtime import Runtime, node_namespace
-from testbed.fabric.state import LabState, ProcessRecord, write_state
-from testbed.fabric.under_faults import UnderFaults
-from testbed.topology.resolve import resolve_topology
+from mrc_testbed.fabric.runtime import Runtime, node_namespace
+from mrc_testbed.fabric.state import LabState, ProcessRecord, write_state
+from mrc_testbed.fabric.under_faults import UnderFaults
+from mrc_testbed.topology.resolve import resolve_topology
 
 _GRACE_NS: Final = 5_000_000_000
 _ASKED_AT_ONCE: Final = 16
@@ -139,7 +139,7 @@ def _end_strays(paths: LabPaths, state: LabState) -> None:
 
 def _serves_lab(pid: int) -> bool:
     words = command_line(pid)
-    return "agents.nic" in words or str(DRAINER) in words[:1]
+    return "mrc_testbed.agents.nic" in words or str(DRAINER) in words[:1]
 
 
 def _start_agents(paths: LabPaths, state: LabState, runtime: Runtime, hosts: Sequence[str]) -> LabState:

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Final
 
-from testbed.errors import FabricError
-from testbed.fabric.live import Lab
-from testbed.fabric.namespace import entered
+from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.namespace import entered
 
 _DEVICES: Final = Path("/proc/thread-self/net/dev")
 _HEADER_LINES: Final = 2

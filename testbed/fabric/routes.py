@@ -3,12 +3,12 @@
 from contextlib import ExitStack
 from ctypes import c_uint32
 
-from agents.bpf.libbpf import open_map_in
-from agents.bpf.maps import map_update
-from testbed.fabric.paths import MapPins
-from testbed.topology.clos import Clos
-from testbed.topology.element import Node
-from testbed.topology.forwarding import FIB_NONE, FIB_STRIDE, fib_entries
+from mrc_testbed.agents.bpf.libbpf import open_map_in
+from mrc_testbed.agents.bpf.maps import map_update
+from mrc_testbed.fabric.paths import MapPins
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Node
+from mrc_testbed.topology.forwarding import FIB_NONE, FIB_STRIDE, fib_entries
 
 
 def write_routes(paths: MapPins, clos: Clos, switch: Node, *, is_present: bool) -> None:

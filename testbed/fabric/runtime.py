@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from testbed.fabric.namespace import namespace_path
-from testbed.fabric.ownership import owned_name
-from testbed.fabric.process import ProcessIdentity
-from testbed.fabric.state import ContainerRecord, RuntimeName
+from mrc_testbed.fabric.namespace import namespace_path
+from mrc_testbed.fabric.ownership import owned_name
+from mrc_testbed.fabric.process import ProcessIdentity
+from mrc_testbed.fabric.state import ContainerRecord, RuntimeName
 
 Report = Callable[[int], None]
 """Called with how many further nodes are done; from any thread."""

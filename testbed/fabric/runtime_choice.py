@@ -4,13 +4,13 @@ meant.
 
 from typing import NamedTuple
 
-from testbed.errors import PreflightError, UsageError, did_you_mean
-from testbed.fabric.engine_socket import is_engine_listening
-from testbed.fabric.netns_runtime import NetnsRuntime
-from testbed.fabric.ownership import LAB_LABEL
-from testbed.fabric.paths import LabPaths
-from testbed.fabric.runtime import Runtime
-from testbed.fabric.state import LabState, RuntimeName
+from mrc_testbed.errors import PreflightError, UsageError, did_you_mean
+from mrc_testbed.fabric.engine_socket import is_engine_listening
+from mrc_testbed.fabric.netns_runtime import NetnsRuntime
+from mrc_testbed.fabric.ownership import LAB_LABEL
+from mrc_testbed.fabric.paths import LabPaths
+from mrc_testbed.fabric.runtime import Runtime
+from mrc_testbed.fabric.state import LabState, RuntimeName
 
 
 class Choice(NamedTuple):
@@ -62,8 +62,8 @@ def known_runtime(paths: LabPaths, state: LabState | None) -> Runtime:
         return NetnsRuntime(paths)
     try:
         # The SDK takes a third of a second to import.
-        from testbed.fabric.docker_engine import Engine  # noqa: PLC0415
-        from testbed.fabric.docker_runtime import DockerRuntime  # noqa: PLC0415
+        from mrc_testbed.fabric.docker_engine import Engine  # noqa: PLC0415
+        from mrc_testbed.fabric.docker_runtime import DockerRuntime  # noqa: PLC0415
 
         return DockerRuntime(paths, Engine(), image="")
     except PreflightError:
@@ -77,7 +77,7 @@ def engine_labs() -> frozenset[str]:
     if not is_engine_listening():
         return frozenset()
     try:
-        from testbed.fabric.docker_engine import Engine  # noqa: PLC0415
+        from mrc_testbed.fabric.docker_engine import Engine  # noqa: PLC0415
 
         engine = Engine()
     except PreflightError:
@@ -86,7 +86,7 @@ def engine_labs() -> frozenset[str]:
 
 
 def _docker_runtime(paths: LabPaths) -> Runtime:
-    from testbed.fabric.docker_engine import Engine  # noqa: PLC0415
-    from testbed.fabric.docker_runtime import DockerRuntime, require_node_image  # noqa: PLC0415
+    from mrc_testbed.fabric.docker_engine import Engine  # noqa: PLC0415
+    from mrc_testbed.fabric.docker_runtime import DockerRuntime, require_node_image  # noqa: PLC0415
 
     return DockerRuntime(paths, Engine(), require_node_image())

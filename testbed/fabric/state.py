@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from testbed.fabric.paths import LabPaths
-from testbed.fabric.process import ProcessIdentity
-from testbed.fabric.state_file import read_record, write_record
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric.paths import LabPaths
+from mrc_testbed.fabric.process import ProcessIdentity
+from mrc_testbed.fabric.state_file import read_record, write_record
+from mrc_testbed.topology.spec import TopologySpec
 
 
 class RuntimeName(StrEnum):

@@ -6,8 +6,8 @@ from typing import Final, TextIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from testbed.document.one_step import write_in_one_step
-from testbed.errors import FabricError
+from mrc_testbed.document.one_step import write_in_one_step
+from mrc_testbed.errors import FabricError
 
 _Record = TypeVar("_Record", bound=BaseModel)
 

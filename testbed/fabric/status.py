@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass
 
-from testbed.errors import FabricError
-from testbed.fabric.health import find_problems
-from testbed.fabric.known_labs import no_such_lab, require_own
-from testbed.fabric.lock import is_held
-from testbed.fabric.paths import DEFAULT_LAB, lab_paths
-from testbed.fabric.process import is_alive
-from testbed.fabric.removal import observe_remains
-from testbed.fabric.runtime_choice import known_runtime
-from testbed.fabric.state import Phase, RuntimeName, read_state
-from testbed.fabric.under_faults import NO_FAULTS, UnderFaults
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric.health import find_problems
+from mrc_testbed.fabric.known_labs import no_such_lab, require_own
+from mrc_testbed.fabric.lock import is_held
+from mrc_testbed.fabric.paths import DEFAULT_LAB, lab_paths
+from mrc_testbed.fabric.process import is_alive
+from mrc_testbed.fabric.removal import observe_remains
+from mrc_testbed.fabric.runtime_choice import known_runtime
+from mrc_testbed.fabric.state import Phase, RuntimeName, read_state
+from mrc_testbed.fabric.under_faults import NO_FAULTS, UnderFaults
+from mrc_testbed.topology.spec import TopologySpec
 
 
 @dataclass(frozen=True, slots=True)

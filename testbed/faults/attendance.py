@@ -4,18 +4,18 @@ import contextlib
 from collections.abc import Iterator
 from typing import Final
 
-from agents.clock import monotonic_ns
-from testbed.errors import FabricError, TestbedError
-from testbed.fabric.paths import lab_paths
-from testbed.fabric.process import is_alive, is_stopped, kill_processes
-from testbed.fabric.status import LabStatus, status
-from testbed.fabric.under_faults import UnderFaults
-from testbed.faults.controller import FaultController
-from testbed.faults.effects import CarrierDown, absent_hosts
-from testbed.faults.lab_target import LabTarget
-from testbed.faults.ledger import Entry, Ledger, Phase
-from testbed.faults.reaper import ensure_reaper, reaper_process
-from testbed.shown import format_time
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.errors import FabricError, TestbedError
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.process import is_alive, is_stopped, kill_processes
+from mrc_testbed.fabric.status import LabStatus, status
+from mrc_testbed.fabric.under_faults import UnderFaults
+from mrc_testbed.faults.controller import FaultController
+from mrc_testbed.faults.effects import CarrierDown, absent_hosts
+from mrc_testbed.faults.lab_target import LabTarget
+from mrc_testbed.faults.ledger import Entry, Ledger, Phase
+from mrc_testbed.faults.reaper import ensure_reaper, reaper_process
+from mrc_testbed.shown import format_time
 
 OVERDUE_NS: Final = 250_000_000
 """A fault that is not reverted so long after its end has been forgotten."""

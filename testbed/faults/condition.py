@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from testbed.faults.spec import KINDS
-from testbed.topology.clos import Clos
+from mrc_testbed.faults.spec import KINDS
+from mrc_testbed.topology.clos import Clos
 
 
 def describe_condition(kind: str, links: Sequence[str], nodes: Sequence[str], clos: Clos) -> str:

@@ -10,11 +10,11 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from agents.abi import FaultLimit
-from agents.clock import monotonic_ns
-from testbed.errors import CleanupError, FaultError, TestbedError
-from testbed.fabric.process import ProcessIdentity
-from testbed.faults.effects import (
+from mrc_testbed.agents.abi import FaultLimit
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.errors import CleanupError, FaultError, TestbedError
+from mrc_testbed.fabric.process import ProcessIdentity
+from mrc_testbed.faults.effects import (
     Effect,
     Rule,
     Shared,
@@ -22,12 +22,12 @@ from testbed.faults.effects import (
     by_place,
     requests_of,
 )
-from testbed.faults.event import FaultEvent, PortAccount, event_of
-from testbed.faults.fault import ScheduledFault
-from testbed.faults.ledger import Entry, Phase
-from testbed.faults.protocols import FaultLedger, FaultTarget
-from testbed.faults.rule import mix_seed
-from testbed.faults.schedule import Flap, Schedule
+from mrc_testbed.faults.event import FaultEvent, PortAccount, event_of
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.ledger import Entry, Phase
+from mrc_testbed.faults.protocols import FaultLedger, FaultTarget
+from mrc_testbed.faults.rule import mix_seed
+from mrc_testbed.faults.schedule import Flap, Schedule
 
 CHANGE_TIMEOUT_NS: Final = 10_000_000_000
 """Longer than a process asks hosts on behalf of a fault."""

@@ -14,8 +14,8 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from pydantic import Field
 
-from testbed.faults.rule import LOSING_ACTIONS, FrameRule
-from testbed.faults.traffic import RawLoad
+from mrc_testbed.faults.rule import LOSING_ACTIONS, FrameRule
+from mrc_testbed.faults.traffic import RawLoad
 
 Place = tuple[str, int | str]
 """The type of a shared effect, and the port, link or node that it acts on."""

@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.fault import ScheduledFault
 
 Action = Literal["applied", "cleared"]
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from testbed.faults.effects import (
+from mrc_testbed.faults.effects import (
     AgentDead,
     CarrierDown,
     Drained,
@@ -15,9 +15,9 @@ from testbed.faults.effects import (
     RoutesGone,
     Rule,
 )
-from testbed.faults.spec_base import FAULT_ID_PATTERN, Direction
-from testbed.faults.traffic import RawLoad
-from testbed.topology.clos import Clos
+from mrc_testbed.faults.spec_base import FAULT_ID_PATTERN, Direction
+from mrc_testbed.faults.traffic import RawLoad
+from mrc_testbed.topology.clos import Clos
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

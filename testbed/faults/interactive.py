@@ -5,25 +5,25 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Final
 
-from agents.clock import monotonic_ns
-from testbed.document import Tree, validate_values
-from testbed.errors import UsageError
-from testbed.fabric.owner import owner_identity
-from testbed.fabric.paths import lab_paths
-from testbed.fabric.process import ProcessIdentity
-from testbed.faults.controller import FaultController
-from testbed.faults.event import FaultEvent
-from testbed.faults.fault import ScheduledFault
-from testbed.faults.lab_target import LabTarget
-from testbed.faults.ledger import Ledger
-from testbed.faults.raw_load import prepare_load
-from testbed.faults.reaper import ensure_reaper
-from testbed.faults.rule import FLAP_PLACE, mix_seed
-from testbed.faults.spec import KINDS, own_fields
-from testbed.faults.spec_base import AnyFault
-from testbed.faults.targets import target_fault
-from testbed.topology.clos import Clos
-from testbed.topology.selector_spec import (
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.document import Tree, validate_values
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.owner import owner_identity
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.process import ProcessIdentity
+from mrc_testbed.faults.controller import FaultController
+from mrc_testbed.faults.event import FaultEvent
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.lab_target import LabTarget
+from mrc_testbed.faults.ledger import Ledger
+from mrc_testbed.faults.raw_load import prepare_load
+from mrc_testbed.faults.reaper import ensure_reaper
+from mrc_testbed.faults.rule import FLAP_PLACE, mix_seed
+from mrc_testbed.faults.spec import KINDS, own_fields
+from mrc_testbed.faults.spec_base import AnyFault
+from mrc_testbed.faults.targets import target_fault
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.selector_spec import (
     LinkSelector,
     NodeSelector,
     PlaneSelector,

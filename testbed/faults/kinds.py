@@ -5,17 +5,17 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from agents.abi import FaultLimit
-from testbed.document.fields import Duration, Rate, Ratio
-from testbed.errors import UsageError
-from testbed.faults.effects import Drained, Effect, Hold, IcrcChecked, Load, RateShare
-from testbed.faults.rule import EV_MASK_ALL, FrameRule
-from testbed.faults.schedule import Flap
-from testbed.faults.spec_base import BothWaysFault, FrameFault, LinkFault, Target, dark, egress_ports
-from testbed.faults.traffic import plan_loads
-from testbed.topology.clos import Clos
-from testbed.topology.element import Link, Node
-from testbed.units import format_rate_bps, format_ratio
+from mrc_testbed.agents.abi import FaultLimit
+from mrc_testbed.document.fields import Duration, Rate, Ratio
+from mrc_testbed.errors import UsageError
+from mrc_testbed.faults.effects import Drained, Effect, Hold, IcrcChecked, Load, RateShare
+from mrc_testbed.faults.rule import EV_MASK_ALL, FrameRule
+from mrc_testbed.faults.schedule import Flap
+from mrc_testbed.faults.spec_base import BothWaysFault, FrameFault, LinkFault, Target, dark, egress_ports
+from mrc_testbed.faults.traffic import plan_loads
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Link, Node
+from mrc_testbed.units import format_rate_bps, format_ratio
 
 _EV_PATTERN = r"0x[0-9a-fA-F]{1,8}"
 _EV_COPY_BITS = 16

@@ -6,24 +6,24 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from agents.nic.client import AgentClient
-from testbed.errors import FabricError, FaultError, TestbedError
-from testbed.fabric import lab, preflight
-from testbed.fabric.known_labs import no_such_lab
-from testbed.fabric.link import raise_ports, set_port_up
-from testbed.fabric.namespace import entered
-from testbed.fabric.nic_data_plane import expect_heartbeat
-from testbed.fabric.paths import lab_paths
-from testbed.fabric.process import ProcessIdentity, freeze, kill_processes, signal_process
-from testbed.fabric.process import is_alive as process_runs
-from testbed.fabric.runtime import node_namespace
-from testbed.fabric.state import LabState, read_state
-from testbed.faults.effects import HostRequests
-from testbed.faults.fault import ScheduledFault
-from testbed.faults.map_target import MapTarget
-from testbed.faults.raw_load import start_load, stop_load
-from testbed.probing.avoidance import PathToDeny, paths_around
-from testbed.topology.resolve import resolve_topology
+from mrc_testbed.agents.nic.client import AgentClient
+from mrc_testbed.errors import FabricError, FaultError, TestbedError
+from mrc_testbed.fabric import lab, preflight
+from mrc_testbed.fabric.known_labs import no_such_lab
+from mrc_testbed.fabric.link import raise_ports, set_port_up
+from mrc_testbed.fabric.namespace import entered
+from mrc_testbed.fabric.nic_data_plane import expect_heartbeat
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.process import ProcessIdentity, freeze, kill_processes, signal_process
+from mrc_testbed.fabric.process import is_alive as process_runs
+from mrc_testbed.fabric.runtime import node_namespace
+from mrc_testbed.fabric.state import LabState, read_state
+from mrc_testbed.faults.effects import HostRequests
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.map_target import MapTarget
+from mrc_testbed.faults.raw_load import start_load, stop_load
+from mrc_testbed.probing.avoidance import PathToDeny, paths_around
+from mrc_testbed.topology.resolve import resolve_topology
 
 _ANSWER_NS: Final = 3_000_000_000
 """For an answer of an agent that has nothing else to do; whoever needs longer is asked again later."""

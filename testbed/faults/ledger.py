@@ -21,15 +21,15 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from agents.clock import monotonic_ns
-from testbed.errors import FaultError
-from testbed.fabric.folder_watch import FolderWatch
-from testbed.fabric.lock import exclusive
-from testbed.fabric.owner import owner_identity
-from testbed.fabric.process import ProcessIdentity, is_alive
-from testbed.fabric.state_file import PRIVATE_FILE, PRIVATE_FOLDER, append_private, write_private
-from testbed.faults.fault import ScheduledFault
-from testbed.faults.schedule import Schedule
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.errors import FaultError
+from mrc_testbed.fabric.folder_watch import FolderWatch
+from mrc_testbed.fabric.lock import exclusive
+from mrc_testbed.fabric.owner import owner_identity
+from mrc_testbed.fabric.process import ProcessIdentity, is_alive
+from mrc_testbed.fabric.state_file import PRIVATE_FILE, PRIVATE_FOLDER, append_private, write_private
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.schedule import Schedule
 
 LEDGER_VERSION: Final = 4
 

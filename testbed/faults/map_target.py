@@ -1,16 +1,16 @@
 """The maps of a lab that faults change, live or in virtual time; a store acts with the next frame."""
 
-from testbed.errors import FaultError
-from testbed.fabric.data_plane import FabricMaps
-from testbed.fabric.nic_data_plane import set_icrc
-from testbed.fabric.paths import MapPins
-from testbed.fabric.port_fault import clear_rule, set_rule
-from testbed.fabric.routes import write_routes
-from testbed.faults.event import PortAccount
-from testbed.faults.rule import FrameRule, as_abi
-from testbed.faults.schedule import Schedule
-from testbed.topology.clos import Clos
-from testbed.topology.port_selection import port_rates_bps
+from mrc_testbed.errors import FaultError
+from mrc_testbed.fabric.data_plane import FabricMaps
+from mrc_testbed.fabric.nic_data_plane import set_icrc
+from mrc_testbed.fabric.paths import MapPins
+from mrc_testbed.fabric.port_fault import clear_rule, set_rule
+from mrc_testbed.fabric.routes import write_routes
+from mrc_testbed.faults.event import PortAccount
+from mrc_testbed.faults.rule import FrameRule, as_abi
+from mrc_testbed.faults.schedule import Schedule
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.port_selection import port_rates_bps
 
 
 class MapTarget:

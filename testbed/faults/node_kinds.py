@@ -4,16 +4,16 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from testbed.document.fields import Duration, StrictModel
-from testbed.errors import UsageError
-from testbed.faults.effects import AgentDead, Effect, Frozen, RoutesGone, Rule
-from testbed.faults.rule import FrameRule
-from testbed.faults.spec_base import AnyFault, NodeFault, Target, dark
-from testbed.topology.clos import Clos
-from testbed.topology.element import Link, Node
-from testbed.topology.select import select_planes
-from testbed.topology.selector_spec import PlaneSelector
-from testbed.units import format_duration_ns
+from mrc_testbed.document.fields import Duration, StrictModel
+from mrc_testbed.errors import UsageError
+from mrc_testbed.faults.effects import AgentDead, Effect, Frozen, RoutesGone, Rule
+from mrc_testbed.faults.rule import FrameRule
+from mrc_testbed.faults.spec_base import AnyFault, NodeFault, Target, dark
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Link, Node
+from mrc_testbed.topology.select import select_planes
+from mrc_testbed.topology.selector_spec import PlaneSelector
+from mrc_testbed.units import format_duration_ns
 
 PAUSE_MAX_NS: Final = 8 * 10**9
 """A run takes an agent that is silent for ten seconds for lost."""

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from testbed.fabric.process import ProcessIdentity
-from testbed.faults.effects import FaultedLab, HostRequests
-from testbed.faults.event import PortAccount
-from testbed.faults.fault import ScheduledFault
-from testbed.faults.ledger import Entry
-from testbed.faults.rule import FrameRule
-from testbed.faults.schedule import Schedule
+from mrc_testbed.fabric.process import ProcessIdentity
+from mrc_testbed.faults.effects import FaultedLab, HostRequests
+from mrc_testbed.faults.event import PortAccount
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.ledger import Entry
+from mrc_testbed.faults.rule import FrameRule
+from mrc_testbed.faults.schedule import Schedule
 
 
 class FaultTarget(FaultedLab, Protocol):

@@ -1,6 +1,6 @@
 """The process that makes the background traffic of one congestion fault, as long as the ledger wants it.
 
-    python -m testbed.faults.raw_load LAB FAULT [OWNER-PID OWNER-START]
+    python -m mrc_testbed.faults.raw_load LAB FAULT [OWNER-PID OWNER-START]
 
 In the ledger's folder `loads`, FAULT.plan says what to send and FAULT.json is there while it flows; at the
 end it holds what was sent. Started for an owner, before its time, the process waits for the fault to act; it
@@ -17,13 +17,13 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from agents.bpf.libbpf import open_pinned, run_once
-from agents.clock import monotonic_ns
-from testbed.errors import FaultError
-from testbed.fabric.data_plane import fabric_rodata, load_object
-from testbed.fabric.folder_watch import FolderWatch
-from testbed.fabric.paths import LabPaths, lab_paths
-from testbed.fabric.process import (
+from mrc_testbed.agents.bpf.libbpf import open_pinned, run_once
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.errors import FaultError
+from mrc_testbed.fabric.data_plane import fabric_rodata, load_object
+from mrc_testbed.fabric.folder_watch import FolderWatch
+from mrc_testbed.fabric.paths import LabPaths, lab_paths
+from mrc_testbed.fabric.process import (
     ProcessIdentity,
     command_line,
     find_marked,
@@ -31,13 +31,13 @@ from testbed.fabric.process import (
     kill_processes,
     start_detached,
 )
-from testbed.fabric.state import read_state
-from testbed.fabric.state_file import PRIVATE_FILE, PRIVATE_FOLDER, write_private
-from testbed.faults.fault import ScheduledFault
-from testbed.faults.ledger import Entry, Ledger
-from testbed.faults.traffic import RawLoad, frame_of
-from testbed.topology.clos import Clos
-from testbed.topology.resolve import resolve_topology
+from mrc_testbed.fabric.state import read_state
+from mrc_testbed.fabric.state_file import PRIVATE_FILE, PRIVATE_FOLDER, write_private
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.ledger import Entry, Ledger
+from mrc_testbed.faults.traffic import RawLoad, frame_of
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.resolve import resolve_topology
 
 START_TIMEOUT_NS: Final = 60_000_000_000
 _END_TIMEOUT_NS: Final = 5_000_000_000
@@ -45,7 +45,7 @@ _TICK_NS: Final = 2_000_000
 _BEHIND_MAX_NS: Final = 20_000_000  # a machine that was busy for longer has not sent what was due then
 _FOLDER: Final = "loads"
 _LOADS: Final = TypeAdapter(tuple[RawLoad, ...])
-_MODULE: Final = "testbed.faults.raw_load"
+_MODULE: Final = "mrc_testbed.faults.raw_load"
 _PROGRAM: Final = "load"
 
 

@@ -5,7 +5,7 @@ stopped host, a dead agent, a carrier, a forwarding table and denied paths need 
 killed, the next command or scrape that looks at the lab's faults clears what is stale and starts another one,
 and `down` removes the lab with everything in it (docs/decisions/0026).
 
-    python -m testbed.faults.reaper LAB
+    python -m mrc_testbed.faults.reaper LAB
 """
 
 import fcntl
@@ -18,15 +18,15 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, TextIO
 
-from agents.clock import monotonic_ns
-from testbed.errors import FaultError, TestbedError
-from testbed.fabric.folder_watch import FolderWatch
-from testbed.fabric.paths import lab_paths
-from testbed.fabric.process import ProcessIdentity, is_alive, own_identity, start_detached
-from testbed.fabric.state_file import append_private
-from testbed.faults.controller import FaultController
-from testbed.faults.lab_target import LabTarget
-from testbed.faults.ledger import Entry, Ledger
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.errors import FaultError, TestbedError
+from mrc_testbed.fabric.folder_watch import FolderWatch
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.process import ProcessIdentity, is_alive, own_identity, start_detached
+from mrc_testbed.fabric.state_file import append_private
+from mrc_testbed.faults.controller import FaultController
+from mrc_testbed.faults.lab_target import LabTarget
+from mrc_testbed.faults.ledger import Entry, Ledger
 
 START_TIMEOUT_NS: Final = 60_000_000_000
 _RETRY_NS: Final = 1_000_000_000
@@ -62,7 +62,7 @@ def ensure_reaper(lab: str) -> None:
 
 
 def _start(lab: str, ledger: Ledger) -> ProcessIdentity:
-    return start_detached(lab, [sys.executable, "-m", "testbed.faults.reaper", lab], ledger.folder / _LOG)
+    return start_detached(lab, [sys.executable, "-m", "mrc_testbed.faults.reaper", lab], ledger.folder / _LOG)
 
 
 def reaper_process(ledger: Ledger) -> ProcessIdentity | None:

@@ -7,9 +7,9 @@ are drawn.
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from agents.abi import FaultAction, FaultRule, TrafficClass
-from testbed.faults.schedule import Schedule
-from testbed.units import format_duration_ns, format_ratio
+from mrc_testbed.agents.abi import FaultAction, FaultRule, TrafficClass
+from mrc_testbed.faults.schedule import Schedule
+from mrc_testbed.units import format_duration_ns, format_ratio
 
 Action = Literal["down", "lose", "corrupt", "duplicate", "delay", "reorder"]
 Traffic = Literal["all", "data", "control"]

@@ -6,7 +6,7 @@ The kernel keeps to the same schedule by itself: fault_acts() in agents/include/
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from testbed.fabric.port_fault import outage_start_ns
+from mrc_testbed.fabric.port_fault import outage_start_ns
 
 
 @dataclass(frozen=True, slots=True)

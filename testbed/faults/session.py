@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from typing import Self
 
-from testbed.fabric.owner import owner_identity
-from testbed.fabric.process import ProcessIdentity
-from testbed.faults.event import FaultEvent
-from testbed.faults.fault import ScheduledFault
-from testbed.faults.interactive import LabFaults
-from testbed.faults.raw_load import prepare_load, stop_load
-from testbed.faults.reaper import ensure_reaper
+from mrc_testbed.fabric.owner import owner_identity
+from mrc_testbed.fabric.process import ProcessIdentity
+from mrc_testbed.faults.event import FaultEvent
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.interactive import LabFaults
+from mrc_testbed.faults.raw_load import prepare_load, stop_load
+from mrc_testbed.faults.reaper import ensure_reaper
 
 
 class FaultSession(LabFaults):

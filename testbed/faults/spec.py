@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
-from testbed.faults import kinds, node_kinds
-from testbed.faults.spec_base import AnyFault, BothWaysFault, kind_of
+from mrc_testbed.faults import kinds, node_kinds
+from mrc_testbed.faults.spec_base import AnyFault, BothWaysFault, kind_of
 
 
 def kinds_of(module: ModuleType) -> list[type[AnyFault]]:

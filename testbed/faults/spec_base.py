@@ -11,16 +11,16 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from testbed.document.fields import Duration, StrictModel
-from testbed.errors import UsageError
-from testbed.faults.effects import CarrierDown, Effect, Rule
-from testbed.faults.rule import FrameRule, Traffic, describe_rule
-from testbed.faults.schedule import Flap
-from testbed.topology.clos import Clos
-from testbed.topology.element import Link, Node, Port
-from testbed.topology.naming import Tier
-from testbed.topology.select import select_links, select_nodes
-from testbed.topology.selector_spec import LinkSelector, NodeSelector
+from mrc_testbed.document.fields import Duration, StrictModel
+from mrc_testbed.errors import UsageError
+from mrc_testbed.faults.effects import CarrierDown, Effect, Rule
+from mrc_testbed.faults.rule import FrameRule, Traffic, describe_rule
+from mrc_testbed.faults.schedule import Flap
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Link, Node, Port
+from mrc_testbed.topology.naming import Tier
+from mrc_testbed.topology.select import select_links, select_nodes
+from mrc_testbed.topology.selector_spec import LinkSelector, NodeSelector
 
 FAULT_ID_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
 

@@ -1,9 +1,9 @@
 """From a fault as written to what it means in one fabric: links, nodes, and its effects there. Pure."""
 
-from testbed.errors import UsageError
-from testbed.faults.fault import ScheduledFault
-from testbed.faults.spec_base import AnyFault, Target, kind_of
-from testbed.topology.clos import Clos
+from mrc_testbed.errors import UsageError
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.spec_base import AnyFault, Target, kind_of
+from mrc_testbed.topology.clos import Clos
 
 
 class SelectionError(UsageError):

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Final
 
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.element import Node, Port
-from testbed.topology.naming import Tier
-from testbed.topology.path import path_carrier
-from testbed.topology.timing import full_frame_bytes
-from testbed.topology.usid import Role, Usid, pack_carrier
-from testbed.units import format_rate_bps
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Node, Port
+from mrc_testbed.topology.naming import Tier
+from mrc_testbed.topology.path import path_carrier
+from mrc_testbed.topology.timing import full_frame_bytes
+from mrc_testbed.topology.usid import Role, Usid, pack_carrier
+from mrc_testbed.units import format_rate_bps
 
 PACKETS_PER_SECOND_MAX: Final = 50_000
 """Limit of one fault: more would load the machine rather than the fabric."""

@@ -13,11 +13,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-import agents
-from testbed.errors import PreflightError
-from testbed.extras import from_extra
-from testbed.hostprep.playbook import PlaybookReport, Progress, log_of, run_playbook
-from testbed.installation import ROOT, shipped
+import mrc_testbed
+from mrc_testbed.errors import PreflightError
+from mrc_testbed.extras import from_extra
+from mrc_testbed.hostprep.playbook import PlaybookReport, Progress, log_of, run_playbook
+from mrc_testbed.installation import ROOT, shipped
 
 with from_extra("lab"):
     import docker
@@ -25,7 +25,7 @@ with from_extra("lab"):
     from requests.exceptions import RequestException
 
 _CONTENT_LABEL: Final = "mrc-testbed.content"
-_AGENTS_ROOT: Final = Path(agents.__file__).resolve().parents[1]
+_PACKAGE: Final = Path(mrc_testbed.__file__).parent
 _RECIPE: Final = ("image/Dockerfile", "playbooks/image.yaml", "playbooks/tasks/base_from_packages.yaml")
 _ENGINE_TIMEOUT_S: Final = 30
 
@@ -93,30 +93,31 @@ def build_image(*, check: bool = False, progress: Progress | None = None) -> Pla
         return run_playbook(playbook, variables, log=log_of("image"), check=check, progress=progress)
 
 
-def content_hash(root: Path = ROOT, agents_root: Path = _AGENTS_ROOT) -> str:
+def content_hash(root: Path = ROOT, package: Path = _PACKAGE) -> str:
     """SHA-256, in hex, of every file that the image is made from, with its path.
 
     Args:
         root: folder of the recipe.
-        agents_root: folder of the package that runs in nodes.
+        package: folder of mrc_testbed.
     """
     digest = hashlib.sha256()
-    inputs = [(each, root) for each in _RECIPE] + [(each, agents_root) for each in _node_files(agents_root)]
+    inputs = [(each, root) for each in _RECIPE] + [(each, package) for each in _node_files(package)]
     for relative, folder in sorted(inputs):
         digest.update(f"{relative}\0".encode())
         digest.update(hashlib.sha256((folder / relative).read_bytes()).digest())
     return digest.hexdigest()
 
 
-def assemble_context(context: Path, root: Path = ROOT, agents_root: Path = _AGENTS_ROOT) -> None:
+def assemble_context(context: Path, root: Path = ROOT, package: Path = _PACKAGE) -> None:
     """Lay out the build context in the new folder *context*: Dockerfile, and site/ with what nodes run."""
-    for relative in _node_files(agents_root):
-        target = context / "site" / relative
+    for relative in _node_files(package):
+        target = context / "site" / "mrc_testbed" / relative
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(agents_root / relative, target)
+        shutil.copyfile(package / relative, target)
     shutil.copyfile(root / "image/Dockerfile", context / "Dockerfile")
 
 
-def _node_files(root: Path) -> Iterator[str]:
-    """Python files of the image, relative to *root*; import-linter checks that they import nothing else."""
-    yield from (str(file.relative_to(root)) for file in (root / "agents").rglob("*.py"))
+def _node_files(package: Path) -> Iterator[str]:
+    """Python files of the image, relative to *package*; import-linter checks that they need no others."""
+    yield "__init__.py"
+    yield from (str(file.relative_to(package)) for file in (package / "agents").rglob("*.py"))

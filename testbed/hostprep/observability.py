@@ -2,9 +2,9 @@
 
 import os
 
-from testbed.errors import PreflightError
-from testbed.hostprep.playbook import PlaybookReport, Progress, log_of, run_playbook
-from testbed.installation import as_root, shipped
+from mrc_testbed.errors import PreflightError
+from mrc_testbed.hostprep.playbook import PlaybookReport, Progress, log_of, run_playbook
+from mrc_testbed.installation import as_root, shipped
 
 
 def prepare_observability(

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from testbed.errors import Interrupted, PreflightError, TestbedError
-from testbed.extras import from_extra
-from testbed.hostprep.orphan import no_orphans
-from testbed.installation import state_home
+from mrc_testbed.errors import Interrupted, PreflightError, TestbedError
+from mrc_testbed.extras import from_extra
+from mrc_testbed.hostprep.orphan import no_orphans
+from mrc_testbed.installation import state_home
 
 _SYSTEM_PYTHON: Final = "/usr/bin/python3"
 """Runs the Ansible modules: apt needs the distribution's interpreter, the one with python3-apt."""

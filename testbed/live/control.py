@@ -6,10 +6,10 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from testbed.errors import UsageError
-from testbed.faults.interactive import LabFaults, parse_fault
-from testbed.topology.clos import Clos
-from testbed.topology.naming import Tier
+from mrc_testbed.errors import UsageError
+from mrc_testbed.faults.interactive import LabFaults, parse_fault
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.naming import Tier
 
 Place = Literal["link", "switch", "host", "plane"]
 

@@ -13,21 +13,21 @@ from datetime import datetime
 from itertools import chain
 from typing import Final, Self
 
-from agents.clock import monotonic_ns
-from testbed.errors import TestbedError
-from testbed.fabric.fault_log import FaultLog, FaultWindow
-from testbed.fabric.paths import lab_paths
-from testbed.faults.ledger import Ledger
-from testbed.faults.schedule import Schedule
-from testbed.live.jobs import JobView, build_jobs
-from testbed.live.observation import observe
-from testbed.live.snapshot import Change, EventKind, Observation, Snapshot, build_snapshot
-from testbed.metrics.fault_record import FaultRecord
-from testbed.metrics.lab_watch import StateMark, open_reader, state_mark
-from testbed.metrics.reader import LabReader
-from testbed.metrics.run_info import read_run
-from testbed.topology.clos import Clos
-from testbed.workloads.job_ring import running_jobs
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.errors import TestbedError
+from mrc_testbed.fabric.fault_log import FaultLog, FaultWindow
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.faults.ledger import Ledger
+from mrc_testbed.faults.schedule import Schedule
+from mrc_testbed.live.jobs import JobView, build_jobs
+from mrc_testbed.live.observation import observe
+from mrc_testbed.live.snapshot import Change, EventKind, Observation, Snapshot, build_snapshot
+from mrc_testbed.metrics.fault_record import FaultRecord
+from mrc_testbed.metrics.lab_watch import StateMark, open_reader, state_mark
+from mrc_testbed.metrics.reader import LabReader
+from mrc_testbed.metrics.run_info import read_run
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.workloads.job_ring import running_jobs
 
 DEFAULT_INTERVAL_NS: Final = 1_000_000_000
 _HISTORY_NS: Final = 300 * 1_000_000_000

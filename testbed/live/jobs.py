@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from testbed.fabric.fault_log import FaultWindow
-from testbed.faults.condition import describe_condition
-from testbed.faults.schedule import Schedule
-from testbed.shown import format_times
-from testbed.topology.clos import Clos
-from testbed.workloads.job import Episode, Pace, Step, headline, measure_impact, measure_pace
-from testbed.workloads.job_ring import RunningJob
+from mrc_testbed.fabric.fault_log import FaultWindow
+from mrc_testbed.faults.condition import describe_condition
+from mrc_testbed.faults.schedule import Schedule
+from mrc_testbed.shown import format_times
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.workloads.job import Episode, Pace, Step, headline, measure_impact, measure_pace
+from mrc_testbed.workloads.job_ring import RunningJob
 
 PACE_NS: Final = 30 * 1_000_000_000
 """Over so long a time steps are counted."""

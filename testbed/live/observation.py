@@ -4,15 +4,15 @@ from collections import Counter
 from itertools import product
 from typing import Final
 
-from agents.abi import EvReason, EvState, PortCounter, TrafficClass
-from testbed.faults.ledger import Ledger
-from testbed.live.snapshot import Observation
-from testbed.metrics.counters import PORT_DROPS
-from testbed.metrics.fault_record import FaultRecord
-from testbed.metrics.reader import LabReader, ev_transition_index
-from testbed.metrics.run_info import RunInfo
-from testbed.metrics.sampler import take_reading
-from testbed.metrics.series import EV_STATES
+from mrc_testbed.agents.abi import EvReason, EvState, PortCounter, TrafficClass
+from mrc_testbed.faults.ledger import Ledger
+from mrc_testbed.live.snapshot import Observation
+from mrc_testbed.metrics.counters import PORT_DROPS
+from mrc_testbed.metrics.fault_record import FaultRecord
+from mrc_testbed.metrics.reader import LabReader, ev_transition_index
+from mrc_testbed.metrics.run_info import RunInfo
+from mrc_testbed.metrics.sampler import take_reading
+from mrc_testbed.metrics.series import EV_STATES
 
 _TRANSITIONS: Final = tuple(
     (before, after, reason)

@@ -3,18 +3,18 @@
 from dataclasses import asdict
 from typing import Any, Final
 
-from testbed.drawing.graph import headline
-from testbed.drawing.palette import plane_colour, plane_is_dashed
-from testbed.drawing.svg import graph_svg
-from testbed.live.feed import Update
-from testbed.live.jobs import JobView
-from testbed.live.snapshot import Snapshot
-from testbed.topology.clos import Clos
-from testbed.topology.naming import Tier
-from testbed.topology.path import build_path
-from testbed.topology.port_selection import port_rates_bps
-from testbed.topology.timing import base_rtt_ns
-from testbed.workloads.job import slowest_of_each
+from mrc_testbed.drawing.graph import headline
+from mrc_testbed.drawing.palette import plane_colour, plane_is_dashed
+from mrc_testbed.drawing.svg import graph_svg
+from mrc_testbed.live.feed import Update
+from mrc_testbed.live.jobs import JobView
+from mrc_testbed.live.snapshot import Snapshot
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.naming import Tier
+from mrc_testbed.topology.path import build_path
+from mrc_testbed.topology.port_selection import port_rates_bps
+from mrc_testbed.topology.timing import base_rtt_ns
+from mrc_testbed.workloads.job import slowest_of_each
 
 _PATHS_PER_PLANE: Final = 16
 _OVERLAP_INTERVALS: Final = 3

@@ -1,8 +1,8 @@
 """Which requests a page of this machine may make. Pure.
 
 A web page from elsewhere can make a browser send requests to 127.0.0.1. So besides what `refuse_headers` of
-testbed.metrics.local_server asks of every request, one that comes from a page must come from our own, and one
-that changes anything must carry the token, in a header that no foreign page can set without asking first;
+mrc_testbed.metrics.local_server asks of every request, one that comes from a page must come from our own, and
+one that changes anything must carry the token, in a header that no foreign page can set without asking first;
 nothing here ever answers such a question.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Collection
 from http import HTTPStatus
 from typing import Final
 
-from testbed.metrics.local_server import Refusal
+from mrc_testbed.metrics.local_server import Refusal
 
 PERMIT_HEADER: Final = "X-Mrc-Token"
 _FOREIGN: Final = ("cross-site", "same-site")

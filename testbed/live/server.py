@@ -19,15 +19,15 @@ from urllib.parse import parse_qs, urlsplit
 
 from pydantic import ValidationError
 
-from agents.clock import monotonic_ns
-from testbed.errors import TestbedError, UsageError
-from testbed.live.control import ClearRequest, FaultRequest, LabControl
-from testbed.live.feed import Feed
-from testbed.live.page_data import fabric_document, paths_document, update_document
-from testbed.live.request_guard import PERMIT_HEADER, new_token, refuse_change, refuse_origin
-from testbed.metrics.local_server import DEFAULT_ADDRESS, LocalHandler, LocalServer, Refusal
-from testbed.metrics.quota import Quota
-from testbed.report.page import asset
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.errors import TestbedError, UsageError
+from mrc_testbed.live.control import ClearRequest, FaultRequest, LabControl
+from mrc_testbed.live.feed import Feed
+from mrc_testbed.live.page_data import fabric_document, paths_document, update_document
+from mrc_testbed.live.request_guard import PERMIT_HEADER, new_token, refuse_change, refuse_origin
+from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS, LocalHandler, LocalServer, Refusal
+from mrc_testbed.metrics.quota import Quota
+from mrc_testbed.report.page import asset
 
 _ASSETS: Final = {
     "/": ("index.html", "text/html; charset=utf-8"),
@@ -105,7 +105,7 @@ class _Handler(LocalHandler):
         if url.path in _ASSETS:
             name, content_type = _ASSETS[url.path]
             self.answer(
-                HTTPStatus.OK, files("testbed.live").joinpath("assets", name).read_bytes(), content_type
+                HTTPStatus.OK, files("mrc_testbed.live").joinpath("assets", name).read_bytes(), content_type
             )
         elif url.path in _CHART_ASSETS:
             name, content_type = _CHART_ASSETS[url.path]

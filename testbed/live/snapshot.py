@@ -5,13 +5,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NamedTuple
 
-from agents.abi import EvReason, EvState
-from testbed.faults.fault import ScheduledFault
-from testbed.faults.ledger import Entry
-from testbed.metrics.fault_record import ActiveFault
-from testbed.metrics.series import EV_STATES, Interval, Latency, Reading, summarize
-from testbed.topology.clos import Clos
-from testbed.topology.port_selection import port_rates_bps
+from mrc_testbed.agents.abi import EvReason, EvState
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.ledger import Entry
+from mrc_testbed.metrics.fault_record import ActiveFault
+from mrc_testbed.metrics.series import EV_STATES, Interval, Latency, Reading, summarize
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.port_selection import port_rates_bps
 
 LinkState = Literal["up", "impaired", "down"]
 EventKind = Literal["fault", "link", "ev", "lab"]

@@ -9,13 +9,20 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from testbed.drawing.graph import headline
-from testbed.live.feed import Update
-from testbed.live.jobs import JobView
-from testbed.live.snapshot import LinkView, Snapshot
-from testbed.metrics.series import Latency
-from testbed.shown import format_count, format_frequency, format_rate, format_share, format_time, format_times
-from testbed.topology.clos import Clos
+from mrc_testbed.drawing.graph import headline
+from mrc_testbed.live.feed import Update
+from mrc_testbed.live.jobs import JobView
+from mrc_testbed.live.snapshot import LinkView, Snapshot
+from mrc_testbed.metrics.series import Latency
+from mrc_testbed.shown import (
+    format_count,
+    format_frequency,
+    format_rate,
+    format_share,
+    format_time,
+    format_times,
+)
+from mrc_testbed.topology.clos import Clos
 
 KEYS: Final = "q quit  p pause  s sort  ↑↓ link  f flap it  c clear  PgUp/PgDn scroll"
 SORTS: Final = ("state", "load", "name")

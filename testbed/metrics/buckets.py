@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from agents.nic.histogram import bucket_index
-from testbed.metrics.histogram import bucket_lower_ns
+from mrc_testbed.agents.nic.histogram import bucket_index
+from mrc_testbed.metrics.histogram import bucket_lower_ns
 
 _OCTAVE_STEPS: Final = (32, 35, 38, 41, 44, 47, 51, 55, 59)
 """Bounds within an octave in 32nds of its start: ratios as equal as the fine histogram's edges allow."""

@@ -15,7 +15,7 @@ from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from testbed.errors import FabricError
+from mrc_testbed.errors import FabricError
 
 ASSUMED_FRAME_HOPS_PER_S: Final = 600_000.0
 """Rate of a shaped lab on two cores, where nothing was measured; see docs/explanation/fidelity.md."""

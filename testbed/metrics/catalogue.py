@@ -9,8 +9,8 @@ node that sends into it.
 
 from typing import Final
 
-from testbed.metrics import endpoint_metrics, fabric_metrics, probe_metrics, testbed_metrics
-from testbed.metrics.metric import Metric
+from mrc_testbed.metrics import endpoint_metrics, fabric_metrics, probe_metrics, testbed_metrics
+from mrc_testbed.metrics.metric import Metric
 
 METRICS: Final = tuple(
     value

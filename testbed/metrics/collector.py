@@ -5,24 +5,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Final
 
-from agents.abi import EvReason, EvState, NicCounter, PortCounter, QueueDelay, TrafficClass
-from agents.clock import monotonic_ns
-from testbed.fabric.link_probes import LinkProbeCounts
-from testbed.fabric.lossless import LosslessReader
-from testbed.fabric.paths import LabPaths
-from testbed.metrics import endpoint_metrics, fabric_metrics, testbed_metrics
-from testbed.metrics.catalogue import METRICS
-from testbed.metrics.exposition import Samples, Value
-from testbed.metrics.fault_record import FaultRecord
-from testbed.metrics.histogram import merge
-from testbed.metrics.link_probe_collector import LinkProbeCollector
-from testbed.metrics.measured import COLLECTIVE, STEP, read_measured, read_recovery
-from testbed.metrics.metric import Metric
-from testbed.metrics.queue_delay import merge_delays
-from testbed.metrics.reader import EvPath, LabReader, NicReader, ev_transition_index
-from testbed.metrics.run_info import RunInfo, read_run
-from testbed.metrics.series import EV_STATES
-from testbed.topology.clos import Clos
+from mrc_testbed.agents.abi import EvReason, EvState, NicCounter, PortCounter, QueueDelay, TrafficClass
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.fabric.link_probes import LinkProbeCounts
+from mrc_testbed.fabric.lossless import LosslessReader
+from mrc_testbed.fabric.paths import LabPaths
+from mrc_testbed.metrics import endpoint_metrics, fabric_metrics, testbed_metrics
+from mrc_testbed.metrics.catalogue import METRICS
+from mrc_testbed.metrics.exposition import Samples, Value
+from mrc_testbed.metrics.fault_record import FaultRecord
+from mrc_testbed.metrics.histogram import merge
+from mrc_testbed.metrics.link_probe_collector import LinkProbeCollector
+from mrc_testbed.metrics.measured import COLLECTIVE, STEP, read_measured, read_recovery
+from mrc_testbed.metrics.metric import Metric
+from mrc_testbed.metrics.queue_delay import merge_delays
+from mrc_testbed.metrics.reader import EvPath, LabReader, NicReader, ev_transition_index
+from mrc_testbed.metrics.run_info import RunInfo, read_run
+from mrc_testbed.metrics.series import EV_STATES
+from mrc_testbed.topology.clos import Clos
 
 Labels = tuple[str, ...]
 Add = Callable[[Metric, Labels, Value], None]

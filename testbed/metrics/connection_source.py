@@ -11,8 +11,8 @@ import struct
 from ipaddress import ip_address, ip_network
 from typing import Final
 
-from testbed.errors import FabricError
-from testbed.fabric.netlink import NetlinkSocket, Request
+from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric.netlink import NetlinkSocket, Request
 
 _NETLINK_SOCK_DIAG: Final = 4
 _SOCK_DIAG_BY_FAMILY: Final = 20

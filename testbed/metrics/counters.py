@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Final
 
-from agents.abi import NicCounter, PortCounter
+from mrc_testbed.agents.abi import NicCounter, PortCounter
 
 _DROP: Final = "DROP_"
 

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from agents.abi import NicCounter
-from testbed.metrics import counters
-from testbed.metrics.buckets import COLLECTIVE, MESSAGE_COMPLETION, PACKET_RTT
-from testbed.metrics.metric import Metric, MetricType
+from mrc_testbed.agents.abi import NicCounter
+from mrc_testbed.metrics import counters
+from mrc_testbed.metrics.buckets import COLLECTIVE, MESSAGE_COMPLETION, PACKET_RTT
+from mrc_testbed.metrics.metric import Metric, MetricType
 
 _COUNTER: Final = MetricType.COUNTER
 _GAUGE: Final = MetricType.GAUGE

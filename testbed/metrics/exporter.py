@@ -16,14 +16,14 @@ from importlib.metadata import version
 from ipaddress import ip_address
 from typing import Final
 
-from agents.clock import monotonic_ns
-from testbed.errors import FabricError
-from testbed.extras import from_extra
-from testbed.metrics import catalogue, testbed_metrics
-from testbed.metrics.cpu_use import RecentCpuUse, is_saturated, read_cpus
-from testbed.metrics.exposition import CONTENT_TYPE, Samples, TextWriter
-from testbed.metrics.lab_watch import LabWatch
-from testbed.metrics.local_server import DEFAULT_ADDRESS, LocalHandler, LocalServer, url_host
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.errors import FabricError
+from mrc_testbed.extras import from_extra
+from mrc_testbed.metrics import catalogue, testbed_metrics
+from mrc_testbed.metrics.cpu_use import RecentCpuUse, is_saturated, read_cpus
+from mrc_testbed.metrics.exposition import CONTENT_TYPE, Samples, TextWriter
+from mrc_testbed.metrics.lab_watch import LabWatch
+from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS, LocalHandler, LocalServer, url_host
 
 DEFAULT_PORT: Final = 9847
 

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from agents.abi import PortCounter
-from testbed.metrics import counters
-from testbed.metrics.buckets import QUEUE_DELAY
-from testbed.metrics.metric import Metric, MetricType
+from mrc_testbed.agents.abi import PortCounter
+from mrc_testbed.metrics import counters
+from mrc_testbed.metrics.buckets import QUEUE_DELAY
+from mrc_testbed.metrics.metric import Metric, MetricType
 
 _COUNTER: Final = MetricType.COUNTER
 _GAUGE: Final = MetricType.GAUGE

@@ -1,7 +1,7 @@
 """Metrics of a lab's fault ledger: faults active now, faults and outages so far. Live,
 read-only.
 
-The ledger is the one that testbed.faults keeps: `active/*.json` and `events.jsonl`.
+The ledger is the one that mrc_testbed.faults keeps: `active/*.json` and `events.jsonl`.
 """
 
 import json
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from testbed.fabric.port_fault import outage_start_ns
-from testbed.metrics.run_info import RunInfo
+from mrc_testbed.fabric.port_fault import outage_start_ns
+from mrc_testbed.metrics.run_info import RunInfo
 
 _BEGINS: Final = "fault-applied"
 _ENDS: Final = "fault-cleared"

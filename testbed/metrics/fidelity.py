@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from testbed.metrics.cpu_use import SATURATED_BUSY_RATIO, CpuReading, is_saturated, split_windows
-from testbed.metrics.histogram import Histogram
+from mrc_testbed.metrics.cpu_use import SATURATED_BUSY_RATIO, CpuReading, is_saturated, split_windows
+from mrc_testbed.metrics.histogram import Histogram
 
 _LATE: Final = "frames left their queues late, p99"
 _LATE_QUANTILE: Final = 0.99

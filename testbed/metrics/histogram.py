@@ -23,8 +23,8 @@ from itertools import accumulate
 from operator import add
 from typing import Final, Self
 
-from agents.abi import Limit
-from agents.nic.histogram import LINEAR_BITS, bucket_index
+from mrc_testbed.agents.abi import Limit
+from mrc_testbed.agents.nic.histogram import LINEAR_BITS, bucket_index
 
 BUCKET_COUNT: Final = int(Limit.HISTOGRAM_BUCKETS)
 _LANE_BITS: Final = 64

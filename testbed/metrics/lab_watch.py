@@ -8,13 +8,13 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from testbed.errors import FabricError
-from testbed.fabric.known_labs import no_such_lab
-from testbed.fabric.paths import LabPaths, lab_folders, lab_paths
-from testbed.fabric.state import Phase, read_state
-from testbed.metrics.collector import LabCollector
-from testbed.metrics.reader import QP_SEARCH_READINGS, LabReader
-from testbed.topology.resolve import resolve_topology
+from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric.known_labs import no_such_lab
+from mrc_testbed.fabric.paths import LabPaths, lab_folders, lab_paths
+from mrc_testbed.fabric.state import Phase, read_state
+from mrc_testbed.metrics.collector import LabCollector
+from mrc_testbed.metrics.reader import QP_SEARCH_READINGS, LabReader
+from mrc_testbed.topology.resolve import resolve_topology
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Final
 
-from agents.clock import monotonic_ns
-from testbed.fabric.link_probes import LinkProbeCounts
-from testbed.metrics import probe_metrics
-from testbed.metrics.exposition import Value
-from testbed.metrics.metric import Metric
-from testbed.probing.watch import LinkWatch
-from testbed.topology.clos import Clos
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.fabric.link_probes import LinkProbeCounts
+from mrc_testbed.metrics import probe_metrics
+from mrc_testbed.metrics.exposition import Value
+from mrc_testbed.metrics.metric import Metric
+from mrc_testbed.probing.watch import LinkWatch
+from mrc_testbed.topology.clos import Clos
 
 Add = Callable[[Metric, tuple[str, ...], Value], None]
 

@@ -19,9 +19,9 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar, Final, NamedTuple
 
-from testbed.errors import PreflightError
-from testbed.metrics.connection_source import connection_source
-from testbed.metrics.quota import Quota
+from mrc_testbed.errors import PreflightError
+from mrc_testbed.metrics.connection_source import connection_source
+from mrc_testbed.metrics.quota import Quota
 
 DEFAULT_ADDRESS: Final = "127.0.0.1"
 _CONNECTIONS_MAX: Final = 128

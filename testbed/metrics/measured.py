@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from agents.nic.histogram import bucket_index
-from testbed.fabric.state_file import PRIVATE_FILE, PRIVATE_FOLDER, write_private
-from testbed.metrics.histogram import VALUE_BYTES, Histogram
+from mrc_testbed.agents.nic.histogram import bucket_index
+from mrc_testbed.fabric.state_file import PRIVATE_FILE, PRIVATE_FOLDER, write_private
+from mrc_testbed.metrics.histogram import VALUE_BYTES, Histogram
 
 COLLECTIVE: Final = "collective"
 STEP: Final = "step"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
-from testbed.metrics.buckets import ClassicBuckets
+from mrc_testbed.metrics.buckets import ClassicBuckets
 
 
 class MetricType(StrEnum):

@@ -8,7 +8,7 @@ from typing import Final, Self
 
 import psutil
 
-from agents.clock import monotonic_ns
+from mrc_testbed.agents.clock import monotonic_ns
 
 LOOK_S: Final = 0.5
 BUSY_RATIO: Final = 0.125

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from testbed.metrics.metric import Metric, MetricType
+from mrc_testbed.metrics.metric import Metric, MetricType
 
 _PATH: Final = ("lab", "plane", "node", "link")
 

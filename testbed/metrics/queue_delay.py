@@ -9,9 +9,9 @@ from array import array
 from collections.abc import Iterable
 from typing import Final
 
-from agents.abi import QueueDelay, QueueLimit
-from agents.nic.histogram import bucket_index
-from testbed.metrics.histogram import BUCKET_COUNT, Histogram
+from mrc_testbed.agents.abi import QueueDelay, QueueLimit
+from mrc_testbed.agents.nic.histogram import bucket_index
+from mrc_testbed.metrics.histogram import BUCKET_COUNT, Histogram
 
 DELAY_BUCKETS: Final = int(QueueLimit.DELAY_BUCKETS)
 UNIT_NS: Final = 256

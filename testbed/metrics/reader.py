@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, NamedTuple, Self
 
-from agents.abi import (
+from mrc_testbed.agents.abi import (
     CcFormat,
     Ev,
     EvReason,
@@ -38,17 +38,17 @@ from agents.abi import (
     TrafficClass,
     WorkRing,
 )
-from agents.abi import Histogram as MapHistogram
-from agents.bpf.batch import WholeMap
-from agents.bpf.libbpf import Pins, open_map_in
-from agents.bpf.maps import ArrayMap, MappedArray
-from agents.clock import monotonic_ns
-from testbed.fabric.lossless import LosslessReader, opened_lossless
-from testbed.fabric.port_fault import acts
-from testbed.metrics.histogram import Histogram, merge
-from testbed.metrics.series import EV_STATES, EvStates
-from testbed.topology.clos import Clos
-from testbed.topology.ev import UPLINK_SHIFT, decode_ev
+from mrc_testbed.agents.abi import Histogram as MapHistogram
+from mrc_testbed.agents.bpf.batch import WholeMap
+from mrc_testbed.agents.bpf.libbpf import Pins, open_map_in
+from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.fabric.lossless import LosslessReader, opened_lossless
+from mrc_testbed.fabric.port_fault import acts
+from mrc_testbed.metrics.histogram import Histogram, merge
+from mrc_testbed.metrics.series import EV_STATES, EvStates
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.ev import UPLINK_SHIFT, decode_ev
 
 _CONNECTED: Final = (QpState.RTR, QpState.RTS)
 QP_SEARCH_READINGS: Final = 10
@@ -384,8 +384,8 @@ def _span(layout: type[Structure], name: str) -> slice:
 def _sums(counters: WholeMap) -> list[list[int]]:
     """The values' 64-bit numbers, each added up over CPUs: (numbers per value, length).
 
-    A value is added to another as one integer, see testbed.metrics.histogram: these counters never overflow
-    either, unless somebody else writes to the map; then the sum is wrong, but a sum.
+    A value is added to another as one integer, see mrc_testbed.metrics.histogram: these counters never
+    overflow either, unless somebody else writes to the map; then the sum is wrong, but a sum.
     """
     values = counters.read()
     stride = counters.stride_bytes

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
-from testbed.fabric.state_file import create_private
+from mrc_testbed.fabric.state_file import create_private
 
 _FILE_NAME: Final = "run.json"
 

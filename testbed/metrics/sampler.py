@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, Self
 
-from agents.abi import EvState, PortCounter, TrafficClass
-from agents.clock import monotonic_ns
-from testbed.metrics.counters import PORT_DROPS, reason_label
-from testbed.metrics.cpu_use import CpuReading, read_cpus
-from testbed.metrics.histogram import merge
-from testbed.metrics.reader import LabReader
-from testbed.metrics.series import FlowCounts, HostCounts, QueueGroup, Reading
+from mrc_testbed.agents.abi import EvState, PortCounter, TrafficClass
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.metrics.counters import PORT_DROPS, reason_label
+from mrc_testbed.metrics.cpu_use import CpuReading, read_cpus
+from mrc_testbed.metrics.histogram import merge
+from mrc_testbed.metrics.reader import LabReader
+from mrc_testbed.metrics.series import FlowCounts, HostCounts, QueueGroup, Reading
 
 DEFAULT_INTERVAL_NS: Final = 100_000_000
 

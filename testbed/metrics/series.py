@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, Self, get_args
 
-from agents.abi import EvState
-from testbed.fabric.deadlock import Deadlock
-from testbed.metrics import endpoint_metrics
-from testbed.metrics.cpu_use import CpuReading, CpuUse
-from testbed.metrics.histogram import Histogram, merge
-from testbed.metrics.metric import Metric
-from testbed.shown import format_time
+from mrc_testbed.agents.abi import EvState
+from mrc_testbed.fabric.deadlock import Deadlock
+from mrc_testbed.metrics import endpoint_metrics
+from mrc_testbed.metrics.cpu_use import CpuReading, CpuUse
+from mrc_testbed.metrics.histogram import Histogram, merge
+from mrc_testbed.metrics.metric import Metric
+from mrc_testbed.shown import format_time
 
 EvStates = Mapping[tuple[int, EvState], int]
 """(plane, state) -> EVs of connected QPs in it."""

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from testbed.metrics.buckets import LATENESS
-from testbed.metrics.metric import Metric, MetricType
+from mrc_testbed.metrics.buckets import LATENESS
+from mrc_testbed.metrics.metric import Metric, MetricType
 
 _COUNTER: Final = MetricType.COUNTER
 _GAUGE: Final = MetricType.GAUGE

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from agents.clock import epoch_ns, monotonic_ns
-from testbed.errors import FabricError
-from testbed.observe.local_service import json_of
-from testbed.observe.state import ServiceName, read_stack, stack_paths
+from mrc_testbed.agents.clock import epoch_ns, monotonic_ns
+from mrc_testbed.errors import FabricError
+from mrc_testbed.observe.local_service import json_of
+from mrc_testbed.observe.state import ServiceName, read_stack, stack_paths
 
 FIRING: Final = "firing"
 WAIT_NS: Final = 60 * 10**9

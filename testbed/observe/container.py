@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from testbed.errors import CleanupError, FabricError, PreflightError
-from testbed.extras import from_extra
-from testbed.fabric.docker_engine import ENGINE_ERRORS, Engine, explain
-from testbed.fabric.engine_socket import is_engine_listening
-from testbed.fabric.process import ProcessIdentity, observe_process
-from testbed.observe.account import Account
+from mrc_testbed.errors import CleanupError, FabricError, PreflightError
+from mrc_testbed.extras import from_extra
+from mrc_testbed.fabric.docker_engine import ENGINE_ERRORS, Engine, explain
+from mrc_testbed.fabric.engine_socket import is_engine_listening
+from mrc_testbed.fabric.process import ProcessIdentity, observe_process
+from mrc_testbed.observe.account import Account
 
 with from_extra("lab"):
     from docker.errors import NotFound

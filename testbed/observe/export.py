@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import yaml
 
-from testbed.installation import shipped
-from testbed.metrics.local_server import DEFAULT_ADDRESS
-from testbed.observe import grafana_server, prometheus
-from testbed.observe.state import StackSettings
+from mrc_testbed.installation import shipped
+from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
+from mrc_testbed.observe import grafana_server, prometheus
+from mrc_testbed.observe.state import StackSettings
 
 RULES_FILE: Final = "mrc-testbed-rules.yaml"
 ALERTMANAGER_IMAGE: Final = "prom/alertmanager:v0.27.0"

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from testbed.errors import FabricError, PreflightError, UsageError
-from testbed.extras import from_extra
-from testbed.installation import shipped
-from testbed.observe.grafana_server import DASHBOARDS, FOLDER_TITLE, FOLDER_UID, SOURCE_UID, data_source
-from testbed.observe.run_windows import FaultWindow
+from mrc_testbed.errors import FabricError, PreflightError, UsageError
+from mrc_testbed.extras import from_extra
+from mrc_testbed.installation import shipped
+from mrc_testbed.observe.grafana_server import DASHBOARDS, FOLDER_TITLE, FOLDER_UID, SOURCE_UID, data_source
+from mrc_testbed.observe.run_windows import FaultWindow
 
 with from_extra("observe"):
     from grafana_client import GrafanaApi

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from testbed.errors import UsageError
-from testbed.observe.grafana_api import Grafana, checked_in_dashboards
-from testbed.observe.grafana_server import SOURCE_UID
+from mrc_testbed.errors import UsageError
+from mrc_testbed.observe.grafana_api import Grafana, checked_in_dashboards
+from mrc_testbed.observe.grafana_server import SOURCE_UID
 
 _KEPT: Final = ("title", "panels", "templating", "annotations", "links")
 """Keys of a dashboard that Grafana stores as they are."""

@@ -13,8 +13,8 @@ from typing import Final
 
 import yaml
 
-from testbed.installation import shipped
-from testbed.observe.state import ServiceName, StackPaths, StackSettings
+from mrc_testbed.installation import shipped
+from mrc_testbed.observe.state import ServiceName, StackPaths, StackSettings
 
 IMAGE: Final = "grafana/grafana:11.6.14"
 """As new as the schema that the dashboards are built by (pyproject.toml: grafana-foundation-sdk)."""

@@ -1,7 +1,7 @@
 """Starting a server of the stack: the program of this machine where there is one, else a container.
 
-testbed.observe.container is imported where it is needed: the SDK of Docker would take half a second of every
-command.
+mrc_testbed.observe.container is imported where it is needed: the SDK of Docker would take half a second of
+every command.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
-from testbed.errors import FabricError
-from testbed.fabric.process import ProcessIdentity, is_alive, stop_processes
-from testbed.observe.account import Account
-from testbed.observe.local_service import GRACE_NS, await_answer, log_tail, start_service
-from testbed.observe.state import ServiceName, ServiceRecord, StackPaths
+from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric.process import ProcessIdentity, is_alive, stop_processes
+from mrc_testbed.observe.account import Account
+from mrc_testbed.observe.local_service import GRACE_NS, await_answer, log_tail, start_service
+from mrc_testbed.observe.state import ServiceName, ServiceRecord, StackPaths
 
 Progress = Callable[[str], None]
 
@@ -74,7 +74,7 @@ def launch(paths: StackPaths, server: Server, progress: Progress) -> ServiceReco
         progress(f"starting {title(server.name)}")
         command = [*server.account.command_prefix(), *server.program]
         return _answering(paths, server, "process", start_service(paths, server.name, command))
-    from testbed.observe.container import engine_with_image, start_container  # noqa: PLC0415
+    from mrc_testbed.observe.container import engine_with_image, start_container  # noqa: PLC0415
 
     progress(f"pulling {server.image} unless it is here")
     engine = engine_with_image(server.image)
@@ -96,7 +96,7 @@ def launch(paths: StackPaths, server: Server, progress: Progress) -> ServiceReco
 def log_end(service: ServiceRecord) -> str:
     """The end of what a part of the stack said, as the rest of a sentence."""
     if service.kind == "container":
-        from testbed.observe.container import container_log  # noqa: PLC0415
+        from mrc_testbed.observe.container import container_log  # noqa: PLC0415
 
         return container_log(service.container_id)
     return log_tail(Path(service.log)) if service.log else ""
@@ -124,7 +124,7 @@ def _answering(
         await_answer(server.url + server.ready_path, process, title(server.name), partial(log_end, record))
     except FabricError:
         if container_id:
-            from testbed.observe.container import remove_container  # noqa: PLC0415
+            from mrc_testbed.observe.container import remove_container  # noqa: PLC0415
 
             remove_container(container_id)
         else:

@@ -13,10 +13,10 @@ from urllib.error import URLError
 from urllib.parse import urlencode
 from urllib.request import ProxyHandler, build_opener
 
-from agents.clock import monotonic_ns
-from testbed.errors import FabricError, PreflightError
-from testbed.fabric.process import ProcessIdentity, is_alive, start_detached
-from testbed.observe.state import ServiceName, StackPaths, StackSettings
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.errors import FabricError, PreflightError
+from mrc_testbed.fabric.process import ProcessIdentity, is_alive, start_detached
+from mrc_testbed.observe.state import ServiceName, StackPaths, StackSettings
 
 START_TIMEOUT_NS: Final = 60_000_000_000
 GRACE_NS: Final = 5_000_000_000

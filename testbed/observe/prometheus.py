@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import yaml
 
-from testbed.installation import shipped
-from testbed.observe.state import ServiceName, StackPaths, StackSettings
+from mrc_testbed.installation import shipped
+from mrc_testbed.observe.state import ServiceName, StackPaths, StackSettings
 
 PROGRAM: Final = "prometheus"
 IMAGE: Final = "prom/prometheus:v2.53.4"

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from testbed.errors import UsageError
+from mrc_testbed.errors import UsageError
 
 _APPLIED: Final = "fault-applied"
 _CLEARED: Final = "fault-cleared"

@@ -5,12 +5,12 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from testbed.errors import FabricError, PreflightError
-from testbed.observe import grafana_server, prometheus
-from testbed.observe.account import Account, service_account
-from testbed.observe.launch import Progress, Server, launch
-from testbed.observe.local_service import answer_of, require_free_port
-from testbed.observe.state import ServiceName, ServiceRecord, StackPaths, StackSettings
+from mrc_testbed.errors import FabricError, PreflightError
+from mrc_testbed.observe import grafana_server, prometheus
+from mrc_testbed.observe.account import Account, service_account
+from mrc_testbed.observe.launch import Progress, Server, launch
+from mrc_testbed.observe.local_service import answer_of, require_free_port
+from mrc_testbed.observe.state import ServiceName, ServiceRecord, StackPaths, StackSettings
 
 _ROOT: Final = Account(0, 0)
 _READY: Final = {ServiceName.PROMETHEUS: "/-/ready", ServiceName.GRAFANA: "/api/health"}
@@ -28,7 +28,7 @@ def start_exporter(paths: StackPaths, settings: StackSettings, progress: Progres
     program = [
         sys.executable,
         "-m",
-        "testbed.cli",
+        "mrc_testbed.cli",
         "observe",
         "metrics",
         "--address",

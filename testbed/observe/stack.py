@@ -4,15 +4,15 @@ import shutil
 from functools import partial
 from typing import Final
 
-from testbed.errors import CleanupError, PreflightError, TestbedError, UsageError
-from testbed.fabric.engine_socket import is_engine_listening
-from testbed.fabric.lock import exclusive
-from testbed.fabric.process import find_marked, session
-from testbed.fabric.process import stop_processes as end_processes
-from testbed.observe.launch import Progress, is_running
-from testbed.observe.local_service import GRACE_NS
-from testbed.observe.server import start_exporter, start_grafana, start_prometheus
-from testbed.observe.state import (
+from mrc_testbed.errors import CleanupError, PreflightError, TestbedError, UsageError
+from mrc_testbed.fabric.engine_socket import is_engine_listening
+from mrc_testbed.fabric.lock import exclusive
+from mrc_testbed.fabric.process import find_marked, session
+from mrc_testbed.fabric.process import stop_processes as end_processes
+from mrc_testbed.observe.launch import Progress, is_running
+from mrc_testbed.observe.local_service import GRACE_NS
+from mrc_testbed.observe.server import start_exporter, start_grafana, start_prometheus
+from mrc_testbed.observe.state import (
     ServiceName,
     ServiceRecord,
     StackPaths,
@@ -22,7 +22,7 @@ from testbed.observe.state import (
     stack_paths,
     write_stack,
 )
-from testbed.units import format_duration_ns, format_size_bytes
+from mrc_testbed.units import format_duration_ns, format_size_bytes
 
 _SUBJECT: Final = "the observability stack"
 
@@ -109,7 +109,7 @@ def _end_strays(paths: StackPaths, recorded: tuple[ServiceRecord, ...]) -> None:
     end_processes([each for each in find_marked(paths.mark) if session(each.pid) not in sessions], GRACE_NS)
     known = {service.container_id for service in recorded}
     for container_id in set(_containers(paths)) - known:
-        from testbed.observe.container import remove_container  # noqa: PLC0415 - see _containers
+        from mrc_testbed.observe.container import remove_container  # noqa: PLC0415 - see _containers
 
         remove_container(container_id)
 
@@ -157,7 +157,7 @@ def _containers(paths: StackPaths) -> tuple[str, ...]:
     if not is_engine_listening():
         return ()
     try:
-        from testbed.observe.container import stack_containers  # noqa: PLC0415
+        from mrc_testbed.observe.container import stack_containers  # noqa: PLC0415
     except PreflightError:  # none was started without it
         return ()
     return stack_containers(paths.mark)
@@ -169,7 +169,7 @@ def _take_away(paths: StackPaths) -> None:
 
     def remove_containers() -> None:
         for container_id in _containers(paths):
-            from testbed.observe.container import remove_container  # noqa: PLC0415 - see _containers
+            from mrc_testbed.observe.container import remove_container  # noqa: PLC0415 - see _containers
 
             remove_container(container_id)
 

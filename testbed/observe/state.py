@@ -19,11 +19,11 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from testbed.fabric.process import ProcessIdentity
-from testbed.fabric.root import state_root
-from testbed.fabric.state_file import read_record, write_record
-from testbed.metrics.exporter import DEFAULT_PORT
-from testbed.metrics.local_server import DEFAULT_ADDRESS, url_host
+from mrc_testbed.fabric.process import ProcessIdentity
+from mrc_testbed.fabric.root import state_root
+from mrc_testbed.fabric.state_file import read_record, write_record
+from mrc_testbed.metrics.exporter import DEFAULT_PORT
+from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS, url_host
 
 DEFAULT_PROMETHEUS_PORT: Final = 9848
 DEFAULT_GRAFANA_PORT: Final = 9849

@@ -7,12 +7,19 @@ from typing import Final
 
 import yaml
 
-from agents.clock import epoch_ns
-from testbed.observe.launch import is_running, log_end, title
-from testbed.observe.local_service import answer_of, json_of
-from testbed.observe.prometheus import JOB
-from testbed.observe.state import ServiceName, ServiceRecord, StackPaths, StackState, read_stack, stack_paths
-from testbed.units import format_size_bytes
+from mrc_testbed.agents.clock import epoch_ns
+from mrc_testbed.observe.launch import is_running, log_end, title
+from mrc_testbed.observe.local_service import answer_of, json_of
+from mrc_testbed.observe.prometheus import JOB
+from mrc_testbed.observe.state import (
+    ServiceName,
+    ServiceRecord,
+    StackPaths,
+    StackState,
+    read_stack,
+    stack_paths,
+)
+from mrc_testbed.units import format_size_bytes
 
 _ROOM_MIN_BYTES: Final = 64 << 20
 _CLOCK_TOLERANCE_S: Final = 5.0

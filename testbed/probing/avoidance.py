@@ -7,8 +7,8 @@ uplink u of T0 s, plane p    hosts of s: uplink u of p;  all others: uplink u of
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from testbed.topology.clos import Clos
-from testbed.topology.numbering import HostLinkPlace
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.numbering import HostLinkPlace
 
 
 class PathToDeny(NamedTuple):

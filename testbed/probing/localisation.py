@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Final
 
-from testbed.topology.clos import Clos
-from testbed.topology.probe_outcome import PathOutcome
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.probe_outcome import PathOutcome
 
 LOST_MIN: Final = 3
 """Probes that must be lost before a link is suspected."""

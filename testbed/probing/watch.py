@@ -4,9 +4,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from testbed.probing.localisation import Diagnosis, localise
-from testbed.topology.clos import Clos
-from testbed.topology.probe_outcome import PathOutcome, since
+from mrc_testbed.probing.localisation import Diagnosis, localise
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.probe_outcome import PathOutcome, since
 
 WINDOW_NS: Final = 1_000_000_000
 """A diagnosis is about the probes judged within this time: long enough to see a link that loses some."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from testbed.shown import Scale, format_size
+from mrc_testbed.shown import Scale, format_size
 
 STYLES: Final = 8
 """Colours and dashes that tell curves apart: --c0 and --d0 to --c7 and --d7 of assets/charts.css."""

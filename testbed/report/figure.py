@@ -9,11 +9,11 @@ from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from testbed.errors import PreflightError
-from testbed.extras import from_extra
-from testbed.report.chart import STYLES, Axis, Chart, Series, bar_width
-from testbed.report.page import asset
-from testbed.shown import format_number
+from mrc_testbed.errors import PreflightError
+from mrc_testbed.extras import from_extra
+from mrc_testbed.report.chart import STYLES, Axis, Chart, Series, bar_width
+from mrc_testbed.report.page import asset
+from mrc_testbed.shown import format_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

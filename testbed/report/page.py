@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from agents.objects import how_to_build
-from testbed.errors import TestbedError
-from testbed.report.chart import Chart, charts_json
+from mrc_testbed.agents.objects import how_to_build
+from mrc_testbed.errors import TestbedError
+from mrc_testbed.report.chart import Chart, charts_json
 
 _POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src {}; base-uri 'none'; form-action 'none'"
@@ -43,7 +43,7 @@ def templates(package: str) -> Environment:
         lstrip_blocks=True,
     )
     if package != __package__:
-        environment.globals["ui"] = templates("testbed.report").get_template("parts.html.j2").module
+        environment.globals["ui"] = templates("mrc_testbed.report").get_template("parts.html.j2").module
     return environment
 
 
@@ -59,7 +59,9 @@ def render(package: str, name: str, **values: object) -> Markup:
 
 def part(macro: str, *values: object) -> Markup:
     """A macro of parts.html.j2, as HTML."""
-    filled: Markup = getattr(templates("testbed.report").get_template("parts.html.j2").module, macro)(*values)
+    filled: Markup = getattr(templates("mrc_testbed.report").get_template("parts.html.j2").module, macro)(
+        *values
+    )
     return filled
 
 
@@ -74,7 +76,7 @@ def page(title: str, body: str, *, style: str = "", has_charts: bool = True) -> 
     """
     script = chart_script() if has_charts else ""
     return render(
-        "testbed.report",
+        "mrc_testbed.report",
         "page.html.j2",
         head=html(page_head(script)),
         title=title,
@@ -114,7 +116,7 @@ def asset(name: str) -> str:
     Raises:
         TestbedError: the library is not there.
     """
-    folder = resources.files("testbed.report").joinpath("assets")
+    folder = resources.files("mrc_testbed.report").joinpath("assets")
     for path in (folder.joinpath(name), folder.joinpath(_LIBRARY, name)):
         if path.is_file():
             return path.read_text(encoding="utf-8")

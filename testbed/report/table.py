@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from testbed.report.page import part
+from mrc_testbed.report.page import part
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.scenario.measure.provenance import observe_provenance
-from testbed.scenario.measure.verdict import Ending, Status
-from testbed.scenario.report.result import Instant, RunResult, judge_run
-from testbed.scenario.report.result_folder import ResultFolder
-from testbed.scenario.report.result_text import describe_clock_step
-from testbed.scenario.run.protocols import LabView
-from testbed.scenario.run.runner import Runner, World
-from testbed.scenario.spec.plan import Plan
+from mrc_testbed.scenario.measure.provenance import observe_provenance
+from mrc_testbed.scenario.measure.verdict import Ending, Status
+from mrc_testbed.scenario.report.result import Instant, RunResult, judge_run
+from mrc_testbed.scenario.report.result_folder import ResultFolder
+from mrc_testbed.scenario.report.result_text import describe_clock_step
+from mrc_testbed.scenario.run.protocols import LabView
+from mrc_testbed.scenario.run.runner import Runner, World
+from mrc_testbed.scenario.spec.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

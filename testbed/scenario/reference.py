@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any, Final
 
-from testbed.faults.spec import KINDS
-from testbed.scenario.measure.measurement import description
-from testbed.scenario.measure.verdict import Status
-from testbed.scenario.spec.load import scenario_schema
-from testbed.scenario.spec.quantity import QUANTITIES
-from testbed.units import format_duration_ns, format_rate_bps, format_ratio, format_size_bytes
+from mrc_testbed.faults.spec import KINDS
+from mrc_testbed.scenario.measure.measurement import description
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.spec.load import scenario_schema
+from mrc_testbed.scenario.spec.quantity import QUANTITIES
+from mrc_testbed.units import format_duration_ns, format_rate_bps, format_ratio, format_size_bytes
 
 _Schema = Mapping[str, Any]
 
@@ -71,7 +71,9 @@ _PLAIN_TYPES: Final = {
 
 def reference_page() -> str:
     """The page, in Markdown: the template with its tables filled in."""
-    page = resources.files("testbed.scenario").joinpath("reference_template.md").read_text(encoding="utf-8")
+    page = (
+        resources.files("mrc_testbed.scenario").joinpath("reference_template.md").read_text(encoding="utf-8")
+    )
     models = model_sections(scenario_schema()["$defs"], _SECTIONS)
     tables = {"@models": models, "@quantities": _quantities(), "@statuses": _statuses()}
     for marker, lines in tables.items():

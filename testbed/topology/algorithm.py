@@ -1,8 +1,8 @@
 """Names of the algorithms that the data plane was built with."""
 
-from agents.algorithms import CC, EV, Kind, names_of
-from agents.objects import IS_CLONE
-from testbed.errors import UsageError, did_you_mean
+from mrc_testbed.agents.algorithms import CC, EV, Kind, names_of
+from mrc_testbed.agents.objects import IS_CLONE
+from mrc_testbed.errors import UsageError, did_you_mean
 
 
 def check_cc_algorithm(name: str) -> str:

@@ -7,13 +7,13 @@ forwarding tables, rates and times are functions of a `Clos` in modules of those
 from collections.abc import Iterator
 from ipaddress import IPv6Address
 
-from testbed.errors import UsageError
-from testbed.topology import addressing, naming
-from testbed.topology.element import Link, Node, Port, PortKind
-from testbed.topology.ev import Ev, stev_value
-from testbed.topology.naming import NodeName, Tier
-from testbed.topology.numbering import HostLinkPlace
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology import addressing, naming
+from mrc_testbed.topology.element import Link, Node, Port, PortKind
+from mrc_testbed.topology.ev import Ev, stev_value
+from mrc_testbed.topology.naming import NodeName, Tier
+from mrc_testbed.topology.numbering import HostLinkPlace
+from mrc_testbed.topology.spec import TopologySpec
 
 
 class Clos:

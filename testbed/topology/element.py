@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
-from testbed.topology.naming import Tier
+from mrc_testbed.topology.naming import Tier
 
 
 class PortKind(IntEnum):

@@ -2,9 +2,9 @@
 
 from random import Random
 
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.ev import COPY_MASK, Ev
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.ev import COPY_MASK, Ev
 
 
 def build_ev_set(

@@ -15,9 +15,9 @@ Source: docs/explanation/queue-engine.md, "Lossless modes"; IEEE 802.1Qbb for PF
 from dataclasses import dataclass
 from typing import Final
 
-from testbed.topology import timing
-from testbed.topology.clos import Clos
-from testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
+from mrc_testbed.topology import timing
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
 
 TRANSIT_FRAMES: Final = 16
 """Frames that may be sent to a switch that has not looked at them yet; MRC_LOSSLESS_TRANSIT_MAX of the data

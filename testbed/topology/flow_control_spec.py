@@ -9,8 +9,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from testbed.document.fields import Size, StrictModel
-from testbed.topology.limit import LimitProblems
+from mrc_testbed.document.fields import Size, StrictModel
+from mrc_testbed.topology.limit import LimitProblems
 
 FlowControlKind = Literal["none", "pfc", "credits"]
 

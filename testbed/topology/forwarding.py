@@ -17,11 +17,11 @@ from enum import StrEnum
 from ipaddress import IPv6Address
 from typing import Final, NamedTuple
 
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.element import Node, Port
-from testbed.topology.naming import Tier
-from testbed.topology.usid import (
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Node, Port
+from mrc_testbed.topology.naming import Tier
+from mrc_testbed.topology.usid import (
     INDEX_COUNT,
     PLANE_SHIFT,
     Role,

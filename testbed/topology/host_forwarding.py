@@ -17,14 +17,14 @@ Source: docs/reference/protocol.md, "Forwarding modes"; agents/switch/bpf/forwar
 
 from typing import NamedTuple
 
-from agents.protocol.ports import MRC_UDP_PORT
-from testbed.topology.clos import Clos
-from testbed.topology.ecmp_hash import FlowKey, flow_hash, hash_share
-from testbed.topology.element import Node, Port, PortKind
-from testbed.topology.ev import decode_ev, ev_flow_label, ev_lane, ev_source_port
-from testbed.topology.forwarding import FIB_LOCAL, FIB_NONE, Action, Hop, fib_value
-from testbed.topology.naming import Tier
-from testbed.topology.usid import Role
+from mrc_testbed.agents.protocol.ports import MRC_UDP_PORT
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.ecmp_hash import FlowKey, flow_hash, hash_share
+from mrc_testbed.topology.element import Node, Port, PortKind
+from mrc_testbed.topology.ev import decode_ev, ev_flow_label, ev_lane, ev_source_port
+from mrc_testbed.topology.forwarding import FIB_LOCAL, FIB_NONE, Action, Hop, fib_value
+from mrc_testbed.topology.naming import Tier
+from mrc_testbed.topology.usid import Role
 
 
 class Choice(NamedTuple):

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from testbed.topology.clos import Clos
-from testbed.topology.port_selection import port_rates_bps
-from testbed.topology.timing import IdleFabric, full_frame_bytes
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.port_selection import port_rates_bps
+from mrc_testbed.topology.timing import IdleFabric, full_frame_bytes
 
 _FRAMES_PER_PACKET: Final = 2
 """A data packet, and the SACK that answers it."""

@@ -11,13 +11,13 @@ hashes of the switches on the way are computed here as they compute them.
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.element import Link, Node, PortKind
-from testbed.topology.ev import COPY_MASK, STEV_COPY_MASK, Ev, decode_ev
-from testbed.topology.forwarding import Action, Hop, trace_carrier
-from testbed.topology.host_forwarding import choose_uplink, flow_of_ev, trace_packet
-from testbed.topology.usid import CarrierTemplate, Role, Usid, row_template, unpack_carrier
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Link, Node, PortKind
+from mrc_testbed.topology.ev import COPY_MASK, STEV_COPY_MASK, Ev, decode_ev
+from mrc_testbed.topology.forwarding import Action, Hop, trace_carrier
+from mrc_testbed.topology.host_forwarding import choose_uplink, flow_of_ev, trace_packet
+from mrc_testbed.topology.usid import CarrierTemplate, Role, Usid, row_template, unpack_carrier
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ Source: docs/reference/protocol.md, "Switch"; UEC 3.6.17 for the shares.
 from dataclasses import dataclass
 from typing import Any, Final
 
-from testbed.topology import timing
-from testbed.topology.clos import Clos
-from testbed.topology.element import Port, PortKind
-from testbed.topology.flow_control import switch_room_bytes
-from testbed.topology.port_selection import overrides_by_port, port_rates_bps
-from testbed.topology.queue_spec import QueueOverride
+from mrc_testbed.topology import timing
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Port, PortKind
+from mrc_testbed.topology.flow_control import switch_room_bytes
+from mrc_testbed.topology.port_selection import overrides_by_port, port_rates_bps
+from mrc_testbed.topology.queue_spec import QueueOverride
 
 _BUFFER_RTTS: Final = 5
 _CONTROL_PACKETS: Final = 1024

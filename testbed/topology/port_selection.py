@@ -6,12 +6,12 @@
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from testbed.shown import format_rate
-from testbed.topology.clos import Clos
-from testbed.topology.element import PortKind
-from testbed.topology.naming import Tier
-from testbed.topology.queue_spec import QueueOverride
-from testbed.topology.select import select_links
+from mrc_testbed.shown import format_rate
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import PortKind
+from mrc_testbed.topology.naming import Tier
+from mrc_testbed.topology.queue_spec import QueueOverride
+from mrc_testbed.topology.select import select_links
 
 _TIER_OF_PORT = {
     PortKind.NIC: Tier.HOST,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from testbed.topology.probe_path import ProbePath
+from mrc_testbed.topology.probe_path import ProbePath
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
-from testbed.topology.clos import Clos
-from testbed.topology.probing_spec import ProbingSpec
-from testbed.topology.spec import TopologySpec
-from testbed.topology.usid import Role, Usid, pack_carrier
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.probing_spec import ProbingSpec
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.usid import Role, Usid, pack_carrier
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from testbed.document.fields import Duration, Rate, Ratio, Size, StrictModel
-from testbed.topology.limit import LimitProblems
-from testbed.topology.naming import Tier
-from testbed.topology.selector_spec import LinkSelector
+from mrc_testbed.document.fields import Duration, Rate, Ratio, Size, StrictModel
+from mrc_testbed.topology.limit import LimitProblems
+from mrc_testbed.topology.naming import Tier
+from mrc_testbed.topology.selector_spec import LinkSelector
 
 LinkMode = Literal["veth", "direct"]
 _SomeBytes = Annotated[Size, Field(gt=0)]

@@ -2,17 +2,17 @@
 
 from pathlib import Path
 
-from testbed import document
-from testbed.errors import UsageError
-from testbed.shown import format_time
-from testbed.topology import timing
-from testbed.topology.clos import Clos
-from testbed.topology.limit import LimitProblems, Location
-from testbed.topology.port_selection import port_ids_of_override
-from testbed.topology.select import select_links
-from testbed.topology.selector_spec import LinkSelector
-from testbed.topology.spec import TopologySpec
-from testbed.units import format_duration_ns, format_rate_bps
+from mrc_testbed import document
+from mrc_testbed.errors import UsageError
+from mrc_testbed.shown import format_time
+from mrc_testbed.topology import timing
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.limit import LimitProblems, Location
+from mrc_testbed.topology.port_selection import port_ids_of_override
+from mrc_testbed.topology.select import select_links
+from mrc_testbed.topology.selector_spec import LinkSelector
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.units import format_duration_ns, format_rate_bps
 
 
 def resolve_topology(spec: TopologySpec) -> Clos:

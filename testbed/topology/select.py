@@ -8,10 +8,10 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.element import Link, Node
-from testbed.topology.naming import (
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Link, Node
+from mrc_testbed.topology.naming import (
     LINK_GRAMMAR,
     LINK_SEPARATOR,
     PORT_GRAMMAR,
@@ -19,7 +19,7 @@ from testbed.topology.naming import (
     Tier,
     parse_node_name,
 )
-from testbed.topology.selector_spec import (
+from mrc_testbed.topology.selector_spec import (
     TIERS_JOINED,
     Choice,
     LinkFilter,

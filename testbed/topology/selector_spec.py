@@ -17,11 +17,11 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from testbed.document import validate_values
-from testbed.document.fields import StrictModel
-from testbed.document.yaml_tree import parse_tree
-from testbed.errors import UsageError
-from testbed.topology.naming import Tier
+from mrc_testbed.document import validate_values
+from mrc_testbed.document.fields import StrictModel
+from mrc_testbed.document.yaml_tree import parse_tree
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.naming import Tier
 
 Pick = Literal["all", "first", "random"]
 

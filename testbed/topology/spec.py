@@ -11,17 +11,17 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from agents.algorithms import CC, EV
-from testbed.document.fields import Duration, Rate, Ratio, Size, StrictModel
-from testbed.topology.addressing import PORT_ID_BITS
-from testbed.topology.algorithm import check_cc_algorithm, check_ev_selector
-from testbed.topology.ev import LANE_MASK
-from testbed.topology.flow_control_spec import CreditSpec, FlowControlKind, PfcSpec
-from testbed.topology.limit import LimitProblems
-from testbed.topology.numbering import Numbering
-from testbed.topology.probing_spec import ProbingSpec
-from testbed.topology.queue_spec import LinkDelay, QueueSpec
-from testbed.topology.usid import INDEX_COUNT, PLANE_COUNT
+from mrc_testbed.agents.algorithms import CC, EV
+from mrc_testbed.document.fields import Duration, Rate, Ratio, Size, StrictModel
+from mrc_testbed.topology.addressing import PORT_ID_BITS
+from mrc_testbed.topology.algorithm import check_cc_algorithm, check_ev_selector
+from mrc_testbed.topology.ev import LANE_MASK
+from mrc_testbed.topology.flow_control_spec import CreditSpec, FlowControlKind, PfcSpec
+from mrc_testbed.topology.limit import LimitProblems
+from mrc_testbed.topology.numbering import Numbering
+from mrc_testbed.topology.probing_spec import ProbingSpec
+from mrc_testbed.topology.queue_spec import LinkDelay, QueueSpec
+from mrc_testbed.topology.usid import INDEX_COUNT, PLANE_COUNT
 
 PATH_MTUS: Final = (256, 512, 1024, 2048, 4096)
 """Payload bytes per packet that the data plane supports; 4096 in virtual time alone: see Limit.PMTU_MAX."""

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from agents.abi import Limit
-from testbed.topology.clos import Clos
-from testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
+from mrc_testbed.agents.abi import Limit
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
 
 DATA_OVERHEAD_BYTES: Final = 142
 """Frame bytes of a data packet around its payload: Ethernet 14, outer and inner IPv6 80, UDP 8, BTH 12,

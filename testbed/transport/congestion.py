@@ -3,22 +3,22 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agents.algorithms import CC, FIXED, names_of
-from agents.protocol.cc_profile import (
+from mrc_testbed.agents.algorithms import CC, FIXED, names_of
+from mrc_testbed.agents.protocol.cc_profile import (
     BASE_RTT_MIN_NS,
     CcLink,
     CcProfile,
     Setting,
     derive_profile,
 )
-from agents.protocol.sizes import write_nominal_bytes
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.port_queue import is_lossy
-from testbed.topology.port_selection import port_rates_bps
-from testbed.topology.timing import base_rtt_ns
-from testbed.transport.overtaking import check_order
-from testbed.units import format_duration_ns
+from mrc_testbed.agents.protocol.sizes import write_nominal_bytes
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.port_queue import is_lossy
+from mrc_testbed.topology.port_selection import port_rates_bps
+from mrc_testbed.topology.timing import base_rtt_ns
+from mrc_testbed.transport.overtaking import check_order
+from mrc_testbed.units import format_duration_ns
 
 QpAttribute = int | str | Mapping[str, Setting]
 

@@ -9,8 +9,8 @@ docs/explanation/transports.md says how each differs from the real thing.
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
 
 KernelKind = Literal["tcp", "mptcp"]
 

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
 
 _ANY_ORDER: Final = "infiniband"
 """The transport whose responder places packets in any order and takes no gap for a loss."""

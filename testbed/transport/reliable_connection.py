@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final, Literal
 
-from agents.protocol.dcqcn import DcqcnParameters, cnp_interval_ns
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.port_selection import port_rates_bps
-from testbed.topology.timing import LATENESS_NS, base_rtt_ns, full_frame_bytes, paced_ns, serialisation_ns
-from testbed.transport.congestion import nic_rate_bps
-from testbed.transport.overtaking import check_order
+from mrc_testbed.agents.protocol.dcqcn import DcqcnParameters, cnp_interval_ns
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.port_selection import port_rates_bps
+from mrc_testbed.topology.timing import LATENESS_NS, base_rtt_ns, full_frame_bytes, paced_ns, serialisation_ns
+from mrc_testbed.transport.congestion import nic_rate_bps
+from mrc_testbed.transport.overtaking import check_order
 
 RcKind = Literal["rocev2", "infiniband", "spray-gbn"]
 RcAlgorithm = Literal["dcqcn", "fixed"]

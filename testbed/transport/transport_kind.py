@@ -7,14 +7,14 @@ from typing import Annotated, Final, Literal, get_args
 
 from pydantic import AfterValidator
 
-from agents.algorithms import CC, FIXED, names_of
-from agents.protocol.cc_profile import Setting
-from testbed.errors import UsageError, did_you_mean
-from testbed.topology.algorithm import BUILD_HINT
-from testbed.topology.clos import Clos
-from testbed.transport.congestion import CongestionControl, choose_congestion_control
-from testbed.transport.kernel_tcp import TCP_ALGORITHMS, TcpCongestion, choose_tcp_congestion
-from testbed.transport.reliable_connection import RC_ALGORITHMS, RcCongestion, choose_rc_congestion
+from mrc_testbed.agents.algorithms import CC, FIXED, names_of
+from mrc_testbed.agents.protocol.cc_profile import Setting
+from mrc_testbed.errors import UsageError, did_you_mean
+from mrc_testbed.topology.algorithm import BUILD_HINT
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.transport.congestion import CongestionControl, choose_congestion_control
+from mrc_testbed.transport.kernel_tcp import TCP_ALGORITHMS, TcpCongestion, choose_tcp_congestion
+from mrc_testbed.transport.reliable_connection import RC_ALGORITHMS, RcCongestion, choose_rc_congestion
 
 TransportKind = Literal["mrc", "rocev2", "infiniband", "spray-gbn", "tcp", "mptcp"]
 TRANSPORT_KINDS: Final[tuple[TransportKind, ...]] = get_args(TransportKind)

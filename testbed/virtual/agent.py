@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from agents.abi import Event
-from agents.bpf.virtual import VirtualFolder, VirtualRuntime
-from agents.clock import monotonic_ns
-from agents.nic.config import NicSettings
-from agents.nic.device import NicDevice
-from agents.nic.reactions import ClientResources, Reactions
-from testbed.errors import AgentError, TestbedError
-from testbed.topology.clos import Clos
-from testbed.topology.element import Node
+from mrc_testbed.agents.abi import Event
+from mrc_testbed.agents.bpf.virtual import VirtualFolder, VirtualRuntime
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.nic.config import NicSettings
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.reactions import ClientResources, Reactions
+from mrc_testbed.errors import AgentError, TestbedError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Node
 
 
 class Client(Protocol):

@@ -3,10 +3,10 @@
 import os
 from typing import Any
 
-from agents.nic.connection import Connection
-from agents.nic.reactions import ClientResources
-from testbed.errors import AgentError, UsageError
-from testbed.virtual.lab import VirtualLab
+from mrc_testbed.agents.nic.connection import Connection
+from mrc_testbed.agents.nic.reactions import ClientResources
+from mrc_testbed.errors import AgentError, UsageError
+from mrc_testbed.virtual.lab import VirtualLab
 
 
 class VirtualConnection(Connection):

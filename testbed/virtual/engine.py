@@ -4,17 +4,17 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 
-from agents.nic.context import Context
-from agents.nic.nic_maps import NicMaps
-from testbed.scenario.spec.plan import PlannedTransport
-from testbed.transport.reliable_connection import RcCongestion, rto_ns
-from testbed.virtual.connection import VirtualConnection
-from testbed.virtual.lab import VirtualLab
-from testbed.virtual.limits import check_transport
-from testbed.workloads.connectors import choose_connector
-from testbed.workloads.engine import Engine
-from testbed.workloads.shown_operations import OperationListener
-from testbed.workloads.transport import Transport
+from mrc_testbed.agents.nic.context import Context
+from mrc_testbed.agents.nic.nic_maps import NicMaps
+from mrc_testbed.scenario.spec.plan import PlannedTransport
+from mrc_testbed.transport.reliable_connection import RcCongestion, rto_ns
+from mrc_testbed.virtual.connection import VirtualConnection
+from mrc_testbed.virtual.lab import VirtualLab
+from mrc_testbed.virtual.limits import check_transport
+from mrc_testbed.workloads.connectors import choose_connector
+from mrc_testbed.workloads.engine import Engine
+from mrc_testbed.workloads.shown_operations import OperationListener
+from mrc_testbed.workloads.transport import Transport
 
 _FOR_EVER_NS = (1 << 63) - 1
 

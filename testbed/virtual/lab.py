@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
-from agents import clock, entropy
-from agents.abi import Port, VirtualPayload
-from agents.bpf.maps import MappedArray
-from agents.bpf.virtual import NO_NIC, VirtualFolder, VirtualRuntime
-from testbed.fabric.agent_process import nic_settings
-from testbed.fabric.data_plane import fabric_map_entries, fabric_rodata, fill_fabric
-from testbed.fabric.nic_data_plane import LINK_PROBE_MAPS, fill_link_probes, fill_nic, nic_map_entries
-from testbed.topology.clos import Clos
-from testbed.topology.probe_path import probe_paths
-from testbed.virtual.agent import VirtualAgent
-from testbed.virtual.limits import check_ports, pool_frames
+from mrc_testbed.agents import clock, entropy
+from mrc_testbed.agents.abi import Port, VirtualPayload
+from mrc_testbed.agents.bpf.maps import MappedArray
+from mrc_testbed.agents.bpf.virtual import NO_NIC, VirtualFolder, VirtualRuntime
+from mrc_testbed.fabric.agent_process import nic_settings
+from mrc_testbed.fabric.data_plane import fabric_map_entries, fabric_rodata, fill_fabric
+from mrc_testbed.fabric.nic_data_plane import LINK_PROBE_MAPS, fill_link_probes, fill_nic, nic_map_entries
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.probe_path import probe_paths
+from mrc_testbed.virtual.agent import VirtualAgent
+from mrc_testbed.virtual.limits import check_ports, pool_frames
 
 _EVENTS_PER_CALL: Final = 200_000
 """Some tens of milliseconds: a signal is not noticed before the library returns."""

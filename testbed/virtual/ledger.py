@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from testbed.fabric.process import ProcessIdentity, own_identity
-from testbed.faults.ledger import Entry
+from mrc_testbed.fabric.process import ProcessIdentity, own_identity
+from mrc_testbed.faults.ledger import Entry
 
 
 class MemoryLedger:

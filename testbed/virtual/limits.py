@@ -5,19 +5,19 @@ from collections.abc import Callable
 from ctypes import sizeof
 from typing import Final
 
-from agents.abi import Qp, VirtualLimit
-from testbed.document import Location, Problem
-from testbed.errors import UsageError
-from testbed.fabric.preflight import available_bytes
-from testbed.scenario.spec.demand import plan_frame_hops
-from testbed.scenario.spec.plan import Plan, PlannedTransport
-from testbed.shown import format_rate, format_size, format_time
-from testbed.topology import port_queue, timing
-from testbed.topology.clos import Clos
-from testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import TopologySpec
-from testbed.workloads.placement import place
+from mrc_testbed.agents.abi import Qp, VirtualLimit
+from mrc_testbed.document import Location, Problem
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.preflight import available_bytes
+from mrc_testbed.scenario.spec.demand import plan_frame_hops
+from mrc_testbed.scenario.spec.plan import Plan, PlannedTransport
+from mrc_testbed.shown import format_rate, format_size, format_time
+from mrc_testbed.topology import port_queue, timing
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.workloads.placement import place
 
 HOPS_PER_S: Final = 1_000_000
 """Frames that leave ports per second of a core: less than was measured with up to 256 NICs."""

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from testbed.scenario.execution import FinishedRun, execute
-from testbed.scenario.run.signal_clock import catching_signals
-from testbed.scenario.spec.plan import Plan
-from testbed.virtual.world import SayTime, VirtualLabView, virtual_world
+from mrc_testbed.scenario.execution import FinishedRun, execute
+from mrc_testbed.scenario.run.signal_clock import catching_signals
+from mrc_testbed.scenario.spec.plan import Plan
+from mrc_testbed.virtual.world import SayTime, VirtualLabView, virtual_world
 
 
 def run_virtually(

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from typing import Final
 
-from agents.clock import monotonic_ns
-from testbed.errors import FaultError
-from testbed.fabric.nic_data_plane import expect_heartbeat
-from testbed.faults.effects import HostRequests
-from testbed.faults.fault import ScheduledFault
-from testbed.faults.map_target import MapTarget
-from testbed.faults.traffic import RawLoad, frame_of
-from testbed.probing.avoidance import PathToDeny, paths_around
-from testbed.virtual.connection import VirtualConnection
-from testbed.virtual.lab import VirtualLab
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.errors import FaultError
+from mrc_testbed.fabric.nic_data_plane import expect_heartbeat
+from mrc_testbed.faults.effects import HostRequests
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.map_target import MapTarget
+from mrc_testbed.faults.traffic import RawLoad, frame_of
+from mrc_testbed.probing.avoidance import PathToDeny, paths_around
+from mrc_testbed.virtual.connection import VirtualConnection
+from mrc_testbed.virtual.lab import VirtualLab
 
 _NS_PER_S: Final = 10**9
 

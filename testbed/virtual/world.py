@@ -6,29 +6,29 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from agents.abi import VirtualPayload
-from agents.bpf.virtual import VirtualRuntime
-from testbed.fabric.link_probes import LinkProbeCounts
-from testbed.faults.controller import FaultController
-from testbed.faults.effects import IcrcChecked
-from testbed.faults.event import FaultEvent
-from testbed.metrics.cpu_use import CpuReading
-from testbed.metrics.reader import LabReader
-from testbed.metrics.sampler import take_reading
-from testbed.scenario.measure.recovery import Recovery
-from testbed.scenario.run.live import EngineWorkloads, LiveSampler, RunFaults
-from testbed.scenario.run.nic_listeners import NicListeners
-from testbed.scenario.run.protocols import Clock
-from testbed.scenario.run.runner import World
-from testbed.scenario.spec.plan import Plan, PlannedTransport
-from testbed.topology.resolve import resolve_topology
-from testbed.virtual.connection import VirtualConnection
-from testbed.virtual.engine import VirtualEngine, virtual_transport
-from testbed.virtual.lab import VirtualLab, virtual_lab
-from testbed.virtual.ledger import MemoryLedger
-from testbed.virtual.limits import check_transport
-from testbed.virtual.target import VirtualTarget
-from testbed.workloads.engine import Engine
+from mrc_testbed.agents.abi import VirtualPayload
+from mrc_testbed.agents.bpf.virtual import VirtualRuntime
+from mrc_testbed.fabric.link_probes import LinkProbeCounts
+from mrc_testbed.faults.controller import FaultController
+from mrc_testbed.faults.effects import IcrcChecked
+from mrc_testbed.faults.event import FaultEvent
+from mrc_testbed.metrics.cpu_use import CpuReading
+from mrc_testbed.metrics.reader import LabReader
+from mrc_testbed.metrics.sampler import take_reading
+from mrc_testbed.scenario.measure.recovery import Recovery
+from mrc_testbed.scenario.run.live import EngineWorkloads, LiveSampler, RunFaults
+from mrc_testbed.scenario.run.nic_listeners import NicListeners
+from mrc_testbed.scenario.run.protocols import Clock
+from mrc_testbed.scenario.run.runner import World
+from mrc_testbed.scenario.spec.plan import Plan, PlannedTransport
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.virtual.connection import VirtualConnection
+from mrc_testbed.virtual.engine import VirtualEngine, virtual_transport
+from mrc_testbed.virtual.lab import VirtualLab, virtual_lab
+from mrc_testbed.virtual.ledger import MemoryLedger
+from mrc_testbed.virtual.limits import check_transport
+from mrc_testbed.virtual.target import VirtualTarget
+from mrc_testbed.workloads.engine import Engine
 
 RUNTIME: Final = "virtual"
 

@@ -5,19 +5,19 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
-from agents.clock import monotonic_ns
-from testbed.fabric.live import Lab
-from testbed.metrics.histogram import Histogram, merge
-from testbed.metrics.reader import NicReader
-from testbed.transport.transport_kind import AnyCongestion, TransportKind, choose_congestion
-from testbed.units import format_size_bytes
-from testbed.workloads.connectors import open_transport
-from testbed.workloads.engine import WorkloadEngine
-from testbed.workloads.load import Load
-from testbed.workloads.nccl import CollectiveResult, build_result
-from testbed.workloads.perftest import BenchReport, build_report
-from testbed.workloads.shown_operations import ShownOperations
-from testbed.workloads.transport import Transport
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.metrics.histogram import Histogram, merge
+from mrc_testbed.metrics.reader import NicReader
+from mrc_testbed.transport.transport_kind import AnyCongestion, TransportKind, choose_congestion
+from mrc_testbed.units import format_size_bytes
+from mrc_testbed.workloads.connectors import open_transport
+from mrc_testbed.workloads.engine import WorkloadEngine
+from mrc_testbed.workloads.load import Load
+from mrc_testbed.workloads.nccl import CollectiveResult, build_result
+from mrc_testbed.workloads.perftest import BenchReport, build_report
+from mrc_testbed.workloads.shown_operations import ShownOperations
+from mrc_testbed.workloads.transport import Transport
 
 DRAIN_TIMEOUT_NS: Final = 10_000_000_000
 """Time for messages that have begun to complete once the sending time is over."""

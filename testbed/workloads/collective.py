@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Final
 
-from testbed.errors import UsageError
-from testbed.units import format_size_bytes
-from testbed.workloads.element_type import ELEMENT_BYTES, DType, ReduceOp
-from testbed.workloads.schedule import (
+from mrc_testbed.errors import UsageError
+from mrc_testbed.units import format_size_bytes
+from mrc_testbed.workloads.element_type import ELEMENT_BYTES, DType, ReduceOp
+from mrc_testbed.workloads.schedule import (
     CollectiveKind,
     Schedule,
     build_schedule,

@@ -6,18 +6,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from agents.nic.context import Context, QueuePair
-from agents.nic.qp import PSN_BITS
-from testbed.errors import UsageError
-from testbed.fabric.kernel_stack import connect_kernels
-from testbed.fabric.live import Lab
-from testbed.topology.clos import Clos
-from testbed.topology.ev_set import build_ev_set
-from testbed.transport.congestion import CongestionControl, choose_congestion_control
-from testbed.transport.kernel_tcp import KernelKind, TcpCongestion
-from testbed.transport.reliable_connection import RcCongestion, RcKind
-from testbed.transport.transport_kind import AnyCongestion, TransportKind
-from testbed.workloads.transport import Connector, Transport
+from mrc_testbed.agents.nic.context import Context, QueuePair
+from mrc_testbed.agents.nic.qp import PSN_BITS
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.kernel_stack import connect_kernels
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.transport.congestion import CongestionControl, choose_congestion_control
+from mrc_testbed.transport.kernel_tcp import KernelKind, TcpCongestion
+from mrc_testbed.transport.reliable_connection import RcCongestion, RcKind
+from mrc_testbed.transport.transport_kind import AnyCongestion, TransportKind
+from mrc_testbed.workloads.transport import Connector, Transport
 
 _SEED_BITS: Final = 31
 

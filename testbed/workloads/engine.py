@@ -19,19 +19,19 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Final
 
-from agents.clock import monotonic_ns
-from agents.nic.context import QueuePair
-from testbed.errors import AgentError
-from testbed.workloads.flow import Flow
-from testbed.workloads.layout import Layout
-from testbed.workloads.load import Load
-from testbed.workloads.operation_record import OperationRecord
-from testbed.workloads.outcome import FlowOutcome
-from testbed.workloads.placement import place
-from testbed.workloads.running import RunningFlows, RunningWorkload
-from testbed.workloads.sender import BatchRecord, FlowSender
-from testbed.workloads.shown_operations import OperationListener
-from testbed.workloads.transport import Event, HostLost, Transport
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.nic.context import QueuePair
+from mrc_testbed.errors import AgentError
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.layout import Layout
+from mrc_testbed.workloads.load import Load
+from mrc_testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.placement import place
+from mrc_testbed.workloads.running import RunningFlows, RunningWorkload
+from mrc_testbed.workloads.sender import BatchRecord, FlowSender
+from mrc_testbed.workloads.shown_operations import OperationListener
+from mrc_testbed.workloads.transport import Event, HostLost, Transport
 
 COMMAND_TIMEOUT_S: Final = 30
 SWITCH_INTERVAL_S: Final = 0.0005
@@ -151,7 +151,7 @@ class Engine(ABC):
     def _made(self, load: Load, layout: Layout | None, seed: int) -> RunningWorkload:
         if load.collective is not None:
             # numpy, which takes a tenth of a second to import, is for those who reduce
-            from testbed.workloads.running_collective import RunningCollective  # noqa: PLC0415
+            from mrc_testbed.workloads.running_collective import RunningCollective  # noqa: PLC0415
 
             return RunningCollective(
                 load, load.collective, self._transport, _seed(seed, load), self._on_operation

@@ -4,10 +4,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from testbed.errors import UsageError, did_you_mean
-from testbed.workloads.collective import Collective
-from testbed.workloads.schedule import connections_of
-from testbed.workloads.spec import (
+from mrc_testbed.errors import UsageError, did_you_mean
+from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.schedule import connections_of
+from mrc_testbed.workloads.spec import (
     CollectiveSpec,
     Incast,
     Permutation,

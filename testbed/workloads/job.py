@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self, TypeVar
 
-from testbed.shown import format_times
-from testbed.workloads.collective import Collective
-from testbed.workloads.operation_record import OperationRecord, percentile_ns
+from mrc_testbed.shown import format_times
+from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.operation_record import OperationRecord, percentile_ns
 
 SETTLED: Final = 10
 T = TypeVar("T")

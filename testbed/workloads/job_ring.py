@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from testbed.fabric.state_file import PRIVATE_FOLDER, private_descriptor
-from testbed.workloads.collective import Collective
-from testbed.workloads.job import Step, step_word
-from testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.fabric.state_file import PRIVATE_FOLDER, private_descriptor
+from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.job import Step, step_word
+from mrc_testbed.workloads.operation_record import OperationRecord
 
 RING_STEPS: Final = 4096
 _SPARE_STEPS: Final = 64

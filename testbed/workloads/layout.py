@@ -18,10 +18,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from agents.abi import Limit
-from testbed.errors import UsageError
-from testbed.units import format_size_bytes
-from testbed.workloads.flow import Flow
+from mrc_testbed.agents.abi import Limit
+from mrc_testbed.errors import UsageError
+from mrc_testbed.units import format_size_bytes
+from mrc_testbed.workloads.flow import Flow
 
 PAGE_BYTES: Final = 4096
 """Regions begin on a page."""

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from testbed.topology.clos import Clos
-from testbed.workloads.collective import Collective
-from testbed.workloads.flow import Flow, bind_collective, bind_flows, bind_victim
-from testbed.workloads.spec import CollectiveSpec, Incast, Training, Workload, WriteLat, victim_name
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.flow import Flow, bind_collective, bind_flows, bind_victim
+from mrc_testbed.workloads.spec import CollectiveSpec, Incast, Training, Workload, WriteLat, victim_name
 
 
 @dataclass(frozen=True, slots=True)

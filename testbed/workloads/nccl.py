@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from testbed.workloads.collective import Collective
-from testbed.workloads.operation_record import OperationRecord, percentile_ns
+from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.operation_record import OperationRecord, percentile_ns
 
 
 @dataclass(frozen=True, slots=True)

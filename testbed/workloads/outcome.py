@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from testbed.workloads.flow import Flow
+from mrc_testbed.workloads.flow import Flow
 
 
 @dataclass(frozen=True, slots=True)

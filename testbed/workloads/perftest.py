@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from testbed.metrics.histogram import Histogram, bucket_lower_ns
-from testbed.workloads.fairness import jain_index
-from testbed.workloads.flow import Flow
-from testbed.workloads.load import Load
-from testbed.workloads.outcome import FlowOutcome
-from testbed.workloads.sender import BatchRecord
+from mrc_testbed.metrics.histogram import Histogram, bucket_lower_ns
+from mrc_testbed.workloads.fairness import jain_index
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.load import Load
+from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.sender import BatchRecord
 
 PEAK_OVER_NS: Final = 20_000_000
 """The peak is the best interval of batches at least this long: a shorter one would be the timer's noise."""

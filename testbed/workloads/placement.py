@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from testbed.errors import UsageError
-from testbed.units import format_size_bytes
-from testbed.workloads.layout import Layout, plan_layout
-from testbed.workloads.load import Load
+from mrc_testbed.errors import UsageError
+from mrc_testbed.units import format_size_bytes
+from mrc_testbed.workloads.layout import Layout, plan_layout
+from mrc_testbed.workloads.load import Load
 
 
 class DoesNotFitError(UsageError):

@@ -4,14 +4,14 @@ import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from agents.nic.context import QueuePair
-from testbed.errors import TestbedError
-from testbed.workloads.flow import Flow
-from testbed.workloads.load import Load
-from testbed.workloads.operation_record import OperationRecord
-from testbed.workloads.outcome import FlowOutcome
-from testbed.workloads.sender import BatchRecord, FlowSender
-from testbed.workloads.transport import Event
+from mrc_testbed.agents.nic.context import QueuePair
+from mrc_testbed.errors import TestbedError
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.load import Load
+from mrc_testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.sender import BatchRecord, FlowSender
+from mrc_testbed.workloads.transport import Event
 
 
 class RunningWorkload(Protocol):

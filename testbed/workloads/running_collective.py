@@ -13,19 +13,19 @@ from typing import Final
 
 import numpy as np
 
-from agents.clock import monotonic_ns
-from agents.nic.context import RECEIVES_MAX, Arrival, MemoryRegion, QpError, QueuePair
-from testbed.errors import TestbedError
-from testbed.workloads.collective import Collective
-from testbed.workloads.element import Array, Inputs, reduce_into
-from testbed.workloads.flow import Flow
-from testbed.workloads.load import Load
-from testbed.workloads.operation_record import OperationRecord
-from testbed.workloads.outcome import FlowOutcome
-from testbed.workloads.schedule import arrivals_by_connection, first_transfers, followers
-from testbed.workloads.sender import BatchRecord
-from testbed.workloads.shown_operations import OperationListener
-from testbed.workloads.transport import Event, Transport
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.nic.context import RECEIVES_MAX, Arrival, MemoryRegion, QpError, QueuePair
+from mrc_testbed.errors import TestbedError
+from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.element import Array, Inputs, reduce_into
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.load import Load
+from mrc_testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.schedule import arrivals_by_connection, first_transfers, followers
+from mrc_testbed.workloads.sender import BatchRecord
+from mrc_testbed.workloads.shown_operations import OperationListener
+from mrc_testbed.workloads.transport import Event, Transport
 
 _IMMEDIATE_MASK: Final = 0xFFFFFFFF
 

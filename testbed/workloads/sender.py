@@ -9,13 +9,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from agents.clock import monotonic_ns
-from agents.nic.context import Completion, MemoryRegion, QpError, QueuePair
-from agents.nic.pattern import seed_at
-from testbed.workloads.flow import Flow
-from testbed.workloads.layout import Layout
-from testbed.workloads.outcome import FlowOutcome
-from testbed.workloads.transport import Event, Transport
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.nic.context import Completion, MemoryRegion, QpError, QueuePair
+from mrc_testbed.agents.nic.pattern import seed_at
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.layout import Layout
+from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.transport import Event, Transport
 
 BATCH_WORK_RATIO: Final = 5
 """A batch lasts at least this many times as long as posting and comparing it takes. At the rates of a shaped

@@ -4,10 +4,10 @@ import logging
 from pathlib import Path
 from typing import Final, Protocol
 
-from testbed.metrics.measured import COLLECTIVE, STEP, MeasuredTimes
-from testbed.workloads.collective import Collective
-from testbed.workloads.job_ring import JobRing
-from testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.metrics.measured import COLLECTIVE, STEP, MeasuredTimes
+from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.job_ring import JobRing
+from mrc_testbed.workloads.operation_record import OperationRecord
 
 _LOG: Final = logging.getLogger(__name__)
 

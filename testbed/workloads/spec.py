@@ -1,4 +1,4 @@
-"""Workloads as a user writes them. Pure; `testbed.workloads.load` binds hosts and flows.
+"""Workloads as a user writes them. Pure; `mrc_testbed.workloads.load` binds hosts and flows.
 
 Every workload starts so that its warm-up ends at time 0 of the run; what it sends before that is not
 measured. Received memory is compared with what was sent in every kind.
@@ -9,10 +9,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from agents.abi import Limit
-from testbed.document.fields import Duration, Size, StrictModel
-from testbed.workloads.element_type import DType, ReduceOp
-from testbed.workloads.schedule import CollectiveKind
+from mrc_testbed.agents.abi import Limit
+from mrc_testbed.document.fields import Duration, Size, StrictModel
+from mrc_testbed.workloads.element_type import DType, ReduceOp
+from mrc_testbed.workloads.schedule import CollectiveKind
 
 WORKLOAD_NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
 

@@ -5,7 +5,7 @@
     transport.events()                                  whenever transport.fileno() is readable
 
 MRC, reliable connections and the kernel's streams differ in their connector (connectors.py); the ends are
-agents.nic.context.QueuePair for all. A transport belongs to one thread.
+mrc_testbed.agents.nic.context.QueuePair for all. A transport belongs to one thread.
 """
 
 import select
@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from agents.nic.context import Context, MemoryRegion, QueueEntry, QueuePair
-from testbed.errors import AgentError
+from mrc_testbed.agents.nic.context import Context, MemoryRegion, QueueEntry, QueuePair
+from mrc_testbed.errors import AgentError
 
 
 @dataclass(frozen=True, slots=True)

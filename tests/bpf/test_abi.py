@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from agents import abi
-from agents.abi_generate import class_name, generate
-from agents.bpf.libbpf import BpfObject
-from agents.bpf.maps import map_info
+from mrc_testbed.agents import abi
+from mrc_testbed.agents.abi_generate import class_name, generate
+from mrc_testbed.agents.bpf.libbpf import BpfObject
+from mrc_testbed.agents.bpf.maps import map_info
 
 ROOT = Path(__file__).parents[2]
 OBJECTS = ROOT / "agents" / "_objects"

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.psn import psn_distance, psn_expand, wire_psn
 
-from agents.abi import Limit
+from mrc_testbed.agents.abi import Limit
 
 SOURCE = Path(__file__).parent / "psn_twin.c"
 INCLUDE = Path(__file__).parents[2] / "agents" / "include"

@@ -13,7 +13,7 @@ import os
 import sys
 from contextlib import redirect_stdout
 
-from testbed.errors import TestbedError
+from mrc_testbed.errors import TestbedError
 from tests.kernels import budget
 from tests.kernels.guest import find_kernel, run_in_guest
 from tests.kernels.page import PAGE, render

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from agents.algorithms import CC, EV, names_of
-from agents.bpf.libbpf import BpfObject
-from agents.objects import OBJECTS_DIR
-from testbed.fabric.data_plane import fabric_rodata
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import NicSpec, TopologySpec
+from mrc_testbed.agents.algorithms import CC, EV, names_of
+from mrc_testbed.agents.bpf.libbpf import BpfObject
+from mrc_testbed.agents.objects import OBJECTS_DIR
+from mrc_testbed.fabric.data_plane import fabric_rodata
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import NicSpec, TopologySpec
 from tests.kernels.object_code import read_functions
 from tests.kernels.static_rules import STACK_LIMIT_BYTES, back_edges, deepest_chain
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from testbed.errors import FabricError, PreflightError
+from mrc_testbed.errors import FabricError, PreflightError
 
 ROOT: Final = Path(__file__).parents[2]
 CACHE: Final = ROOT / "build/kernels"

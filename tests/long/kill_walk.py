@@ -19,10 +19,10 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from pkgutil import walk_packages
 
-import testbed
-from agents.clock import monotonic_ns
-from testbed.cli.app import run
-from testbed.cli.exit_codes import ExitCode
+import mrc_testbed
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.cli.app import run
+from mrc_testbed.cli.exit_codes import ExitCode
 
 LAB = "walked"
 FORK = multiprocessing.get_context("fork")
@@ -144,7 +144,7 @@ class Walk:
     def __init__(self, case: Case, folder: Path) -> None:
         self._case = case
         self._folder = folder
-        for module in walk_packages(testbed.__path__, "testbed."):
+        for module in walk_packages(mrc_testbed.__path__, "mrc_testbed."):
             if not module.name.endswith(".__main__"):
                 import_module(module.name)
         for name, text in FILES.items():

@@ -8,11 +8,11 @@ from bpf_objects import BpfObjects, living, objects_of
 from own_lab import assert_nothing_left, own_state_dir
 from waiting import poll_until
 
-from testbed.fabric import lab
-from testbed.fabric.paths import lab_paths
-from testbed.fabric.state import RuntimeName
-from testbed.hostprep.image import build_image
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.state import RuntimeName
+from mrc_testbed.hostprep.image import build_image
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(3600)]
 

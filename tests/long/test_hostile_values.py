@@ -6,7 +6,7 @@ import pytest
 import yaml
 from hostile_trees import READY, places, with_change
 
-from testbed.cli.app import run
+from mrc_testbed.cli.app import run
 
 TEXTS = ("0B", "0s", "0%", "999999999GiB", "9000000000s", "", "\x1b[2J")
 VALUES: tuple[object, ...] = (0, -1, 2**31, 2**63, *TEXTS, [], {}, None)

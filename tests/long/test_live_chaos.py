@@ -9,11 +9,11 @@ import yaml
 from live_scenario import run_live
 from own_lab import lab_up
 
-from testbed.fabric import lab
-from testbed.fabric.paths import lab_paths
-from testbed.faults.ledger import Ledger
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.faults.ledger import Ledger
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(1800)]
 

@@ -5,8 +5,8 @@
     shift:  fcbb:0000 4000 8001 | 4002 c003 0000 0000
          -> fcbb:0000 8001 4002 | c003 0000 0000 0000
 
-uSID 0 is the active one. What the 16 bits of a uSID mean in this fabric is for testbed.topology to say; the
-shift does not care.
+uSID 0 is the active one. What the 16 bits of a uSID mean in this fabric is for mrc_testbed.topology to say;
+the shift does not care.
 
 Source: docs/reference/protocol.md, "uSIDs"; RFC 9800 section 4.1.1 (End with NEXT-CSID), block 32, node 16,
 argument 80 bits.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Self
 
-from agents.protocol.dcqcn import ONE_Q16, RATIO_SHIFT, DcqcnParameters
+from mrc_testbed.agents.protocol.dcqcn import ONE_Q16, RATIO_SHIFT, DcqcnParameters
 
 _STEPS_MAX: Final = 8
 _SRTT_SHIFT: Final = 3

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from agents.abi import FaultAction, FaultRule, TrafficClass
+from mrc_testbed.agents.abi import FaultAction, FaultRule, TrafficClass
 
 _MASK_64 = (1 << 64) - 1
 

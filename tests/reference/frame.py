@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv6Address
 from typing import Final
 
+from mrc_testbed.topology.ev import ev_flow_label, ev_source_port
 from reference.entropy_value import reflected_ev
 from reference.icrc import ICRC_BYTES, ICRC_OFF, icrc
 from reference.layout import Header, WireError
@@ -20,7 +21,6 @@ from reference.packet import Packet, TrimmedWrite, Write, decode_packet, decode_
 from reference.rc_packet import RC_DSCP, RcAcknowledge, RcWrite
 from reference.traffic_class import Dscp, Ecn, TrafficClass, decode_traffic_class
 from reference.transport_header import Bth, ImmDt, Meth, Reth, Tseth
-from testbed.topology.ev import ev_flow_label, ev_source_port
 
 WRITE_HEADER_BYTES: Final = 138
 """Ethernet to RETH of a WRITE with timestamp over SRv6: what a switch keeps of it when it trims."""

@@ -13,7 +13,7 @@ Source: docs/reference/protocol.md, "Congestion control"; Ultra Ethernet 1.0 sec
 from dataclasses import dataclass
 from typing import Final
 
-from agents.protocol.cc_profile import RATIO_SHIFT
+from mrc_testbed.agents.protocol.cc_profile import RATIO_SHIFT
 from reference.congestion import DELAY_SHIFT, CcReason, Congestion, SackFeedback
 
 PENALTY_SHIFT: Final = 7

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from testbed import errors
+from mrc_testbed import errors
 
 
 @pytest.mark.parametrize(

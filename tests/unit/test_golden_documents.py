@@ -9,9 +9,9 @@ import golden_documents
 import pytest
 from golden_documents import GOLDEN, check_document, fits, merge, shape
 
-from testbed.cli.app import run
-from testbed.fabric import ownership
-from testbed.installation import ROOT
+from mrc_testbed.cli.app import run
+from mrc_testbed.fabric import ownership
+from mrc_testbed.installation import ROOT
 
 SCENARIO = str(ROOT / "scenarios" / "nic-port-down.yaml")
 CAMPAIGN = str(ROOT / "scenarios" / "campaigns" / "loss-ratio.yaml")

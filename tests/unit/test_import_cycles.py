@@ -8,7 +8,7 @@ import pytest
 def imports() -> dict[str, set[str]]:
     """Modules of ours that each module imports, those under `if TYPE_CHECKING:` among them."""
     graph = grimp.build_graph(
-        "testbed", "agents", "dashboards", exclude_type_checking_imports=False, cache_dir=None
+        "mrc_testbed", "dashboards", exclude_type_checking_imports=False, cache_dir=None
     )
     return {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
 

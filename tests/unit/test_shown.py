@@ -2,7 +2,7 @@
 
 import pytest
 
-from testbed.shown import (
+from mrc_testbed.shown import (
     format_count,
     format_frequency,
     format_rate,

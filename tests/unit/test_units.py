@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from testbed.document.fields import Duration, Rate, Ratio, Size
-from testbed.errors import UsageError
-from testbed.units import (
+from mrc_testbed.document.fields import Duration, Rate, Ratio, Size
+from mrc_testbed.errors import UsageError
+from mrc_testbed.units import (
     VALUE_MAX,
     format_duration_ns,
     format_like,

@@ -4,12 +4,12 @@ from typing import Any
 
 import yaml
 
-from testbed.document import Problem
-from testbed.scenario.spec.load import Scenario, load_scenario
-from testbed.scenario.spec.plan import Plan
-from testbed.scenario.spec.resolve import resolve
-from testbed.scenario.spec.resolve_faults import resolve_faults
-from testbed.topology.resolve import resolve_topology
+from mrc_testbed.document import Problem
+from mrc_testbed.scenario.spec.load import Scenario, load_scenario
+from mrc_testbed.scenario.spec.plan import Plan
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.scenario.spec.resolve_faults import resolve_faults
+from mrc_testbed.topology.resolve import resolve_topology
 
 Values = dict[str, Any]
 

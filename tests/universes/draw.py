@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from testbed.workloads.schedule import COLLECTIVE_KINDS
+from mrc_testbed.workloads.schedule import COLLECTIVE_KINDS
 from tests.universes.avoided import AVOIDED
 from tests.universes.document import Values, refused_faults
 

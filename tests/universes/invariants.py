@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from agents.abi import IcrcMode, LosslessLink, QpState, QueuePool
-from agents.bpf.maps import ArrayMap, MappedArray
-from agents.nic.device import NicDevice
-from testbed.faults.effects import AgentDead, Drained, Effect, Frozen, IcrcChecked, Load, RoutesGone
-from testbed.scenario.measure.recording import Recording
-from testbed.scenario.measure.verdict import Ending
-from testbed.scenario.spec.plan import Plan, PlannedWorkload
-from testbed.topology.clos import Clos
-from testbed.topology.resolve import resolve_topology
-from testbed.virtual.connection import VirtualConnection
-from testbed.virtual.lab import VirtualLab
-from testbed.workloads.engine import NOT_COMPLETED
-from testbed.workloads.flow import Flow
+from mrc_testbed.agents.abi import IcrcMode, LosslessLink, QpState, QueuePool
+from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.faults.effects import AgentDead, Drained, Effect, Frozen, IcrcChecked, Load, RoutesGone
+from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.scenario.measure.verdict import Ending
+from mrc_testbed.scenario.spec.plan import Plan, PlannedWorkload
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.virtual.connection import VirtualConnection
+from mrc_testbed.virtual.lab import VirtualLab
+from mrc_testbed.workloads.engine import NOT_COMPLETED
+from mrc_testbed.workloads.flow import Flow
 from tests.universes.witness import Witness, control_plane
 
 STALL_NS: Final = 2_000_000_000

@@ -4,8 +4,8 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from testbed.document import Kind, load
-from testbed.errors import UsageError
+from mrc_testbed.document import Kind, load
+from mrc_testbed.errors import UsageError
 from tests.universes.document import Values, as_text, plan_of
 from tests.universes.draw import draw_universe
 from tests.universes.invariants import Failure

@@ -9,15 +9,15 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
-from agents.abi import PortCounters
-from agents.bpf.maps import PerCpuArray
-from agents.nic.device import NicDevice
-from testbed.scenario.measure.event import FaultChange, NicEvent, Note
-from testbed.scenario.measure.recording import Recording
-from testbed.scenario.run.runner import Runner
-from testbed.virtual.connection import VirtualConnection
-from testbed.virtual.lab import VirtualLab
-from testbed.virtual.world import planned_lab, world_in
+from mrc_testbed.agents.abi import PortCounters
+from mrc_testbed.agents.bpf.maps import PerCpuArray
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.scenario.measure.event import FaultChange, NicEvent, Note
+from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.scenario.run.runner import Runner
+from mrc_testbed.virtual.connection import VirtualConnection
+from mrc_testbed.virtual.lab import VirtualLab
+from mrc_testbed.virtual.world import planned_lab, world_in
 from tests.stopped_clock import StoppedClock
 from tests.universes.document import Values, plan_of
 from tests.universes.invariants import Failure, judge_fabric, judge_run

@@ -3,8 +3,8 @@
 from collections import defaultdict
 from typing import Any
 
-from testbed.virtual.connection import VirtualConnection
-from testbed.virtual.lab import VirtualLab
+from mrc_testbed.virtual.connection import VirtualConnection
+from mrc_testbed.virtual.lab import VirtualLab
 
 Qp = tuple[str, int]
 """Host and number."""

@@ -13,10 +13,10 @@ from unittest.mock import patch
 
 from runs import ROOT, run_campaign
 
-from testbed.bundle.bundle import SUFFIX, write_bundle
-from testbed.campaign.plan import plan_campaign
-from testbed.campaign.tables import finished_runs
-from testbed.scenario.measure.provenance import Provenance
+from mrc_testbed.bundle.bundle import SUFFIX, write_bundle
+from mrc_testbed.campaign.plan import plan_campaign
+from mrc_testbed.campaign.tables import finished_runs
+from mrc_testbed.scenario.measure.provenance import Provenance
 
 KEPT = ROOT / "tests" / "unit" / "campaign" / "kept"
 
@@ -62,7 +62,7 @@ def main() -> None:
     KEPT.mkdir(exist_ok=True)
     with (
         TemporaryDirectory() as scratch,
-        patch("testbed.scenario.execution.observe_provenance", nobody),
+        patch("mrc_testbed.scenario.execution.observe_provenance", nobody),
     ):
         folder = Path(scratch)
         (folder / "kept.yaml").write_text(SCENARIO, encoding="utf-8")

@@ -3,15 +3,15 @@
 from pathlib import Path
 from typing import Final
 
-from agents.bpf.virtual import LIBRARY, VirtualRuntime
-from testbed.campaign.execution import execute_campaign, virtual_stage
-from testbed.campaign.folder import CampaignFolder
-from testbed.campaign.plan import CampaignPlan
-from testbed.scenario.execution import FinishedRun, execute
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.plan import Plan
-from testbed.scenario.spec.resolve import resolve
-from testbed.virtual.world import VirtualLabView, virtual_world
+from mrc_testbed.agents.bpf.virtual import LIBRARY, VirtualRuntime
+from mrc_testbed.campaign.execution import execute_campaign, virtual_stage
+from mrc_testbed.campaign.folder import CampaignFolder
+from mrc_testbed.campaign.plan import CampaignPlan
+from mrc_testbed.scenario.execution import FinishedRun, execute
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.plan import Plan
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.virtual.world import VirtualLabView, virtual_world
 from tests.stopped_clock import StoppedClock
 
 ROOT: Final = Path(__file__).parents[2]

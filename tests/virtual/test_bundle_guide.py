@@ -5,7 +5,7 @@ import shlex
 import pytest
 from runs import ROOT
 
-from testbed.cli.app import run
+from mrc_testbed.cli.app import run
 
 SECTION = (ROOT / "docs/guide/campaigns.md").read_text().partition("## Bundles")[2].partition("\n## ")[0]
 COMMANDS = [line.strip() for line in SECTION.splitlines() if line.startswith("    mrc-testbed ")]

@@ -3,8 +3,8 @@
 import pytest
 from runs import SCENARIOS, run_campaign
 
-from testbed.campaign.judge import outcomes_of
-from testbed.campaign.plan import plan_campaign
+from mrc_testbed.campaign.judge import outcomes_of
+from mrc_testbed.campaign.plan import plan_campaign
 
 FOLDER = SCENARIOS / "campaigns"
 HELD = sorted(path.stem for path in FOLDER.glob("*.yaml") if plan_campaign(path).expect)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from runs import SCENARIOS, run_campaign
 
-from testbed.campaign.plan import plan_variants
-from testbed.campaign.summary import summarize_campaign
-from testbed.scenario.spec.load import load_scenario
+from mrc_testbed.campaign.plan import plan_variants
+from mrc_testbed.campaign.summary import summarize_campaign
+from mrc_testbed.scenario.spec.load import load_scenario
 
 
 def test_a_burst_that_fills_the_port_of_a_nic_does_not_delay_a_tail_loss_probe(tmp_path: Path) -> None:

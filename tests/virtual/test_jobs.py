@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from runs import plan_of, run
 
-from testbed.scenario.measure.measurement import Measurement
-from testbed.scenario.spec.expression import parse_quantity
+from mrc_testbed.scenario.measure.measurement import Measurement
+from mrc_testbed.scenario.spec.expression import parse_quantity
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from runs import ROOT, SCENARIOS
 
-from testbed.cli.overload import OverloadGate
-from testbed.errors import UsageError
-from testbed.fabric.preflight import lab_checks
-from testbed.scenario.spec.load import load_scenario, scenario_variants
-from testbed.scenario.spec.resolve import resolve
-from testbed.topology.clos import Clos
-from testbed.topology.spec import NicSpec, TopologySpec
-from testbed.virtual import limits
+from mrc_testbed.cli.overload import OverloadGate
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.preflight import lab_checks
+from mrc_testbed.scenario.spec.load import load_scenario, scenario_variants
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import NicSpec, TopologySpec
+from mrc_testbed.virtual import limits
 
 SCENARIO = """\
 apiVersion: mrc-testbed/v1
@@ -99,9 +99,9 @@ def test_ready_scenarios_are_let_through(folder: str) -> None:
 def test_memory_that_is_refused_is_one_clear_error() -> None:
     """The estimate is no promise: the library says so itself, and nothing is left of the lab."""
     program = """
-from agents.bpf.virtual import VirtualRuntime
-from agents.abi import VirtualPayload
-from agents.errors import PreflightError
+from mrc_testbed.agents.bpf.virtual import VirtualRuntime
+from mrc_testbed.agents.abi import VirtualPayload
+from mrc_testbed.agents.errors import PreflightError
 runtime = VirtualRuntime()
 try:
     runtime.begin({"memory": 1 << 20}, bytes(8), [0], seed=1, payload=VirtualPayload.COPY)

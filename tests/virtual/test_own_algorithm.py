@@ -27,9 +27,10 @@ def blocks(language: str) -> list[str]:
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A clone with the guide's algorithm in a folder beside it, and its scenarios."""
     folder = tmp_path_factory.mktemp("clone")
-    shutil.copytree(
-        ROOT / "agents", folder / "agents", ignore=shutil.ignore_patterns("_objects", "__pycache__")
-    )
+    built = shutil.ignore_patterns("_objects", "__pycache__")
+    for source in ("agents", "testbed"):
+        shutil.copytree(ROOT / source, folder / source, symlinks=True, ignore=built)
+    (folder / "mrc_testbed").symlink_to("testbed")
     shutil.copy(ROOT / "Makefile", folder)
     (folder / "mine/cc").mkdir(parents=True)
     (folder / "mine/cc/my_aimd.h").write_text(blocks("c")[0])
@@ -60,7 +61,7 @@ def run(built: Path) -> Command:
         return subprocess.run(
             [Path(sys.executable).with_name("mrc-testbed"), *arguments],
             cwd=built,
-            env=os.environ | {"PYTHONPATH": f"{built}:{ROOT}"},
+            env=os.environ | {"PYTHONPATH": str(built)},
             capture_output=True,
             text=True,
             check=False,

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from agents.nic.qp import QpLimits
-from agents.protocol.retry_times import NO_END_US, give_up_us, rnr_timer_us
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import TopologySpec
-from testbed.transport.reliable_connection import choose_rc_congestion
-from testbed.virtual.connection import VirtualConnection
-from testbed.virtual.lab import VirtualLab, virtual_lab
+from mrc_testbed.agents.nic.qp import QpLimits
+from mrc_testbed.agents.protocol.retry_times import NO_END_US, give_up_us, rnr_timer_us
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.transport.reliable_connection import choose_rc_congestion
+from mrc_testbed.virtual.connection import VirtualConnection
+from mrc_testbed.virtual.lab import VirtualLab, virtual_lab
 
 MS = 1_000_000
 BYTES = 5000

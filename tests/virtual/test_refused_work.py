@@ -5,8 +5,8 @@ import json
 
 from runs import plan_of, run
 
-from testbed.campaign.figures import run_figures
-from testbed.scenario.measure.verdict import Status
+from mrc_testbed.campaign.figures import run_figures
+from mrc_testbed.scenario.measure.verdict import Status
 
 TOO_DEEP = 64
 

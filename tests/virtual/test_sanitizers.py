@@ -14,8 +14,8 @@ from runs import ROOT
 
 SCRIPT = """
 import pathlib, sys
-import agents.bpf.virtual
-agents.bpf.virtual.LIBRARY = pathlib.Path(sys.argv[1])
+import mrc_testbed.agents.bpf.virtual
+mrc_testbed.agents.bpf.virtual.LIBRARY = pathlib.Path(sys.argv[1])
 from tests.universes.draw import draw_universe
 from tests.universes.universe import run_document
 for seed in range(1, 6):

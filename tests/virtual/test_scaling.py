@@ -14,17 +14,17 @@ from statistics import mean, variance
 import pytest
 from runs import run
 
-from agents.abi import PortCounter
-from agents.bpf.virtual import VirtualRuntime
-from testbed.metrics.reader import LabReader
-from testbed.scenario.execution import execute
-from testbed.scenario.measure.verdict import Status
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.plan import Plan
-from testbed.scenario.spec.resolve import resolve
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.timing import base_rtt_ns
-from testbed.virtual.world import VirtualLabView, planned_lab, world_in
+from mrc_testbed.agents.abi import PortCounter
+from mrc_testbed.agents.bpf.virtual import VirtualRuntime
+from mrc_testbed.metrics.reader import LabReader
+from mrc_testbed.scenario.execution import execute
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.plan import Plan
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.timing import base_rtt_ns
+from mrc_testbed.virtual.world import VirtualLabView, planned_lab, world_in
 from tests.stopped_clock import StoppedClock
 
 FACTOR = 1000

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from runs import SCENARIOS, plan_of, run, run_campaign
 
-from testbed.campaign.execution import execute_campaign, execute_in_parallel, virtual_stage
-from testbed.campaign.folder import CampaignFolder
-from testbed.campaign.plan import plan_variants
-from testbed.campaign.summary import summarize_campaign
-from testbed.cli import app
-from testbed.errors import UsageError
-from testbed.scenario.measure.verdict import Status
-from testbed.scenario.spec.load import load_scenario
+from mrc_testbed.campaign.execution import execute_campaign, execute_in_parallel, virtual_stage
+from mrc_testbed.campaign.folder import CampaignFolder
+from mrc_testbed.campaign.plan import plan_variants
+from mrc_testbed.campaign.summary import summarize_campaign
+from mrc_testbed.cli import app
+from mrc_testbed.errors import UsageError
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.spec.load import load_scenario
 
 FILES = sorted(
     str(path.relative_to(SCENARIOS))

@@ -3,9 +3,9 @@
 import pytest
 from runs import run
 
-from testbed.scenario.measure.verdict import Status
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.resolve import resolve
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.resolve import resolve
 
 SCENARIO = """\
 apiVersion: mrc-testbed/v1

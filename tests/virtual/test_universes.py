@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from agents.abi import Event, EventKind, LosslessLink, QueuePool
-from agents.bpf.maps import ArrayMap, MappedArray
-from agents.nic.context import MemoryRegion
-from agents.nic.kernel_events import KernelEvents
-from testbed.faults.map_target import MapTarget
-from testbed.virtual.connection import VirtualConnection
-from testbed.virtual.world import planned_lab
-from testbed.workloads.outcome import FlowOutcome
-from testbed.workloads.sender import FlowSender
+from mrc_testbed.agents.abi import Event, EventKind, LosslessLink, QueuePool
+from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
+from mrc_testbed.agents.nic.context import MemoryRegion
+from mrc_testbed.agents.nic.kernel_events import KernelEvents
+from mrc_testbed.faults.map_target import MapTarget
+from mrc_testbed.virtual.connection import VirtualConnection
+from mrc_testbed.virtual.world import planned_lab
+from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.sender import FlowSender
 from tests.stopped_clock import StoppedClock
 from tests.universes.avoided import AVOIDED, Avoided
 from tests.universes.document import Values, plan_of
@@ -126,7 +126,7 @@ def test_a_qp_that_gives_up_is_found() -> None:
 
 
 def test_a_qp_that_is_stuck_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("testbed.scenario.run.runner.COLLECT_TIMEOUT_NS", 0)
+    monkeypatch.setattr("mrc_testbed.scenario.run.runner.COLLECT_TIMEOUT_NS", 0)
     document = small()
     del document["spec"]["workloads"][1]  # with it the run goes on until both are done
     assert "stuck" in broken(document)

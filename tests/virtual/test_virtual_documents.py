@@ -8,9 +8,9 @@ from golden_documents import check_document
 from keep_bundles import CAMPAIGN, SCENARIO
 from runs import run_campaign
 
-from testbed.campaign.plan import plan_campaign
-from testbed.campaign.tables import finished_runs
-from testbed.cli.app import run
+from mrc_testbed.campaign.plan import plan_campaign
+from mrc_testbed.campaign.tables import finished_runs
+from mrc_testbed.cli.app import run
 
 FILES = {
     "run-plan": "plan.json",

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from testbed.metrics.cpu_use import USE_WINDOW_NS, is_saturated
-from testbed.metrics.series import Reading
-from testbed.scenario.measure.expectation import evaluate
-from testbed.scenario.measure.measurement import Measurement
-from testbed.scenario.measure.recording import Recording
-from testbed.scenario.spec.abort import AbortCondition, parse_abort
+from mrc_testbed.metrics.cpu_use import USE_WINDOW_NS, is_saturated
+from mrc_testbed.metrics.series import Reading
+from mrc_testbed.scenario.measure.expectation import evaluate
+from mrc_testbed.scenario.measure.measurement import Measurement
+from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.scenario.spec.abort import AbortCondition, parse_abort
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from agents.abi import EvState, QpState
+from mrc_testbed.agents.abi import EvState, QpState
 
 LEFT_STATES: Final = frozenset({EvState.ASSUMED_BAD, EvState.DENIED})
 """States in which an EV carries no data."""

@@ -4,7 +4,7 @@ Every line has `time_ns` on the run's axis (0 is the end of warm-up) and `event`
 of the keys are.
 """
 
-from testbed.scenario.measure.event import (
+from mrc_testbed.scenario.measure.event import (
     EvTransition,
     FaultChange,
     NicEvent,
@@ -12,10 +12,10 @@ from testbed.scenario.measure.event import (
     PortTransition,
     QpTransition,
 )
-from testbed.scenario.measure.recording import Recording
-from testbed.topology.ev import decode_ev
-from testbed.topology.path import uplink_of_ev
-from testbed.topology.resolve import resolve_topology
+from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.topology.ev import decode_ev
+from mrc_testbed.topology.path import uplink_of_ev
+from mrc_testbed.topology.resolve import resolve_topology
 
 Record = dict[str, str | int | bool | list[str] | None]
 

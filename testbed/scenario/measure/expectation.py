@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final
 
-from testbed.scenario.measure.measurement import Measurement
-from testbed.scenario.measure.measures import Measured, Measures
-from testbed.scenario.measure.recording import NotMeasured, Recording
-from testbed.scenario.spec.expression import parse_expectation
-from testbed.scenario.spec.expression_tree import Comparison, ComparisonOperator, Number, Quantity
-from testbed.scenario.spec.quantity import Dimension
-from testbed.shown import (
+from mrc_testbed.scenario.measure.measurement import Measurement
+from mrc_testbed.scenario.measure.measures import Measured, Measures
+from mrc_testbed.scenario.measure.recording import NotMeasured, Recording
+from mrc_testbed.scenario.spec.expression import parse_expectation
+from mrc_testbed.scenario.spec.expression_tree import Comparison, ComparisonOperator, Number, Quantity
+from mrc_testbed.scenario.spec.quantity import Dimension
+from mrc_testbed.shown import (
     DIGITS,
     Scale,
     format_count,

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from testbed.faults.condition import describe_condition
-from testbed.scenario.measure.recording import NotMeasured, Recording, Span
-from testbed.topology.resolve import resolve_topology
-from testbed.workloads.job import (
+from mrc_testbed.faults.condition import describe_condition
+from mrc_testbed.scenario.measure.recording import NotMeasured, Recording, Span
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.workloads.job import (
     Episode,
     Impact,
     Pace,

@@ -11,12 +11,12 @@ counts once it has been broken for long enough to be found.
 from dataclasses import dataclass
 from typing import Final
 
-from testbed.metrics.series import Reading
-from testbed.probing.watch import WINDOW_NS
-from testbed.scenario.measure.recording import Recording
-from testbed.scenario.measure.recovery import Phase
-from testbed.topology.probing_spec import ProbingSpec
-from testbed.topology.resolve import resolve_topology
+from mrc_testbed.metrics.series import Reading
+from mrc_testbed.probing.watch import WINDOW_NS
+from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.scenario.measure.recovery import Phase
+from mrc_testbed.topology.probing_spec import ProbingSpec
+from mrc_testbed.topology.resolve import resolve_topology
 
 _ROUNDS_TO_FIND: Final = 5
 

@@ -8,20 +8,20 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final
 
-from agents.abi import EvState
-from testbed.metrics.histogram import Histogram, merge
-from testbed.metrics.series import HostCounts, Interval, add_hosts
-from testbed.scenario.measure.event import EvTransition
-from testbed.scenario.measure.link_finding import measure_link_finding
-from testbed.scenario.measure.measures import Measures
-from testbed.scenario.measure.operations_of_span import OperationsOfSpan
-from testbed.scenario.measure.recording import FlowReading, NotMeasured, Recording, Span, nearest
-from testbed.scenario.measure.recovery import Phase, Recovery, measure_recovery
-from testbed.scenario.spec.expression_tree import Quantity
-from testbed.scenario.spec.quantity import percentile_ratio
-from testbed.units import format_duration_ns
-from testbed.workloads.fairness import jain_index
-from testbed.workloads.operation_record import percentile_ns
+from mrc_testbed.agents.abi import EvState
+from mrc_testbed.metrics.histogram import Histogram, merge
+from mrc_testbed.metrics.series import HostCounts, Interval, add_hosts
+from mrc_testbed.scenario.measure.event import EvTransition
+from mrc_testbed.scenario.measure.link_finding import measure_link_finding
+from mrc_testbed.scenario.measure.measures import Measures
+from mrc_testbed.scenario.measure.operations_of_span import OperationsOfSpan
+from mrc_testbed.scenario.measure.recording import FlowReading, NotMeasured, Recording, Span, nearest
+from mrc_testbed.scenario.measure.recovery import Phase, Recovery, measure_recovery
+from mrc_testbed.scenario.spec.expression_tree import Quantity
+from mrc_testbed.scenario.spec.quantity import percentile_ratio
+from mrc_testbed.units import format_duration_ns
+from mrc_testbed.workloads.fairness import jain_index
+from mrc_testbed.workloads.operation_record import percentile_ns
 
 LOWEST_GOODPUT_READINGS: Final = 2
 """Length of the stretches that `lowest_goodput` compares: usually 200 ms, as the paper samples bandwidth."""

@@ -3,8 +3,8 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from testbed.scenario.measure.recording import NotMeasured
-from testbed.scenario.spec.expression_tree import Arithmetic, Comparison, Number, Quantity, Term
+from mrc_testbed.scenario.measure.recording import NotMeasured
+from mrc_testbed.scenario.spec.expression_tree import Arithmetic, Comparison, Number, Quantity, Term
 
 
 @dataclass(frozen=True, slots=True)

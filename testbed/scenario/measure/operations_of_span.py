@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Self
 
-from testbed.scenario.measure.recording import NotMeasured, Recording, Span
-from testbed.workloads.collective import Collective
-from testbed.workloads.job import Step, steps_per_second
-from testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.scenario.measure.recording import NotMeasured, Recording, Span
+from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.job import Step, steps_per_second
+from mrc_testbed.workloads.operation_record import OperationRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from testbed.errors import TestbedError
-from testbed.metrics.series import Interval, Reading
-from testbed.scenario.measure.event import EvTransition, FaultChange, NicEvent, Note
-from testbed.scenario.spec.plan import Plan
-from testbed.shown import format_time
-from testbed.workloads.flow import Flow
-from testbed.workloads.operation_record import OperationRecord
-from testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.errors import TestbedError
+from mrc_testbed.metrics.series import Interval, Reading
+from mrc_testbed.scenario.measure.event import EvTransition, FaultChange, NicEvent, Note
+from mrc_testbed.scenario.spec.plan import Plan
+from mrc_testbed.shown import format_time
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.outcome import FlowOutcome
 
 
 class NotMeasured(TestbedError):  # noqa: N818 - it is an answer, not a failure of ours

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from testbed.faults.fault import ScheduledFault
-from testbed.scenario.measure.event import LEFT_STATES, EvTransition, NicEvent, PortTransition
-from testbed.scenario.measure.recording import Occurrence, Recording
-from testbed.topology.clos import Clos
-from testbed.topology.path import explain_ev
-from testbed.topology.resolve import resolve_topology
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.scenario.measure.event import LEFT_STATES, EvTransition, NicEvent, PortTransition
+from mrc_testbed.scenario.measure.recording import Occurrence, Recording
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.path import explain_ev
+from mrc_testbed.topology.resolve import resolve_topology
 
 _Key = tuple[str, int, int] | tuple[str, int]
 """(host, QP number, entropy) of an EV, (host, plane) of a NIC port."""

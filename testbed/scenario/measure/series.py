@@ -7,9 +7,9 @@ empty when nothing was recorded.
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from testbed.metrics.series import EV_STATES, QUEUE_GROUPS, Interval, Reading, add_hosts, summarize
-from testbed.scenario.measure.recording import NotMeasured, Recording, Span
-from testbed.scenario.spec.plan import Plan
+from mrc_testbed.metrics.series import EV_STATES, QUEUE_GROUPS, Interval, Reading, add_hosts, summarize
+from mrc_testbed.scenario.measure.recording import NotMeasured, Recording, Span
+from mrc_testbed.scenario.spec.plan import Plan
 
 Cell = int | float | None
 

@@ -3,11 +3,18 @@
 from collections.abc import Iterator
 from typing import Final
 
-from testbed.metrics.fidelity import Evidence, Finding, LatenessReading, judge, judge_simulation, limits_for
-from testbed.metrics.series import HostCounts, Reading, add_hosts
-from testbed.scenario.measure.recording import Recording
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.timing import base_rtt_ns
+from mrc_testbed.metrics.fidelity import (
+    Evidence,
+    Finding,
+    LatenessReading,
+    judge,
+    judge_simulation,
+    limits_for,
+)
+from mrc_testbed.metrics.series import HostCounts, Reading, add_hosts
+from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.timing import base_rtt_ns
 
 _POOL_EMPTY: Final = "pool_empty"
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from testbed.scenario.measure.expectation import Outcome
+from mrc_testbed.scenario.measure.expectation import Outcome
 
 
 class Status(Enum):

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from testbed.faults.effects import AgentDead
-from testbed.scenario.measure.expectation import Outcome
-from testbed.scenario.measure.recording import Recording
-from testbed.scenario.spec.quantity import Dimension
-from testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.faults.effects import AgentDead
+from mrc_testbed.scenario.measure.expectation import Outcome
+from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.scenario.spec.quantity import Dimension
+from mrc_testbed.workloads.outcome import FlowOutcome
 
 _QP_ERRORS: Final = "qp_errors"
 

@@ -6,12 +6,12 @@ Both axes are logarithmic: the few slow ones, which percentiles are about, would
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from testbed.metrics.histogram import BUCKET_COUNT, Histogram, bucket_lower_ns, merge
-from testbed.metrics.series import Interval, summarize
-from testbed.report.chart import Axis, Chart, Series
-from testbed.scenario.measure.recording import NotMeasured, Recording, Span
-from testbed.scenario.measure.series import intervals
-from testbed.shown import format_share, format_time
+from mrc_testbed.metrics.histogram import BUCKET_COUNT, Histogram, bucket_lower_ns, merge
+from mrc_testbed.metrics.series import Interval, summarize
+from mrc_testbed.report.chart import Axis, Chart, Series
+from mrc_testbed.scenario.measure.recording import NotMeasured, Recording, Span
+from mrc_testbed.scenario.measure.series import intervals
+from mrc_testbed.shown import format_share, format_time
 
 _BUCKETS_JOINED: Final = 4
 """Eight bars to the octave instead of 32: fine enough for the eye, and each has times enough."""

@@ -6,11 +6,11 @@ from typing import Any, Final, Self
 
 from markupsafe import Markup
 
-from testbed.report.page import part
-from testbed.report.table import Cell, Table
-from testbed.scenario.measure.expectation import comparison_unit, format_measured, format_value
-from testbed.scenario.spec.expression import parse_expectation, parse_quantity
-from testbed.scenario.spec.quantity import Dimension
+from mrc_testbed.report.page import part
+from mrc_testbed.report.table import Cell, Table
+from mrc_testbed.scenario.measure.expectation import comparison_unit, format_measured, format_value
+from mrc_testbed.scenario.spec.expression import parse_expectation, parse_quantity
+from mrc_testbed.scenario.spec.quantity import Dimension
 
 _FULL: Final = 180
 """Length of the bar of the larger of both sides."""

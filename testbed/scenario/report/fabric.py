@@ -5,10 +5,10 @@ from typing import Final
 
 from markupsafe import Markup
 
-from testbed.drawing.svg import graph_svg
-from testbed.report.page import html, part
-from testbed.scenario.report.result import RunResult
-from testbed.topology.resolve import resolve_topology
+from mrc_testbed.drawing.svg import graph_svg
+from mrc_testbed.report.page import html, part
+from mrc_testbed.scenario.report.result import RunResult
+from mrc_testbed.topology.resolve import resolve_topology
 
 _NAMESPACE: Final = ' xmlns="http://www.w3.org/2000/svg"'
 """HTML does without it."""

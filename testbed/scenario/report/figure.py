@@ -5,20 +5,20 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from testbed.metrics.series import Interval, Reading
-from testbed.report.chart import Axis, Chart, Form, Limit, Series, bar_chart, size_chart
-from testbed.scenario.measure.measurement import Measurement
-from testbed.scenario.measure.operations_of_span import OperationsOfSpan
-from testbed.scenario.measure.recording import AnyReading, FlowReading, NotMeasured, Recording, Span
-from testbed.scenario.measure.series import intervals
-from testbed.scenario.report.line_rate import line_rate
-from testbed.scenario.report.panel import LOSSES, time_axis
-from testbed.scenario.spec.expression import parse_quantity
-from testbed.scenario.spec.figure_spec import FigureKind, PlannedFigure
-from testbed.scenario.spec.plan import PlannedWorkload
-from testbed.shown import format_frequency, format_rate, format_share, format_time
-from testbed.workloads.flow import Flow
-from testbed.workloads.job import slowest_of_each
+from mrc_testbed.metrics.series import Interval, Reading
+from mrc_testbed.report.chart import Axis, Chart, Form, Limit, Series, bar_chart, size_chart
+from mrc_testbed.scenario.measure.measurement import Measurement
+from mrc_testbed.scenario.measure.operations_of_span import OperationsOfSpan
+from mrc_testbed.scenario.measure.recording import AnyReading, FlowReading, NotMeasured, Recording, Span
+from mrc_testbed.scenario.measure.series import intervals
+from mrc_testbed.scenario.report.line_rate import line_rate
+from mrc_testbed.scenario.report.panel import LOSSES, time_axis
+from mrc_testbed.scenario.spec.expression import parse_quantity
+from mrc_testbed.scenario.spec.figure_spec import FigureKind, PlannedFigure
+from mrc_testbed.scenario.spec.plan import PlannedWorkload
+from mrc_testbed.shown import format_frequency, format_rate, format_share, format_time
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.job import slowest_of_each
 
 _DOTS_MAX: Final = 600
 """Dots of a job at most; of more steps, the slowest of each few neighbours is drawn."""

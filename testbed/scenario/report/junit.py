@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 from xml.etree import ElementTree as ET
 
-from testbed.scenario.measure.verdict import Status
-from testbed.scenario.report.result import RunResult
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.report.result import RunResult
 
 
 @dataclass(frozen=True, slots=True)

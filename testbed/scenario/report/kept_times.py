@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from testbed.metrics.histogram import Histogram
-from testbed.scenario.measure.measurement import Measurement
-from testbed.scenario.measure.recording import NotMeasured, Recording
-from testbed.scenario.spec.expression import parse_expectation, parse_quantity
-from testbed.scenario.spec.expression_tree import Quantity
-from testbed.scenario.spec.plan import Plan
-from testbed.scenario.spec.quantity import LATENCIES
+from mrc_testbed.metrics.histogram import Histogram
+from mrc_testbed.scenario.measure.measurement import Measurement
+from mrc_testbed.scenario.measure.recording import NotMeasured, Recording
+from mrc_testbed.scenario.spec.expression import parse_expectation, parse_quantity
+from mrc_testbed.scenario.spec.expression_tree import Quantity
+from mrc_testbed.scenario.spec.plan import Plan
+from mrc_testbed.scenario.spec.quantity import LATENCIES
 
 SCHEMA_VERSION: Final = 1
 FILE_NAME: Final = "histograms.json"

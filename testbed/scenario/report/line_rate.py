@@ -2,10 +2,10 @@
 
 from collections.abc import Collection
 
-from testbed.report.chart import Limit
-from testbed.topology.port_selection import port_rates_bps
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.report.chart import Limit
+from mrc_testbed.topology.port_selection import port_rates_bps
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
 
 
 def line_rate(spec: TopologySpec, hosts: Collection[str], plane: int | None = None) -> Limit | None:

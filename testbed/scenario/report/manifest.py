@@ -9,12 +9,12 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Final, TypeAlias, Union
 
-from testbed.metrics.fidelity import Finding
-from testbed.scenario.measure.provenance import Provenance
-from testbed.scenario.measure.recovery import Recovery
-from testbed.scenario.report.result import RunResult
-from testbed.scenario.spec.plan import Plan
-from testbed.workloads.nccl import CollectiveResult
+from mrc_testbed.metrics.fidelity import Finding
+from mrc_testbed.scenario.measure.provenance import Provenance
+from mrc_testbed.scenario.measure.recovery import Recovery
+from mrc_testbed.scenario.report.result import RunResult
+from mrc_testbed.scenario.spec.plan import Plan
+from mrc_testbed.workloads.nccl import CollectiveResult
 
 MANIFEST_SCHEMA_VERSION: Final = 1
 RUNNING: Final = "running"

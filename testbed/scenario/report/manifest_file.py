@@ -7,12 +7,12 @@ from typing import Annotated, Any, Final, Literal, NotRequired
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from testbed.errors import UsageError
-from testbed.printable import printable
-from testbed.scenario.measure.provenance import Provenance
-from testbed.scenario.spec.quantity import Dimension
-from testbed.scenario.spec.scenario_spec import ExpectationText, QuantityText, accepted_by
-from testbed.workloads.nccl import Durations
+from mrc_testbed.errors import UsageError
+from mrc_testbed.printable import printable
+from mrc_testbed.scenario.measure.provenance import Provenance
+from mrc_testbed.scenario.spec.quantity import Dimension
+from mrc_testbed.scenario.spec.scenario_spec import ExpectationText, QuantityText, accepted_by
+from mrc_testbed.workloads.nccl import Durations
 
 _Dimension = Annotated[str, accepted_by(Dimension)]
 

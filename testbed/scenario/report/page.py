@@ -5,17 +5,17 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from testbed.report.chart import Chart
-from testbed.report.page import Section, chart_cards, chart_data, html, page, render
-from testbed.scenario.measure.verdict import Status
-from testbed.scenario.report.distribution import build_distributions
-from testbed.scenario.report.expectation_table import JudgedExpectation, expectation_table
-from testbed.scenario.report.fabric import fabric_drawing
-from testbed.scenario.report.figure import run_charts, step_chart
-from testbed.scenario.report.panel import build_panels, shown_intervals
-from testbed.scenario.report.result import RunResult
-from testbed.scenario.report.result_text import job_figures
-from testbed.scenario.report.table import (
+from mrc_testbed.report.chart import Chart
+from mrc_testbed.report.page import Section, chart_cards, chart_data, html, page, render
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.report.distribution import build_distributions
+from mrc_testbed.scenario.report.expectation_table import JudgedExpectation, expectation_table
+from mrc_testbed.scenario.report.fabric import fabric_drawing
+from mrc_testbed.scenario.report.figure import run_charts, step_chart
+from mrc_testbed.scenario.report.panel import build_panels, shown_intervals
+from mrc_testbed.scenario.report.result import RunResult
+from mrc_testbed.scenario.report.result_text import job_figures
+from mrc_testbed.scenario.report.table import (
     alerts,
     collective_table,
     fault_table,
@@ -68,7 +68,7 @@ def build_report(result: RunResult) -> str:
     )
     steps = [job.chart for job in jobs if job.chart is not None]
     body = render(
-        "testbed.scenario.report",
+        "mrc_testbed.scenario.report",
         "report.html.j2",
         plan=plan,
         mark=mark,

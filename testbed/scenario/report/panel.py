@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from agents.abi import EvState
-from testbed.metrics.histogram import Histogram, merge
-from testbed.metrics.series import EV_STATES, Interval, QueueGroup, Reading, add_hosts
-from testbed.report.chart import SECONDS, Axis, Band, Chart, Lane, Limit, Series, Values
-from testbed.scenario.measure.recording import NotMeasured, Recording
-from testbed.scenario.measure.series import intervals, workload_goodput_bps
-from testbed.scenario.report.line_rate import line_rate
-from testbed.shown import format_count, format_frequency, format_rate, format_size, format_time
+from mrc_testbed.agents.abi import EvState
+from mrc_testbed.metrics.histogram import Histogram, merge
+from mrc_testbed.metrics.series import EV_STATES, Interval, QueueGroup, Reading, add_hosts
+from mrc_testbed.report.chart import SECONDS, Axis, Band, Chart, Lane, Limit, Series, Values
+from mrc_testbed.scenario.measure.recording import NotMeasured, Recording
+from mrc_testbed.scenario.measure.series import intervals, workload_goodput_bps
+from mrc_testbed.scenario.report.line_rate import line_rate
+from mrc_testbed.shown import format_count, format_frequency, format_rate, format_size, format_time
 
 POINTS_MAX = 480
 _SHORTEST_SHARE = 5  # of the usual interval: readings at edges of faults

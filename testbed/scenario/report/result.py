@@ -4,23 +4,23 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from testbed.metrics.fidelity import Finding
-from testbed.scenario.measure.expectation import evaluate_expectations
-from testbed.scenario.measure.job import Job, measure_jobs
-from testbed.scenario.measure.link_finding import LinkFinding, measure_link_finding
-from testbed.scenario.measure.measurement import Measurement
-from testbed.scenario.measure.operations_of_span import OperationsOfSpan
-from testbed.scenario.measure.provenance import Provenance
-from testbed.scenario.measure.recording import NotMeasured, Recording
-from testbed.scenario.measure.recovery import Recovery
-from testbed.scenario.measure.trust import judge_fidelity
-from testbed.scenario.measure.verdict import Ending, Verdict, decide
-from testbed.scenario.measure.workload_end import unwritten_outcomes
-from testbed.scenario.spec.expression import parse_quantity
-from testbed.scenario.spec.plan import Plan
-from testbed.scenario.spec.quantity import Dimension
-from testbed.workloads.collective import Collective
-from testbed.workloads.nccl import CollectiveResult, build_result
+from mrc_testbed.metrics.fidelity import Finding
+from mrc_testbed.scenario.measure.expectation import evaluate_expectations
+from mrc_testbed.scenario.measure.job import Job, measure_jobs
+from mrc_testbed.scenario.measure.link_finding import LinkFinding, measure_link_finding
+from mrc_testbed.scenario.measure.measurement import Measurement
+from mrc_testbed.scenario.measure.operations_of_span import OperationsOfSpan
+from mrc_testbed.scenario.measure.provenance import Provenance
+from mrc_testbed.scenario.measure.recording import NotMeasured, Recording
+from mrc_testbed.scenario.measure.recovery import Recovery
+from mrc_testbed.scenario.measure.trust import judge_fidelity
+from mrc_testbed.scenario.measure.verdict import Ending, Verdict, decide
+from mrc_testbed.scenario.measure.workload_end import unwritten_outcomes
+from mrc_testbed.scenario.spec.expression import parse_quantity
+from mrc_testbed.scenario.spec.plan import Plan
+from mrc_testbed.scenario.spec.quantity import Dimension
+from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.nccl import CollectiveResult, build_result
 
 _CLOCK_STEP_NS: Final = 1_000_000_000
 """By less the wall clock may run away from CLOCK_MONOTONIC while nobody sets it: time servers slew it."""

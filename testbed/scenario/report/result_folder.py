@@ -20,31 +20,31 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Self
 
-from testbed.document.latest import point_latest
-from testbed.document.one_step import room_hint, write_in_one_step
-from testbed.errors import TestbedError
-from testbed.report.figure import figure_files
-from testbed.report.page import chart_script
-from testbed.scenario.measure.event import FaultChange, NicEvent, Note
-from testbed.scenario.measure.event_record import (
+from mrc_testbed.document.latest import point_latest
+from mrc_testbed.document.one_step import room_hint, write_in_one_step
+from mrc_testbed.errors import TestbedError
+from mrc_testbed.report.figure import figure_files
+from mrc_testbed.report.page import chart_script
+from mrc_testbed.scenario.measure.event import FaultChange, NicEvent, Note
+from mrc_testbed.scenario.measure.event_record import (
     Record,
     all_records,
     change_record,
     nic_event_record,
     note_record,
 )
-from testbed.scenario.measure.provenance import Provenance
-from testbed.scenario.measure.recording import Recording
-from testbed.scenario.measure.series import format_row, intervals, series_columns, series_row
-from testbed.scenario.report.figure import run_charts
-from testbed.scenario.report.junit import build_junit
-from testbed.scenario.report.kept_times import FILE_NAME as HISTOGRAMS
-from testbed.scenario.report.kept_times import build_histograms, dump_histograms
-from testbed.scenario.report.manifest import Json, build_manifest, opening_manifest
-from testbed.scenario.report.page import build_report
-from testbed.scenario.report.result import RunResult
-from testbed.scenario.report.result_text import build_flows, build_operations, build_summary
-from testbed.scenario.spec.plan import Plan, dump_plan
+from mrc_testbed.scenario.measure.provenance import Provenance
+from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.scenario.measure.series import format_row, intervals, series_columns, series_row
+from mrc_testbed.scenario.report.figure import run_charts
+from mrc_testbed.scenario.report.junit import build_junit
+from mrc_testbed.scenario.report.kept_times import FILE_NAME as HISTOGRAMS
+from mrc_testbed.scenario.report.kept_times import build_histograms, dump_histograms
+from mrc_testbed.scenario.report.manifest import Json, build_manifest, opening_manifest
+from mrc_testbed.scenario.report.page import build_report
+from mrc_testbed.scenario.report.result import RunResult
+from mrc_testbed.scenario.report.result_text import build_flows, build_operations, build_summary
+from mrc_testbed.scenario.spec.plan import Plan, dump_plan
 
 _ID_BYTES: Final = 3
 

@@ -5,13 +5,13 @@ import io
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from testbed.report.table import Cell, Table
-from testbed.scenario.measure.job import Job
-from testbed.scenario.measure.link_finding import LinkFinding
-from testbed.scenario.measure.recovery import Phase, Recovery
-from testbed.scenario.report.result import RunResult
-from testbed.shown import format_count, format_rate, format_share, format_size, format_time, format_times
-from testbed.workloads.nccl import CollectiveResult
+from mrc_testbed.report.table import Cell, Table
+from mrc_testbed.scenario.measure.job import Job
+from mrc_testbed.scenario.measure.link_finding import LinkFinding
+from mrc_testbed.scenario.measure.recovery import Phase, Recovery
+from mrc_testbed.scenario.report.result import RunResult
+from mrc_testbed.shown import format_count, format_rate, format_share, format_size, format_time, format_times
+from mrc_testbed.workloads.nccl import CollectiveResult
 
 RECOVERY_COLUMNS = (
     "packets dropped",

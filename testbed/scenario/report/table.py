@@ -5,25 +5,25 @@ from typing import Final
 
 from markupsafe import Markup
 
-from testbed.faults.fault import ScheduledFault
-from testbed.metrics.histogram import Histogram, merge
-from testbed.metrics.series import summarize
-from testbed.report.page import part
-from testbed.report.table import Cell, Table
-from testbed.scenario.measure.recording import NotMeasured
-from testbed.scenario.measure.recovery import Phase, Recovery
-from testbed.scenario.report.result import RunResult
-from testbed.scenario.report.result_text import (
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.metrics.histogram import Histogram, merge
+from mrc_testbed.metrics.series import summarize
+from mrc_testbed.report.page import part
+from mrc_testbed.report.table import Cell, Table
+from mrc_testbed.scenario.measure.recording import NotMeasured
+from mrc_testbed.scenario.measure.recovery import Phase, Recovery
+from mrc_testbed.scenario.report.result import RunResult
+from mrc_testbed.scenario.report.result_text import (
     RECOVERY_COLUMNS,
     describe_clock_step,
     format_phase,
     recovery_counts,
 )
-from testbed.scenario.spec.timeline import format_instant
-from testbed.shown import format_count, format_rate, format_share, format_size, format_time
-from testbed.topology.ev import decode_ev
-from testbed.topology.port_selection import other_rates
-from testbed.topology.resolve import resolve_topology
+from mrc_testbed.scenario.spec.timeline import format_instant
+from mrc_testbed.shown import format_count, format_rate, format_share, format_size, format_time
+from mrc_testbed.topology.ev import decode_ev
+from mrc_testbed.topology.port_selection import other_rates
+from mrc_testbed.topology.resolve import resolve_topology
 
 _LINKS_SHOWN_MAX: Final = 6
 _FLOWS_OPEN_MAX: Final = 16

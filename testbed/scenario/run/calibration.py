@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from agents.clock import monotonic_ns
-from testbed.errors import FabricError
-from testbed.fabric import lab as labs
-from testbed.fabric.live import Lab
-from testbed.metrics.capacity import Capacity, this_machine
-from testbed.metrics.fidelity import limits_for
-from testbed.metrics.reader import LabReader
-from testbed.metrics.sampler import take_reading
-from testbed.metrics.series import add_hosts
-from testbed.topology.clos import Clos
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import TopologySpec
-from testbed.topology.timing import base_rtt_ns
-from testbed.workloads.connectors import open_mrc
-from testbed.workloads.engine import WorkloadEngine
-from testbed.workloads.flow import Flow
-from testbed.workloads.load import Load
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric import lab as labs
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.metrics.capacity import Capacity, this_machine
+from mrc_testbed.metrics.fidelity import limits_for
+from mrc_testbed.metrics.reader import LabReader
+from mrc_testbed.metrics.sampler import take_reading
+from mrc_testbed.metrics.series import add_hosts
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.timing import base_rtt_ns
+from mrc_testbed.workloads.connectors import open_mrc
+from mrc_testbed.workloads.engine import WorkloadEngine
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.load import Load
 
 _FIRST_RATE_BPS: Final = 25_000_000
 _LAST_RATE_BPS: Final = 6_400_000_000

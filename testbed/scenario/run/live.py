@@ -7,35 +7,41 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from agents.abi import EvState, QpState
-from agents.clock import monotonic_ns
-from agents.nic.client import AgentClient
-from testbed.fabric.link_probes import LinkProbeCounts
-from testbed.fabric.live import Lab
-from testbed.fabric.ring_drops import ring_drops
-from testbed.faults.controller import FaultController
-from testbed.faults.event import FaultEvent
-from testbed.faults.fault import ScheduledFault
-from testbed.faults.session import FaultSession
-from testbed.metrics.measured import RecoveryTime, write_recovery
-from testbed.metrics.reader import LabReader
-from testbed.metrics.run_info import RunInfo, announce_run
-from testbed.metrics.sampler import take_reading
-from testbed.metrics.series import Reading
-from testbed.probing.watch import LinkWatch
-from testbed.scenario.measure.event import EvTransition, FaultChange, NicEvent, PortTransition, QpTransition
-from testbed.scenario.measure.recovery import Recovery
-from testbed.scenario.run.nic_listeners import NicListeners
-from testbed.scenario.run.protocols import Clock
-from testbed.scenario.run.runner import World
-from testbed.scenario.spec.plan import Plan, PlannedTransport, PlannedWorkload
-from testbed.topology.clos import Clos
-from testbed.workloads.connectors import open_transport
-from testbed.workloads.engine import Engine, WorkloadEngine
-from testbed.workloads.flow import Flow
-from testbed.workloads.operation_record import OperationRecord
-from testbed.workloads.outcome import FlowOutcome
-from testbed.workloads.shown_operations import ShownOperations
+from mrc_testbed.agents.abi import EvState, QpState
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.nic.client import AgentClient
+from mrc_testbed.fabric.link_probes import LinkProbeCounts
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.ring_drops import ring_drops
+from mrc_testbed.faults.controller import FaultController
+from mrc_testbed.faults.event import FaultEvent
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.session import FaultSession
+from mrc_testbed.metrics.measured import RecoveryTime, write_recovery
+from mrc_testbed.metrics.reader import LabReader
+from mrc_testbed.metrics.run_info import RunInfo, announce_run
+from mrc_testbed.metrics.sampler import take_reading
+from mrc_testbed.metrics.series import Reading
+from mrc_testbed.probing.watch import LinkWatch
+from mrc_testbed.scenario.measure.event import (
+    EvTransition,
+    FaultChange,
+    NicEvent,
+    PortTransition,
+    QpTransition,
+)
+from mrc_testbed.scenario.measure.recovery import Recovery
+from mrc_testbed.scenario.run.nic_listeners import NicListeners
+from mrc_testbed.scenario.run.protocols import Clock
+from mrc_testbed.scenario.run.runner import World
+from mrc_testbed.scenario.spec.plan import Plan, PlannedTransport, PlannedWorkload
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.workloads.connectors import open_transport
+from mrc_testbed.workloads.engine import Engine, WorkloadEngine
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.shown_operations import ShownOperations
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any
 
-from agents.nic.connection import Connection
-from testbed.errors import AgentError
-from testbed.topology.clos import Clos
+from mrc_testbed.agents.nic.connection import Connection
+from mrc_testbed.errors import AgentError
+from mrc_testbed.topology.clos import Clos
 
 _KINDS = ("ev_state", "qp_state", "port_state")
 

@@ -9,14 +9,14 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
 
-from testbed.faults.fault import ScheduledFault
-from testbed.metrics.series import Reading
-from testbed.scenario.measure.event import FaultChange, NicEvent
-from testbed.scenario.measure.recovery import Recovery
-from testbed.scenario.spec.plan import Plan, PlannedTransport, PlannedWorkload
-from testbed.workloads.flow import Flow
-from testbed.workloads.operation_record import OperationRecord
-from testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.metrics.series import Reading
+from mrc_testbed.scenario.measure.event import FaultChange, NicEvent
+from mrc_testbed.scenario.measure.recovery import Recovery
+from mrc_testbed.scenario.spec.plan import Plan, PlannedTransport, PlannedWorkload
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.outcome import FlowOutcome
 
 
 class Clock(Protocol):

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from testbed.errors import CleanupError, TestbedError
-from testbed.scenario.measure.abort_watch import AbortWatch
-from testbed.scenario.measure.event import FaultChange, NicEvent, Note
-from testbed.scenario.measure.recording import FlowReading, Recording
-from testbed.scenario.measure.verdict import Ending, Status
-from testbed.scenario.run.protocols import Clock, FaultInjector, Sampler, WorkloadRunner
-from testbed.scenario.spec.plan import Plan
-from testbed.scenario.spec.timeline import (
+from mrc_testbed.errors import CleanupError, TestbedError
+from mrc_testbed.scenario.measure.abort_watch import AbortWatch
+from mrc_testbed.scenario.measure.event import FaultChange, NicEvent, Note
+from mrc_testbed.scenario.measure.recording import FlowReading, Recording
+from mrc_testbed.scenario.measure.verdict import Ending, Status
+from mrc_testbed.scenario.run.protocols import Clock, FaultInjector, Sampler, WorkloadRunner
+from mrc_testbed.scenario.spec.plan import Plan
+from mrc_testbed.scenario.spec.timeline import (
     Action,
     ChangeFault,
     EndWarmup,
@@ -24,10 +24,10 @@ from testbed.scenario.spec.timeline import (
     StopWorkload,
     build_timeline,
 )
-from testbed.shown import format_time
-from testbed.signals import exit_status
-from testbed.topology.resolve import resolve_topology
-from testbed.units import format_duration_ns
+from mrc_testbed.shown import format_time
+from mrc_testbed.signals import exit_status
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.units import format_duration_ns
 
 COLLECT_TIMEOUT_NS: Final = 10 * 10**9
 """Time for messages in flight to complete once their workload was stopped."""

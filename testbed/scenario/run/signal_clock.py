@@ -1,7 +1,7 @@
 """The clock of a real run: CLOCK_MONOTONIC, waiting that a signal ends, and what the signal was.
 
-The first signal asks for an orderly end, a later one ends by force (testbed.signals). A signal from before or
-after goes to the handler that is there then.
+The first signal asks for an orderly end, a later one ends by force (mrc_testbed.signals). A signal from
+before or after goes to the handler that is there then.
 """
 
 import os
@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
-from agents.clock import monotonic_ns
-from testbed.signals import EndingSignals, handled_by
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.signals import EndingSignals, handled_by
 
 
 class SignalClock:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 
-from testbed.errors import TestbedError
-from testbed.fabric import lab
-from testbed.fabric.known_labs import is_in_use, orphans
-from testbed.fabric.live import Lab
-from testbed.fabric.owner import owner_identity
-from testbed.fabric.status import status as lab_status
-from testbed.faults.attendance import require_working
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.errors import TestbedError
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.known_labs import is_in_use, orphans
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.owner import owner_identity
+from mrc_testbed.fabric.status import status as lab_status
+from mrc_testbed.faults.attendance import require_working
+from mrc_testbed.topology.spec import TopologySpec
 
 logger = logging.getLogger(__name__)
 

@@ -10,11 +10,11 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from testbed.errors import UsageError, did_you_mean
-from testbed.scenario.spec.expression import parse_expectation
-from testbed.scenario.spec.expression_tree import Comparison
-from testbed.scenario.spec.quantity import Dimension
-from testbed.units import parse_duration_ns
+from mrc_testbed.errors import UsageError, did_you_mean
+from mrc_testbed.scenario.spec.expression import parse_expectation
+from mrc_testbed.scenario.spec.expression_tree import Comparison
+from mrc_testbed.scenario.spec.quantity import Dimension
+from mrc_testbed.units import parse_duration_ns
 
 HOST_SATURATED: Final = "host_saturated"
 

@@ -1,7 +1,7 @@
 """Weighs what a fabric, scenario or bench can ask for against what this machine carries, before it starts.
 
 It only reports; whether to go on is up to the caller. The commands refuse what is beyond the ceiling
-(testbed.cli.overload). Programs that bring labs up do as they please, and the guard judges every run.
+(mrc_testbed.cli.overload). Programs that bring labs up do as they please, and the guard judges every run.
 """
 
 import math
@@ -9,20 +9,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from testbed.metrics.capacity import (
+from mrc_testbed.metrics.capacity import (
     UNTRUSTED_RUN,
     Capacity,
     overload_refusal,
     overload_warning,
     timely_frame_hops_per_s,
 )
-from testbed.scenario.spec.plan import Plan
-from testbed.topology.clos import Clos
-from testbed.topology.offered_load import OfferedFlow, all_hosts_at_once, frame_hops_per_s
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import TopologySpec
-from testbed.units import format_rate_bps
-from testbed.workloads.load import Load
+from mrc_testbed.scenario.spec.plan import Plan
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.offered_load import OfferedFlow, all_hosts_at_once, frame_hops_per_s
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.units import format_rate_bps
+from mrc_testbed.workloads.load import Load
 
 _EASE_OF_DIRECT_LINKS: Final = 2.0
 """A frame that crosses no interface takes half the work; docs/explanation/queue-engine.md, Figures."""

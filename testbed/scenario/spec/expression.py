@@ -19,9 +19,9 @@ carries a unit, and units are checked when the file is read: a rate is never com
 import re
 from typing import Final
 
-from testbed.errors import UsageError, did_you_mean
-from testbed.scenario.spec.expression_token import Token, TokenKind, refuse, tokenize
-from testbed.scenario.spec.expression_tree import (
+from mrc_testbed.errors import UsageError, did_you_mean
+from mrc_testbed.scenario.spec.expression_token import Token, TokenKind, refuse, tokenize
+from mrc_testbed.scenario.spec.expression_tree import (
     Arithmetic,
     ArithmeticOperator,
     Comparison,
@@ -31,8 +31,8 @@ from testbed.scenario.spec.expression_tree import (
     Term,
     Window,
 )
-from testbed.scenario.spec.quantity import WORKLOAD_TIMES, Dimension, QuantityKind, find_quantity
-from testbed.units import parse_duration_ns, parse_rate_bps, parse_ratio, parse_size_bytes
+from mrc_testbed.scenario.spec.quantity import WORKLOAD_TIMES, Dimension, QuantityKind, find_quantity
+from mrc_testbed.units import parse_duration_ns, parse_rate_bps, parse_ratio, parse_size_bytes
 
 WINDOWS: Final[tuple[Window, ...]] = ("before", "during", "after", "from")
 COMPARISONS: Final[tuple[ComparisonOperator, ...]] = ("<", "<=", ">", ">=", "==", "!=")

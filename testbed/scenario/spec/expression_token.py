@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NoReturn
 
-from testbed.errors import UsageError
+from mrc_testbed.errors import UsageError
 
 
 class TokenKind(Enum):

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from testbed.errors import did_you_mean
-from testbed.scenario.spec.quantity import WORKLOAD_TIMES, Dimension, QuantityKind
-from testbed.units import format_duration_ns
+from mrc_testbed.errors import did_you_mean
+from mrc_testbed.scenario.spec.quantity import WORKLOAD_TIMES, Dimension, QuantityKind
+from mrc_testbed.units import format_duration_ns
 
 Window = Literal["before", "during", "after", "from"]
 ArithmeticOperator = Literal["+", "-", "*", "/"]

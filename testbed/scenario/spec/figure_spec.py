@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from testbed.document.fields import Duration, StrictModel
+from mrc_testbed.document.fields import Duration, StrictModel
 
 FigureKind = Literal[
     "goodput-over-time",

@@ -4,15 +4,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agents.algorithms import CC, names_of
-from testbed import document
-from testbed.document import Document, Kind, Metadata, Problem
-from testbed.errors import UsageError
-from testbed.scenario.spec.scenario_spec import ScenarioSpec, TransportSpec
-from testbed.scenario.spec.variant import Variant, variants_of
-from testbed.scenario.spec.variation import vary
-from testbed.topology.resolve import load_topology
-from testbed.topology.spec import TopologySpec
+from mrc_testbed import document
+from mrc_testbed.agents.algorithms import CC, names_of
+from mrc_testbed.document import Document, Kind, Metadata, Problem
+from mrc_testbed.errors import UsageError
+from mrc_testbed.scenario.spec.scenario_spec import ScenarioSpec, TransportSpec
+from mrc_testbed.scenario.spec.variant import Variant, variants_of
+from mrc_testbed.scenario.spec.variation import vary
+from mrc_testbed.topology.resolve import load_topology
+from mrc_testbed.topology.spec import TopologySpec
 
 
 @dataclass(frozen=True, slots=True)

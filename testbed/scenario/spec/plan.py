@@ -10,17 +10,17 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from testbed.document.envelope import NAME_PATTERN
-from testbed.errors import UsageError
-from testbed.faults.fault import ScheduledFault
-from testbed.metrics.fidelity import LATE_RATIO
-from testbed.scenario.spec.figure_spec import PlannedFigure
-from testbed.topology.spec import TopologySpec
-from testbed.transport.transport_kind import AnyCongestion, TransportKind
-from testbed.workloads.collective import Collective
-from testbed.workloads.flow import Flow
-from testbed.workloads.load import Load
-from testbed.workloads.schedule import CollectiveKind
+from mrc_testbed.document.envelope import NAME_PATTERN
+from mrc_testbed.errors import UsageError
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.metrics.fidelity import LATE_RATIO
+from mrc_testbed.scenario.spec.figure_spec import PlannedFigure
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.transport.transport_kind import AnyCongestion, TransportKind
+from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.load import Load
+from mrc_testbed.workloads.schedule import CollectiveKind
 
 PLAN_SCHEMA_VERSION: Final = 3
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal
 
-from testbed.errors import did_you_mean
+from mrc_testbed.errors import did_you_mean
 
 LatencyName = Literal["message_completion", "packet_rtt"]
 LATENCIES: Final[tuple[LatencyName, ...]] = ("message_completion", "packet_rtt")

@@ -7,29 +7,29 @@ draws from a stream of its own, named by its id, so that adding one does not cha
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from testbed.document import Problem
-from testbed.errors import UsageError
-from testbed.scenario.spec.expression import parse_expectation
-from testbed.scenario.spec.figure_spec import OF_OPERATIONS, READINGS_PER_VALUE, FigureSpec, PlannedFigure
-from testbed.scenario.spec.load import Scenario
-from testbed.scenario.spec.plan import (
+from mrc_testbed.document import Problem
+from mrc_testbed.errors import UsageError
+from mrc_testbed.scenario.spec.expression import parse_expectation
+from mrc_testbed.scenario.spec.figure_spec import OF_OPERATIONS, READINGS_PER_VALUE, FigureSpec, PlannedFigure
+from mrc_testbed.scenario.spec.load import Scenario
+from mrc_testbed.scenario.spec.plan import (
     PLAN_SCHEMA_VERSION,
     Plan,
     PlannedTransport,
     PlannedWorkload,
     reading_interval_ns,
 )
-from testbed.scenario.spec.resolve_faults import resolve_faults
-from testbed.scenario.spec.scenario_spec import ScenarioSpec, TransportSpec, compared_quantities
-from testbed.scenario.spec.seed import derive_seed
-from testbed.topology.clos import Clos
-from testbed.topology.resolve import resolve_topology
-from testbed.transport.congestion import CongestionControl
-from testbed.transport.transport_kind import choose_congestion
-from testbed.units import format_duration_ns
-from testbed.workloads.load import build_loads
-from testbed.workloads.placement import DoesNotFitError, check_qps, place
-from testbed.workloads.spec import Workload
+from mrc_testbed.scenario.spec.resolve_faults import resolve_faults
+from mrc_testbed.scenario.spec.scenario_spec import ScenarioSpec, TransportSpec, compared_quantities
+from mrc_testbed.scenario.spec.seed import derive_seed
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.transport.congestion import CongestionControl
+from mrc_testbed.transport.transport_kind import choose_congestion
+from mrc_testbed.units import format_duration_ns
+from mrc_testbed.workloads.load import build_loads
+from mrc_testbed.workloads.placement import DoesNotFitError, check_qps, place
+from mrc_testbed.workloads.spec import Workload
 
 ITERATIONS_TIMEOUT_NS: Final = 5 * 60 * 10**9
 """Time limit of a workload by iterations that sets none."""

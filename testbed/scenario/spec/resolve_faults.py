@@ -3,16 +3,16 @@
 from dataclasses import replace
 from typing import Final
 
-from agents.abi import FaultLimit
-from testbed.document import Problem
-from testbed.errors import UsageError
-from testbed.faults.fault import ScheduledFault
-from testbed.faults.rule import FLAP_PLACE, mix_seed
-from testbed.faults.spec_base import AnyFault
-from testbed.faults.targets import SelectionError, target_fault
-from testbed.scenario.spec.scenario_spec import ScenarioSpec
-from testbed.scenario.spec.seed import derive_seed
-from testbed.topology.clos import Clos
+from mrc_testbed.agents.abi import FaultLimit
+from mrc_testbed.document import Problem
+from mrc_testbed.errors import UsageError
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.rule import FLAP_PLACE, mix_seed
+from mrc_testbed.faults.spec_base import AnyFault
+from mrc_testbed.faults.targets import SelectionError, target_fault
+from mrc_testbed.scenario.spec.scenario_spec import ScenarioSpec
+from mrc_testbed.scenario.spec.seed import derive_seed
+from mrc_testbed.topology.clos import Clos
 
 OCCURRENCES_MAX: Final = 10_000
 """Limit of one fault: more is an accident (a flap every microsecond), not a wish."""

@@ -17,22 +17,22 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails
 
-from testbed.document.fields import Ratio, StrictModel
-from testbed.errors import did_you_mean
-from testbed.faults.node_kinds import Clear
-from testbed.faults.spec import Fault, FaultOrClear
-from testbed.metrics.fidelity import LATE_RATIO
-from testbed.scenario.spec.abort import parse_abort
-from testbed.scenario.spec.expression import parse_expectation, parse_quantity
-from testbed.scenario.spec.expression_tree import Quantity
-from testbed.scenario.spec.figure_spec import OF_OPERATIONS, FigureSpec
-from testbed.scenario.spec.variant import VARIANTS_MAX, Axes, variants_of
-from testbed.topology.algorithm import check_ev_selector
-from testbed.topology.resolve import check_topology
-from testbed.topology.spec import TopologySpec
-from testbed.transport.transport_kind import AnyAlgorithm, TransportKind
-from testbed.units import format_duration_ns
-from testbed.workloads.spec import Workload, has_operations, workload_names
+from mrc_testbed.document.fields import Ratio, StrictModel
+from mrc_testbed.errors import did_you_mean
+from mrc_testbed.faults.node_kinds import Clear
+from mrc_testbed.faults.spec import Fault, FaultOrClear
+from mrc_testbed.metrics.fidelity import LATE_RATIO
+from mrc_testbed.scenario.spec.abort import parse_abort
+from mrc_testbed.scenario.spec.expression import parse_expectation, parse_quantity
+from mrc_testbed.scenario.spec.expression_tree import Quantity
+from mrc_testbed.scenario.spec.figure_spec import OF_OPERATIONS, FigureSpec
+from mrc_testbed.scenario.spec.variant import VARIANTS_MAX, Axes, variants_of
+from mrc_testbed.topology.algorithm import check_ev_selector
+from mrc_testbed.topology.resolve import check_topology
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.transport.transport_kind import AnyAlgorithm, TransportKind
+from mrc_testbed.units import format_duration_ns
+from mrc_testbed.workloads.spec import Workload, has_operations, workload_names
 
 SEED_MAX = 2**63 - 1
 

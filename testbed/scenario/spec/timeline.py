@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from testbed.faults.fault import ScheduledFault
-from testbed.scenario.spec.plan import Plan, PlannedWorkload
-from testbed.shown import format_rate
-from testbed.topology.port_selection import other_rates
-from testbed.topology.resolve import resolve_topology
-from testbed.units import format_duration_ns, format_size_bytes
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.scenario.spec.plan import Plan, PlannedWorkload
+from mrc_testbed.shown import format_rate
+from mrc_testbed.topology.port_selection import other_rates
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.units import format_duration_ns, format_size_bytes
 
 _LINKS_SHOWN_MAX = 4
 

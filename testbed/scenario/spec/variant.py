@@ -22,7 +22,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from testbed.errors import UsageError, did_you_mean
+from mrc_testbed.errors import UsageError, did_you_mean
 
 VARIANTS_MAX: Final = 64
 """Limit of one scenario: more is a campaign's matrix."""

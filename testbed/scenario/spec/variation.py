@@ -4,10 +4,10 @@ import copy
 from collections.abc import Mapping
 from dataclasses import replace
 
-from testbed import document
-from testbed.document import Document, Kind, Tree
-from testbed.errors import UsageError, did_you_mean
-from testbed.scenario.spec.variant import NAMED
+from mrc_testbed import document
+from mrc_testbed.document import Document, Kind, Tree
+from mrc_testbed.errors import UsageError, did_you_mean
+from mrc_testbed.scenario.spec.variant import NAMED
 
 
 def vary(scenario: Document, values: Mapping[str, Tree]) -> Document:

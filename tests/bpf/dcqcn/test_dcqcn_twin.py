@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.dcqcn import Dcqcn, DcqcnReason
 
-from agents.abi_generate import generate
-from agents.bpf.libbpf import BpfObject, library, run_once
-from agents.protocol.dcqcn import DcqcnParameters, cnp_interval_ns
+from mrc_testbed.agents.abi_generate import generate
+from mrc_testbed.agents.bpf.libbpf import BpfObject, library, run_once
+from mrc_testbed.agents.protocol.dcqcn import DcqcnParameters, cnp_interval_ns
 
 pytestmark = pytest.mark.root
 

@@ -8,10 +8,10 @@ from platform import machine
 import pytest
 from map_filling import HistogramProgram, PinnedLab
 
-from agents.bpf.libbpf import BpfObject
-from testbed.fabric.paths import lab_paths
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.bpf.libbpf import BpfObject
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
 
 SPEC = TopologySpec(planes=2, t0=1, t1=1, hosts_per_t0=2)
 SOURCE = Path(__file__).parent / "histogram_twin.bpf.c"

@@ -14,15 +14,15 @@ from typing import Any, TypeVar
 
 import pytest
 
-from agents.bpf.libbpf import BpfObject, library, open_pinned, run_once
-from agents.bpf.maps import map_info
-from agents.objects import OBJECTS_DIR
-from testbed.fabric import data_plane
-from testbed.fabric.bpf_file_system import prepare_pins, remove_pins
-from testbed.fabric.nic_data_plane import load_nic
-from testbed.fabric.paths import LabPaths
-from testbed.fabric.state import LabState, Phase, RuntimeName, write_state
-from testbed.topology.clos import Clos
+from mrc_testbed.agents.bpf.libbpf import BpfObject, library, open_pinned, run_once
+from mrc_testbed.agents.bpf.maps import map_info
+from mrc_testbed.agents.objects import OBJECTS_DIR
+from mrc_testbed.fabric import data_plane
+from mrc_testbed.fabric.bpf_file_system import prepare_pins, remove_pins
+from mrc_testbed.fabric.nic_data_plane import load_nic
+from mrc_testbed.fabric.paths import LabPaths
+from mrc_testbed.fabric.state import LabState, Phase, RuntimeName, write_state
+from mrc_testbed.topology.clos import Clos
 
 Number = TypeVar("Number", bound=IntEnum)
 

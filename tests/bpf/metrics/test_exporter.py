@@ -17,7 +17,7 @@ import pytest
 from map_filling import PinnedLab, filling, opened, write_per_cpu
 from prometheus_client.parser import text_string_to_metric_families
 
-from agents.abi import (
+from mrc_testbed.agents.abi import (
     EvReason,
     EvState,
     EvTransitions,
@@ -30,23 +30,23 @@ from agents.abi import (
     QueueState,
     TrafficClass,
 )
-from agents.bpf.maps import ArrayMap, MappedArray
-from testbed.errors import PreflightError, UsageError
-from testbed.fabric.paths import lab_paths
-from testbed.fabric.state import Phase
-from testbed.faults.event import FaultEvent
-from testbed.faults.fault import ScheduledFault
-from testbed.faults.ledger import Entry, Ledger
-from testbed.faults.schedule import Schedule
-from testbed.metrics.catalogue import METRICS
-from testbed.metrics.exporter import Exporter, MetricsServer, exporter_running, serve
-from testbed.metrics.exposition import CONTENT_TYPE
-from testbed.metrics.measured import COLLECTIVE, STEP, MeasuredTimes, RecoveryTime, write_recovery
-from testbed.metrics.metric import MetricType
-from testbed.metrics.reader import ev_transition_index
-from testbed.metrics.run_info import RunInfo, announce_run
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
+from mrc_testbed.errors import PreflightError, UsageError
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.state import Phase
+from mrc_testbed.faults.event import FaultEvent
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.ledger import Entry, Ledger
+from mrc_testbed.faults.schedule import Schedule
+from mrc_testbed.metrics.catalogue import METRICS
+from mrc_testbed.metrics.exporter import Exporter, MetricsServer, exporter_running, serve
+from mrc_testbed.metrics.exposition import CONTENT_TYPE
+from mrc_testbed.metrics.measured import COLLECTIVE, STEP, MeasuredTimes, RecoveryTime, write_recovery
+from mrc_testbed.metrics.metric import MetricType
+from mrc_testbed.metrics.reader import ev_transition_index
+from mrc_testbed.metrics.run_info import RunInfo, announce_run
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
 
@@ -384,7 +384,7 @@ def test_an_ipv6_address_can_be_served(pinned_lab: PinnedLab) -> None:
 
 SERVE = """
 import sys
-from testbed.metrics.exporter import serve
+from mrc_testbed.metrics.exporter import serve
 try:
     serve(port=0, on_ready=lambda url: print(url, flush=True))
 except KeyboardInterrupt:

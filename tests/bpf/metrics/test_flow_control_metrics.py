@@ -6,17 +6,17 @@ from collections.abc import Iterator
 import pytest
 from map_filling import PinnedLab, opened
 
-from agents.abi import LosslessLink
-from agents.bpf.maps import MappedArray
-from testbed.fabric.paths import lab_paths
-from testbed.metrics.collector import LabCollector
-from testbed.metrics.exposition import Samples, Value
-from testbed.metrics.reader import LabReader
-from testbed.metrics.sampler import take_reading
-from testbed.metrics.series import FlowCounts
-from testbed.topology.clos import Clos
-from testbed.topology.flow_control_spec import FlowControlKind
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.abi import LosslessLink
+from mrc_testbed.agents.bpf.maps import MappedArray
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.metrics.collector import LabCollector
+from mrc_testbed.metrics.exposition import Samples, Value
+from mrc_testbed.metrics.reader import LabReader
+from mrc_testbed.metrics.sampler import take_reading
+from mrc_testbed.metrics.series import FlowCounts
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.flow_control_spec import FlowControlKind
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("state_root")]
 

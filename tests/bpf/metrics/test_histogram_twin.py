@@ -7,10 +7,10 @@ import pytest
 from histograms import histogram_of
 from map_filling import HistogramProgram
 
-from agents.abi import Histogram as MapHistogram
-from agents.bpf.batch import WholeMap
-from agents.nic.histogram import VALUE_BITS, bucket_index
-from testbed.metrics.histogram import BUCKET_COUNT, VALUE_BYTES, Histogram, bucket_lower_ns
+from mrc_testbed.agents.abi import Histogram as MapHistogram
+from mrc_testbed.agents.bpf.batch import WholeMap
+from mrc_testbed.agents.nic.histogram import VALUE_BITS, bucket_index
+from mrc_testbed.metrics.histogram import BUCKET_COUNT, VALUE_BYTES, Histogram, bucket_lower_ns
 
 pytestmark = pytest.mark.root
 

@@ -7,8 +7,8 @@ import pytest
 from histograms import histogram_of
 from map_filling import PinnedLab, filling, opened, write_per_cpu
 
-from agents import clock
-from agents.abi import (
+from mrc_testbed.agents import clock
+from mrc_testbed.agents.abi import (
     EvState,
     NicControl,
     NicCounter,
@@ -19,14 +19,14 @@ from agents.abi import (
     QpState,
     WorkRing,
 )
-from agents.bpf.maps import ArrayMap, MappedArray
-from testbed.errors import FabricError, UsageError
-from testbed.fabric.data_plane import FabricMaps
-from testbed.fabric.port_fault import write_port_fault
-from testbed.metrics.histogram import Histogram
-from testbed.metrics.lab_watch import open_reader
-from testbed.metrics.reader import LabReader
-from testbed.metrics.sampler import take_reading
+from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
+from mrc_testbed.errors import FabricError, UsageError
+from mrc_testbed.fabric.data_plane import FabricMaps
+from mrc_testbed.fabric.port_fault import write_port_fault
+from mrc_testbed.metrics.histogram import Histogram
+from mrc_testbed.metrics.lab_watch import open_reader
+from mrc_testbed.metrics.reader import LabReader
+from mrc_testbed.metrics.sampler import take_reading
 
 pytestmark = pytest.mark.root
 

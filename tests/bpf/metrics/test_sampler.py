@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from map_filling import PinnedLab, filling
 
-from testbed.errors import FabricError
-from testbed.metrics.histogram import merge
-from testbed.metrics.lab_watch import open_reader
-from testbed.metrics.reader import LabReader
-from testbed.metrics.sampler import Sampler
-from testbed.metrics.series import Reading
+from mrc_testbed.errors import FabricError
+from mrc_testbed.metrics.histogram import merge
+from mrc_testbed.metrics.lab_watch import open_reader
+from mrc_testbed.metrics.reader import LabReader
+from mrc_testbed.metrics.sampler import Sampler
+from mrc_testbed.metrics.series import Reading
 
 pytestmark = pytest.mark.root
 

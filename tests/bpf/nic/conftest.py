@@ -18,9 +18,9 @@ from far_end import FarEnd
 from nic_bench import QP_COUNT, NicBench
 from rc_bench import RcBench
 
-from agents.nic.work_queue import QPN_MIN
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.nic.work_queue import QPN_MIN
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
 
 FABRIC = Clos(TopologySpec(planes=4, t0=3, t1=2, hosts_per_t0=2, uplinks_per_pair=2))
 HOST, NEIGHBOUR, DISTANT = 3, 2, 4

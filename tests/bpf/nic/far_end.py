@@ -22,12 +22,12 @@ from reference.reliability_header import CcState, NackReason, Neth, Seth
 from reference.traffic_class import Ecn, TrafficClass
 from reference.transport_header import ENDPOINT_QPN, Aeth, Bth, Meth, NakCode, Reth, Tseth
 
-from agents.nic.qp import QpAttributes
-from agents.nic.work_queue import QPN_MIN
-from testbed.topology.clos import Clos
-from testbed.topology.ev_set import build_ev_set
-from testbed.topology.path import path_carrier
-from testbed.topology.usid import Role, Usid, pack_carrier
+from mrc_testbed.agents.nic.qp import QpAttributes
+from mrc_testbed.agents.nic.work_queue import QPN_MIN
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.path import path_carrier
+from mrc_testbed.topology.usid import Role, Usid, pack_carrier
 
 SWITCHES_CROSSED = 3
 NEVER_NS = 3_600_000_000_000

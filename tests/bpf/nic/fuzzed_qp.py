@@ -23,8 +23,8 @@ from reference.transport_header import P_KEY_DEFAULT, ImmDt, Meth, NakCode, Reth
 from write_source import WriteSource
 from write_target import REGION_OFFSET, WriteTarget
 
-from agents.abi import Command, EventKind, Limit, NicCounter, QpState
-from testbed.topology.usid import Role, Usid, pack_carrier
+from mrc_testbed.agents.abi import Command, EventKind, Limit, NicCounter, QpState
+from mrc_testbed.topology.usid import Role, Usid, pack_carrier
 
 WINDOW: Final = 32
 PROBES: Final = 4

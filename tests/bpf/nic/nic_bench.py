@@ -14,7 +14,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Self
 
-from agents.abi import (
+from mrc_testbed.agents.abi import (
     Command,
     Event,
     FrameTime,
@@ -39,18 +39,25 @@ from agents.abi import (
     Work,
     WorkRing,
 )
-from agents.bpf.libbpf import BpfObject, attach_xdp, run_once
-from agents.bpf.maps import ArrayMap, MappedArray, MappedMemory, PerCpuArray, RingBuffer, map_update
-from agents.nic.qp import QpAttributes, QueuePair, build_qp
-from agents.nic.work_queue import QPN_MIN
-from testbed.fabric.data_plane import fabric_rodata
-from testbed.fabric.link import silence_interfaces
-from testbed.fabric.namespace import unnamed_namespace
-from testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, mac_bytes, set_link_up
-from testbed.fabric.nic_data_plane import fill_link_probes, nic_config
-from testbed.topology.addressing import INTERFACE_MTU_BYTES, ifindex
-from testbed.topology.clos import Clos
-from testbed.topology.probe_path import probe_paths
+from mrc_testbed.agents.bpf.libbpf import BpfObject, attach_xdp, run_once
+from mrc_testbed.agents.bpf.maps import (
+    ArrayMap,
+    MappedArray,
+    MappedMemory,
+    PerCpuArray,
+    RingBuffer,
+    map_update,
+)
+from mrc_testbed.agents.nic.qp import QpAttributes, QueuePair, build_qp
+from mrc_testbed.agents.nic.work_queue import QPN_MIN
+from mrc_testbed.fabric.data_plane import fabric_rodata
+from mrc_testbed.fabric.link import silence_interfaces
+from mrc_testbed.fabric.namespace import unnamed_namespace
+from mrc_testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, mac_bytes, set_link_up
+from mrc_testbed.fabric.nic_data_plane import fill_link_probes, nic_config
+from mrc_testbed.topology.addressing import INTERFACE_MTU_BYTES, ifindex
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.probe_path import probe_paths
 
 NIC_OBJECT = Path(__file__).parents[3] / "agents" / "_objects" / "nic.bpf.o"
 MEMORY_BYTES = 2 * Limit.MEMORY_SEGMENT

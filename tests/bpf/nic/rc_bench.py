@@ -13,13 +13,24 @@ from reference.psn import psn_expand, wire_psn
 from reference.rc_packet import Cnp, RcAcknowledge, RcBth, RcOpcode, RcWrite
 from reference.transport_header import AckKind, Aeth, NakCode
 
-from agents.abi import Command, Doorbell, Event, EventKind, KickMode, Limit, Qp, QpState, RcQp, Work
-from agents.bpf.libbpf import BpfObject, run_once
-from agents.bpf.maps import ArrayMap, map_update
-from agents.nic.rc_qp import RcAttributes, RcQueuePair, build_rc_qp
-from agents.nic.work_queue import QPN_MIN, qp_index
-from agents.protocol.dcqcn import DcqcnParameters
-from testbed.fabric.data_plane import fabric_rodata
+from mrc_testbed.agents.abi import (
+    Command,
+    Doorbell,
+    Event,
+    EventKind,
+    KickMode,
+    Limit,
+    Qp,
+    QpState,
+    RcQp,
+    Work,
+)
+from mrc_testbed.agents.bpf.libbpf import BpfObject, run_once
+from mrc_testbed.agents.bpf.maps import ArrayMap, map_update
+from mrc_testbed.agents.nic.rc_qp import RcAttributes, RcQueuePair, build_rc_qp
+from mrc_testbed.agents.nic.work_queue import QPN_MIN, qp_index
+from mrc_testbed.agents.protocol.dcqcn import DcqcnParameters
+from mrc_testbed.fabric.data_plane import fabric_rodata
 
 RC_OBJECT: Final = NIC_OBJECT.with_name("rc.bpf.o")
 RTT_NS: Final = 750_000

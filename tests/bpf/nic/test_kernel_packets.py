@@ -8,14 +8,14 @@ import pytest
 from nic_bench import NIC_OBJECT, NicBench, Verdict
 from reference.network_header import parse_mac
 
-from agents.bpf.libbpf import BpfObject, run_once
-from testbed.fabric.data_plane import fabric_rodata
-from testbed.topology.addressing import inner_address
-from testbed.topology.clos import Clos
-from testbed.topology.ecmp_hash import FlowKey, flow_hash, hash_share
-from testbed.topology.path import path_carrier, path_usids
-from testbed.topology.spec import TopologySpec
-from testbed.topology.usid import pack_carrier
+from mrc_testbed.agents.bpf.libbpf import BpfObject, run_once
+from mrc_testbed.fabric.data_plane import fabric_rodata
+from mrc_testbed.topology.addressing import inner_address
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.ecmp_hash import FlowKey, flow_hash, hash_share
+from mrc_testbed.topology.path import path_carrier, path_usids
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.usid import pack_carrier
 
 pytestmark = pytest.mark.root
 

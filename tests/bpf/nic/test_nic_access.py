@@ -16,9 +16,9 @@ from reference.reliability_header import NackReason
 from reference.transport_header import Aeth, Bth, NakCode
 from write_target import REGION_OFFSET, REGION_SLOT, WriteTarget, random_bytes
 
-from agents.abi import NicCounter, QpState
-from agents.nic.work_queue import QPN_MIN
-from testbed.topology.usid import Role, Usid, pack_carrier
+from mrc_testbed.agents.abi import NicCounter, QpState
+from mrc_testbed.agents.nic.work_queue import QPN_MIN
+from mrc_testbed.topology.usid import Role, Usid, pack_carrier
 
 pytestmark = pytest.mark.root
 

@@ -13,7 +13,7 @@ from reference.packet import EndpointRequest, Sack
 from write_source import WriteSource
 from write_target import WriteTarget
 
-from agents.abi import Limit, NicCounter
+from mrc_testbed.agents.abi import Limit, NicCounter
 
 pytestmark = pytest.mark.root
 

@@ -14,11 +14,11 @@ from reference.responder import AckPathProbe, MessagesDone
 from write_source import UDP_OVERHEAD_BYTES, Sent, WriteSource
 from write_target import MESSAGE_ENDS
 
-from agents.abi import Limit
-from agents.protocol.cc_profile import CcLink, CcParameters, derive_profile
-from testbed.topology import timing
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.abi import Limit
+from mrc_testbed.agents.protocol.cc_profile import CcLink, CcParameters, derive_profile
+from mrc_testbed.topology import timing
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
 

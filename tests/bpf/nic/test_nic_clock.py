@@ -9,8 +9,8 @@ from reference.ev_partition import ev_partition
 from reference.reliability_header import Seth
 from write_source import Completed, Sent, WriteSource
 
-from agents.abi import Command, Event, EventKind, EvReason, EvState, NicCounter, QpState, Status
-from agents.clock import monotonic_ns
+from mrc_testbed.agents.abi import Command, Event, EventKind, EvReason, EvState, NicCounter, QpState, Status
+from mrc_testbed.agents.clock import monotonic_ns
 
 pytestmark = pytest.mark.root
 

@@ -9,8 +9,8 @@ from reference.ev_partition import PlanePartition, ev_partition
 from reference.packet import EndpointRequest
 from write_source import Sent, WriteSource
 
-from agents.abi import EvState
-from testbed.topology.ev_set import build_ev_set
+from mrc_testbed.agents.abi import EvState
+from mrc_testbed.topology.ev_set import build_ev_set
 
 pytestmark = pytest.mark.root
 

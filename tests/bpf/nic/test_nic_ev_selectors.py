@@ -13,8 +13,8 @@ from reference.ev_selector import Reps, RoundRobin
 from reference.reliability_header import PathAdvice, Seth
 from write_source import WriteSource
 
-from testbed.topology.clos import Clos
-from testbed.topology.spec import NicSpec, TopologySpec
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import NicSpec, TopologySpec
 
 pytestmark = pytest.mark.root
 

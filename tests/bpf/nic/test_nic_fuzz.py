@@ -10,7 +10,7 @@ from far_end import FarEnd
 from fuzzed_qp import RECEIVED, REFUSALS, UNMET, FuzzedQp
 from nic_bench import NicBench
 
-from agents.abi import NicCounter
+from mrc_testbed.agents.abi import NicCounter
 
 pytestmark = pytest.mark.root
 

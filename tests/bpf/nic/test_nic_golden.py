@@ -9,7 +9,7 @@ import pytest
 from far_end import FarEnd
 from nic_bench import NicBench, Verdict
 
-from agents.abi import Work
+from mrc_testbed.agents.abi import Work
 
 pytestmark = pytest.mark.root
 

@@ -11,7 +11,7 @@ from reference.reliability_header import NackReason
 from write_source import WriteSource
 from write_target import WriteTarget
 
-from agents.abi import Event, EventKind, NicCounter, QpState, Status
+from mrc_testbed.agents.abi import Event, EventKind, NicCounter, QpState, Status
 
 pytestmark = pytest.mark.root
 

@@ -14,7 +14,7 @@ from reference.reliability_header import NackReason, Seth
 from write_source import WriteSource
 from write_target import WriteTarget, random_bytes
 
-from agents.abi import IcrcMode, NicCounter, ProbeKind
+from mrc_testbed.agents.abi import IcrcMode, NicCounter, ProbeKind
 
 pytestmark = pytest.mark.root
 

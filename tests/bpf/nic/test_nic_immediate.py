@@ -13,7 +13,7 @@ from reference.transport_header import AckKind, ImmDt, Meth, NakCode, Reth, Tset
 from write_source import WriteSource
 from write_target import WriteTarget, random_bytes
 
-from agents.abi import EventKind, NicCounter, Work
+from mrc_testbed.agents.abi import EventKind, NicCounter, Work
 
 pytestmark = pytest.mark.root
 

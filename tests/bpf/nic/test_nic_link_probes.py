@@ -15,9 +15,9 @@ from reference.opcode import Opcode
 from reference.packet import LinkProbe
 from reference.transport_header import ENDPOINT_QPN, Bth
 
-from agents.abi import LinkProbePath, NicCounter
-from testbed.topology.probe_path import probe_paths
-from testbed.topology.usid import Role, Usid, pack_carrier
+from mrc_testbed.agents.abi import LinkProbePath, NicCounter
+from mrc_testbed.topology.probe_path import probe_paths
+from mrc_testbed.topology.usid import Role, Usid, pack_carrier
 
 pytestmark = pytest.mark.root
 

@@ -15,7 +15,7 @@ from reference.traffic_class import Dscp
 from reference.transport_header import NakCode
 from write_source import Sent, WriteSource
 
-from agents.abi import EventKind, EvReason, EvState, NicCounter, QpState, Status
+from mrc_testbed.agents.abi import EventKind, EvReason, EvState, NicCounter, QpState, Status
 
 pytestmark = pytest.mark.root
 

@@ -13,7 +13,7 @@ from reference.reliability_header import Seth
 from reference.transport_header import NakCode
 from write_target import WriteTarget, random_bytes
 
-from agents.abi import NicCounter
+from mrc_testbed.agents.abi import NicCounter
 
 pytestmark = pytest.mark.root
 

@@ -14,7 +14,7 @@ from reference.transport_header import Bth
 from write_source import Sent, WriteSource
 from write_target import WriteTarget, random_bytes
 
-from agents.abi import Command, EventKind, EvReason, EvState, NicCounter, QpState, Status
+from mrc_testbed.agents.abi import Command, EventKind, EvReason, EvState, NicCounter, QpState, Status
 
 pytestmark = pytest.mark.root
 

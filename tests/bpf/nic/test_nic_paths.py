@@ -10,9 +10,9 @@ from reference.ev_partition import ev_partition
 from reference.packet import EndpointRequest
 from write_source import Sent, WriteSource
 
-from agents.abi import EventKind, EvLayout, EvState, Limit, NicCounter, QpState
-from agents.protocol.cc_profile import CcLink, CcParameters, derive_profile
-from testbed.topology.ev import Ev
+from mrc_testbed.agents.abi import EventKind, EvLayout, EvState, Limit, NicCounter, QpState
+from mrc_testbed.agents.protocol.cc_profile import CcLink, CcParameters, derive_profile
+from mrc_testbed.topology.ev import Ev
 
 pytestmark = pytest.mark.root
 

@@ -15,9 +15,9 @@ from reference.packet import EndpointRequest, EndpointResponse
 from reference.transport_header import ENDPOINT_QPN, Bth
 from write_source import Sent, WriteSource
 
-from agents.abi import Command, EventKind, EvReason, EvState, Limit, NicCounter, ProbeKind
-from agents.nic.work_queue import QPN_MIN
-from testbed.topology.ev_set import build_ev_set
+from mrc_testbed.agents.abi import Command, EventKind, EvReason, EvState, Limit, NicCounter, ProbeKind
+from mrc_testbed.agents.nic.work_queue import QPN_MIN
+from mrc_testbed.topology.ev_set import build_ev_set
 
 pytestmark = pytest.mark.root
 

@@ -14,7 +14,7 @@ from reference.transport_header import ENDPOINT_QPN, Bth
 from write_source import WriteSource
 from write_target import WriteTarget
 
-from agents.abi import EventKind, EvReason, EvState, NicCounter, ProbeKind, QpState
+from mrc_testbed.agents.abi import EventKind, EvReason, EvState, NicCounter, ProbeKind, QpState
 
 pytestmark = pytest.mark.root
 

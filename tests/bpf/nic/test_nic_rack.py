@@ -7,7 +7,7 @@ from far_end import FarEnd
 from nic_bench import NicBench
 from write_source import Sent, WriteSource
 
-from agents.abi import EvState
+from mrc_testbed.agents.abi import EvState
 
 pytestmark = pytest.mark.root
 

@@ -11,8 +11,8 @@ from reference.reliability_header import Seth
 from reference.traffic_class import Dscp
 from write_source import REMOTE_KEY, Completed, WriteSource
 
-from agents.abi import EventKind, Limit, NicCounter, Status
-from testbed.topology.ev_set import build_ev_set
+from mrc_testbed.agents.abi import EventKind, Limit, NicCounter, Status
+from mrc_testbed.topology.ev_set import build_ev_set
 
 pytestmark = pytest.mark.root
 

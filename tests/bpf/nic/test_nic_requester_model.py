@@ -23,10 +23,10 @@ from reference.responder import AckPathProbe, MessagesDone
 from write_source import Sent, WriteSource
 from write_target import MESSAGE_ENDS
 
-from agents.abi import EventKind, EvLayout, EvState, Limit, NicCounter
-from agents.abi import Nscc as NsccState
-from agents.protocol.cc_profile import CcLink, CcParameters, Setting, derive_profile
-from agents.protocol.sizes import write_nominal_bytes
+from mrc_testbed.agents.abi import EventKind, EvLayout, EvState, Limit, NicCounter
+from mrc_testbed.agents.abi import Nscc as NsccState
+from mrc_testbed.agents.protocol.cc_profile import CcLink, CcParameters, Setting, derive_profile
+from mrc_testbed.agents.protocol.sizes import write_nominal_bytes
 
 pytestmark = pytest.mark.root
 

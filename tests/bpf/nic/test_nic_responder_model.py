@@ -10,7 +10,7 @@ from reference.opcode import Opcode
 from reference.responder import WINDOW_PSNS
 from write_target import WriteTarget, random_bytes
 
-from agents.abi import NicCounter
+from mrc_testbed.agents.abi import NicCounter
 
 pytestmark = pytest.mark.root
 

@@ -8,9 +8,9 @@ from nic_bench import NicBench
 from reference.packet import EndpointRequest
 from write_source import Sent, WriteSource
 
-from agents.abi import Command, EventKind, EvLayout, EvReason, EvState
-from agents.nic.qp import QpAttributes, nic_path
-from testbed.topology.ev import Ev
+from mrc_testbed.agents.abi import Command, EventKind, EvLayout, EvReason, EvState
+from mrc_testbed.agents.nic.qp import QpAttributes, nic_path
+from mrc_testbed.topology.ev import Ev
 
 pytestmark = pytest.mark.root
 

@@ -12,8 +12,8 @@ from reference.traffic_class import Dscp
 from write_source import Completed, WriteSource
 from write_target import WriteTarget, random_bytes
 
-from agents.abi import EventKind, NicCounter, QpState, Status
-from agents.protocol.sizes import write_nominal_bytes
+from mrc_testbed.agents.abi import EventKind, NicCounter, QpState, Status
+from mrc_testbed.agents.protocol.sizes import write_nominal_bytes
 
 pytestmark = pytest.mark.root
 

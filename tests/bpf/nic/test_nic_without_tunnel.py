@@ -16,10 +16,10 @@ from reference.transport_header import ENDPOINT_QPN, Bth
 from write_source import WriteSource
 from write_target import WriteTarget, random_bytes
 
-from agents.abi import EvState, NicCounter
-from testbed.topology.clos import Clos
-from testbed.topology.ev_set import build_ev_set
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.abi import EvState, NicCounter
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
 

@@ -12,7 +12,7 @@ from reference.psn import wire_psn
 from reference.rc_packet import RcAcknowledge, RcBth, RcOpcode, make_rc_write
 from reference.transport_header import AckKind, Aeth, ImmDt, NakCode, Reth
 
-from agents.abi import (
+from mrc_testbed.agents.abi import (
     Command,
     DoorbellFormat,
     Event,
@@ -24,8 +24,8 @@ from agents.abi import (
     Status,
     Work,
 )
-from agents.nic.qp import QpLimits
-from agents.nic.work_queue import qp_index
+from mrc_testbed.agents.nic.qp import QpLimits
+from mrc_testbed.agents.nic.work_queue import qp_index
 
 pytestmark = pytest.mark.root
 

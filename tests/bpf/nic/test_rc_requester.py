@@ -14,7 +14,7 @@ from reference.psn import wire_psn
 from reference.rc_packet import Cnp, RcAcknowledge, RcBth, RcOpcode
 from reference.transport_header import AckKind, Aeth, NakCode
 
-from agents.abi import DcqcnReason, EventKind, NicCounter, QpState, Status
+from mrc_testbed.agents.abi import DcqcnReason, EventKind, NicCounter, QpState, Status
 
 pytestmark = pytest.mark.root
 

@@ -14,8 +14,8 @@ from reference.psn import wire_psn
 from reference.rc_packet import Cnp, RcAcknowledge, RcOpcode, RcWrite, make_rc_write
 from reference.transport_header import AckKind, Aeth, ImmDt, NakCode, Reth
 
-from agents.abi import EventKind, NicCounter
-from agents.nic.work_queue import qp_index
+from mrc_testbed.agents.abi import EventKind, NicCounter
+from mrc_testbed.agents.nic.work_queue import qp_index
 
 pytestmark = pytest.mark.root
 

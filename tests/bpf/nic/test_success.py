@@ -5,8 +5,8 @@ from random import Random
 import pytest
 from two_nics import Replacement, TwoNics
 
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
 

@@ -12,18 +12,18 @@ from typing import Any, Final, Self, cast
 from nic_bench import QP_COUNT, Verdict
 from rc_bench import RcBench
 
-from agents.abi import Event, EventKind, KickMode, Limit, Stream, StreamAccount, WorkRing
-from agents.bpf.libbpf import run_once
-from agents.bpf.maps import MappedArray, MappedMemory
-from agents.errors import AgentError
-from agents.nic.config import NicSettings
-from agents.nic.device import NicDevice
-from agents.nic.verbs import Verbs
-from agents.protocol.dcqcn import DcqcnParameters
-from testbed.topology.addressing import ifindex
-from testbed.topology.clos import Clos
-from testbed.topology.ev_set import build_ev_set
-from testbed.topology.usid import Role, Usid, pack_carrier
+from mrc_testbed.agents.abi import Event, EventKind, KickMode, Limit, Stream, StreamAccount, WorkRing
+from mrc_testbed.agents.bpf.libbpf import run_once
+from mrc_testbed.agents.bpf.maps import MappedArray, MappedMemory
+from mrc_testbed.agents.errors import AgentError
+from mrc_testbed.agents.nic.config import NicSettings
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.verbs import Verbs
+from mrc_testbed.agents.protocol.dcqcn import DcqcnParameters
+from mrc_testbed.topology.addressing import ifindex
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.usid import Role, Usid, pack_carrier
 
 RTO_NS: Final = 20_000_000
 """A thousand of them, the most that a QP survives, are longer than a busy machine keeps the test waiting."""
@@ -54,7 +54,7 @@ class Flying:
 
 
 class Device:
-    """Stands in for agents.nic.device.NicDevice: the maps of a test's NIC; its frames fly."""
+    """Stands in for mrc_testbed.agents.nic.device.NicDevice: the maps of a test's NIC; its frames fly."""
 
     def __init__(self, nic: RcBench, fabric: "Fabric", side: int) -> None:
         self._nic, self._fabric, self._side = nic, fabric, side

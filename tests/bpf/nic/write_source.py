@@ -15,10 +15,10 @@ from reference.reliability_header import CcState, Seth
 from reference.responder import AckPathProbe, MessagesDone, ReferenceResponder
 from write_target import MESSAGE_ENDS
 
-from agents.abi import Event, EventKind, Limit, NicCounter, Status, Work
-from agents.nic.qp import QpAttributes
-from agents.nic.work_queue import qp_index
-from agents.protocol.sizes import write_nominal_bytes
+from mrc_testbed.agents.abi import Event, EventKind, Limit, NicCounter, Status, Work
+from mrc_testbed.agents.nic.qp import QpAttributes
+from mrc_testbed.agents.nic.work_queue import qp_index
+from mrc_testbed.agents.protocol.sizes import write_nominal_bytes
 
 REMOTE_KEY: Final = 0xC0FFEE41
 UDP_OVERHEAD_BYTES: Final = 8 + 12 + 4 + 4 + 16 + 4

@@ -13,8 +13,8 @@ from reference.reliability_header import PathAdvice
 from reference.responder import AckPathProbe, MessagesDone, ReferenceResponder
 from reference.transport_header import Aeth, Bth
 
-from agents.abi import NicCounter
-from agents.nic.work_queue import qp_index
+from mrc_testbed.agents.abi import NicCounter
+from mrc_testbed.agents.nic.work_queue import qp_index
 
 REGION_SLOT: Final = 5
 REGION_OFFSET: Final = 4096

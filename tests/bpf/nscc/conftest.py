@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 from nscc_twins import KernelTwin, LibraryTwin, compile_library, compile_program, layouts
 
-from agents.abi import FabricConfig
-from agents.algorithms import CC, names_of
-from agents.bpf.libbpf import BpfObject
+from mrc_testbed.agents.abi import FabricConfig
+from mrc_testbed.agents.algorithms import CC, names_of
+from mrc_testbed.agents.bpf.libbpf import BpfObject
 
 
 @pytest.fixture(scope="session")

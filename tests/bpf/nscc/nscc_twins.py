@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 from reference.congestion import Congestion
 
-from agents.abi_generate import generate
-from agents.bpf.libbpf import BpfObject, library, run_once
-from agents.protocol.cc_profile import CcParameters
+from mrc_testbed.agents.abi_generate import generate
+from mrc_testbed.agents.bpf.libbpf import BpfObject, library, run_once
+from mrc_testbed.agents.protocol.cc_profile import CcParameters
 
 HERE = Path(__file__).parent
 INCLUDE = HERE.parents[2] / "agents" / "include"

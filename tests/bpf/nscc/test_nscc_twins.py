@@ -16,7 +16,14 @@ from reference.aimd import Aimd
 from reference.congestion import DELAY_SHIFT, CcReason, Congestion
 from reference.nscc import PENALTY_SHIFT, Nscc
 
-from agents.protocol.cc_profile import RATIO_SHIFT, CcLink, CcParameters, CcProfile, Setting, derive_profile
+from mrc_testbed.agents.protocol.cc_profile import (
+    RATIO_SHIFT,
+    CcLink,
+    CcParameters,
+    CcProfile,
+    Setting,
+    derive_profile,
+)
 
 pytestmark = pytest.mark.root
 

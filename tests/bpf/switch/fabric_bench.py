@@ -17,20 +17,20 @@ from reference.reliability_header import CcState, Seth
 from reference.transport_header import Bth
 from switch_bench import FORWARD, FRAME_TIME, FRAME_TIME_MAGIC, Verdict
 
-from agents.abi import FaultLimit, PortCounter, PortCounters
-from agents.abi import Port as PortEntry
-from agents.bpf.libbpf import BpfObject, attach_xdp, run_once
-from agents.bpf.maps import MappedArray, PerCpuArray, map_update
-from agents.switch.queue_maps import queue_map_entries
-from testbed.fabric.data_plane import fabric_rodata, fill_fabric, forward_program
-from testbed.fabric.link import silence_interfaces
-from testbed.fabric.namespace import unnamed_namespace
-from testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, mac_bytes, set_link_up
-from testbed.topology.addressing import INTERFACE_MTU_BYTES, ifindex
-from testbed.topology.clos import Clos
-from testbed.topology.element import Port
-from testbed.topology.forwarding import FIB_STRIDE
-from testbed.topology.path import explain_ev
+from mrc_testbed.agents.abi import FaultLimit, PortCounter, PortCounters
+from mrc_testbed.agents.abi import Port as PortEntry
+from mrc_testbed.agents.bpf.libbpf import BpfObject, attach_xdp, run_once
+from mrc_testbed.agents.bpf.maps import MappedArray, PerCpuArray, map_update
+from mrc_testbed.agents.switch.queue_maps import queue_map_entries
+from mrc_testbed.fabric.data_plane import fabric_rodata, fill_fabric, forward_program
+from mrc_testbed.fabric.link import silence_interfaces
+from mrc_testbed.fabric.namespace import unnamed_namespace
+from mrc_testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, mac_bytes, set_link_up
+from mrc_testbed.topology.addressing import INTERFACE_MTU_BYTES, ifindex
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Port
+from mrc_testbed.topology.forwarding import FIB_STRIDE
+from mrc_testbed.topology.path import explain_ev
 
 _MAC_BYTES = 6
 _PORT_MAPS = ("port_table", "port_fault", "fault_accounts", "fault_locks", "port_counters", "port_devmap")

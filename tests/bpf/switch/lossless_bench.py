@@ -12,7 +12,7 @@ from typing import Self
 from reference.lossless import Account, Frame, PortShape
 from switch_bench import Departure, SwitchBench, frame_for, label_of
 
-from agents.abi import (
+from mrc_testbed.agents.abi import (
     FaultAction,
     FaultRule,
     LosslessLink,
@@ -22,8 +22,8 @@ from agents.abi import (
     QueueLimit,
     TrafficClass,
 )
-from agents.bpf.maps import MappedArray
-from testbed.fabric.port_fault import ALL_CLASSES, CERTAIN_Q32, clear_rule, set_rule
+from mrc_testbed.agents.bpf.maps import MappedArray
+from mrc_testbed.fabric.port_fault import ALL_CLASSES, CERTAIN_Q32, clear_rule, set_rule
 
 USID_AT = 42
 _WHEEL_PORT_DELAY_NS = 20_000_000

@@ -14,7 +14,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Self
 
-from agents.abi import (
+from mrc_testbed.agents.abi import (
     Dscp,
     FabricConfig,
     FaultAccounts,
@@ -34,12 +34,12 @@ from agents.abi import (
     TrafficClass,
     Usid,
 )
-from agents.bpf.libbpf import BpfObject, attach_xdp, run_once
-from agents.bpf.maps import ArrayMap, MappedArray, PerCpuArray, map_update
-from agents.switch.queue_maps import QUEUE_PORT_MAPS
-from testbed.fabric.link import silence_interfaces
-from testbed.fabric.namespace import unnamed_namespace
-from testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, set_link_up
+from mrc_testbed.agents.bpf.libbpf import BpfObject, attach_xdp, run_once
+from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray, PerCpuArray, map_update
+from mrc_testbed.agents.switch.queue_maps import QUEUE_PORT_MAPS
+from mrc_testbed.fabric.link import silence_interfaces
+from mrc_testbed.fabric.namespace import unnamed_namespace
+from mrc_testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, set_link_up
 
 FORWARD = Path(__file__).parents[3] / "agents" / "_objects" / "forward.bpf.o"
 SRV6_BLOCK = 0xFCBB0000

@@ -13,7 +13,7 @@ from reference.adaptive_choice import UplinkLoad, choose_adaptively
 from reference.frame import encode_frame
 from switch_bench import now_ns
 
-from agents.abi import (
+from mrc_testbed.agents.abi import (
     FaultAction,
     LosslessLink,
     LosslessSettings,
@@ -25,12 +25,12 @@ from agents.abi import (
     QueueState,
     TrafficClass,
 )
-from agents.bpf.maps import ArrayMap, MappedArray
-from testbed.topology.clos import Clos
-from testbed.topology.forwarding import FIB_STRIDE
-from testbed.topology.host_forwarding import choose_lane, choose_uplink, flow_of_ev
-from testbed.topology.spec import TopologySpec
-from testbed.topology.usid import PLANE_SHIFT, Role
+from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.forwarding import FIB_STRIDE
+from mrc_testbed.topology.host_forwarding import choose_lane, choose_uplink, flow_of_ev
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.usid import PLANE_SHIFT, Role
 
 pytestmark = pytest.mark.root
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from reference.port import Arrival, Delivery, ReferencePort
 from switch_bench import NODE_ID, SwitchBench, frame_for, label_of, now_ns
 
-from agents.abi import PortCounter, PortKind, QueueLimit, TrafficClass
+from mrc_testbed.agents.abi import PortCounter, PortKind, QueueLimit, TrafficClass
 
 pytestmark = pytest.mark.root
 

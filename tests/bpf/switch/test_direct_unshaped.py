@@ -7,13 +7,13 @@ from fabric_bench import FabricBench, frame_of
 from reference.frame import encode_frame
 from switch_bench import Verdict
 
-from agents.abi import PortCounter
-from testbed.fabric.netlink import mac_bytes
-from testbed.topology.clos import Clos
-from testbed.topology.element import Port
-from testbed.topology.ev_set import build_ev_set
-from testbed.topology.path import explain_ev
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.abi import PortCounter
+from mrc_testbed.fabric.netlink import mac_bytes
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Port
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.path import explain_ev
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
 

@@ -10,12 +10,12 @@ from fabric_bench import FabricBench, frame_of
 from reference.frame import Frame, decode_frame, encode_frame
 from switch_bench import Verdict
 
-from agents.abi import PortCounter
-from testbed.topology.clos import Clos
-from testbed.topology.ev_set import build_ev_set
-from testbed.topology.path import explain_ev, uplink_of_ev
-from testbed.topology.spec import TopologySpec
-from testbed.topology.usid import Role, Usid, pack_carrier
+from mrc_testbed.agents.abi import PortCounter
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.path import explain_ev, uplink_of_ev
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.usid import Role, Usid, pack_carrier
 
 pytestmark = pytest.mark.root
 

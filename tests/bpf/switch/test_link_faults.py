@@ -13,9 +13,9 @@ from reference.fault_rules import ReferenceFaults, ReferenceRule
 from reference.icrc import icrc
 from switch_bench import SwitchBench, Verdict
 
-from agents.abi import FaultAction, FaultLimit, FaultRule, PortCounter, TrafficClass
-from agents.clock import monotonic_ns
-from testbed.fabric.port_fault import (
+from mrc_testbed.agents.abi import FaultAction, FaultLimit, FaultRule, PortCounter, TrafficClass
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.fabric.port_fault import (
     ALL_CLASSES,
     CERTAIN_Q32,
     acts,
@@ -24,9 +24,9 @@ from testbed.fabric.port_fault import (
     read_account,
     set_rule,
 )
-from testbed.faults.kinds import BurstLoss
-from testbed.faults.rule import FrameRule, as_abi
-from testbed.faults.schedule import Flap, Schedule
+from mrc_testbed.faults.kinds import BurstLoss
+from mrc_testbed.faults.rule import FrameRule, as_abi
+from mrc_testbed.faults.schedule import Flap, Schedule
 
 pytestmark = pytest.mark.root
 

@@ -14,9 +14,9 @@ from lossless_bench import LosslessBench
 from reference.lossless import CONTROL, DATA, FlowKind, Frame, PortShape
 from switch_bench import now_ns
 
-from agents.abi import LosslessLimit, QueueLimit
-from testbed.fabric.deadlock import Deadlock
-from testbed.fabric.lossless import LosslessReader
+from mrc_testbed.agents.abi import LosslessLimit, QueueLimit
+from mrc_testbed.fabric.deadlock import Deadlock
+from mrc_testbed.fabric.lossless import LosslessReader
 
 pytestmark = pytest.mark.root
 

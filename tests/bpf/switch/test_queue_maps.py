@@ -3,9 +3,9 @@
 import pytest
 from switch_bench import FORWARD
 
-from agents.abi import QueueLimit
-from agents.bpf.libbpf import BpfObject
-from agents.switch.queue_maps import pool_frames, queue_map_entries
+from mrc_testbed.agents.abi import QueueLimit
+from mrc_testbed.agents.bpf.libbpf import BpfObject
+from mrc_testbed.agents.switch.queue_maps import pool_frames, queue_map_entries
 
 pytestmark = pytest.mark.root
 

@@ -18,10 +18,10 @@ from chromium import Browser, browsing
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
-from agents.clock import monotonic_ns
-from testbed.live.feed import Feed, Update
-from testbed.live.server import live_server
-from testbed.live.terminal import View, render
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.live.feed import Feed, Update
+from mrc_testbed.live.server import live_server
+from mrc_testbed.live.terminal import View, render
 
 FOLDER: Final = Path(__file__).parents[3] / "docs" / "images"
 LAB: Final = "pictures"
@@ -122,7 +122,7 @@ def _terminal(update: Update) -> str:
 
 
 def _line(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "testbed.cli", *arguments]
+    return [sys.executable, "-m", "mrc_testbed.cli", *arguments]
 
 
 def _command(*arguments: str) -> None:

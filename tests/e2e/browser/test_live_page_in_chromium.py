@@ -10,16 +10,16 @@ import pytest
 from chromium import Browser, Scheme, browsing
 from own_lab import lab_up
 
-from agents.clock import monotonic_ns
-from testbed.fabric.paths import lab_paths
-from testbed.live.control import ClearRequest, FaultRequest
-from testbed.live.feed import Feed
-from testbed.live.server import LiveServer, live_server
-from testbed.topology.path import build_path
-from testbed.topology.spec import TopologySpec
-from testbed.workloads.collective import Collective
-from testbed.workloads.operation_record import OperationRecord
-from testbed.workloads.shown_operations import ShownOperations
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.live.control import ClearRequest, FaultRequest
+from mrc_testbed.live.feed import Feed
+from mrc_testbed.live.server import LiveServer, live_server
+from mrc_testbed.topology.path import build_path
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.shown_operations import ShownOperations
 
 pytestmark = pytest.mark.root
 

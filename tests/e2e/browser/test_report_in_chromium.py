@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from chromium import Browser, Scheme, browsing
 
-from testbed.report.chart import SECONDS, Axis, Chart, Series, bar_chart, size_chart
-from testbed.report.page import chart_cards, chart_data, page
-from testbed.shown import format_rate, format_time
+from mrc_testbed.report.chart import SECONDS, Axis, Chart, Series, bar_chart, size_chart
+from mrc_testbed.report.page import chart_cards, chart_data, page
+from mrc_testbed.shown import format_rate, format_time
 
 pytestmark = pytest.mark.root  # Chromium runs without its sandbox
 
@@ -27,7 +27,7 @@ INKED = """(place => {
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
-    line = [sys.executable, "-m", "testbed.cli", "run", str(SCENARIO), "--virtual", "--runs", str(folder)]
+    line = [sys.executable, "-m", "mrc_testbed.cli", "run", str(SCENARIO), "--virtual", "--runs", str(folder)]
     subprocess.run(line, check=True, capture_output=True)
     return folder / "t0-t1-flap" / "latest" / "report.html"
 

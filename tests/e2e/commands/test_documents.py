@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.installation import ROOT
+from mrc_testbed.installation import ROOT
 
 DEADLINE_S = 170
 PRELUDE = """

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from container_lab import SMALL, mounts, observe_leftovers
 
-from testbed.fabric import lab
-from testbed.hostprep.image import build_image
+from mrc_testbed.fabric import lab
+from mrc_testbed.hostprep.image import build_image
 
 _PREFIX = f"d{os.getpid()}"
 _numbers = count(1)

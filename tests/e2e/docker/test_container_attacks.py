@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.fabric import lab
+from mrc_testbed.fabric import lab
 
 pytestmark = [
     pytest.mark.root,
@@ -29,10 +29,10 @@ CONFIG_CALL = """
 import ctypes, mmap, sys
 from ctypes import c_uint32
 from pathlib import Path
-from agents.bpf.libbpf import open_pinned
-from agents.bpf.maps import map_update
-from agents.abi import NicConfig
-from agents.errors import FabricError
+from mrc_testbed.agents.bpf.libbpf import open_pinned
+from mrc_testbed.agents.bpf.maps import map_update
+from mrc_testbed.agents.abi import NicConfig
+from mrc_testbed.agents.errors import FabricError
 pin = open_pinned(Path(sys.argv[1]) / "nic_config")
 try:
     map_update(pin, c_uint32(0), NicConfig(host_index=0))

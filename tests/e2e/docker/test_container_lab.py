@@ -9,11 +9,11 @@ import pytest
 from container_lab import SMALL, containers, docker, inspect, observe_leftovers
 from kernel_srv6 import replace_switch_by_kernel_srv6, restore_switch
 
-from testbed.errors import FabricError, PreflightError
-from testbed.fabric import lab
-from testbed.fabric.known_labs import names
-from testbed.fabric.paths import lab_paths
-from testbed.fabric.state import RuntimeName
+from mrc_testbed.errors import FabricError, PreflightError
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.known_labs import names
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.state import RuntimeName
 
 pytestmark = [pytest.mark.root, pytest.mark.docker]
 
@@ -21,8 +21,8 @@ OWN_LAB = pytest.mark.slow("a lab of containers of its own")
 
 KILLED_UP = """
 import os, signal, sys
-from testbed.fabric import lab
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric import lab
+from mrc_testbed.topology.spec import TopologySpec
 
 def die(progress):
     if progress.what == sys.argv[2] and progress.done_count == int(sys.argv[3]):

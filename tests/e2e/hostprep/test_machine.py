@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 
-from testbed.hostprep.host import prepare_host
-from testbed.hostprep.image import ImageState, build_image, image_name, observe_image
-from testbed.hostprep.observability import prepare_observability
+from mrc_testbed.hostprep.host import prepare_host
+from mrc_testbed.hostprep.image import ImageState, build_image, image_name, observe_image
+from mrc_testbed.hostprep.observability import prepare_observability
 
 NO_IMAGE = "localhost:1/none:none"
 """Image of a registry that never answers."""
@@ -39,7 +39,7 @@ def test_image_is_built_once_and_runs_the_agent_without_privileges() -> None:
     assert observe_image() is ImageState.CURRENT
     again = build_image()
     assert (again.changes, again.log) == ((), None)
-    load_libbpf = "import agents.bpf.libbpf as b; b.library(); print('ready')"
+    load_libbpf = "import mrc_testbed.agents.bpf.libbpf as b; b.library(); print('ready')"
     answer = docker(
         "run", "--rm", "--network=none", "--cap-drop=ALL", image_name(), "python3", "-c", load_libbpf
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import Interrupted, PreflightError
-from testbed.hostprep.playbook import PlaybookReport, run_playbook
+from mrc_testbed.errors import Interrupted, PreflightError
+from mrc_testbed.hostprep.playbook import PlaybookReport, run_playbook
 
 HEADER = "- hosts: localhost\n  gather_facts: false\n  tasks:\n"
 

@@ -7,10 +7,10 @@ import pytest
 from live_prometheus import LAB, Prometheus, free_port, require_program, wait_until_ready
 from own_lab import lab_up
 
-from testbed.fabric import lab as labs
-from testbed.fabric.live import Lab
-from testbed.metrics.exporter import exporter_running
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric import lab as labs
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.metrics.exporter import exporter_running
+from mrc_testbed.topology.spec import TopologySpec
 
 SPEC = TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1)
 CONFIG = """\

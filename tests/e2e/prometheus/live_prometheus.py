@@ -17,9 +17,9 @@ import pytest
 from raw_verbs import connect_pair
 from waiting import poll_until
 
-from testbed.fabric.live import Lab
-from testbed.topology.ev_set import build_ev_set
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.spec import TopologySpec
 
 LAB = f"prom{os.getpid()}"
 SPEC = TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1)

@@ -15,8 +15,8 @@ from typing import Any
 
 from live_prometheus import Prometheus, free_ports, require_program
 
-from testbed.fabric.process import find_marked
-from testbed.observe.state import StackPaths
+from mrc_testbed.fabric.process import find_marked
+from mrc_testbed.observe.state import StackPaths
 
 VERDICTS = (0, 7)
 """Passed, or UNTRUSTED because the machine was busy with something else."""
@@ -91,7 +91,7 @@ class Command:
 
     def line(self, *arguments: str) -> list[str]:
         """The command line."""
-        return [sys.executable, "-m", "testbed.cli", *arguments]
+        return [sys.executable, "-m", "mrc_testbed.cli", *arguments]
 
     def succeeds(self, *arguments: str) -> str:
         """Its output, its status being 0."""

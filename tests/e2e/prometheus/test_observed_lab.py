@@ -25,7 +25,7 @@ from observed_lab import (
 )
 from watched_run import FLAP, WatchedRun, watch
 
-from testbed.observe.state import StackPaths, read_stack
+from mrc_testbed.observe.state import StackPaths, read_stack
 
 pytestmark = [
     pytest.mark.root,

@@ -22,11 +22,11 @@ from grafana_double import TOKEN, GrafanaDouble, serving
 from live_prometheus import Prometheus, free_port, free_ports, require_program
 from observed_lab import Command, clean_environment
 
-from testbed.fabric.process import find_marked, is_alive, stop_processes
-from testbed.observe import grafana_server, prometheus, server, stack
-from testbed.observe.container import stack_containers
-from testbed.observe.state import ServiceName, StackPaths, StackSettings, StackState, read_stack
-from testbed.observe.status import status
+from mrc_testbed.fabric.process import find_marked, is_alive, stop_processes
+from mrc_testbed.observe import grafana_server, prometheus, server, stack
+from mrc_testbed.observe.container import stack_containers
+from mrc_testbed.observe.state import ServiceName, StackPaths, StackSettings, StackState, read_stack
+from mrc_testbed.observe.status import status
 
 pytestmark = [
     pytest.mark.root,

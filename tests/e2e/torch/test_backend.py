@@ -9,9 +9,9 @@ import pytest
 from launching import Launch
 from own_lab import lab_up
 
-from testbed.cli.app import run
-from testbed.fabric import lab
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.cli.app import run
+from mrc_testbed.fabric import lab
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = [
     pytest.mark.root,

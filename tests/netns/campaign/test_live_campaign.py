@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.fabric.namespace import namespace_names
-from testbed.fabric.ownership import parse_owned_name
+from mrc_testbed.fabric.namespace import namespace_names
+from mrc_testbed.fabric.ownership import parse_owned_name
 
 pytestmark = pytest.mark.root
 
@@ -53,7 +53,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
 
 
 def begin(place: Path, *words: str, lab: str | None = f"c{os.getpid()}") -> "subprocess.Popen[str]":
-    line = [sys.executable, "-m", "testbed.cli", "campaign", *words, *(("-n", lab) if lab else ())]
+    line = [sys.executable, "-m", "mrc_testbed.cli", "campaign", *words, *(("-n", lab) if lab else ())]
     return subprocess.Popen(
         line, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
     )

@@ -7,8 +7,8 @@ import pytest
 from golden_documents import check_document
 from own_lab import own_state_dir
 
-from testbed.cli.app import run
-from testbed.fabric.namespace import namespace_names
+from mrc_testbed.cli.app import run
+from mrc_testbed.fabric.namespace import namespace_names
 
 pytestmark = pytest.mark.root
 

@@ -1,6 +1,6 @@
 """The captured ports of a lab."""
 
-from testbed.fabric.live import Lab
+from mrc_testbed.fabric.live import Lab
 
 
 def captured_ports(attached: Lab) -> list[str]:

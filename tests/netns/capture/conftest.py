@@ -7,9 +7,9 @@ import pytest
 from captured_ports import captured_ports
 from own_lab import lab_up
 
-from testbed.fabric import lab
-from testbed.fabric.live import Lab
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.topology.spec import TopologySpec
 
 SIZE = {"planes": 2, "t0": 2, "t1": 2, "hosts_per_t0": 2}
 SPECS = {

@@ -13,19 +13,19 @@ from threading import Event
 import pytest
 from captured_ports import captured_ports
 
-from agents.abi import PortCounter
-from testbed.capture.recording import CaptureCount, Recording
-from testbed.capture.selection import Selection, select_ports
-from testbed.capture.tap import Tap
-from testbed.capture.tshark import tshark_arguments
-from testbed.errors import FabricError, UsageError
-from testbed.fabric.fault_log import FaultLog
-from testbed.fabric.live import Lab
-from testbed.faults.interactive import LabFaults, parse_fault
-from testbed.faults.ledger import Ledger
-from testbed.workloads.bench import run_bench
-from testbed.workloads.load import build_loads
-from testbed.workloads.spec import WriteBw
+from mrc_testbed.agents.abi import PortCounter
+from mrc_testbed.capture.recording import CaptureCount, Recording
+from mrc_testbed.capture.selection import Selection, select_ports
+from mrc_testbed.capture.tap import Tap
+from mrc_testbed.capture.tshark import tshark_arguments
+from mrc_testbed.errors import FabricError, UsageError
+from mrc_testbed.fabric.fault_log import FaultLog
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.faults.interactive import LabFaults, parse_fault
+from mrc_testbed.faults.ledger import Ledger
+from mrc_testbed.workloads.bench import run_bench
+from mrc_testbed.workloads.load import build_loads
+from mrc_testbed.workloads.spec import WriteBw
 
 pytestmark = pytest.mark.root
 
@@ -246,7 +246,7 @@ def test_place_that_does_not_exist_is_refused(
 
 
 def start_command(live: Lab, *arguments: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "testbed.cli", "--name", live.name, "capture", *arguments]
+    command = [sys.executable, "-m", "mrc_testbed.cli", "--name", live.name, "capture", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
 
 

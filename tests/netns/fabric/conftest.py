@@ -9,7 +9,7 @@ import pytest
 from lab_leftovers import SMALL, observe_leftovers
 from own_lab import own_state_dir
 
-from testbed.fabric import lab
+from mrc_testbed.fabric import lab
 
 _PREFIX = f"t{os.getpid()}"
 _numbers = count(1)

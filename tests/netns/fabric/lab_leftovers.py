@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from testbed.fabric.namespace import namespace_names
-from testbed.fabric.process import find_marked
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric.namespace import namespace_names
+from mrc_testbed.fabric.process import find_marked
+from mrc_testbed.topology.spec import TopologySpec
 
 SMALL = TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1)
 """Six switches, two hosts: everything that a fabric has, up in less than a second."""

@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from agents.objects import OBJECTS_DIR
+from mrc_testbed.agents.objects import OBJECTS_DIR
 
 ROOT = Path(__file__).parents[3]
 

@@ -10,8 +10,8 @@ from bpf_objects import BpfObjects, living, objects_of
 from lab_leftovers import SMALL
 from waiting import poll_until
 
-from testbed.fabric import lab
-from testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.paths import lab_paths
 
 pytestmark = [pytest.mark.root, pytest.mark.slow("three shaped labs one after the other"), pytest.mark.ci]
 

@@ -14,15 +14,15 @@ import pytest
 from lab_leftovers import SMALL, observe_leftovers
 from refused_program import objects_with_a_refused_one
 
-from testbed.cli.app import run
-from testbed.errors import CleanupError, FabricError, Interrupted, PreflightError, UsageError
-from testbed.fabric import data_plane, lab, lock
-from testbed.fabric.build import Progress
-from testbed.fabric.known_labs import labs_elsewhere, names, orphans
-from testbed.fabric.paths import lab_paths
-from testbed.fabric.process import find_marked, kill_processes
-from testbed.fabric.state import Phase, read_state
-from testbed.scenario.run.stage import lab_for_run
+from mrc_testbed.cli.app import run
+from mrc_testbed.errors import CleanupError, FabricError, Interrupted, PreflightError, UsageError
+from mrc_testbed.fabric import data_plane, lab, lock
+from mrc_testbed.fabric.build import Progress
+from mrc_testbed.fabric.known_labs import labs_elsewhere, names, orphans
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.process import find_marked, kill_processes
+from mrc_testbed.fabric.state import Phase, read_state
+from mrc_testbed.scenario.run.stage import lab_for_run
 
 pytestmark = pytest.mark.root
 
@@ -41,8 +41,8 @@ STEPS = (
 
 KILLED_UP = """
 import os, signal, sys
-from testbed.fabric import lab
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric import lab
+from mrc_testbed.topology.spec import TopologySpec
 
 def die(progress):
     if progress.what == sys.argv[2] and progress.done_count >= int(sys.argv[3]):
@@ -55,7 +55,7 @@ lab.up(spec, name=sys.argv[1], runtime="netns", progress=die)
 
 KILLED_RESTART = """
 import os, signal, sys
-from testbed.fabric import lab, repair
+from mrc_testbed.fabric import lab, repair
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -114,8 +114,8 @@ def test_a_run_rebuilds_a_half_built_lab_and_removes_it(lab_name: str, state_dir
 
 KILLED_RUN = """
 import os, signal, sys
-from testbed.scenario.run.stage import lab_for_run
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.scenario.run.stage import lab_for_run
+from mrc_testbed.topology.spec import TopologySpec
 
 with lab_for_run(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1), name=sys.argv[1], runtime="netns"):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import pytest
 from kernel_srv6 import replace_switch_by_kernel_srv6, restore_switch
 
-from agents.abi import PortCounter
-from testbed.errors import UsageError
-from testbed.fabric import lab
-from testbed.fabric.live import Lab
-from testbed.topology.queue_spec import QueueSpec
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.abi import PortCounter
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.topology.queue_spec import QueueSpec
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import FabricError
-from testbed.fabric.folder_watch import FolderWatch
-from testbed.fabric.process import (
+from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric.folder_watch import FolderWatch
+from mrc_testbed.fabric.process import (
     ProcessIdentity,
     find_marked,
     is_alive,
@@ -51,7 +51,7 @@ def test_only_processes_of_the_lab_are_found(lab_name: str, other_lab_name: str)
 
 def test_the_caller_and_its_ancestors_are_spared(lab_name: str) -> None:
     program = f"""
-from testbed.fabric.process import find_marked
+from mrc_testbed.fabric.process import find_marked
 print([process.pid for process in find_marked({lab_name!r})])
 """
     command = ["sh", "-c", '"$0" -c "$1"; true', sys.executable, program]

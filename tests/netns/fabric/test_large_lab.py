@@ -2,10 +2,10 @@
 
 import pytest
 
-from agents.abi import PortCounter
-from testbed.fabric import lab
-from testbed.topology.element import PortKind
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.abi import PortCounter
+from mrc_testbed.fabric import lab
+from mrc_testbed.topology.element import PortKind
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = [pytest.mark.root, pytest.mark.slow("a lab of 128 switches"), pytest.mark.ci]
 

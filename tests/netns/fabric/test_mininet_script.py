@@ -6,11 +6,11 @@ import pytest
 from mininet.topo import Topo
 from own_lab import assert_nothing_left, own_state_dir
 
-from testbed.errors import UsageError
-from testbed.fabric import lab
-from testbed.fabric.port_state import observe_ports
-from testbed.mininet_net import ClosTopo, MrcNet
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.port_state import observe_ports
+from mrc_testbed.mininet_net import ClosTopo, MrcNet
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agents.bpf.libbpf import attach_xdp
-from testbed.errors import FabricError
-from testbed.fabric.data_plane import load_object
-from testbed.fabric.namespace import unnamed_namespace
-from testbed.fabric.netlink import (
+from mrc_testbed.agents.bpf.libbpf import attach_xdp
+from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric.data_plane import load_object
+from mrc_testbed.fabric.namespace import unnamed_namespace
+from mrc_testbed.fabric.netlink import (
     RouteSocket,
     VethEnd,
     add_address,
@@ -19,7 +19,7 @@ from testbed.fabric.netlink import (
     mac_bytes,
     set_link_up,
 )
-from testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.paths import lab_paths
 
 pytestmark = pytest.mark.root
 

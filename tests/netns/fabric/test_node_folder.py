@@ -7,9 +7,9 @@ from typing import Final
 
 import pytest
 
-from testbed.errors import AgentError
-from testbed.fabric import lab
-from testbed.fabric.log_file import log_lines
+from mrc_testbed.errors import AgentError
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.log_file import log_lines
 
 pytestmark = pytest.mark.root
 

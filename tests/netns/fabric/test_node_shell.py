@@ -4,13 +4,13 @@ import time
 
 import pytest
 
-from testbed.errors import FabricError
-from testbed.fabric import lab
-from testbed.fabric.netns_runtime import delete_namespaces
-from testbed.fabric.port_state import PortObservation, observe_ports
-from testbed.fabric.process import find_marked
-from testbed.mininet_net import FabricShell, MrcNet
-from testbed.topology.element import Port
+from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.netns_runtime import delete_namespaces
+from mrc_testbed.fabric.port_state import PortObservation, observe_ports
+from mrc_testbed.fabric.process import find_marked
+from mrc_testbed.mininet_net import FabricShell, MrcNet
+from mrc_testbed.topology.element import Port
 
 pytestmark = pytest.mark.root
 

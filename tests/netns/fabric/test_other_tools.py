@@ -12,12 +12,12 @@ import pytest
 from lab_leftovers import SMALL
 from waiting import poll_until
 
-from testbed.errors import FabricError
-from testbed.fabric import lab
-from testbed.fabric.bpf_file_system import labs_with_pins, prepare_pins, remove_pins
-from testbed.fabric.known_labs import names, orphans
-from testbed.fabric.paths import LabPaths
-from testbed.scenario.run.stage import remove_orphans
+from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.bpf_file_system import labs_with_pins, prepare_pins, remove_pins
+from mrc_testbed.fabric.known_labs import names, orphans
+from mrc_testbed.fabric.paths import LabPaths
+from mrc_testbed.scenario.run.stage import remove_orphans
 
 pytestmark = pytest.mark.root
 
@@ -110,9 +110,9 @@ def test_a_lab_with_namespaces_elsewhere_is_a_row_of_status(
 
 
 RUN = """
-import sys, testbed.fabric.lab as lab
-from testbed.fabric.owner import owner_identity
-from testbed.topology.spec import TopologySpec
+import sys, mrc_testbed.fabric.lab as lab
+from mrc_testbed.fabric.owner import owner_identity
+from mrc_testbed.topology.spec import TopologySpec
 
 spec = TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1)
 lab.up(spec, name=sys.argv[1], runtime="netns", made_for=owner_identity())

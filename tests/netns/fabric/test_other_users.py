@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import FabricError
-from testbed.fabric import lab
-from testbed.fabric.lock import exclusive
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.lock import exclusive
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
 

@@ -9,17 +9,17 @@ import pytest
 from lab_leftovers import SMALL
 from refused_program import objects_with_a_refused_one
 
-from testbed.errors import PreflightError, UsageError
-from testbed.fabric import data_plane, lab, preflight
-from testbed.fabric.state import RuntimeName
-from testbed.topology.clos import Clos
-from testbed.topology.spec import NicSpec, TopologySpec
+from mrc_testbed.errors import PreflightError, UsageError
+from mrc_testbed.fabric import data_plane, lab, preflight
+from mrc_testbed.fabric.state import RuntimeName
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import NicSpec, TopologySpec
 
 pytestmark = pytest.mark.root
 
 CHECK_MACHINE = """
-from testbed.errors import PreflightError
-from testbed.fabric import preflight
+from mrc_testbed.errors import PreflightError
+from mrc_testbed.fabric import preflight
 try:
     preflight.require(preflight.machine_checks())
 except PreflightError as error:

@@ -18,7 +18,7 @@ pytestmark = [
 ]
 
 NAME = f"s{os.getpid()}"
-PROGRAM = (sys.executable, "-m", "testbed.cli", "-n", NAME)
+PROGRAM = (sys.executable, "-m", "mrc_testbed.cli", "-n", NAME)
 FABRIC = """\
 apiVersion: mrc-testbed/v1
 kind: Topology

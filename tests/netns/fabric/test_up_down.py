@@ -5,21 +5,21 @@ from pathlib import Path
 import pytest
 from lab_leftovers import SMALL
 
-from agents.abi import DrainerMode, Limit, PortCounter
-from testbed.errors import UsageError
-from testbed.fabric import lab
-from testbed.fabric.build import Progress
-from testbed.fabric.known_labs import names
-from testbed.fabric.live import Lab
-from testbed.fabric.paths import lab_paths
-from testbed.fabric.process import find_marked
-from testbed.fabric.queue_engine import QueueEngine
-from testbed.fabric.state import Phase, RuntimeName, read_state
-from testbed.topology.addressing import INTERFACE_MTU_BYTES
-from testbed.topology.clos import Clos
-from testbed.topology.queue_spec import QueueSpec
-from testbed.topology.spec import NicSpec, TopologySpec
-from testbed.topology.timing import full_frame_bytes
+from mrc_testbed.agents.abi import DrainerMode, Limit, PortCounter
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.build import Progress
+from mrc_testbed.fabric.known_labs import names
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.process import find_marked
+from mrc_testbed.fabric.queue_engine import QueueEngine
+from mrc_testbed.fabric.state import Phase, RuntimeName, read_state
+from mrc_testbed.topology.addressing import INTERFACE_MTU_BYTES
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.queue_spec import QueueSpec
+from mrc_testbed.topology.spec import NicSpec, TopologySpec
+from mrc_testbed.topology.timing import full_frame_bytes
 
 pytestmark = pytest.mark.root
 

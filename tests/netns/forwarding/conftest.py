@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 from own_lab import lab_up
 
-from testbed.fabric import lab
-from testbed.fabric.live import Lab
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.topology.spec import TopologySpec
 
 SHAPE = {"planes": 2, "t0": 2, "t1": 2, "hosts_per_t0": 1, "uplinks_per_pair": 2}
 

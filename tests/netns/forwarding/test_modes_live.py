@@ -6,13 +6,13 @@ import pytest
 from kernel_srv6 import replace_switch_by_kernel_srv6
 from raw_verbs import connect_pair
 
-from agents.abi import PortCounter
-from agents.nic.client import AgentClient
-from testbed.errors import UsageError
-from testbed.fabric.data_plane import FabricMaps
-from testbed.fabric.live import Lab
-from testbed.topology.ev_set import build_ev_set
-from testbed.topology.path import explain_ev
+from mrc_testbed.agents.abi import PortCounter
+from mrc_testbed.agents.nic.client import AgentClient
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.data_plane import FabricMaps
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.path import explain_ev
 
 pytestmark = pytest.mark.root
 MESSAGE_BYTES = 64 * 2048

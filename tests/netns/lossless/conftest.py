@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 from own_lab import lab_up
 
-from testbed.fabric import lab
-from testbed.fabric.live import Lab
-from testbed.topology.flow_control_spec import FlowControlKind
-from testbed.topology.queue_spec import EcnSpec, QueueSpec, TrimSpec
-from testbed.topology.spec import NicSpec, TopologySpec
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.topology.flow_control_spec import FlowControlKind
+from mrc_testbed.topology.queue_spec import EcnSpec, QueueSpec, TrimSpec
+from mrc_testbed.topology.spec import NicSpec, TopologySpec
 
 
 @pytest.fixture(scope="module")

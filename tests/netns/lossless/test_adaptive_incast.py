@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from live_scenario import run_live
 
-from agents.abi import PortCounter
-from testbed.fabric.live import Lab
+from mrc_testbed.agents.abi import PortCounter
+from mrc_testbed.fabric.live import Lab
 
 pytestmark = pytest.mark.root
 

@@ -5,11 +5,11 @@ import json
 import pytest
 from waiting import poll_until
 
-from agents.abi import PortCounter
-from testbed.cli.app import run as command_line
-from testbed.fabric.live import Lab
-from testbed.fabric.lossless import LinkFlow, opened_lossless
-from testbed.faults.interactive import LabFaults, parse_fault
+from mrc_testbed.agents.abi import PortCounter
+from mrc_testbed.cli.app import run as command_line
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.lossless import LinkFlow, opened_lossless
+from mrc_testbed.faults.interactive import LabFaults, parse_fault
 
 pytestmark = pytest.mark.root
 

@@ -7,9 +7,9 @@ import pytest
 from nic_lab import SPEC
 from own_lab import lab_up
 
-from testbed.fabric import lab
-from testbed.fabric.live import Lab
-from testbed.fabric.port_fault import write_port_fault
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.port_fault import write_port_fault
 
 
 @pytest.fixture(scope="module")

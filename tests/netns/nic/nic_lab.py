@@ -8,13 +8,13 @@ from typing import Any, Final, Self
 
 from raw_verbs import connect_pair
 
-from agents.nic.client import AgentClient
-from agents.nic.pattern import seed_at
-from testbed.fabric.live import Lab
-from testbed.fabric.port_fault import write_port_fault
-from testbed.topology.element import Link
-from testbed.topology.ev_set import build_ev_set
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.nic.client import AgentClient
+from mrc_testbed.agents.nic.pattern import seed_at
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.port_fault import write_port_fault
+from mrc_testbed.topology.element import Link
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.spec import TopologySpec
 
 SPEC: Final = TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=2)
 NEIGHBOURS: Final = ("h0", "h1")

@@ -9,17 +9,17 @@ from contextlib import contextmanager
 import pytest
 from nic_lab import BATCH, DEADLINE_NS, DISTANT, SPEC, WritePair
 
-from agents.abi import Event, EventKind, NicControl, QpState, Status
-from agents.bpf.libbpf import open_pinned
-from agents.bpf.maps import MappedArray, RingBuffer
-from agents.clock import monotonic_ns
-from agents.nic.client import AgentClient
-from testbed.errors import AgentError, UsageError
-from testbed.fabric import lab
-from testbed.fabric.folder_watch import FolderWatch
-from testbed.fabric.live import Lab
-from testbed.fabric.process import is_alive
-from testbed.fabric.repair import Repair
+from mrc_testbed.agents.abi import Event, EventKind, NicControl, QpState, Status
+from mrc_testbed.agents.bpf.libbpf import open_pinned
+from mrc_testbed.agents.bpf.maps import MappedArray, RingBuffer
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.nic.client import AgentClient
+from mrc_testbed.errors import AgentError, UsageError
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.folder_watch import FolderWatch
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.process import is_alive
+from mrc_testbed.fabric.repair import Repair
 
 pytestmark = pytest.mark.root
 

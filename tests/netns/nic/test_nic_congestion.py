@@ -12,10 +12,10 @@ import pytest
 from nic_lab import BATCH, WritePair
 from own_lab import lab_up
 
-from testbed.fabric import lab
-from testbed.fabric.live import Lab
-from testbed.topology.port_queue import port_queues
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.topology.port_queue import port_queues
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
 

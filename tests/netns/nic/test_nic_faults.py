@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from nic_lab import BATCH, DISTANT, WritePair, set_link_down
 
-from testbed.fabric.live import Lab
-from testbed.faults.lab_target import LabTarget
-from testbed.topology.ev import decode_ev
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.faults.lab_target import LabTarget
+from mrc_testbed.topology.ev import decode_ev
 
 pytestmark = pytest.mark.root
 

@@ -8,12 +8,12 @@ from ctypes import c_uint32
 
 import pytest
 
-from agents.abi import EvLayout, Limit, NicConfig, PortCounter
-from agents.bpf.libbpf import open_pinned
-from agents.bpf.maps import map_update
-from agents.nic.device import NicDevice
-from testbed.errors import FabricError
-from testbed.fabric.live import Lab
+from mrc_testbed.agents.abi import EvLayout, Limit, NicConfig, PortCounter
+from mrc_testbed.agents.bpf.libbpf import open_pinned
+from mrc_testbed.agents.bpf.maps import map_update
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric.live import Lab
 
 pytestmark = pytest.mark.root
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from nic_lab import BATCH, DISTANT, WritePair, set_loss
 
-from agents.abi import NicCounter, NicCounters
-from agents.bpf.libbpf import open_pinned
-from agents.bpf.maps import PerCpuArray
-from testbed.fabric import lab
-from testbed.fabric.live import Lab
+from mrc_testbed.agents.abi import NicCounter, NicCounters
+from mrc_testbed.agents.bpf.libbpf import open_pinned
+from mrc_testbed.agents.bpf.maps import PerCpuArray
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.live import Lab
 
 pytestmark = [
     pytest.mark.root,

@@ -9,12 +9,12 @@ from own_lab import lab_up
 from raw_verbs import connect_pair
 from waiting import poll_until
 
-from agents.nic.client import AgentClient
-from testbed.errors import UsageError
-from testbed.fabric import lab as labs
-from testbed.fabric.live import Lab
-from testbed.topology.ev_set import build_ev_set
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.nic.client import AgentClient
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric import lab as labs
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 from nic_lab import BATCH, DEADLINE_NS, DISTANT, NEIGHBOURS, WritePair
 
-from agents.nic.client import AgentClient
-from agents.nic.work_queue import QPN_MIN
-from testbed.errors import UsageError
-from testbed.fabric.live import Lab
+from mrc_testbed.agents.nic.client import AgentClient
+from mrc_testbed.agents.nic.work_queue import QPN_MIN
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.live import Lab
 
 pytestmark = pytest.mark.root
 

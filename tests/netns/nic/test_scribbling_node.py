@@ -6,11 +6,11 @@ import pytest
 from nic_lab import BATCH, WritePair
 from scribbling import scribble
 
-from agents.nic.device import NicDevice
-from testbed.fabric import lab
-from testbed.fabric.live import Lab
-from testbed.fabric.namespace import entered
-from testbed.fabric.runtime import node_namespace
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.namespace import entered
+from mrc_testbed.fabric.runtime import node_namespace
 
 pytestmark = pytest.mark.root
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 from own_lab import lab_up
 
-from testbed.fabric import lab
-from testbed.fabric.live import Lab
-from testbed.faults.interactive import LabFaults
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.faults.interactive import LabFaults
+from mrc_testbed.topology.spec import TopologySpec
 
 SPEC = {
     "planes": 2,

@@ -8,17 +8,17 @@ from golden_documents import check_document
 from live_scenario import run_live
 from waiting import poll_until
 
-from testbed.cli.app import run
-from testbed.fabric.link_probes import LinkProbeCounts, link_probes_running
-from testbed.fabric.live import Lab
-from testbed.faults.interactive import LabFaults, parse_fault
-from testbed.metrics.collector import LabCollector
-from testbed.metrics.exposition import Samples
-from testbed.metrics.histogram import Histogram
-from testbed.metrics.lab_watch import open_reader
-from testbed.probing.localisation import Diagnosis, localise
-from testbed.topology.probe_outcome import PathOutcome, since
-from testbed.topology.probe_path import probe_paths
+from mrc_testbed.cli.app import run
+from mrc_testbed.fabric.link_probes import LinkProbeCounts, link_probes_running
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.faults.interactive import LabFaults, parse_fault
+from mrc_testbed.metrics.collector import LabCollector
+from mrc_testbed.metrics.exposition import Samples
+from mrc_testbed.metrics.histogram import Histogram
+from mrc_testbed.metrics.lab_watch import open_reader
+from mrc_testbed.probing.localisation import Diagnosis, localise
+from mrc_testbed.topology.probe_outcome import PathOutcome, since
+from mrc_testbed.topology.probe_path import probe_paths
 
 pytestmark = pytest.mark.root
 

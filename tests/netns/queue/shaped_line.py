@@ -17,13 +17,13 @@ from ctypes import c_uint32
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents import abi
-from agents.bpf.libbpf import BpfObject, attach_xdp, pin
-from agents.bpf.maps import ArrayMap, MappedArray, PerCpuArray, map_update
-from agents.switch.queue_maps import QUEUE_DRAINER_MAPS, QUEUE_PORT_MAPS
-from testbed.fabric.namespace import create_namespace, delete_namespace, entered, namespace_path
-from testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, set_link_up
-from testbed.fabric.ring_drops import parse_dropped
+from mrc_testbed.agents import abi
+from mrc_testbed.agents.bpf.libbpf import BpfObject, attach_xdp, pin
+from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray, PerCpuArray, map_update
+from mrc_testbed.agents.switch.queue_maps import QUEUE_DRAINER_MAPS, QUEUE_PORT_MAPS
+from mrc_testbed.fabric.namespace import create_namespace, delete_namespace, entered, namespace_path
+from mrc_testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, set_link_up
+from mrc_testbed.fabric.ring_drops import parse_dropped
 
 OBJECTS = Path(__file__).parents[3] / "agents" / "_objects"
 DRAINER = OBJECTS / "drainer"

@@ -12,7 +12,7 @@ from line_traffic import random_frames, receive
 from shaped_line import TO_FAR, TO_NEAR, LineFactory, LinkShape, ShapedLine
 from soak import DROPS, Soaked, assert_nothing_is_lost, soak_round
 
-from agents.abi import PortCounter
+from mrc_testbed.agents.abi import PortCounter
 
 pytestmark = pytest.mark.root
 

@@ -10,7 +10,7 @@ from line_traffic import assert_same_frames, equal_frames, random_frames, receiv
 from shaped_line import DRAINER, TO_FAR, LineFactory, LinkShape, ShapedLine
 from waiting import poll_until
 
-from agents.abi import DrainerMode
+from mrc_testbed.agents.abi import DrainerMode
 
 pytestmark = pytest.mark.root
 

@@ -8,7 +8,7 @@ import pytest
 from line_traffic import Window, assert_same_frames, equal_frames, labels, random_frames, receive, send
 from shaped_line import TO_FAR, TO_NEAR, LineFactory, LinkShape
 
-from agents.abi import PortCounter
+from mrc_testbed.agents.abi import PortCounter
 
 pytestmark = pytest.mark.root
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from own_lab import lab_up, own_state_dir
 
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.spec import TopologySpec
 
 SPEC = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=1)
 

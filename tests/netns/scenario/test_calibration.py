@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from testbed.fabric.known_labs import names
-from testbed.metrics.fidelity import FidelityLimits
-from testbed.scenario.run import calibration
+from mrc_testbed.fabric.known_labs import names
+from mrc_testbed.metrics.fidelity import FidelityLimits
+from mrc_testbed.scenario.run import calibration
 
 
 @pytest.mark.slow("measures what this machine can carry")

@@ -7,22 +7,22 @@ from pathlib import Path
 import pytest
 from live_scenario import run_live
 
-from agents.nic.client import AgentClient
-from testbed.fabric import lab as labs
-from testbed.fabric.live import Lab
-from testbed.fabric.ring_drops import ring_drops
-from testbed.metrics.reader import LabReader
-from testbed.metrics.sampler import take_reading
-from testbed.metrics.series import add_hosts
-from testbed.scenario.measure.verdict import Status
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.resolve import resolve
-from testbed.topology.spec import TopologySpec
-from testbed.transport.congestion import CongestionControl
-from testbed.workloads.connectors import open_mrc
-from testbed.workloads.engine import WorkloadEngine
-from testbed.workloads.flow import Flow
-from testbed.workloads.load import Load
+from mrc_testbed.agents.nic.client import AgentClient
+from mrc_testbed.fabric import lab as labs
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.ring_drops import ring_drops
+from mrc_testbed.metrics.reader import LabReader
+from mrc_testbed.metrics.sampler import take_reading
+from mrc_testbed.metrics.series import add_hosts
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.transport.congestion import CongestionControl
+from mrc_testbed.workloads.connectors import open_mrc
+from mrc_testbed.workloads.engine import WorkloadEngine
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.load import Load
 
 pytestmark = pytest.mark.root
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from live_scenario import run_live
 
-from agents.abi import NicCounter
-from testbed.fabric import lab
-from testbed.metrics.lab_watch import open_reader
-from testbed.metrics.sampler import take_reading
-from testbed.scenario.execution import FinishedRun
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.abi import NicCounter
+from mrc_testbed.fabric import lab
+from mrc_testbed.metrics.lab_watch import open_reader
+from mrc_testbed.metrics.sampler import take_reading
+from mrc_testbed.scenario.execution import FinishedRun
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from live_scenario import run_live
 
-from agents.abi import EvState
-from testbed.fabric import lab
-from testbed.fabric.paths import lab_paths
-from testbed.fabric.state import read_state
-from testbed.faults.ledger import Ledger
-from testbed.scenario.measure.event import EvTransition, PortTransition
-from testbed.scenario.measure.verdict import Status
+from mrc_testbed.agents.abi import EvState
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.state import read_state
+from mrc_testbed.faults.ledger import Ledger
+from mrc_testbed.scenario.measure.event import EvTransition, PortTransition
+from mrc_testbed.scenario.measure.verdict import Status
 
 pytestmark = pytest.mark.root
 

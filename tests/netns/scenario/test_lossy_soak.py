@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from live_scenario import run_live
 
-from testbed.fabric import lab
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.resolve import resolve
+from mrc_testbed.fabric import lab
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.resolve import resolve
 
 pytestmark = [pytest.mark.root, pytest.mark.slow("a soak"), pytest.mark.ci]
 

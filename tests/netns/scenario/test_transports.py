@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from live_scenario import run_live
 
-from agents.abi import NicCounter
-from testbed.metrics.lab_watch import open_reader
+from mrc_testbed.agents.abi import NicCounter
+from mrc_testbed.metrics.lab_watch import open_reader
 
 pytestmark = pytest.mark.root
 

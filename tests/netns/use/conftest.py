@@ -10,9 +10,9 @@ from shared_lab import SPEC, await_ports_down, unhealthy_ports
 from typed_command import Command
 from waiting import poll_until
 
-from testbed.fabric import lab
-from testbed.fabric.live import Lab
-from testbed.faults.interactive import LabFaults
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.faults.interactive import LabFaults
 
 
 @pytest.fixture(scope="package")

@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 
-from testbed.fabric.live import Lab
-from testbed.workloads.connectors import open_mrc
-from testbed.workloads.engine import WorkloadEngine
-from testbed.workloads.flow import Flow
-from testbed.workloads.load import Load
-from testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.workloads.connectors import open_mrc
+from mrc_testbed.workloads.engine import WorkloadEngine
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.load import Load
+from mrc_testbed.workloads.outcome import FlowOutcome
 
 DEADLINE_NS = 120 * 10**9
 SECOND_NS = 10**9

@@ -6,16 +6,16 @@ import sys
 
 from fault_traffic import DEADLINE_NS
 
-from agents.clock import monotonic_ns
-from testbed.fabric.folder_watch import FolderWatch
-from testbed.fabric.paths import lab_paths
-from testbed.faults.ledger import Ledger
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.fabric.folder_watch import FolderWatch
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.faults.ledger import Ledger
 
 _RUNNER = """
 import json, sys
-from testbed.fabric import lab
-from testbed.faults.interactive import parse_fault, plan_fault
-from testbed.faults.session import FaultSession
+from mrc_testbed.fabric import lab
+from mrc_testbed.faults.interactive import parse_fault, plan_fault
+from mrc_testbed.faults.session import FaultSession
 
 name, kind, where, fields = sys.argv[1:]
 with lab.attach(name) as attached:

@@ -4,10 +4,10 @@ from contextlib import closing
 
 from waiting import poll_until
 
-from testbed.fabric.live import Lab
-from testbed.fabric.port_fault import is_healthy
-from testbed.metrics.lab_watch import open_reader
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.port_fault import is_healthy
+from mrc_testbed.metrics.lab_watch import open_reader
+from mrc_testbed.topology.spec import TopologySpec
 
 SPEC = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=2)
 

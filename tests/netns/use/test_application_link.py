@@ -7,11 +7,17 @@ from ctypes import sizeof
 
 import pytest
 
-from agents.abi import ApplicationReply, ApplicationRequest, ApplicationTransport, ApplicationVerb, QpState
-from agents.nic.application_link import SOCKET_NAME
-from testbed.fabric.live import Lab
-from testbed.fabric.namespace import entered
-from testbed.fabric.runtime import node_namespace
+from mrc_testbed.agents.abi import (
+    ApplicationReply,
+    ApplicationRequest,
+    ApplicationTransport,
+    ApplicationVerb,
+    QpState,
+)
+from mrc_testbed.agents.nic.application_link import SOCKET_NAME
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.namespace import entered
+from mrc_testbed.fabric.runtime import node_namespace
 
 pytestmark = pytest.mark.root
 

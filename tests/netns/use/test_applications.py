@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from waiting import DEADLINE_S, poll_until
 
-from testbed.fabric.live import Lab
-from testbed.fabric.rdma import TRANSPORT_VARIABLE, RdmaTransport, rdma_environment
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.rdma import TRANSPORT_VARIABLE, RdmaTransport, rdma_environment
 
 pytestmark = pytest.mark.root
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from launching import Launch
 
-from agents.objects import OBJECTS_DIR
-from testbed.fabric.live import Lab
+from mrc_testbed.agents.objects import OBJECTS_DIR
+from mrc_testbed.fabric.live import Lab
 
 pytestmark = pytest.mark.root
 

@@ -3,12 +3,12 @@
 import pytest
 from typed_command import Command
 
-from testbed.fabric.live import Lab
-from testbed.workloads.bench import run_collective
-from testbed.workloads.load import Load, build_loads
-from testbed.workloads.nccl import CollectiveResult
-from testbed.workloads.schedule import COLLECTIVE_KINDS
-from testbed.workloads.spec import CollectiveSpec
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.workloads.bench import run_collective
+from mrc_testbed.workloads.load import Load, build_loads
+from mrc_testbed.workloads.nccl import CollectiveResult
+from mrc_testbed.workloads.schedule import COLLECTIVE_KINDS
+from mrc_testbed.workloads.spec import CollectiveSpec
 
 pytestmark = pytest.mark.root
 

@@ -11,11 +11,11 @@ import pytest
 from shared_lab import SPEC, unhealthy_ports
 from typed_command import Command
 
-from agents.clock import monotonic_ns
-from testbed.fabric.live import Lab
-from testbed.fabric.namespace import namespace_names
-from testbed.fabric.paths import lab_paths
-from testbed.fabric.process import find_marked
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.namespace import namespace_names
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.process import find_marked
 
 pytestmark = pytest.mark.root
 
@@ -196,7 +196,7 @@ def test_bad_input_is_refused_before_anything_happens(
 
 
 def test_exec_runs_inside_the_node_and_passes_the_status_on(lab_name: str) -> None:
-    program = [sys.executable, "-m", "testbed.cli", "-n", lab_name, "exec", "h0", "--"]
+    program = [sys.executable, "-m", "mrc_testbed.cli", "-n", lab_name, "exec", "h0", "--"]
     inside = subprocess.run(
         [*program, "ip", "-br", "link"], capture_output=True, text=True, check=True, timeout=30
     )
@@ -217,7 +217,19 @@ def test_inspect_counts_what_crossed_a_port(command: Command) -> None:
 def start_bench(lab_name: str, live: Lab) -> "subprocess.Popen[str]":
     """A bench that sends, as a process."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "testbed.cli", "-n", lab_name, "bench", "write-bw", "h0", "h2", "-d", "1h"],
+        [
+            sys.executable,
+            "-m",
+            "mrc_testbed.cli",
+            "-n",
+            lab_name,
+            "bench",
+            "write-bw",
+            "h0",
+            "h2",
+            "-d",
+            "1h",
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -270,7 +282,7 @@ def test_a_command_out_of_time_names_what_it_was_at(command: Command, live: Lab)
 
 def test_metrics_are_served_until_interrupted(lab_name: str) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "testbed.cli", "-n", lab_name, "observe", "metrics", "--port", "0"],
+        [sys.executable, "-m", "mrc_testbed.cli", "-n", lab_name, "observe", "metrics", "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

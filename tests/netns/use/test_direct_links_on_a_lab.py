@@ -7,12 +7,12 @@ import pytest
 from fault_traffic import send
 from typed_command import Command
 
-from agents.abi import PortCounter
-from testbed.fabric.live import Lab
-from testbed.faults.interactive import LabFaults, parse_fault
-from testbed.topology.element import PortKind
-from testbed.topology.queue_spec import QueueSpec
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.abi import PortCounter
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.faults.interactive import LabFaults, parse_fault
+from mrc_testbed.topology.element import PortKind
+from mrc_testbed.topology.queue_spec import QueueSpec
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
 

@@ -8,8 +8,8 @@ from golden_documents import check_document
 from own_lab import lab_up
 from typed_command import Command
 
-from testbed.cli.app import run
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.cli.app import run
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
 

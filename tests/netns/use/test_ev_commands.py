@@ -6,11 +6,11 @@ import pytest
 from shared_lab import SPEC
 from typed_command import Command
 
-from agents.nic.client import AgentClient
-from agents.nic.work_queue import QPN_MIN
-from testbed.fabric.live import Lab
-from testbed.fabric.port_fault import write_port_fault
-from testbed.topology.ev_set import build_ev_set
+from mrc_testbed.agents.nic.client import AgentClient
+from mrc_testbed.agents.nic.work_queue import QPN_MIN
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.port_fault import write_port_fault
+from mrc_testbed.topology.ev_set import build_ev_set
 
 pytestmark = pytest.mark.root
 

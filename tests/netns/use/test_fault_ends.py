@@ -14,18 +14,25 @@ from shared_lab import await_ports_down, unhealthy_ports
 from typed_command import Command
 from waiting import poll_until
 
-from agents.clock import monotonic_ns
-from testbed.fabric.folder_watch import FolderWatch
-from testbed.fabric.live import Lab
-from testbed.fabric.paths import lab_paths
-from testbed.fabric.process import ProcessIdentity, find_marked, freeze, is_alive, is_stopped, kill_processes
-from testbed.fabric.state import read_state
-from testbed.faults.interactive import LabFaults, parse_fault
-from testbed.faults.ledger import Ledger
-from testbed.faults.reaper import reaper_process
-from testbed.metrics.lab_watch import open_reader
-from testbed.topology.port_selection import port_rates_bps
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.fabric.folder_watch import FolderWatch
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.process import (
+    ProcessIdentity,
+    find_marked,
+    freeze,
+    is_alive,
+    is_stopped,
+    kill_processes,
+)
+from mrc_testbed.fabric.state import read_state
+from mrc_testbed.faults.interactive import LabFaults, parse_fault
+from mrc_testbed.faults.ledger import Ledger
+from mrc_testbed.faults.reaper import reaper_process
+from mrc_testbed.metrics.lab_watch import open_reader
+from mrc_testbed.topology.port_selection import port_rates_bps
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
 
@@ -131,7 +138,7 @@ def test_a_rule_ends_with_every_process_of_ours_dead_and_status_ends_what_is_lef
     add(faults_now, "link-down", LINK, **{"for": "1s"})
     add(faults_now, "host-pause", "h3", **{"for": "1s", "id": "f2"})
     ledger = Ledger(lab_paths(lab_name).faults)
-    for each in processes(lab_name, "testbed.faults.reaper"):
+    for each in processes(lab_name, "mrc_testbed.faults.reaper"):
         kill(each)
     [entry, _] = faults_now.entries()
     end_ns = entry.schedule.end_ns
@@ -158,12 +165,12 @@ def test_without_reaper_a_scrape_of_the_metrics_starts_one_which_ends_what_is_ov
     live: Lab, faults: OpenFaults, lab_name: str
 ) -> None:
     add(faults(), "host-pause", "h3", **{"for": "1s"})
-    for each in processes(lab_name, "testbed.faults.reaper"):
+    for each in processes(lab_name, "mrc_testbed.faults.reaper"):
         kill(each)
     ledger = Ledger(lab_paths(lab_name).faults)
     poll_until(lambda: reaper_process(ledger) is None, what="the death of the reaper")
     with subprocess.Popen(
-        [sys.executable, "-m", "testbed.cli", "-n", lab_name, "observe", "metrics", "--port", "0"],
+        [sys.executable, "-m", "mrc_testbed.cli", "-n", lab_name, "observe", "metrics", "--port", "0"],
         stdout=subprocess.PIPE,
         text=True,
     ) as exporter:
@@ -202,7 +209,7 @@ def test_without_reaper_up_and_restart_start_one(
     add(faults(), "nic-port-down", "h0:1", **{"for": "1h"})
     ledger = Ledger(lab_paths(lab_name).faults)
     for how in ("restart", "up"):
-        for each in processes(lab_name, "testbed.faults.reaper"):
+        for each in processes(lab_name, "mrc_testbed.faults.reaper"):
             kill(each)
         poll_until(lambda: reaper_process(ledger) is None, what="the death of the reaper")
         assert "the fault reaper is dead" in command("status", status=1)

@@ -11,19 +11,19 @@ from killed_runner import kill_a_runner_with
 from shared_lab import await_ports_down, ports_down, unhealthy_ports
 from waiting import poll_until
 
-from agents.abi import IcrcMode, NicControl, NicCounter, NicCounters, PortCounter
-from agents.bpf.libbpf import open_pinned
-from agents.bpf.maps import MappedArray, PerCpuArray
-from agents.nic.client import AgentClient
-from testbed.errors import FabricError, FaultError, UsageError
-from testbed.fabric.live import Lab
-from testbed.fabric.port_fault import read_account
-from testbed.fabric.process import ProcessIdentity, is_alive
-from testbed.fabric.routes import write_routes
-from testbed.fabric.state import read_state
-from testbed.faults.event import FaultEvent
-from testbed.faults.interactive import LabFaults, parse_fault
-from testbed.topology.clos import Clos
+from mrc_testbed.agents.abi import IcrcMode, NicControl, NicCounter, NicCounters, PortCounter
+from mrc_testbed.agents.bpf.libbpf import open_pinned
+from mrc_testbed.agents.bpf.maps import MappedArray, PerCpuArray
+from mrc_testbed.agents.nic.client import AgentClient
+from mrc_testbed.errors import FabricError, FaultError, UsageError
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.port_fault import read_account
+from mrc_testbed.fabric.process import ProcessIdentity, is_alive
+from mrc_testbed.fabric.routes import write_routes
+from mrc_testbed.fabric.state import read_state
+from mrc_testbed.faults.event import FaultEvent
+from mrc_testbed.faults.interactive import LabFaults, parse_fault
+from mrc_testbed.topology.clos import Clos
 
 pytestmark = pytest.mark.root
 

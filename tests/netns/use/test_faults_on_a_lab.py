@@ -7,16 +7,16 @@ import pytest
 from fault_traffic import DEADLINE_NS, send
 from shared_lab import unhealthy_ports
 
-from agents.abi import PortCounter
-from agents.clock import monotonic_ns
-from agents.nic.client import AgentClient
-from testbed.fabric.folder_watch import FolderWatch
-from testbed.fabric.live import Lab
-from testbed.fabric.paths import lab_paths
-from testbed.fabric.port_fault import acts
-from testbed.fabric.process import ProcessIdentity, find_marked
-from testbed.faults.interactive import LabFaults, parse_fault
-from testbed.faults.ledger import Ledger
+from mrc_testbed.agents.abi import PortCounter
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.nic.client import AgentClient
+from mrc_testbed.fabric.folder_watch import FolderWatch
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.port_fault import acts
+from mrc_testbed.fabric.process import ProcessIdentity, find_marked
+from mrc_testbed.faults.interactive import LabFaults, parse_fault
+from mrc_testbed.faults.ledger import Ledger
 
 pytestmark = pytest.mark.root
 
@@ -61,7 +61,7 @@ def reapers(lab_name: str) -> list[ProcessIdentity]:
     return [
         process
         for process in find_marked(lab_name)
-        if b"testbed.faults.reaper" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
+        if b"mrc_testbed.faults.reaper" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
     ]
 
 

@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from testbed.live.feed import Feed
-from testbed.live.server import LiveServer, live_server
-from testbed.metrics.exporter import exporter_running
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.live.feed import Feed
+from mrc_testbed.live.server import LiveServer, live_server
+from mrc_testbed.metrics.exporter import exporter_running
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
 
@@ -129,7 +129,7 @@ def test_without_a_descriptor_visitors_are_turned_away(lab_name: str) -> None:
 
 
 def test_without_a_descriptor_the_page_says_so_and_goes_on_later(lab_name: str) -> None:
-    command = [sys.executable, "-m", "testbed.cli", "-n", lab_name, "serve", "-i", "100ms"]
+    command = [sys.executable, "-m", "mrc_testbed.cli", "-n", lab_name, "serve", "-i", "100ms"]
     with serving(command) as (process, url):
         host = urlsplit(url).netloc
         seen = updates(host)
@@ -146,7 +146,7 @@ def test_without_a_descriptor_the_page_says_so_and_goes_on_later(lab_name: str) 
 
 
 def test_more_connections_than_descriptors_are_survived(lab_name: str) -> None:
-    limited = ["prlimit", "--nofile=200:200", sys.executable, "-m", "testbed.cli", "-n", lab_name]
+    limited = ["prlimit", "--nofile=200:200", sys.executable, "-m", "mrc_testbed.cli", "-n", lab_name]
     with serving([*limited, "serve", "-i", "100ms"]) as (process, url):
         host = urlsplit(url).netloc
         with contextlib.ExitStack() as floods:

@@ -6,7 +6,7 @@ import sys
 import pytest
 from launching import Launch
 
-from testbed.fabric.management import management_address
+from mrc_testbed.fabric.management import management_address
 
 pytestmark = pytest.mark.root
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from typed_command import Command
 
-from testbed.errors import PreflightError, UsageError
-from testbed.live.control import ClearRequest
-from testbed.live.feed import Feed
-from testbed.live.request_guard import new_token
-from testbed.live.server import LiveServer, live_server
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.errors import PreflightError, UsageError
+from mrc_testbed.live.control import ClearRequest
+from mrc_testbed.live.feed import Feed
+from mrc_testbed.live.request_guard import new_token
+from mrc_testbed.live.server import LiveServer, live_server
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
 

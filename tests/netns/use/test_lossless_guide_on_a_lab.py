@@ -31,7 +31,7 @@ class Shell:
         program, *words = line.replace("-n lossless", f"-n {LAB}").split()
         assert program == "mrc-testbed"
         return subprocess.run(
-            [sys.executable, "-m", "testbed.cli", *words],
+            [sys.executable, "-m", "mrc_testbed.cli", *words],
             cwd=self.folder,
             env=self.environment,
             capture_output=True,

@@ -9,10 +9,10 @@ import pytest
 from shared_lab import SPEC
 from typed_command import Command
 
-from testbed.fabric import lab
-from testbed.fabric.live import Lab
-from testbed.fabric.ownership import owned_name
-from testbed.fabric.port_state import observe_ports
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.ownership import owned_name
+from mrc_testbed.fabric.port_state import observe_ports
 
 pytestmark = pytest.mark.root
 

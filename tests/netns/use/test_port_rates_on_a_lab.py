@@ -2,11 +2,11 @@
 
 import pytest
 
-from testbed.fabric.live import Lab
-from testbed.topology.port_selection import port_rates_bps
-from testbed.topology.queue_spec import QueueOverride, QueueSpec
-from testbed.topology.selector_spec import LinkSelector
-from testbed.topology.spec import NicSpec, TopologySpec
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.topology.port_selection import port_rates_bps
+from mrc_testbed.topology.queue_spec import QueueOverride, QueueSpec
+from mrc_testbed.topology.selector_spec import LinkSelector
+from mrc_testbed.topology.spec import NicSpec, TopologySpec
 
 pytestmark = pytest.mark.root
 

@@ -5,10 +5,10 @@ from contextlib import ExitStack
 import pytest
 from raw_verbs import connect_pair
 
-from agents.nic.client import AgentClient
-from testbed.fabric.live import Lab
-from testbed.topology.ev_set import build_ev_set
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.nic.client import AgentClient
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
 

@@ -8,13 +8,13 @@ from fault_traffic import send
 from killed_runner import kill_a_runner_with
 from shared_lab import unhealthy_ports
 
-from agents.abi import PortCounter
-from testbed.errors import UsageError
-from testbed.fabric.live import Lab
-from testbed.fabric.process import ProcessIdentity, find_marked
-from testbed.faults.interactive import LabFaults, parse_fault, plan_fault
-from testbed.faults.session import FaultSession
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.abi import PortCounter
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.process import ProcessIdentity, find_marked
+from mrc_testbed.faults.interactive import LabFaults, parse_fault, plan_fault
+from mrc_testbed.faults.session import FaultSession
+from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
 
@@ -68,7 +68,7 @@ def load_processes(lab_name: str) -> list[ProcessIdentity]:
     return [
         process
         for process in find_marked(lab_name)
-        if b"testbed.faults.raw_load" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
+        if b"mrc_testbed.faults.raw_load" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
     ]
 
 

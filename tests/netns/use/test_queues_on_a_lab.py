@@ -3,8 +3,8 @@
 import pytest
 from typed_command import Command
 
-from testbed.topology.queue_spec import EcnSpec, QueueSpec, TrimSpec
-from testbed.topology.spec import NicSpec, TopologySpec
+from mrc_testbed.topology.queue_spec import EcnSpec, QueueSpec, TrimSpec
+from mrc_testbed.topology.spec import NicSpec, TopologySpec
 
 pytestmark = pytest.mark.root
 

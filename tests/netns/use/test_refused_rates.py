@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from typed_command import Command
 
-from testbed.cli.app import run
-from testbed.fabric.known_labs import names
-from testbed.fabric.namespace import namespace_names
+from mrc_testbed.cli.app import run
+from mrc_testbed.fabric.known_labs import names
+from mrc_testbed.fabric.namespace import namespace_names
 
 pytestmark = pytest.mark.root
 

@@ -11,13 +11,13 @@ import pytest
 from shared_lab import SPEC, unhealthy_ports
 from waiting import poll_until
 
-from testbed.cli.app import run
-from testbed.fabric import lab
-from testbed.fabric.known_labs import names
-from testbed.fabric.live import Lab
-from testbed.fabric.namespace import namespace_names
-from testbed.fabric.paths import lab_paths
-from testbed.faults.ledger import Ledger
+from mrc_testbed.cli.app import run
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.known_labs import names
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.namespace import namespace_names
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.faults.ledger import Ledger
 
 pytestmark = pytest.mark.root
 
@@ -112,7 +112,7 @@ def test_a_stopped_run_leaves_no_fault_and_no_qp(
         [
             sys.executable,
             "-m",
-            "testbed.cli",
+            "mrc_testbed.cli",
             "-v",
             "-n",
             live.name,

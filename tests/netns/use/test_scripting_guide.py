@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agents.nic.context import QpError
-from testbed.errors import AgentError, UsageError
-from testbed.fabric.live import Lab
+from mrc_testbed.agents.nic.context import QpError
+from mrc_testbed.errors import AgentError, UsageError
+from mrc_testbed.fabric.live import Lab
 
 pytestmark = pytest.mark.root
 

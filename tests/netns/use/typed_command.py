@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from golden_documents import check_document
 
-from testbed.cli.app import run
+from mrc_testbed.cli.app import run
 
 
 class Command:

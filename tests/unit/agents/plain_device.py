@@ -3,7 +3,7 @@
 import ctypes
 from typing import Generic, TypeVar
 
-from agents.abi import (
+from mrc_testbed.agents.abi import (
     Command,
     EvState,
     Limit,
@@ -20,8 +20,8 @@ from agents.abi import (
     StreamAccount,
     WorkRing,
 )
-from testbed.topology.clos import Clos
-from testbed.topology.usid import BLOCK
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.usid import BLOCK
 
 _EV_STATES = {
     Command.DENY: EvState.DENIED,
@@ -54,7 +54,7 @@ class PlainMemory:
 
 
 class PlainDevice:
-    """Stands in for agents.nic.device.NicDevice.
+    """Stands in for mrc_testbed.agents.nic.device.NicDevice.
 
     Attributes:
         requested: (QP index, packets) of each request to transmit.

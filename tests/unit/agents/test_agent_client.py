@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from scripted_agent import answer, scripted_agent, send
 
-from agents.nic.client import MESSAGE_BYTES_MAX, AgentClient
-from testbed.errors import AgentError, UsageError
-from testbed.fabric.paths import lab_paths
-from testbed.fabric.process import own_identity
-from testbed.fabric.repair import silent_agents
-from testbed.fabric.state import LabState, Phase, ProcessRecord, RuntimeName
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.nic.client import MESSAGE_BYTES_MAX, AgentClient
+from mrc_testbed.errors import AgentError, UsageError
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.process import own_identity
+from mrc_testbed.fabric.repair import silent_agents
+from mrc_testbed.fabric.state import LabState, Phase, ProcessRecord, RuntimeName
+from mrc_testbed.topology.spec import TopologySpec
 
 SHORT_NS = 50_000_000
 LONG_NS = 30_000_000_000

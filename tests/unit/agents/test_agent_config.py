@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.nic.config import AgentConfig, config_document, load_config
-from testbed.errors import UsageError
+from mrc_testbed.agents.nic.config import AgentConfig, config_document, load_config
+from mrc_testbed.errors import UsageError
 
 CONFIG = AgentConfig(
     host="h3",

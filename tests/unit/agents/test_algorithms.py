@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.algorithms import CC, EV, AlgorithmError, find_algorithms, names_of, write_table
+from mrc_testbed.agents.algorithms import CC, EV, AlgorithmError, find_algorithms, names_of, write_table
 
 BUILT_IN = Path(__file__).parents[3] / "agents" / "nic" / "bpf"
 WHOLE = "mine_window( mine_on_ack( mine_on_trim( mine_on_loss("

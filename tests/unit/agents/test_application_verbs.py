@@ -6,17 +6,17 @@ from typing import Any, cast
 import pytest
 from plain_device import PlainDevice
 
-from agents.abi import ApplicationTransport, QpState
-from agents.nic.config import NicSettings
-from agents.nic.device import NicDevice
-from agents.nic.qp import QpLimits
-from agents.nic.verbs import Verbs
-from agents.nic.work_queue import qp_index
-from testbed.errors import UsageError
-from testbed.fabric.agent_process import nic_settings
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
-from testbed.transport.reliable_connection import choose_rc_congestion
+from mrc_testbed.agents.abi import ApplicationTransport, QpState
+from mrc_testbed.agents.nic.config import NicSettings
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.qp import QpLimits
+from mrc_testbed.agents.nic.verbs import Verbs
+from mrc_testbed.agents.nic.work_queue import qp_index
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.agent_process import nic_settings
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.transport.reliable_connection import choose_rc_congestion
 
 FABRIC = Clos(TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=2))
 HOST, PEER, PEER_QPN, PSN = 0, 3, 3000, 77

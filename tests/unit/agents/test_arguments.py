@@ -6,13 +6,13 @@ from typing import Any, cast
 import pytest
 from plain_device import PlainDevice
 
-from agents.nic.arguments import check_arguments
-from agents.nic.config import NicSettings
-from agents.nic.device import NicDevice
-from agents.nic.verbs import Verbs
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.nic.arguments import check_arguments
+from mrc_testbed.agents.nic.config import NicSettings
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.verbs import Verbs
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
 
 NO_OPS: list[dict[str, Any]] = []
 

@@ -6,18 +6,18 @@ from typing import cast
 import pytest
 from plain_device import PlainDevice
 
-from agents.abi import Qp
-from agents.nic.config import NicSettings
-from agents.nic.device import NicDevice
-from agents.nic.qp import path_numbers, replacement_path
-from agents.nic.verbs import Verbs
-from agents.nic.work_queue import qp_index
-from agents.protocol.sizes import ROUNDING_MAX_BYTES, write_nominal_bytes
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.ev import Ev
-from testbed.topology.ev_set import build_ev_set
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.abi import Qp
+from mrc_testbed.agents.nic.config import NicSettings
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.qp import path_numbers, replacement_path
+from mrc_testbed.agents.nic.verbs import Verbs
+from mrc_testbed.agents.nic.work_queue import qp_index
+from mrc_testbed.agents.protocol.sizes import ROUNDING_MAX_BYTES, write_nominal_bytes
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.ev import Ev
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.spec import TopologySpec
 
 FABRIC = Clos(TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=2))
 HOST, PEER = 0, 3

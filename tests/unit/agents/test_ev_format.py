@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.nic.ev_format import (
+from mrc_testbed.agents.nic.ev_format import (
     BODY_BITS,
     USUAL_WIDTHS,
     EvField,
@@ -16,7 +16,7 @@ from agents.nic.ev_format import (
     generate_bodies,
     parse_fields,
 )
-from testbed.errors import UsageError
+from mrc_testbed.errors import UsageError
 
 WIDTHS = (12, 8, 8)
 

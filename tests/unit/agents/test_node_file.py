@@ -8,9 +8,9 @@ from typing import Final
 
 import pytest
 
-from agents.nic.client import AgentClient
-from agents.node_file import read_tail, remove_all_but, socket_address
-from testbed.errors import AgentError
+from mrc_testbed.agents.nic.client import AgentClient
+from mrc_testbed.agents.node_file import read_tail, remove_all_but, socket_address
+from mrc_testbed.errors import AgentError
 
 CONTENT: Final = "root:*:20228:0"
 

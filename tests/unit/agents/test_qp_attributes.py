@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.abi import EvLayout, EvState, NicConfig, Qp, QpState
-from agents.nic.qp import QpAttributes, QueuePair, build_qp, carrier_template
-from agents.nic.work_queue import QPN_MIN
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.ev_set import build_ev_set
-from testbed.topology.path import qp_template
-from testbed.topology.spec import TopologySpec
-from testbed.topology.usid import BLOCK
+from mrc_testbed.agents.abi import EvLayout, EvState, NicConfig, Qp, QpState
+from mrc_testbed.agents.nic.qp import QpAttributes, QueuePair, build_qp, carrier_template
+from mrc_testbed.agents.nic.work_queue import QPN_MIN
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.path import qp_template
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.usid import BLOCK
 
 FABRIC = Clos(TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=4))
 HOST, PEER = 1, 6

@@ -5,13 +5,13 @@ from typing import cast
 import pytest
 from plain_device import PlainDevice
 
-from agents.abi import Limit
-from agents.nic.device import NicDevice
-from agents.nic.qp_numbers import QpNumbers
-from agents.nic.work_queue import qp_index
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.abi import Limit
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.qp_numbers import QpNumbers
+from mrc_testbed.agents.nic.work_queue import qp_index
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
 
 QP_COUNT = 4
 LONG_NS = 1 << 60

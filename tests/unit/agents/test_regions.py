@@ -5,11 +5,11 @@ from typing import cast
 import pytest
 from plain_device import PlainDevice
 
-from agents.nic.device import NicDevice
-from agents.nic.memory import RegionTable
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.memory import RegionTable
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
 
 FABRIC = Clos(TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=2))
 MEMORY_BYTES = 1 << 20
@@ -66,7 +66,7 @@ def test_a_key_is_not_drawn_again_while_packets_may_name_it(
     device: PlainDevice, table: RegionTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = iter([5, 5, 5, 6])
-    monkeypatch.setattr("agents.nic.memory.randbits", lambda _: next(drawn))
+    monkeypatch.setattr("mrc_testbed.agents.nic.memory.randbits", lambda _: next(drawn))
     first = table.register(1)
     table.deregister(first.r_key)
     assert device.awaited_runs == 0

@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_device import PlainDevice
 
-from agents.abi import Histogram, QpState, Work
-from agents.nic.device import NicDevice
-from agents.nic.histogram import bucket_index, count_time
-from agents.nic.memory import MemoryRegion, RegionTable
-from agents.nic.stream import Stream, StreamAttributes
-from agents.nic.stream_ledger import StreamLedger
-from agents.nic.stream_record import RECORD_BYTES, Record, RecordKind, decode_record
-from agents.nic.work_queue import QPN_MIN, WorkQueue
-from testbed.errors import AgentError
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.abi import Histogram, QpState, Work
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.histogram import bucket_index, count_time
+from mrc_testbed.agents.nic.memory import MemoryRegion, RegionTable
+from mrc_testbed.agents.nic.stream import Stream, StreamAttributes
+from mrc_testbed.agents.nic.stream_ledger import StreamLedger
+from mrc_testbed.agents.nic.stream_record import RECORD_BYTES, Record, RecordKind, decode_record
+from mrc_testbed.agents.nic.work_queue import QPN_MIN, WorkQueue
+from mrc_testbed.errors import AgentError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
 
 FABRIC = Clos(TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=2))
 U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)

@@ -5,15 +5,15 @@ from typing import Any, cast
 import pytest
 from plain_device import PlainDevice
 
-from agents.abi import Event, EventKind, EvReason, EvState, QpState, Status
-from agents.nic.config import NicSettings
-from agents.nic.device import NicDevice
-from agents.nic.verbs import Verbs
-from agents.nic.work_queue import qp_index
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.ev_set import build_ev_set
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.abi import Event, EventKind, EvReason, EvState, QpState, Status
+from mrc_testbed.agents.nic.config import NicSettings
+from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.verbs import Verbs
+from mrc_testbed.agents.nic.work_queue import qp_index
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.spec import TopologySpec
 
 FABRIC = Clos(TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=2))
 HOST, PEER = 0, 3

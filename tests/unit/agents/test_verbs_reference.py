@@ -3,12 +3,12 @@
 import inspect
 from pathlib import Path
 
-from agents.nic import verb_methods as generated
-from agents.nic.daemon import NicAgent
-from agents.nic.reference import reference_page, verb_methods
-from agents.nic.verb import verbs_of
-from agents.nic.verb_methods import VerbMethods
-from agents.nic.verbs import Verbs
+from mrc_testbed.agents.nic import verb_methods as generated
+from mrc_testbed.agents.nic.daemon import NicAgent
+from mrc_testbed.agents.nic.reference import reference_page, verb_methods
+from mrc_testbed.agents.nic.verb import verbs_of
+from mrc_testbed.agents.nic.verb_methods import VerbMethods
+from mrc_testbed.agents.nic.verbs import Verbs
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "verbs.md"
 DECLARED = {
@@ -20,7 +20,7 @@ DECLARED = {
 
 def test_page_is_up_to_date() -> None:
     assert PAGE.read_text() == reference_page(), (
-        "python -m agents.nic.reference page > docs/reference/verbs.md"
+        "python -m mrc_testbed.agents.nic.reference page > docs/reference/verbs.md"
     )
 
 

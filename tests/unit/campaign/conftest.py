@@ -12,11 +12,11 @@ sys.path.append(str(Path(__file__).parents[1] / "scenario"))
 
 from simulated_lab import SimulatedLab
 
-from testbed.campaign.execution import Progress, RunOnLab, execute_campaign
-from testbed.campaign.folder import CampaignFolder
-from testbed.campaign.plan import PlannedRun, plan_campaign
-from testbed.scenario.execution import FinishedRun, execute
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.campaign.execution import Progress, RunOnLab, execute_campaign
+from mrc_testbed.campaign.folder import CampaignFolder
+from mrc_testbed.campaign.plan import PlannedRun, plan_campaign
+from mrc_testbed.scenario.execution import FinishedRun, execute
+from mrc_testbed.topology.spec import TopologySpec
 
 FLAP = """\
 apiVersion: mrc-testbed/v1

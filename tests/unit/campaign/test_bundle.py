@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from manifests import BEGUN
 
-from testbed import results
-from testbed.bundle.bundle import find_results, opened, unpack_bundle, write_bundle
-from testbed.campaign.tables import finished_runs
-from testbed.cli.app import run
-from testbed.errors import UsageError
+from mrc_testbed import results
+from mrc_testbed.bundle.bundle import find_results, opened, unpack_bundle, write_bundle
+from mrc_testbed.campaign.tables import finished_runs
+from mrc_testbed.cli.app import run
+from mrc_testbed.errors import UsageError
 
 
 @pytest.fixture

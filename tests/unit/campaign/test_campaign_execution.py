@@ -5,12 +5,12 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from testbed.campaign.execution import execute_campaign, exit_code
-from testbed.campaign.figures import compare_runs
-from testbed.campaign.folder import CampaignFolder, all_campaigns, find_campaign
-from testbed.campaign.plan import plan_campaign
-from testbed.campaign.summary import summarize_campaign
-from testbed.errors import AgentError, CleanupError, FabricError, UsageError
+from mrc_testbed.campaign.execution import execute_campaign, exit_code
+from mrc_testbed.campaign.figures import compare_runs
+from mrc_testbed.campaign.folder import CampaignFolder, all_campaigns, find_campaign
+from mrc_testbed.campaign.plan import plan_campaign
+from mrc_testbed.campaign.summary import summarize_campaign
+from mrc_testbed.errors import AgentError, CleanupError, FabricError, UsageError
 
 
 @pytest.fixture

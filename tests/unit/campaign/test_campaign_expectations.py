@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.campaign.cells import MeasuredRun
-from testbed.campaign.execution import execute_campaign, exit_code
-from testbed.campaign.expectation import CampaignExpectation, Quota, parse_campaign_expectation
-from testbed.campaign.folder import CampaignFolder
-from testbed.campaign.judge import judge_cells
-from testbed.campaign.plan import plan_campaign
-from testbed.cli.app import run as mrc_testbed
-from testbed.errors import UsageError
-from testbed.metrics.histogram import Histogram
+from mrc_testbed.campaign.cells import MeasuredRun
+from mrc_testbed.campaign.execution import execute_campaign, exit_code
+from mrc_testbed.campaign.expectation import CampaignExpectation, Quota, parse_campaign_expectation
+from mrc_testbed.campaign.folder import CampaignFolder
+from mrc_testbed.campaign.judge import judge_cells
+from mrc_testbed.campaign.plan import plan_campaign
+from mrc_testbed.cli.app import run as mrc_testbed
+from mrc_testbed.errors import UsageError
+from mrc_testbed.metrics.histogram import Histogram
 
 HELD = """\
 apiVersion: mrc-testbed/v1

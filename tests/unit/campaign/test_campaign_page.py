@@ -2,14 +2,14 @@
 
 import pytest
 
-from testbed.campaign.cells import Cell, CellFigure
-from testbed.campaign.execution import execute_campaign
-from testbed.campaign.folder import CampaignFolder
-from testbed.campaign.page import cell_sections
-from testbed.campaign.plan import plan_campaign
-from testbed.metrics.histogram import Histogram
-from testbed.report.page import part
-from testbed.scenario.spec.quantity import Dimension
+from mrc_testbed.campaign.cells import Cell, CellFigure
+from mrc_testbed.campaign.execution import execute_campaign
+from mrc_testbed.campaign.folder import CampaignFolder
+from mrc_testbed.campaign.page import cell_sections
+from mrc_testbed.campaign.plan import plan_campaign
+from mrc_testbed.metrics.histogram import Histogram
+from mrc_testbed.report.page import part
+from mrc_testbed.scenario.spec.quantity import Dimension
 
 KEY = "transport.window"
 BASELINE = {KEY: "16"}

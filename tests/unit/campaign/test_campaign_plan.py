@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.campaign.plan import plan_campaign
-from testbed.errors import UsageError
-from testbed.transport.congestion import CongestionControl
+from mrc_testbed.campaign.plan import plan_campaign
+from mrc_testbed.errors import UsageError
+from mrc_testbed.transport.congestion import CongestionControl
 
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs" / "guide" / "campaigns.md"

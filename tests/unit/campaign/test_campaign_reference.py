@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from testbed.campaign.plan import plan_campaign
-from testbed.campaign.reference import SECTIONS, reference_page
-from testbed.campaign.spec import RUNS_MAX, campaign_schema
+from mrc_testbed.campaign.plan import plan_campaign
+from mrc_testbed.campaign.reference import SECTIONS, reference_page
+from mrc_testbed.campaign.spec import RUNS_MAX, campaign_schema
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "reference" / "campaign.md"
@@ -14,7 +14,7 @@ WITHOUT_KEYS = {"JsonValue", "Metadata"}
 
 def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text() == reference_page(), (
-        "python -m testbed.campaign.reference > docs/reference/campaign.md"
+        "python -m mrc_testbed.campaign.reference > docs/reference/campaign.md"
     )
 
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.campaign.cells import Cell, CellFigure, compare_cells
-from testbed.campaign.gate import build_baseline, check, dump_baseline, gate_status, load_baseline
-from testbed.campaign.plan import plan_campaign
-from testbed.errors import UsageError
-from testbed.scenario.spec.quantity import Dimension
+from mrc_testbed.campaign.cells import Cell, CellFigure, compare_cells
+from mrc_testbed.campaign.gate import build_baseline, check, dump_baseline, gate_status, load_baseline
+from mrc_testbed.campaign.plan import plan_campaign
+from mrc_testbed.errors import UsageError
+from mrc_testbed.scenario.spec.quantity import Dimension
 
 TOLERANCE = 0.05
 STEADY = (100.0, 101.0, 99.0, 100.5, 99.5, 100.2)

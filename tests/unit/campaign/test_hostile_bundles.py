@@ -14,14 +14,14 @@ import pytest
 from bundle_zstd import zstd
 from manifests import ENDED
 
-from testbed.bundle import archive
-from testbed.bundle.bundle import opened
-from testbed.bundle.foreign_page import contain_page
-from testbed.campaign.tables import RunFolder, figure_rows, finished_runs, run_row
-from testbed.cli.app import run
-from testbed.errors import UsageError
-from testbed.report.page import chart_script, page_head
-from testbed.scenario.report.manifest_file import has_ended, load_manifest
+from mrc_testbed.bundle import archive
+from mrc_testbed.bundle.bundle import opened
+from mrc_testbed.bundle.foreign_page import contain_page
+from mrc_testbed.campaign.tables import RunFolder, figure_rows, finished_runs, run_row
+from mrc_testbed.cli.app import run
+from mrc_testbed.errors import UsageError
+from mrc_testbed.report.page import chart_script, page_head
+from mrc_testbed.scenario.report.manifest_file import has_ended, load_manifest
 
 ID = "20261121T170000Z-3fa2b1"
 HEADER = {"schema_version": 1, "holds": "run", "name": "flap", "mrc_testbed": "0.2.0"}

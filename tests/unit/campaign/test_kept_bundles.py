@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from testbed import results
-from testbed.bundle.bundle import BUNDLE_SCHEMA_VERSION, opened
-from testbed.campaign.folder import CampaignFolder
-from testbed.cli.app import run
-from testbed.scenario.spec.plan import load_plan
+from mrc_testbed import results
+from mrc_testbed.bundle.bundle import BUNDLE_SCHEMA_VERSION, opened
+from mrc_testbed.campaign.folder import CampaignFolder
+from mrc_testbed.cli.app import run
+from mrc_testbed.scenario.spec.plan import load_plan
 
 KEPT = Path(__file__).parent / "kept"
 RUNS = sorted(KEPT.glob("run-*"))

@@ -5,15 +5,15 @@ from itertools import pairwise
 
 import pytest
 
-from testbed.campaign.cells import cells_of
-from testbed.campaign.execution import execute_campaign
-from testbed.campaign.expectation import CellId
-from testbed.campaign.folder import CampaignFolder, RunEntry
-from testbed.campaign.plan import Repeat, plan_campaign
-from testbed.campaign.run_queue import CellRuns, RunQueue, choose
-from testbed.campaign.statistics import INTERVAL_RUNS_MIN
-from testbed.cli.app import run as mrc_testbed
-from testbed.errors import FabricError, UsageError
+from mrc_testbed.campaign.cells import cells_of
+from mrc_testbed.campaign.execution import execute_campaign
+from mrc_testbed.campaign.expectation import CellId
+from mrc_testbed.campaign.folder import CampaignFolder, RunEntry
+from mrc_testbed.campaign.plan import Repeat, plan_campaign
+from mrc_testbed.campaign.run_queue import CellRuns, RunQueue, choose
+from mrc_testbed.campaign.statistics import INTERVAL_RUNS_MIN
+from mrc_testbed.cli.app import run as mrc_testbed
+from mrc_testbed.errors import FabricError, UsageError
 
 REPEATED = """\
 apiVersion: mrc-testbed/v1

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from testbed.bundle.difference import compare_repetition
-from testbed.campaign.tables import finished_runs
+from mrc_testbed.bundle.difference import compare_repetition
+from mrc_testbed.campaign.tables import finished_runs
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.campaign.statistics import INTERVAL_RUNS_MIN, SIGNIFICANCE, estimate, judge, rank_test
+from mrc_testbed.campaign.statistics import INTERVAL_RUNS_MIN, SIGNIFICANCE, estimate, judge, rank_test
 
 RUNS = 20
 TABLES = 20

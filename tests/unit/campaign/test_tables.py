@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 from manifests import BEGUN
 
-from testbed import results
-from testbed.campaign.execution import execute_campaign
-from testbed.campaign.folder import CampaignFolder
-from testbed.campaign.plan import plan_campaign
-from testbed.campaign.tables import TABLES, finished_runs, rows_of, write_csv
-from testbed.cli.app import run
-from testbed.errors import UsageError
+from mrc_testbed import results
+from mrc_testbed.campaign.execution import execute_campaign
+from mrc_testbed.campaign.folder import CampaignFolder
+from mrc_testbed.campaign.plan import plan_campaign
+from mrc_testbed.campaign.tables import TABLES, finished_runs, rows_of, write_csv
+from mrc_testbed.cli.app import run
+from mrc_testbed.errors import UsageError
 
 
 @pytest.fixture

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.campaign.cells import MeasuredRun, build_cells, cells_of
-from testbed.campaign.execution import execute_campaign
-from testbed.campaign.folder import CampaignFolder
-from testbed.campaign.plan import plan_campaign
-from testbed.cli.app import run
-from testbed.errors import UsageError
-from testbed.metrics.histogram import Histogram, merge
-from testbed.scenario.report.kept_times import dump_histograms, load_histograms
+from mrc_testbed.campaign.cells import MeasuredRun, build_cells, cells_of
+from mrc_testbed.campaign.execution import execute_campaign
+from mrc_testbed.campaign.folder import CampaignFolder
+from mrc_testbed.campaign.plan import plan_campaign
+from mrc_testbed.cli.app import run
+from mrc_testbed.errors import UsageError
+from mrc_testbed.metrics.histogram import Histogram, merge
+from mrc_testbed.scenario.report.kept_times import dump_histograms, load_histograms
 
 MANIFEST = {"provenance": {"runtime": "virtual"}}
 NAME = "times(packet_rtt)"

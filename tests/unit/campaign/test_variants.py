@@ -6,16 +6,16 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from testbed.bundle.foreign_page import is_plain_drawing
-from testbed.campaign.execution import execute_campaign
-from testbed.campaign.folder import CampaignFolder, find_campaign
-from testbed.campaign.markdown import put_into
-from testbed.campaign.plan import plan_campaign, plan_variants
-from testbed.campaign.summary import summarize_campaign
-from testbed.campaign.variant_charts import time_chart
-from testbed.campaign.variants import VariantRun, factor_sentence, in_order
-from testbed.errors import UsageError
-from testbed.scenario.spec.load import load_scenario
+from mrc_testbed.bundle.foreign_page import is_plain_drawing
+from mrc_testbed.campaign.execution import execute_campaign
+from mrc_testbed.campaign.folder import CampaignFolder, find_campaign
+from mrc_testbed.campaign.markdown import put_into
+from mrc_testbed.campaign.plan import plan_campaign, plan_variants
+from mrc_testbed.campaign.summary import summarize_campaign
+from mrc_testbed.campaign.variant_charts import time_chart
+from mrc_testbed.campaign.variants import VariantRun, factor_sentence, in_order
+from mrc_testbed.errors import UsageError
+from mrc_testbed.scenario.spec.load import load_scenario
 
 SIDES = """\
 apiVersion: mrc-testbed/v1
@@ -148,7 +148,7 @@ def test_all_variants_share_a_chart_over_time(scenario, stage):
 
 
 def test_a_report_that_is_too_large_to_be_mailed_stays_in_its_folder(scenario, stage, monkeypatch):
-    monkeypatch.setattr("testbed.campaign.variant_page._REPORTS_MAX_BYTES", 1000)
+    monkeypatch.setattr("mrc_testbed.campaign.variant_page._REPORTS_MAX_BYTES", 1000)
     page = (carried_out(scenario, stage).path / "report.html").read_text()
     assert "two-4KiB" in page
     assert 'id="run-' not in page

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from testbed.cli.app import run
+from mrc_testbed.cli.app import run
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ import re
 import pytest
 import typer
 
-from testbed.cli.exit_codes import ExitCode, run_to_exit_code
-from testbed.errors import (
+from mrc_testbed.cli.exit_codes import ExitCode, run_to_exit_code
+from mrc_testbed.errors import (
     AgentError,
     CleanupError,
     FabricError,
@@ -15,7 +15,7 @@ from testbed.errors import (
     PreflightError,
     UsageError,
 )
-from testbed.installation import shipped
+from mrc_testbed.installation import shipped
 
 
 def ends_with(error):

@@ -9,9 +9,9 @@ import pytest
 from core_only import PROJECT, ROOT, absent_packages, brought_by, commands, python
 from packaging.requirements import Requirement
 
-from testbed.cli import scenario
-from testbed.errors import FabricError, PreflightError
-from testbed.extras import from_extra
+from mrc_testbed.cli import scenario
+from mrc_testbed.errors import FabricError, PreflightError
+from mrc_testbed.extras import from_extra
 
 EXTRAS = PROJECT["optional-dependencies"]
 IMPORTED = {
@@ -23,10 +23,10 @@ IMPORTED = {
 """Packages that the code imports of each extra, or of those that it brings."""
 
 OTHERS = """\
-import testbed.fabric.runtime_choice as choice
-from testbed.errors import PreflightError
-from testbed.fabric.paths import lab_paths
-from testbed.fabric.state import RuntimeName
+import mrc_testbed.fabric.runtime_choice as choice
+from mrc_testbed.errors import PreflightError
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.state import RuntimeName
 
 assert choice.engine_labs() == frozenset()
 paths = lab_paths("lab")
@@ -50,7 +50,7 @@ def test_a_missing_package_is_an_error_that_names_its_extra() -> None:
     assert caught.value.exit_code == 3
 
 
-@pytest.mark.parametrize("name", ["testbed.no_such", "agents.no_such"])
+@pytest.mark.parametrize("name", ["mrc_testbed.no_such", "mrc_testbed.agents.no_such"])
 def test_a_missing_module_of_ours_is_a_bug(name: str) -> None:
     with pytest.raises(ModuleNotFoundError, match="no_such"), from_extra("lab"):
         __import__(name)
@@ -108,8 +108,8 @@ def test_a_command_says_in_one_line_what_to_install(tmp_path: Path) -> None:
 def test_without_its_extra_nothing_is_observed_and_no_lab_made(mrc_testbed, command, monkeypatch):
     made = []
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr("testbed.fabric.lab.up", lambda *_, **__: made.append("lab"))
-    monkeypatch.setattr("testbed.observe.stack.up", lambda *_, **__: made.append("stack"))
+    monkeypatch.setattr("mrc_testbed.fabric.lab.up", lambda *_, **__: made.append("lab"))
+    monkeypatch.setattr("mrc_testbed.observe.stack.up", lambda *_, **__: made.append("stack"))
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     finished = mrc_testbed(*command.split())
     assert (finished.status, finished.stdout, made) == (3, "", [])

@@ -11,13 +11,13 @@ import sys
 import pytest
 from core_only import commands as without_extras
 
-from testbed.cli.app import run
-from testbed.cli.commands import ALIASES, LISTED, OBSERVE, RENAMED, registered
-from testbed.cli.fault_options import example
-from testbed.faults.interactive import parse_fault
-from testbed.faults.spec import KINDS
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.cli.app import run
+from mrc_testbed.cli.commands import ALIASES, LISTED, OBSERVE, RENAMED, registered
+from mrc_testbed.cli.fault_options import example
+from mrc_testbed.faults.interactive import parse_fault
+from mrc_testbed.faults.spec import KINDS
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
 
 WIDTH = 78
 
@@ -231,7 +231,7 @@ def test_a_wrong_command_line_says_what_and_where_to_look(mrc_testbed, arguments
 
 IMPORTS = """
 import json, sys
-from testbed.cli.app import run
+from mrc_testbed.cli.app import run
 try:
     for command in json.loads(sys.argv.pop()):
         run(command)
@@ -258,31 +258,43 @@ SLOW = {"docker", "requests", "ansible_runner", "mininet", "numpy", "grafana_cli
 
 def test_the_overview_imports_no_command():
     found = imported_by(["--help"])
-    assert not found & {*SLOW, "yaml", "agents.abi", "testbed.document"}
-    assert not {name for name in found if name in {f"testbed.cli.{each.module}" for each in LISTED}}
+    assert not found & {*SLOW, "yaml", "mrc_testbed.agents.abi", "mrc_testbed.document"}
+    assert not {name for name in found if name in {f"mrc_testbed.cli.{each.module}" for each in LISTED}}
 
 
 def test_completing_a_command_imports_none():
     found = imported_by(
         [], _MRC_TESTBED_COMPLETE="complete_bash", COMP_WORDS="mrc-testbed st", COMP_CWORD="1"
     )
-    assert "testbed.cli.commands" in found
-    assert not found & {*SLOW, "yaml", "agents.abi", "testbed.document", "testbed.cli.status"}
+    assert "mrc_testbed.cli.commands" in found
+    assert not found & {
+        *SLOW,
+        "yaml",
+        "mrc_testbed.agents.abi",
+        "mrc_testbed.document",
+        "mrc_testbed.cli.status",
+    }
 
 
 def test_completing_a_host_imports_no_slow_package():
     found = imported_by(
         [], _MRC_TESTBED_COMPLETE="complete_bash", COMP_WORDS="mrc-testbed ev list h", COMP_CWORD="3"
     )
-    assert "testbed.cli.ev" in found
+    assert "mrc_testbed.cli.ev" in found
     assert not found & SLOW
 
 
 def test_status_imports_neither_scenarios_nor_kinds_of_faults():
     # an engine that answers is asked for labs, by its own library
     found = imported_by(["status"], MRC_TESTBED_STATE_DIR="/nonexistent", DOCKER_HOST="unix:///nonexistent")
-    assert "testbed.cli.status" in found
-    slow = {"testbed.scenario", "testbed.workloads", "testbed.faults", "testbed.metrics", "rich.markdown"}
+    assert "mrc_testbed.cli.status" in found
+    slow = {
+        "mrc_testbed.scenario",
+        "mrc_testbed.workloads",
+        "mrc_testbed.faults",
+        "mrc_testbed.metrics",
+        "rich.markdown",
+    }
     assert not found & (SLOW | slow)
 
 

@@ -12,10 +12,10 @@ from hostile_trees import READY, places, with_change
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.cli.app import run
-from testbed.document.yaml_tree import TEXT_BYTES_MAX
-from testbed.installation import shipped
-from testbed.printable import printable, printable_lines
+from mrc_testbed.cli.app import run
+from mrc_testbed.document.yaml_tree import TEXT_BYTES_MAX
+from mrc_testbed.installation import shipped
+from mrc_testbed.printable import printable, printable_lines
 
 CORPUS = Path(__file__).parent / "hostile"
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
@@ -201,8 +201,8 @@ def test_printable_text_has_no_control_characters(text):
 
 def test_a_signal_while_an_error_is_said_does_not_cut_it_short(capsys, monkeypatch):
     """The main thread is where signals arrive, so the message itself sends one."""
-    from testbed.cli import exit_codes  # noqa: PLC0415 - to get at what is between the message and its end
-    from testbed.errors import FabricError  # noqa: PLC0415
+    from mrc_testbed.cli import exit_codes  # noqa: PLC0415 - to get at what is between the message and its end
+    from mrc_testbed.errors import FabricError  # noqa: PLC0415
 
     real = exit_codes._stderr
 
@@ -211,7 +211,7 @@ def test_a_signal_while_an_error_is_said_does_not_cut_it_short(capsys, monkeypat
         return real()
 
     monkeypatch.setattr(exit_codes, "_stderr", interrupted)
-    monkeypatch.setattr("testbed.cli.app.build_app", lambda: fails)
+    monkeypatch.setattr("mrc_testbed.cli.app.build_app", lambda: fails)
 
     def fails(**_options):
         raise FabricError("this is said", hint="to its end")

@@ -9,17 +9,17 @@ import sys
 
 import pytest
 
-from testbed.cli.interruption import CommandTimeoutError, deadline
-from testbed.errors import TestbedError
+from mrc_testbed.cli.interruption import CommandTimeoutError, deadline
+from mrc_testbed.errors import TestbedError
 
 DEADLINE_S = 120
 
 SCRIPT = """
 import select, signal, sys
-from testbed.cli.exit_codes import run_to_exit_code
-from testbed.cli.interruption import force_end, signals_interrupt
-from testbed import signals
-from testbed.scenario.run.signal_clock import catching_signals
+from mrc_testbed.cli.exit_codes import run_to_exit_code
+from mrc_testbed.cli.interruption import force_end, signals_interrupt
+from mrc_testbed import signals
+from mrc_testbed.scenario.run.signal_clock import catching_signals
 
 if "soon" in sys.argv:
     signals.FORCE_AFTER_NS = 0
@@ -136,9 +136,9 @@ def test_work_that_took_the_first_signal_itself_is_forced_by_the_second(start):
 
 SIGNALLED_MESSAGE = """
 import signal, sys
-from testbed.cli.exit_codes import run_to_exit_code
-from testbed.cli.interruption import signals_interrupt
-from testbed.errors import TestbedError
+from mrc_testbed.cli.exit_codes import run_to_exit_code
+from mrc_testbed.cli.interruption import signals_interrupt
+from mrc_testbed.errors import TestbedError
 
 def notes():
     signal.raise_signal(signal.SIGTERM)
@@ -194,7 +194,7 @@ def timer_of_pytest():
 
 
 def test_output_into_a_closed_pipe_is_no_error():
-    command = [sys.executable, "-m", "testbed.cli", "graph", "-f", "svg"]
+    command = [sys.executable, "-m", "mrc_testbed.cli", "graph", "-f", "svg"]
     read_end, write_end = os.pipe()
     os.close(read_end)
     try:

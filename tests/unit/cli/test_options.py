@@ -8,8 +8,8 @@ from typing import Annotated
 import pytest
 import typer
 
-from testbed.cli.exit_codes import run_to_exit_code
-from testbed.cli.options import OutputFormat, Settings, command, global_callback
+from mrc_testbed.cli.exit_codes import run_to_exit_code
+from mrc_testbed.cli.options import OutputFormat, Settings, command, global_callback
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def settings_of():
     ) -> None:
         """Look."""
         seen.append((settings, size))
-        logging.getLogger("testbed.somewhere").info("one more thing")
+        logging.getLogger("mrc_testbed.somewhere").info("one more thing")
 
     @command(app, "nap")
     def nap(settings: Settings) -> None:
@@ -103,7 +103,7 @@ def test_our_logs_are_shown_on_stderr_when_asked_for(settings_of, capsys, argume
 
 
 def test_logging_is_as_before_once_a_command_is_over(settings_of):
-    logger = logging.getLogger("testbed")
+    logger = logging.getLogger("mrc_testbed")
     before = (logger.level, list(logger.handlers), list(logging.getLogger().handlers))
     settings_of("look", "-vv")
     assert (logger.level, logger.handlers, logging.getLogger().handlers) == before

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from testbed.fabric import lab
-from testbed.metrics.capacity import Capacity, keep_capacity, this_machine
+from mrc_testbed.fabric import lab
+from mrc_testbed.metrics.capacity import Capacity, keep_capacity, this_machine
 
 SCENARIO = """\
 apiVersion: mrc-testbed/v1

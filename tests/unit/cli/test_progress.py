@@ -6,8 +6,8 @@ import logging
 import pytest
 from rich.console import Console
 
-from testbed.cli import progress as module
-from testbed.cli.progress import Progress
+from mrc_testbed.cli import progress as module
+from mrc_testbed.cli.progress import Progress
 
 
 def terminal(*, is_terminal=True):

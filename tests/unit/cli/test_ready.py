@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from testbed.cli import ready
-from testbed.errors import UsageError
-from testbed.fabric.preflight import check_live
-from testbed.installation import shipped
-from testbed.scenario.spec.load import load_scenario, scenario_variants
+from mrc_testbed.cli import ready
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.preflight import check_live
+from mrc_testbed.installation import shipped
+from mrc_testbed.scenario.spec.load import load_scenario, scenario_variants
 
 LINE_MAX = 120
 
@@ -105,7 +105,7 @@ def test_a_topology_that_a_scenario_names_is_copied(mrc_testbed, monkeypatch, tm
         f"{header}kind: Scenario\nspec:\n  topology: ../fabric.yaml\n  workloads: [{workload}]\n"
     )
     for module in ("ready", "scenarios"):
-        monkeypatch.setattr(f"testbed.cli.{module}.shipped", lambda _: folder)
+        monkeypatch.setattr(f"mrc_testbed.cli.{module}.shipped", lambda _: folder)
     assert copied(mrc_testbed, "below/one") == ["scenarios/below/one.yaml", "scenarios/fabric.yaml"]
     assert mrc_testbed("validate", "scenarios/below/one.yaml").status == 0
 

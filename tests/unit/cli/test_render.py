@@ -8,10 +8,10 @@ import yaml
 from rich.console import Console, Group
 from rich.text import Text
 
-from testbed.cli.options import OutputFormat, Settings
-from testbed.cli.progress import Progress
-from testbed.cli.render import bad, data_table, good, plain_table, show
-from testbed.cli.table import Table
+from mrc_testbed.cli.options import OutputFormat, Settings
+from mrc_testbed.cli.progress import Progress
+from mrc_testbed.cli.render import bad, data_table, good, plain_table, show
+from mrc_testbed.cli.table import Table
 
 DOCUMENT = {"lab": "a", "items": [{"n": 1}, {"n": 2}]}
 

@@ -1,10 +1,10 @@
 import pytest
 
-from testbed.cli import table
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.path import explain_ev
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.cli import table
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.path import explain_ev
+from mrc_testbed.topology.spec import TopologySpec
 
 LAB = Clos(TopologySpec(port_rate=10**8, link_delay=5000))
 

@@ -23,9 +23,9 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards.__main__ import main
 from dashboards.catalogue import dashboard_files
-from testbed.metrics.catalogue import METRICS
-from testbed.metrics.metric import MetricType
-from testbed.observe.prometheus import RUNBOOK
+from mrc_testbed.metrics.catalogue import METRICS
+from mrc_testbed.metrics.metric import MetricType
+from mrc_testbed.observe.prometheus import RUNBOOK
 
 DASHBOARDS = load_dashboards()
 PROMISED = {"overview", "tail-latency", "planes", "fabric", "faults", "workloads", "health"}

@@ -2,17 +2,17 @@
 
 import re
 
-from testbed.document import Kind, load, validate
-from testbed.installation import ROOT
-from testbed.metrics.catalogue import METRICS
-from testbed.scenario.spec.expression import parse_quantity
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.resolve import resolve
-from testbed.topology.clos import Clos
-from testbed.topology.element import PortKind
-from testbed.topology.port_queue import port_queues
-from testbed.topology.spec import TopologySpec
-from testbed.transport.reliable_connection import choose_rc_congestion
+from mrc_testbed.document import Kind, load, validate
+from mrc_testbed.installation import ROOT
+from mrc_testbed.metrics.catalogue import METRICS
+from mrc_testbed.scenario.spec.expression import parse_quantity
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import PortKind
+from mrc_testbed.topology.port_queue import port_queues
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.transport.reliable_connection import choose_rc_congestion
 
 GUIDE = (ROOT / "docs/guide/lossless.md").read_text()
 WATCH = GUIDE.partition("## What to watch")[2].partition("## ")[0]

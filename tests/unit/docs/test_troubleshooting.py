@@ -1,9 +1,9 @@
 """The guide has an entry for every check of the preflight."""
 
-from testbed.fabric.preflight import Check, lab_checks, machine_checks
-from testbed.installation import ROOT
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric.preflight import Check, lab_checks, machine_checks
+from mrc_testbed.installation import ROOT
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
 
 
 def test_every_check_has_a_row_in_the_troubleshooting_guide() -> None:

@@ -6,8 +6,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from testbed.document.fields import Duration, Rate, Ratio
-from testbed.errors import UsageError
+from mrc_testbed.document.fields import Duration, Rate, Ratio
+from mrc_testbed.errors import UsageError
 
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from document_models import Direction, Flap, Loss, Spec, Topology
 
-from testbed.document import Kind, Metadata, Problem, json_schema, load, validate, validate_values
-from testbed.errors import UsageError
+from mrc_testbed.document import Kind, Metadata, Problem, json_schema, load, validate, validate_values
+from mrc_testbed.errors import UsageError
 
 TEXT = """
 apiVersion: mrc-testbed/v1

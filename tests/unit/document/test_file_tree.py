@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.document.file_tree import write_files
-from testbed.errors import UsageError
+from mrc_testbed.document.file_tree import write_files
+from mrc_testbed.errors import UsageError
 
 
 def test_files_of_somebody_else_are_not_replaced_unless_that_is_wanted(tmp_path: Path) -> None:

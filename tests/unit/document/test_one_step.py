@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.document.one_step import write_in_one_step
+from mrc_testbed.document.one_step import write_in_one_step
 
 
 def test_a_write_that_fails_leaves_the_old_content_and_nothing_else(tmp_path: Path) -> None:

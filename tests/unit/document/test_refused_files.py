@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from document_models import Spec
 
-from testbed.document import Kind, load, validate
-from testbed.errors import UsageError
+from mrc_testbed.document import Kind, load, validate
+from mrc_testbed.errors import UsageError
 
 FOLDER = Path(__file__).parent / "refused"
 CASES = sorted(path.stem for path in FOLDER.glob("*.yaml"))

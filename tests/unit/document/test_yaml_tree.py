@@ -8,9 +8,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.document import Position, Tree
-from testbed.document.yaml_tree import DEPTH_MAX, TEXT_BYTES_MAX, parse_tree
-from testbed.errors import UsageError
+from mrc_testbed.document import Position, Tree
+from mrc_testbed.document.yaml_tree import DEPTH_MAX, TEXT_BYTES_MAX, parse_tree
+from mrc_testbed.errors import UsageError
 
 words = st.text(
     st.characters(min_codepoint=0x20, max_codepoint=0x2FFF, exclude_categories=["Cs", "Cc"]), max_size=12

@@ -5,13 +5,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from testbed.drawing.elision import GAP, elide
-from testbed.drawing.graph import graph_dot, graph_text
-from testbed.drawing.palette import plane_colour, plane_is_dashed
-from testbed.drawing.svg import graph_svg
-from testbed.topology.clos import Clos
-from testbed.topology.path import build_path
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.drawing.elision import GAP, elide
+from mrc_testbed.drawing.graph import graph_dot, graph_text
+from mrc_testbed.drawing.palette import plane_colour, plane_is_dashed
+from mrc_testbed.drawing.svg import graph_svg
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.path import build_path
+from mrc_testbed.topology.spec import TopologySpec
 
 SVG = "{http://www.w3.org/2000/svg}"
 PAPER = TopologySpec(planes=8, t0=512, t1=256, hosts_per_t0=256)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.fabric.deadlock import Deadlock, HeldPort, find_deadlock
+from mrc_testbed.fabric.deadlock import Deadlock, HeldPort, find_deadlock
 
 
 def test_ports_that_wait_for_each_other_are_stuck_since_the_last_one_stopped() -> None:

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from testbed.fabric.fault_log import FaultLog, FaultWindow
+from mrc_testbed.fabric.fault_log import FaultLog, FaultWindow
 
 LINKS = ("l1", "l2", "l3")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import FabricError
-from testbed.fabric.lock import exclusive
+from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric.lock import exclusive
 
 FORK = multiprocessing.get_context("fork")
 
@@ -67,7 +67,7 @@ def test_a_child_of_a_killed_holder_is_waited_for(
 def test_a_child_that_never_lets_go_is_not_waited_for_for_ever(
     held_by_a_child: tuple[Path, int, Callable[[], None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("testbed.fabric.lock._EXEC_NS", 20_000_000)
+    monkeypatch.setattr("mrc_testbed.fabric.lock._EXEC_NS", 20_000_000)
     lock, pid, _ = held_by_a_child
     with (
         pytest.raises(FabricError, match=rf"being changed by up \(pid {pid}\)"),

@@ -1,8 +1,8 @@
 """Names that programs on a host resolve."""
 
-from testbed.fabric.management import hosts_text
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric.management import hosts_text
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
 
 CLOS = resolve_topology(TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=2))
 OWN = """\

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.fabric.ledger import Ledger, read_ledger
-from testbed.fabric.operation import (
+from mrc_testbed.fabric.ledger import Ledger, read_ledger
+from mrc_testbed.fabric.operation import (
     ConnectNode,
     CreateLink,
     CreateNode,

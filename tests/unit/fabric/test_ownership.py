@@ -2,7 +2,7 @@
 
 import pytest
 
-from testbed.fabric.ownership import OwnedName, owned_name, parse_owned_name
+from mrc_testbed.fabric.ownership import OwnedName, owned_name, parse_owned_name
 
 
 @pytest.mark.parametrize("lab", ["default", "a", "my-lab", "h1", "x-h1", "p0-t0-1", "a-p0", "2"])

@@ -1,6 +1,6 @@
 """A plan makes everything of the topology once, and each thing after what it needs."""
 
-from testbed.fabric.operation import (
+from mrc_testbed.fabric.operation import (
     ConnectNode,
     CreateLink,
     CreateNode,
@@ -11,9 +11,9 @@ from testbed.fabric.operation import (
     StartAgent,
     StartDrainer,
 )
-from testbed.fabric.plan import build_plan, created_nodes_backwards
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.fabric.plan import build_plan, created_nodes_backwards
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
 
 CLOS = Clos(TopologySpec())
 SHAPED = Clos(TopologySpec(port_rate=100_000_000))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from waiting import poll_until
 
-from testbed.fabric import ranks
-from testbed.fabric.ranks import Failure, Rank, run_ranks
+from mrc_testbed.fabric import ranks
+from mrc_testbed.fabric.ranks import Failure, Rank, run_ranks
 
 
 class Ranks:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from testbed.errors import FabricError
-from testbed.fabric.lock import exclusive
-from testbed.fabric.paths import LabPaths, lab_folders, lab_paths
-from testbed.fabric.state import (
+from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric.lock import exclusive
+from mrc_testbed.fabric.paths import LabPaths, lab_folders, lab_paths
+from mrc_testbed.fabric.state import (
     ContainerRecord,
     LabState,
     Phase,
@@ -18,7 +18,7 @@ from testbed.fabric.state import (
     read_state,
     write_state,
 )
-from testbed.topology.spec import NicSpec, TopologySpec
+from mrc_testbed.topology.spec import NicSpec, TopologySpec
 
 STATE = LabState(
     name="lab",

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from testbed.errors import FabricError
-from testbed.faults.controller import FaultController
-from testbed.faults.effects import HostRequests
-from testbed.faults.event import PortAccount
-from testbed.faults.fault import ScheduledFault
-from testbed.faults.ledger import Ledger
-from testbed.faults.rule import FrameRule
-from testbed.faults.schedule import Schedule
+from mrc_testbed.errors import FabricError
+from mrc_testbed.faults.controller import FaultController
+from mrc_testbed.faults.effects import HostRequests
+from mrc_testbed.faults.event import PortAccount
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.ledger import Ledger
+from mrc_testbed.faults.rule import FrameRule
+from mrc_testbed.faults.schedule import Schedule
 
 HOSTS = frozenset({"h1", "h2"})
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed.fabric.paths import lab_paths
-from testbed.fabric.process import ProcessIdentity, own_identity
-from testbed.faults.attendance import attend
-from testbed.faults.ledger import Ledger
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.process import ProcessIdentity, own_identity
+from mrc_testbed.faults.attendance import attend
+from mrc_testbed.faults.ledger import Ledger
 
 
 @pytest.fixture

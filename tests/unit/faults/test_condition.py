@@ -2,10 +2,10 @@
 
 import pytest
 
-from testbed.faults.condition import describe_condition
-from testbed.faults.spec import KINDS
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.faults.condition import describe_condition
+from mrc_testbed.faults.spec import KINDS
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
 
 CLOS = Clos(TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=1, port_rate=10_000_000))
 UPLINK = "p0-t0-0:1~p0-t1-0:0"

@@ -7,14 +7,14 @@ import threading
 
 import pytest
 
-from testbed.errors import CleanupError, FaultError
-from testbed.fabric.process import ProcessIdentity, observe_process
-from testbed.faults.controller import FaultController
-from testbed.faults.effects import AgentDead, CarrierDown, Drained, Frozen, RateShare, Rule
-from testbed.faults.fault import ScheduledFault
-from testbed.faults.ledger import Entry, Ledger, Phase
-from testbed.faults.rule import FrameRule
-from testbed.faults.schedule import Flap, Schedule
+from mrc_testbed.errors import CleanupError, FaultError
+from mrc_testbed.fabric.process import ProcessIdentity, observe_process
+from mrc_testbed.faults.controller import FaultController
+from mrc_testbed.faults.effects import AgentDead, CarrierDown, Drained, Frozen, RateShare, Rule
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.ledger import Entry, Ledger, Phase
+from mrc_testbed.faults.rule import FrameRule
+from mrc_testbed.faults.schedule import Flap, Schedule
 
 HOUR_NS = 3_600_000_000_000
 

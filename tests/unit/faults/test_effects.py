@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.abi import FaultAction, FaultRule
-from testbed.faults.effects import (
+from mrc_testbed.agents.abi import FaultAction, FaultRule
+from mrc_testbed.faults.effects import (
     AgentDead,
     CarrierDown,
     Drained,
@@ -19,9 +19,9 @@ from testbed.faults.effects import (
     by_place,
     requests_of,
 )
-from testbed.faults.fault import ScheduledFault
-from testbed.faults.rule import CERTAIN_Q32, FrameRule, as_abi, chance_q32, describe_rule, mix_seed
-from testbed.faults.schedule import Flap, Schedule
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.rule import CERTAIN_Q32, FrameRule, as_abi, chance_q32, describe_rule, mix_seed
+from mrc_testbed.faults.schedule import Flap, Schedule
 
 PLACES = 3
 PORTS = range(PLACES)

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.faults.schedule import Flap, Schedule
+from mrc_testbed.faults.schedule import Flap, Schedule
 
 MS = 1_000_000
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from testbed.errors import UsageError
-from testbed.faults.effects import CarrierDown, Rule
-from testbed.faults.interactive import parse_fault, plan_fault
-from testbed.faults.kinds import LinkFlap
-from testbed.faults.rule import FrameRule
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.errors import UsageError
+from mrc_testbed.faults.effects import CarrierDown, Rule
+from mrc_testbed.faults.interactive import parse_fault, plan_fault
+from mrc_testbed.faults.kinds import LinkFlap
+from mrc_testbed.faults.rule import FrameRule
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
 
 CLOS = Clos(TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=2))
 LINK = "p0-t0-0:2~p0-t1-0:0"

@@ -10,9 +10,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from testbed.document.fields import Ratio
-from testbed.faults import kinds
-from testbed.faults.rule import FrameRule
+from mrc_testbed.document.fields import Ratio
+from mrc_testbed.faults import kinds
+from mrc_testbed.faults.rule import FrameRule
 
 
 class Moth(kinds.LinkFault):
@@ -37,14 +37,14 @@ spec:
   faults: [{id: m, kind: moth, at: 0s, for: 1s, select: {links: {plane: 1, node: h0}}, size: 50%}]
 """
 
-COMMAND = "import sys; from testbed.cli.app import run; sys.exit(run(sys.argv[1:]))"
+COMMAND = "import sys; from mrc_testbed.cli.app import run; sys.exit(run(sys.argv[1:]))"
 
 BY_HAND = """
 import json
-from testbed.faults.controller import event_of
-from testbed.faults.interactive import parse_fault, plan_fault
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.faults.controller import event_of
+from mrc_testbed.faults.interactive import parse_fault, plan_fault
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
 
 for size in ("50%", "100%"):
     asked = parse_fault("moth", "h0:0", {"for": "5s", "size": size}, ())

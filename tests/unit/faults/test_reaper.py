@@ -5,13 +5,13 @@ import threading
 
 import pytest
 
-from testbed.fabric.folder_watch import FolderWatch
-from testbed.fabric.process import observe_process
-from testbed.faults.controller import FaultController
-from testbed.faults.effects import Drained, Frozen, Rule
-from testbed.faults.fault import ScheduledFault
-from testbed.faults.reaper import Reaper
-from testbed.faults.rule import FrameRule
+from mrc_testbed.fabric.folder_watch import FolderWatch
+from mrc_testbed.fabric.process import observe_process
+from mrc_testbed.faults.controller import FaultController
+from mrc_testbed.faults.effects import Drained, Frozen, Rule
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.reaper import Reaper
+from mrc_testbed.faults.rule import FrameRule
 
 DEADLINE_S = 120
 MS = 1_000_000

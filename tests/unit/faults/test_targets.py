@@ -6,18 +6,18 @@ from typing import Any, Literal
 
 import pytest
 
-from testbed.errors import UsageError
-from testbed.faults.effects import CarrierDown, RateShare, RoutesGone
-from testbed.faults.interactive import parse_fault, plan_fault
-from testbed.faults.rule import FrameRule
-from testbed.faults.spec import KINDS, kinds_of, meaning, own_fields
-from testbed.faults.spec_base import LinkFault, kind_of
-from testbed.faults.targets import target_fault
-from testbed.faults.traffic import frame_of
-from testbed.topology.clos import Clos
-from testbed.topology.path import path_carrier
-from testbed.topology.spec import TopologySpec
-from testbed.topology.timing import full_frame_bytes
+from mrc_testbed.errors import UsageError
+from mrc_testbed.faults.effects import CarrierDown, RateShare, RoutesGone
+from mrc_testbed.faults.interactive import parse_fault, plan_fault
+from mrc_testbed.faults.rule import FrameRule
+from mrc_testbed.faults.spec import KINDS, kinds_of, meaning, own_fields
+from mrc_testbed.faults.spec_base import LinkFault, kind_of
+from mrc_testbed.faults.targets import target_fault
+from mrc_testbed.faults.traffic import frame_of
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.path import path_carrier
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.timing import full_frame_bytes
 
 SHAPE: dict[str, Any] = {"planes": 2, "t0": 2, "t1": 2, "hosts_per_t0": 2}
 UNSHAPED = Clos(TopologySpec(**SHAPE))

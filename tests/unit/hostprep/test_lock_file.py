@@ -3,7 +3,7 @@
 import re
 import tomllib
 
-from testbed.installation import ROOT
+from mrc_testbed.installation import ROOT
 
 LOCK = (ROOT / "requirements.lock").read_text()
 PINS = dict(re.findall(r"^([a-z0-9][a-z0-9.-]*)==(\S+)", LOCK, re.MULTILINE))

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from testbed.fabric.fault_log import FaultWindow
-from testbed.faults.schedule import Flap, Schedule
-from testbed.live.jobs import JobView, build_jobs
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
-from testbed.workloads.job import Step
-from testbed.workloads.job_ring import RunningJob
+from mrc_testbed.fabric.fault_log import FaultWindow
+from mrc_testbed.faults.schedule import Flap, Schedule
+from mrc_testbed.live.jobs import JobView, build_jobs
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.workloads.job import Step
+from mrc_testbed.workloads.job_ring import RunningJob
 
 MS = 1_000_000
 CLOS = Clos(TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=1, port_rate=10_000_000))

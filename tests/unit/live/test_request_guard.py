@@ -5,8 +5,8 @@ from http import HTTPStatus
 
 import pytest
 
-from testbed.live.request_guard import new_token, refuse_change, refuse_origin
-from testbed.metrics.local_server import refuse_headers
+from mrc_testbed.live.request_guard import new_token, refuse_change, refuse_origin
+from mrc_testbed.metrics.local_server import refuse_headers
 
 HOSTS = {"127.0.0.1:8000", "localhost:8000"}
 OWN = "http://127.0.0.1:8000"

@@ -6,20 +6,20 @@ from typing import Any
 import pytest
 from histograms import histogram_of
 
-from agents.abi import EvReason, EvState
-from testbed.fabric.process import ProcessIdentity
-from testbed.faults.effects import Effect, Rule
-from testbed.faults.fault import ScheduledFault
-from testbed.faults.ledger import Entry, Phase
-from testbed.faults.rule import FrameRule
-from testbed.faults.schedule import Flap, Schedule
-from testbed.live.snapshot import Observation, build_snapshot
-from testbed.metrics.cpu_use import CpuReading, CpuTimes
-from testbed.metrics.fault_record import ActiveFault
-from testbed.metrics.histogram import Histogram
-from testbed.metrics.series import HostCounts, Reading
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.abi import EvReason, EvState
+from mrc_testbed.fabric.process import ProcessIdentity
+from mrc_testbed.faults.effects import Effect, Rule
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.ledger import Entry, Phase
+from mrc_testbed.faults.rule import FrameRule
+from mrc_testbed.faults.schedule import Flap, Schedule
+from mrc_testbed.live.snapshot import Observation, build_snapshot
+from mrc_testbed.metrics.cpu_use import CpuReading, CpuTimes
+from mrc_testbed.metrics.fault_record import ActiveFault
+from mrc_testbed.metrics.histogram import Histogram
+from mrc_testbed.metrics.series import HostCounts, Reading
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
 
 CLOS = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1, port_rate=10_000_000))
 LINK = CLOS.link("p0-t0-0:1~p0-t1-0:0")

@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from testbed.live.feed import TailLine, Update
-from testbed.live.jobs import JobView
-from testbed.live.snapshot import FaultView, HostView, LinkView, PlaneView, Snapshot
-from testbed.live.terminal import Screen, View, render, sorted_links
-from testbed.metrics.series import Latency
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
-from testbed.workloads.job import Pace
+from mrc_testbed.live.feed import TailLine, Update
+from mrc_testbed.live.jobs import JobView
+from mrc_testbed.live.snapshot import FaultView, HostView, LinkView, PlaneView, Snapshot
+from mrc_testbed.live.terminal import Screen, View, render, sorted_links
+from mrc_testbed.metrics.series import Latency
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.workloads.job import Pace
 
 CLOS = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1, port_rate=10_000_000))
 RTT = Latency(10, 1_500_000, 2_000_000, 3_250_000, 4_000_000, 5_000_000)

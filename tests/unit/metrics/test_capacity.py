@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from testbed.errors import FabricError
-from testbed.metrics.capacity import (
+from mrc_testbed.errors import FabricError
+from mrc_testbed.metrics.capacity import (
     ASSUMED_FRAME_HOPS_PER_S,
     ASSUMED_MOST_FRAME_HOPS_PER_S,
     Capacity,

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from agents.abi import EvState, NicCounter, PortCounter
-from testbed import metrics
-from testbed.metrics import buckets, counters, series
-from testbed.metrics.catalogue import METRICS
-from testbed.metrics.histogram import bucket_lower_ns
-from testbed.metrics.metric import Metric, MetricType
-from testbed.metrics.reference import reference_page
-from testbed.metrics.series import HostCounts
+from mrc_testbed import metrics
+from mrc_testbed.agents.abi import EvState, NicCounter, PortCounter
+from mrc_testbed.metrics import buckets, counters, series
+from mrc_testbed.metrics.catalogue import METRICS
+from mrc_testbed.metrics.histogram import bucket_lower_ns
+from mrc_testbed.metrics.metric import Metric, MetricType
+from mrc_testbed.metrics.reference import reference_page
+from mrc_testbed.metrics.series import HostCounts
 
 PROMISED = {
     "mrc_message_completion_seconds",
@@ -54,7 +54,7 @@ def test_every_module_of_metrics_is_exported() -> None:
     named = {
         value.name
         for path in folder.glob("*_metrics.py")
-        for value in vars(import_module(f"testbed.metrics.{path.stem}")).values()
+        for value in vars(import_module(f"mrc_testbed.metrics.{path.stem}")).values()
         if isinstance(value, Metric)
     }
     assert named == {metric.name for metric in METRICS}

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from testbed.metrics.cpu_use import (
+from mrc_testbed.metrics.cpu_use import (
     CpuReading,
     CpuTimes,
     CpuUse,

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from testbed.metrics.buckets import octaves
-from testbed.metrics.catalogue import METRICS
-from testbed.metrics.exposition import Samples, TextWriter
-from testbed.metrics.fabric_metrics import FAULT_ACTIVE
-from testbed.metrics.histogram import Histogram
-from testbed.metrics.metric import Metric, MetricType
+from mrc_testbed.metrics.buckets import octaves
+from mrc_testbed.metrics.catalogue import METRICS
+from mrc_testbed.metrics.exposition import Samples, TextWriter
+from mrc_testbed.metrics.fabric_metrics import FAULT_ACTIVE
+from mrc_testbed.metrics.histogram import Histogram
+from mrc_testbed.metrics.metric import Metric, MetricType
 
 TIMES = Metric("mrc_test_seconds", MetricType.HISTOGRAM, "seconds", ("lab",), "Times.", octaves(10, 12))
 COUNT = Metric("mrc_test_packets_total", MetricType.COUNTER, "packets", ("lab", "node"), "Packets.")

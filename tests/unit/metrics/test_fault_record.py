@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from testbed.faults.effects import Rule
-from testbed.faults.event import FaultEvent
-from testbed.faults.fault import ScheduledFault
-from testbed.faults.ledger import Entry, Ledger, Phase
-from testbed.faults.rule import FrameRule
-from testbed.faults.schedule import Flap, Schedule
-from testbed.metrics.fault_record import ActiveFault, FaultRecord
-from testbed.metrics.run_info import RunInfo
+from mrc_testbed.faults.effects import Rule
+from mrc_testbed.faults.event import FaultEvent
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.ledger import Entry, Ledger, Phase
+from mrc_testbed.faults.rule import FrameRule
+from mrc_testbed.faults.schedule import Flap, Schedule
+from mrc_testbed.metrics.fault_record import ActiveFault, FaultRecord
+from mrc_testbed.metrics.run_info import RunInfo
 
 LINK = "h0:0~p0-t0-0:0"
 OTHER = "p0-t0-0:4~p0-t1-0:0"

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from histograms import histogram_of
 
-from testbed.metrics.cpu_use import CpuReading, CpuTimes
-from testbed.metrics.fidelity import Evidence, FidelityLimits, LatenessReading, judge, limits_for
+from mrc_testbed.metrics.cpu_use import CpuReading, CpuTimes
+from mrc_testbed.metrics.fidelity import Evidence, FidelityLimits, LatenessReading, judge, limits_for
 
 SECOND_NS = 10**9
 LIMITS = FidelityLimits(lateness_ns=500_000)

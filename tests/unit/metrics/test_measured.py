@@ -8,7 +8,7 @@ from histograms import histogram_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.metrics.measured import (
+from mrc_testbed.metrics.measured import (
     COLLECTIVE,
     STEP,
     MeasuredTimes,
@@ -21,7 +21,7 @@ from testbed.metrics.measured import (
 ADD_MANY = """
 import sys
 from pathlib import Path
-from testbed.metrics.measured import COLLECTIVE, MeasuredTimes
+from mrc_testbed.metrics.measured import COLLECTIVE, MeasuredTimes
 with MeasuredTimes(Path(sys.argv[1]), COLLECTIVE, "all-reduce") as times:
     for _ in range(2000):
         times.add(1_000_000, 3)

@@ -9,10 +9,10 @@ from histograms import histogram_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.metrics.catalogue import METRICS
-from testbed.metrics.fabric_metrics import QUEUE_DELAY_SECONDS
-from testbed.metrics.histogram import Histogram
-from testbed.metrics.metric import Metric
+from mrc_testbed.metrics.catalogue import METRICS
+from mrc_testbed.metrics.fabric_metrics import QUEUE_DELAY_SECONDS
+from mrc_testbed.metrics.histogram import Histogram
+from mrc_testbed.metrics.metric import Metric
 
 RATIOS = (0.5, 0.9, 0.99, 0.999)
 NEAR = 0.094  # the widest bucket; the founders' limit is 0.10

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.metrics.quota import Quota
+from mrc_testbed.metrics.quota import Quota
 
 
 def test_one_source_leaves_room_for_others() -> None:

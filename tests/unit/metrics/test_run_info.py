@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from testbed.metrics.run_info import RunInfo, announce_run, read_run
+from mrc_testbed.metrics.run_info import RunInfo, announce_run, read_run
 
 RUN = RunInfo("t0-t1-flap", "20260102T030405Z-ab12", 42)
 ANNOUNCE_AND_WAIT = """
 import sys
 from pathlib import Path
-from testbed.metrics.run_info import RunInfo, announce_run
+from mrc_testbed.metrics.run_info import RunInfo, announce_run
 with announce_run(Path(sys.argv[1]), RunInfo("s", "r", 1)):
     print("announced", flush=True)
     sys.stdin.read()

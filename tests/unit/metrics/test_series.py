@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 from histograms import histogram_of
 
-from agents.abi import EvState
-from testbed.metrics.cpu_use import CpuReading, CpuTimes
-from testbed.metrics.histogram import Histogram
-from testbed.metrics.series import HostCounts, Reading, add_hosts, summarize
+from mrc_testbed.agents.abi import EvState
+from mrc_testbed.metrics.cpu_use import CpuReading, CpuTimes
+from mrc_testbed.metrics.histogram import Histogram
+from mrc_testbed.metrics.series import HostCounts, Reading, add_hosts, summarize
 
 EARLY = Reading(
     time_ns=1_000_000_000,

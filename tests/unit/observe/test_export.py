@@ -9,10 +9,10 @@ import pytest
 import yaml
 from dashboard_files import load_dashboards
 
-from testbed.document.file_tree import write_files
-from testbed.observe.export import RULES_FILE, Export, prometheus_config, stack_files
-from testbed.observe.prometheus import OBJECTIVE_RECORD
-from testbed.observe.state import StackSettings
+from mrc_testbed.document.file_tree import write_files
+from mrc_testbed.observe.export import RULES_FILE, Export, prometheus_config, stack_files
+from mrc_testbed.observe.prometheus import OBJECTIVE_RECORD
+from mrc_testbed.observe.state import StackSettings
 
 TARGET = "lab7:9847"
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from grafana_double import TOKEN, GrafanaDouble, serving
 
-from testbed.errors import FabricError, PreflightError, TestbedError, UsageError
-from testbed.observe.grafana_api import Grafana, checked_in_dashboards
-from testbed.observe.grafana_server import FOLDER_UID, SOURCE_UID
-from testbed.observe.run_windows import FaultWindow
+from mrc_testbed.errors import FabricError, PreflightError, TestbedError, UsageError
+from mrc_testbed.observe.grafana_api import Grafana, checked_in_dashboards
+from mrc_testbed.observe.grafana_server import FOLDER_UID, SOURCE_UID
+from mrc_testbed.observe.run_windows import FaultWindow
 
 PROMETHEUS = "http://127.0.0.1:9848"
 UIDS = {dashboard["uid"] for dashboard in checked_in_dashboards()}

@@ -7,10 +7,10 @@ import pytest
 from dashboard_files import queries
 from grafana_double import PANEL_TYPES, TOKEN, GrafanaDouble, serving
 
-from testbed.errors import UsageError
-from testbed.observe.grafana_api import Grafana
-from testbed.observe.grafana_check import DashboardCheck, check_dashboards, choose_source
-from testbed.observe.grafana_server import SOURCE_UID
+from mrc_testbed.errors import UsageError
+from mrc_testbed.observe.grafana_api import Grafana
+from mrc_testbed.observe.grafana_check import DashboardCheck, check_dashboards, choose_source
+from mrc_testbed.observe.grafana_server import SOURCE_UID
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import UsageError
-from testbed.observe.run_windows import read_run_windows
+from mrc_testbed.errors import UsageError
+from mrc_testbed.observe.run_windows import read_run_windows
 
 ZERO_MS = 1_780_000_000_500
 

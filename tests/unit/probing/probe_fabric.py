@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from random import Random
 
-from testbed.topology.clos import Clos
-from testbed.topology.probe_outcome import PathOutcome
-from testbed.topology.probe_path import ProbePath, probe_paths
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.probe_outcome import PathOutcome
+from mrc_testbed.topology.probe_path import ProbePath, probe_paths
+from mrc_testbed.topology.spec import TopologySpec
 
 
 def fabric(**changes: object) -> Clos:

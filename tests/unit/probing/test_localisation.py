@@ -6,12 +6,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from probe_fabric import all_paths, fabric, outcomes
 
-from testbed.probing.avoidance import PathToDeny, paths_around
-from testbed.probing.grading import grade_links
-from testbed.probing.localisation import localise
-from testbed.topology.clos import Clos
-from testbed.topology.path import build_path
-from testbed.topology.probe_outcome import PathOutcome, since
+from mrc_testbed.probing.avoidance import PathToDeny, paths_around
+from mrc_testbed.probing.grading import grade_links
+from mrc_testbed.probing.localisation import localise
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.path import build_path
+from mrc_testbed.topology.probe_outcome import PathOutcome, since
 
 
 def names(clos: Clos, links: frozenset[int]) -> set[str]:

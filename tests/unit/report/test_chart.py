@@ -10,9 +10,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from testbed.bundle.foreign_page import is_plain_drawing
-from testbed.report import figure
-from testbed.report.chart import (
+from mrc_testbed.bundle.foreign_page import is_plain_drawing
+from mrc_testbed.report import figure
+from mrc_testbed.report.chart import (
     SECONDS,
     STYLES,
     Axis,
@@ -26,9 +26,9 @@ from testbed.report.chart import (
     charts_json,
     size_chart,
 )
-from testbed.report.figure import figure_files
-from testbed.report.page import asset, chart_cards
-from testbed.shown import format_count, format_rate, format_share, format_time
+from mrc_testbed.report.figure import figure_files
+from mrc_testbed.report.page import asset, chart_cards
+from mrc_testbed.shown import format_count, format_rate, format_share, format_time
 
 EDGES = (-1e9, 0.0, 1e9, 2e9)
 CUT = Band("cut", ((5e8, 1e9), (1.2e9, 1.3e9)))

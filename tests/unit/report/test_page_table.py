@@ -1,7 +1,7 @@
 """Tables as data: in HTML, in Markdown, and escaped in both."""
 
-from testbed.report.page import part
-from testbed.report.table import Cell, Table
+from mrc_testbed.report.page import part
+from mrc_testbed.report.table import Cell, Table
 
 TABLE = Table(("name", "#count"), [("a|b", "1"), (Cell("c", is_code=True), Cell("2", is_strong=True))])
 

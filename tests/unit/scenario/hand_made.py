@@ -5,14 +5,14 @@ from collections.abc import Mapping
 
 from histograms import histogram_of
 
-from agents.abi import EvState
-from testbed.metrics.cpu_use import CpuReading, CpuTimes
-from testbed.metrics.histogram import Histogram
-from testbed.metrics.series import HostCounts, Reading
-from testbed.scenario.measure.event import EvTransition, FaultChange
-from testbed.scenario.measure.recording import FlowReading, Recording
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.resolve import resolve
+from mrc_testbed.agents.abi import EvState
+from mrc_testbed.metrics.cpu_use import CpuReading, CpuTimes
+from mrc_testbed.metrics.histogram import Histogram
+from mrc_testbed.metrics.series import HostCounts, Reading
+from mrc_testbed.scenario.measure.event import EvTransition, FaultChange
+from mrc_testbed.scenario.measure.recording import FlowReading, Recording
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.resolve import resolve
 
 ZERO_NS = 1_000_000_000_000
 MS = 1_000_000

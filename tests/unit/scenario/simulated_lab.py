@@ -15,23 +15,23 @@ from functools import cache
 
 from histograms import histogram_of
 
-from agents.abi import EvState
-from testbed.errors import CleanupError, FaultError
-from testbed.faults.fault import ScheduledFault
-from testbed.metrics.cpu_use import CpuReading, CpuTimes
-from testbed.metrics.histogram import Histogram
-from testbed.metrics.series import HostCounts, Reading
-from testbed.scenario.measure.event import EvTransition, FaultChange, NicEvent
-from testbed.scenario.measure.recovery import Recovery
-from testbed.scenario.run.runner import World
-from testbed.scenario.spec.plan import Plan, PlannedTransport, PlannedWorkload
-from testbed.topology.clos import Clos
-from testbed.topology.ev import decode_ev
-from testbed.topology.ev_set import build_ev_set
-from testbed.topology.path import build_path
-from testbed.workloads.flow import Flow
-from testbed.workloads.operation_record import OperationRecord
-from testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.agents.abi import EvState
+from mrc_testbed.errors import CleanupError, FaultError
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.metrics.cpu_use import CpuReading, CpuTimes
+from mrc_testbed.metrics.histogram import Histogram
+from mrc_testbed.metrics.series import HostCounts, Reading
+from mrc_testbed.scenario.measure.event import EvTransition, FaultChange, NicEvent
+from mrc_testbed.scenario.measure.recovery import Recovery
+from mrc_testbed.scenario.run.runner import World
+from mrc_testbed.scenario.spec.plan import Plan, PlannedTransport, PlannedWorkload
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.ev import decode_ev
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.path import build_path
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.outcome import FlowOutcome
 
 PACKET_BYTES = 2048
 CALL_NS = 200_000

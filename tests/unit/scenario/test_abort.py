@@ -1,7 +1,7 @@
 import pytest
 
-from testbed.errors import UsageError
-from testbed.scenario.spec.abort import parse_abort
+from mrc_testbed.errors import UsageError
+from mrc_testbed.scenario.spec.abort import parse_abort
 
 LATE = "is only known after the run; an abort condition compares counts that grow while it goes on"
 REFUSED = {

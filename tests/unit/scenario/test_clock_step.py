@@ -12,10 +12,10 @@ import pytest
 from scenario_text import FLAP
 from simulated_lab import BOOT_NS, SimulatedLab
 
-from testbed.observe.run_windows import read_run_windows
-from testbed.scenario.execution import FinishedRun, execute
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.resolve import resolve
+from mrc_testbed.observe.run_windows import read_run_windows
+from mrc_testbed.scenario.execution import FinishedRun, execute
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.resolve import resolve
 
 MEASURED = ("plan.json", "events.jsonl", "series.csv", "flows.csv")
 DATED = ("run", "started_utc", "ended_utc", "time_zero_utc", "clock_step_ns")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from testbed.metrics.capacity import Capacity, this_machine
-from testbed.scenario.spec.demand import Overload, bench_overload, plan_overload, topology_overload
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.resolve import resolve
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.metrics.capacity import Capacity, this_machine
+from mrc_testbed.scenario.spec.demand import Overload, bench_overload, plan_overload, topology_overload
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.topology.spec import TopologySpec
 
 KNOWN = Capacity(this_machine(), "2026-11-21T19:00:00+00:00", 500_000.0, 800_000.0, 300_000.0)
 

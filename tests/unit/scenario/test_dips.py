@@ -6,12 +6,12 @@ import pytest
 from hand_made import MS, S, applied, cleared, reading, recording
 from scenario_text import scenario
 
-from testbed.errors import UsageError
-from testbed.metrics.series import HostCounts
-from testbed.scenario.measure.expectation import Outcome, evaluate_expectations
-from testbed.scenario.measure.recording import Recording
-from testbed.scenario.spec.expression import parse_expectation
-from testbed.scenario.spec.load import load_scenario
+from mrc_testbed.errors import UsageError
+from mrc_testbed.metrics.series import HostCounts
+from mrc_testbed.scenario.measure.expectation import Outcome, evaluate_expectations
+from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.scenario.spec.expression import parse_expectation
+from mrc_testbed.scenario.spec.load import load_scenario
 
 TEXT = scenario('  faults: [{id: f, at: 400ms, for: 200ms, kind: link-down, select: {links: "h0:0"}}]\n')
 ACKED = [0, 1000, 2000, 3000, 4000, 4000, 4400, 4400, 4400, 5400, 6400]

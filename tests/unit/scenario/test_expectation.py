@@ -2,12 +2,12 @@ import pytest
 from hand_made import MS, S, applied, back, cleared, left, reading, recording
 from scenario_text import scenario
 
-from testbed.metrics.series import HostCounts
-from testbed.scenario.measure.expectation import Outcome, evaluate_expectations
-from testbed.scenario.measure.recording import Recording
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
-from testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.metrics.series import HostCounts
+from mrc_testbed.scenario.measure.expectation import Outcome, evaluate_expectations
+from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.workloads.outcome import FlowOutcome
 
 LINK = "p0-t0-0:4~p0-t1-0:0"
 TEXT = scenario(

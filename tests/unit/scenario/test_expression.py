@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed import units
-from testbed.errors import UsageError
-from testbed.scenario.spec import expression
-from testbed.scenario.spec.expression import parse_expectation
-from testbed.scenario.spec.expression_tree import Arithmetic, Comparison, Number, Quantity
-from testbed.scenario.spec.quantity import QUANTITIES, Dimension, percentile_ratio
+from mrc_testbed import units
+from mrc_testbed.errors import UsageError
+from mrc_testbed.scenario.spec import expression
+from mrc_testbed.scenario.spec.expression import parse_expectation
+from mrc_testbed.scenario.spec.expression_tree import Arithmetic, Comparison, Number, Quantity
+from mrc_testbed.scenario.spec.quantity import QUANTITIES, Dimension, percentile_ratio
 
 REFUSED = {
     "goodputt(main) > 1Gbit": "column 1: nothing measured is called 'goodputt'; did you mean 'goodput'? "

@@ -8,17 +8,17 @@ from hand_made import MS, ZERO_NS, S, applied, cleared, reading, recording
 from scenario_text import FLAP
 from simulated_lab import SimulatedLab
 
-from testbed.bundle.foreign_page import is_plain_drawing
-from testbed.errors import UsageError
-from testbed.metrics.series import HostCounts
-from testbed.report.chart import Chart
-from testbed.scenario.execution import execute
-from testbed.scenario.measure.recording import Recording
-from testbed.scenario.report.figure import run_charts
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.plan import dump_plan, load_plan
-from testbed.scenario.spec.resolve import resolve
-from testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.bundle.foreign_page import is_plain_drawing
+from mrc_testbed.errors import UsageError
+from mrc_testbed.metrics.series import HostCounts
+from mrc_testbed.report.chart import Chart
+from mrc_testbed.scenario.execution import execute
+from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.scenario.report.figure import run_charts
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.plan import dump_plan, load_plan
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.workloads.operation_record import OperationRecord
 
 TEXT = """\
 apiVersion: mrc-testbed/v1

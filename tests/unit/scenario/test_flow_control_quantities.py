@@ -9,13 +9,13 @@ from hand_made import S, applied, cleared, reading, recording
 from scenario_text import HEAD
 from simulated_lab import SimulatedLab
 
-from testbed.fabric.deadlock import Deadlock
-from testbed.metrics.series import FlowCounts, Reading
-from testbed.scenario.execution import execute
-from testbed.scenario.measure.measurement import Measurement
-from testbed.scenario.spec.expression import parse_expectation
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.resolve import resolve
+from mrc_testbed.fabric.deadlock import Deadlock
+from mrc_testbed.metrics.series import FlowCounts, Reading
+from mrc_testbed.scenario.execution import execute
+from mrc_testbed.scenario.measure.measurement import Measurement
+from mrc_testbed.scenario.spec.expression import parse_expectation
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.resolve import resolve
 
 TEXT = (
     HEAD

@@ -6,17 +6,17 @@ import pytest
 from hand_made import MS, S, applied, cleared, reading, recording
 from scenario_text import scenario
 
-from testbed.metrics.series import Reading
-from testbed.scenario.measure.event import FaultChange
-from testbed.scenario.measure.link_finding import LinkFinding, measure_link_finding, time_to_find_ns
-from testbed.scenario.measure.measurement import Measurement
-from testbed.scenario.measure.recording import NotMeasured, Recording
-from testbed.scenario.measure.recovery import Phase
-from testbed.scenario.report.result_text import format_link_finding
-from testbed.scenario.spec.expression import parse_expectation
-from testbed.scenario.spec.expression_tree import Quantity
-from testbed.scenario.spec.plan import READING_INTERVAL_NS
-from testbed.topology.probing_spec import ProbingSpec
+from mrc_testbed.metrics.series import Reading
+from mrc_testbed.scenario.measure.event import FaultChange
+from mrc_testbed.scenario.measure.link_finding import LinkFinding, measure_link_finding, time_to_find_ns
+from mrc_testbed.scenario.measure.measurement import Measurement
+from mrc_testbed.scenario.measure.recording import NotMeasured, Recording
+from mrc_testbed.scenario.measure.recovery import Phase
+from mrc_testbed.scenario.report.result_text import format_link_finding
+from mrc_testbed.scenario.spec.expression import parse_expectation
+from mrc_testbed.scenario.spec.expression_tree import Quantity
+from mrc_testbed.scenario.spec.plan import READING_INTERVAL_NS
+from mrc_testbed.topology.probing_spec import ProbingSpec
 
 LINK, OTHER = "p0-t0-0:4~p0-t1-0:0", "p1-t0-0:4~p1-t1-0:0"
 FAULT = f'  faults: [{{id: f, at: 100ms, for: 200ms, kind: link-down, select: {{links: "{LINK}"}}}}]\n'

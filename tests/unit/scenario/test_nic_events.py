@@ -1,10 +1,10 @@
 import pytest
 
-from agents.abi import EvState, QpState
-from testbed.scenario.measure.event import EvTransition, PortTransition, QpTransition
-from testbed.scenario.run.live import parse_nic_event
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.abi import EvState, QpState
+from mrc_testbed.scenario.measure.event import EvTransition, PortTransition, QpTransition
+from mrc_testbed.scenario.run.live import parse_nic_event
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
 
 CLOS = Clos(TopologySpec())
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from testbed.errors import AgentError
-from testbed.scenario.run.nic_listeners import NicListeners
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.errors import AgentError
+from mrc_testbed.scenario.run.nic_listeners import NicListeners
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
 
 
 class FakeAgents:

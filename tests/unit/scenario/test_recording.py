@@ -2,8 +2,8 @@ import pytest
 from hand_made import MS, ZERO_NS, S, applied, cleared, reading, recording
 from scenario_text import scenario
 
-from testbed.metrics.series import HostCounts
-from testbed.scenario.measure.recording import NotMeasured, Recording, Span
+from mrc_testbed.metrics.series import HostCounts
+from mrc_testbed.scenario.measure.recording import NotMeasured, Recording, Span
 
 FAULTS = scenario(
     "  faults:\n"

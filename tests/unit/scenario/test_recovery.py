@@ -2,12 +2,12 @@ import pytest
 from hand_made import MS, ZERO_NS, S, applied, back, cleared, left, reading, recording
 from scenario_text import scenario
 
-from testbed.scenario.measure.event import FaultChange, NicEvent, PortTransition
-from testbed.scenario.measure.recording import Recording
-from testbed.scenario.measure.recovery import Phase, Recovery, measure_recovery
-from testbed.scenario.measure.trust import judge_fidelity
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.scenario.measure.event import FaultChange, NicEvent, PortTransition
+from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.scenario.measure.recovery import Phase, Recovery, measure_recovery
+from mrc_testbed.scenario.measure.trust import judge_fidelity
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
 
 CLOS = Clos(TopologySpec())
 ON_PATH = CLOS.ev(0, 0)

@@ -13,22 +13,22 @@ import pytest
 from scenario_text import FLAP
 from simulated_lab import SimulatedLab
 
-from agents.abi import EvState
-from testbed.metrics.histogram import merge
-from testbed.report.chart import Limit
-from testbed.scenario.execution import execute
-from testbed.scenario.measure.verdict import Ending, Status, decide
-from testbed.scenario.report.distribution import build_distributions
-from testbed.scenario.report.expectation_table import JudgedExpectation, expectation_table
-from testbed.scenario.report.fabric import fabric_drawing
-from testbed.scenario.report.line_rate import line_rate
-from testbed.scenario.report.page import build_report
-from testbed.scenario.report.panel import POINTS_MAX, build_panels, shown_intervals
-from testbed.scenario.report.result import RunResult
-from testbed.scenario.report.table import transition_table
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.plan import READING_INTERVAL_NS
-from testbed.scenario.spec.resolve import resolve
+from mrc_testbed.agents.abi import EvState
+from mrc_testbed.metrics.histogram import merge
+from mrc_testbed.report.chart import Limit
+from mrc_testbed.scenario.execution import execute
+from mrc_testbed.scenario.measure.verdict import Ending, Status, decide
+from mrc_testbed.scenario.report.distribution import build_distributions
+from mrc_testbed.scenario.report.expectation_table import JudgedExpectation, expectation_table
+from mrc_testbed.scenario.report.fabric import fabric_drawing
+from mrc_testbed.scenario.report.line_rate import line_rate
+from mrc_testbed.scenario.report.page import build_report
+from mrc_testbed.scenario.report.panel import POINTS_MAX, build_panels, shown_intervals
+from mrc_testbed.scenario.report.result import RunResult
+from mrc_testbed.scenario.report.table import transition_table
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.plan import READING_INTERVAL_NS
+from mrc_testbed.scenario.spec.resolve import resolve
 
 VOID = {"meta", "br", "link", "img", "hr", "input"}
 PANELS = ["goodput", "rtt", "evs", "planes", "message", "losses", "senders"]

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scenario_text import FLAP, HEAD, scenario
 
-from testbed.errors import UsageError
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.plan import dump_plan, load_plan
-from testbed.scenario.spec.resolve import resolve
-from testbed.scenario.spec.seed import derive_seed
-from testbed.scenario.spec.timeline import (
+from mrc_testbed.errors import UsageError
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.plan import dump_plan, load_plan
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.scenario.spec.seed import derive_seed
+from mrc_testbed.scenario.spec.timeline import (
     ChangeFault,
     EndWarmup,
     StartWorkload,
@@ -18,7 +18,7 @@ from testbed.scenario.spec.timeline import (
     build_timeline,
     format_plan,
 )
-from testbed.transport.congestion import CongestionControl
+from mrc_testbed.transport.congestion import CongestionControl
 
 PLAN_42_LINKS = ("p0-t0-0:4~p0-t1-0:0", "p0-t0-1:4~p0-t1-0:1")
 PLAN_42_PERIODS = (

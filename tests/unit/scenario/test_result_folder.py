@@ -14,16 +14,16 @@ from golden_documents import check_document
 from scenario_text import FLAP
 from simulated_lab import SimulatedLab
 
-from testbed.errors import TestbedError
-from testbed.report import page
-from testbed.scenario.execution import FinishedRun, execute
-from testbed.scenario.measure.provenance import Provenance, observe_provenance, parse_cpu_model
-from testbed.scenario.measure.series import series_columns
-from testbed.scenario.report.result_folder import ResultFolder
-from testbed.scenario.run.runner import Runner
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.plan import load_plan
-from testbed.scenario.spec.resolve import resolve
+from mrc_testbed.errors import TestbedError
+from mrc_testbed.report import page
+from mrc_testbed.scenario.execution import FinishedRun, execute
+from mrc_testbed.scenario.measure.provenance import Provenance, observe_provenance, parse_cpu_model
+from mrc_testbed.scenario.measure.series import series_columns
+from mrc_testbed.scenario.report.result_folder import ResultFolder
+from mrc_testbed.scenario.run.runner import Runner
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.plan import load_plan
+from mrc_testbed.scenario.spec.resolve import resolve
 
 GOLDEN = Path(__file__).parent / "golden"
 FILES = [
@@ -345,7 +345,7 @@ def test_provenance_of_this_machine() -> None:
 def test_a_missing_chart_library_is_reported_before_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("testbed.report.page._LIBRARY", "nowhere")
+    monkeypatch.setattr("mrc_testbed.report.page._LIBRARY", "nowhere")
     for cached in (page.asset, page.chart_script):
         cached.cache_clear()
     lab = SimulatedLab(resolve(load_scenario(FLAP)))

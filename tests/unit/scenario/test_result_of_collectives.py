@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from simulated_lab import SimulatedLab
 
-from testbed.scenario.execution import FinishedRun, execute
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.resolve import resolve
-from testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.scenario.execution import FinishedRun, execute
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.workloads.operation_record import OperationRecord
 
 MS = 1_000_000
 TEXT = """\

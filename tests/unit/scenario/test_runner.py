@@ -9,12 +9,12 @@ import pytest
 from scenario_text import FLAP, HEAD, scenario
 from simulated_lab import CALL_NS, SimulatedLab
 
-from testbed.errors import AgentError, CleanupError, FabricError, FaultError
-from testbed.scenario.execution import FinishedRun, execute
-from testbed.scenario.measure.verdict import Status
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.resolve import resolve
-from testbed.workloads.flow import Flow
+from mrc_testbed.errors import AgentError, CleanupError, FabricError, FaultError
+from mrc_testbed.scenario.execution import FinishedRun, execute
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.workloads.flow import Flow
 
 MS = 1_000_000
 S = 1_000_000_000

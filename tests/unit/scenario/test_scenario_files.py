@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import UsageError
-from testbed.scenario.spec.load import load_scenario, scenario_variants
-from testbed.scenario.spec.resolve import resolve
+from mrc_testbed.errors import UsageError
+from mrc_testbed.scenario.spec.load import load_scenario, scenario_variants
+from mrc_testbed.scenario.spec.resolve import resolve
 
 FOLDER = Path(__file__).parent / "refused"
 CASES = sorted(path.stem for path in FOLDER.glob("*.yaml"))

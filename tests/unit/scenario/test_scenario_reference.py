@@ -2,17 +2,17 @@ from pathlib import Path
 
 import pytest
 
-from testbed.scenario.measure.verdict import Status
-from testbed.scenario.reference import reference_page
-from testbed.scenario.spec.load import load_scenario, scenario_schema
-from testbed.scenario.spec.quantity import QUANTITIES
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.reference import reference_page
+from mrc_testbed.scenario.spec.load import load_scenario, scenario_schema
+from mrc_testbed.scenario.spec.quantity import QUANTITIES
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "scenario.md"
 
 
 def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text() == reference_page(), (
-        "python -m testbed.scenario.reference > docs/reference/scenario.md"
+        "python -m mrc_testbed.scenario.reference > docs/reference/scenario.md"
     )
 
 

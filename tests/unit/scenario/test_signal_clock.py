@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from testbed import signals
-from testbed.scenario.run.signal_clock import catching_signals
+from mrc_testbed import signals
+from mrc_testbed.scenario.run.signal_clock import catching_signals
 
 FAR_NS = 60 * 10**9
 

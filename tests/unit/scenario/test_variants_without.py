@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import UsageError
-from testbed.scenario.spec.load import Scenario, load_scenario, scenario_variants
-from testbed.scenario.spec.resolve import resolve
+from mrc_testbed.errors import UsageError
+from mrc_testbed.scenario.spec.load import Scenario, load_scenario, scenario_variants
+from mrc_testbed.scenario.spec.resolve import resolve
 
 TEXT = """apiVersion: mrc-testbed/v1
 kind: Scenario

@@ -1,9 +1,9 @@
 import pytest
 
-from testbed.errors import CleanupError, Interrupted
-from testbed.scenario.measure.expectation import Outcome
-from testbed.scenario.measure.verdict import Ending, Status, decide
-from testbed.scenario.spec.quantity import Dimension
+from mrc_testbed.errors import CleanupError, Interrupted
+from mrc_testbed.scenario.measure.expectation import Outcome
+from mrc_testbed.scenario.measure.verdict import Ending, Status, decide
+from mrc_testbed.scenario.spec.quantity import Dimension
 
 HELD = Outcome("a", True, "", Dimension.COUNT, 0, 0, ())
 MISSED = Outcome("b", False, "", Dimension.COUNT, 1, 0, ())

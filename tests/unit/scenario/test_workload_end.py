@@ -4,13 +4,13 @@ import pytest
 from hand_made import recording
 from scenario_text import scenario
 
-from testbed.scenario.measure.expectation import Outcome
-from testbed.scenario.measure.measures import Measured
-from testbed.scenario.measure.recording import Recording
-from testbed.scenario.measure.workload_end import unwritten_outcomes
-from testbed.scenario.spec.expression import parse_expectation
-from testbed.scenario.spec.quantity import Dimension
-from testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.scenario.measure.expectation import Outcome
+from mrc_testbed.scenario.measure.measures import Measured
+from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.scenario.measure.workload_end import unwritten_outcomes
+from mrc_testbed.scenario.spec.expression import parse_expectation
+from mrc_testbed.scenario.spec.quantity import Dimension
+from mrc_testbed.workloads.outcome import FlowOutcome
 
 
 def ended(messages: int, errors: list[str | None]) -> Recording:

@@ -3,11 +3,11 @@
 import pytest
 from hand_made import MS, ZERO_NS, S, applied, cleared, reading, recording
 
-from testbed.metrics.series import HostCounts
-from testbed.scenario.measure.measurement import Measurement
-from testbed.scenario.measure.recording import NotMeasured
-from testbed.scenario.spec.expression import parse_expectation
-from testbed.workloads.operation_record import OperationRecord, percentile_ns
+from mrc_testbed.metrics.series import HostCounts
+from mrc_testbed.scenario.measure.measurement import Measurement
+from mrc_testbed.scenario.measure.recording import NotMeasured
+from mrc_testbed.scenario.spec.expression import parse_expectation
+from mrc_testbed.workloads.operation_record import OperationRecord, percentile_ns
 
 TEXT = """\
 apiVersion: mrc-testbed/v1

@@ -1,4 +1,4 @@
-"""Every file of a lab is made by testbed.fabric.state_file, which makes it for its owner only.
+"""Every file of a lab is made by mrc_testbed.fabric.state_file, which makes it for its owner only.
 
 tests/netns/fabric/test_other_users.py looks at the files themselves; this finds a writer whose file no test
 happens to make.

@@ -9,7 +9,7 @@ from typing import Any, Final
 import docker_profile
 import pytest
 
-PROFILE: Final = json.loads(resources.files("testbed.fabric").joinpath("seccomp.json").read_text())
+PROFILE: Final = json.loads(resources.files("mrc_testbed.fabric").joinpath("seccomp.json").read_text())
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 BPF_COMMANDS: Final = {1, 2, 7, 10, 15}
 """BPF_MAP_LOOKUP_ELEM, _MAP_UPDATE_ELEM, _OBJ_GET, _PROG_TEST_RUN, _OBJ_GET_INFO_BY_FD."""

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
 
 
 @dataclass(frozen=True)

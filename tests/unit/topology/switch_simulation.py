@@ -6,8 +6,8 @@ in the model cannot agree with itself here.
 
 from dataclasses import dataclass, field
 
-from testbed.topology.clos import Clos
-from testbed.topology.forwarding import fib_entries
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.forwarding import fib_entries
 
 BLOCK = 0xFCBB0000
 FIB_LOCAL = 0x7FFFFFFF

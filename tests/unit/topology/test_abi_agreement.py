@@ -1,8 +1,8 @@
 """The topology layer may not import agents; what both must agree on is compared here."""
 
-from agents import abi
-from testbed.topology import addressing, ev, forwarding, spec, timing, usid
-from testbed.topology.element import PortKind
+from mrc_testbed.agents import abi
+from mrc_testbed.topology import addressing, ev, forwarding, spec, timing, usid
+from mrc_testbed.topology.element import PortKind
 
 ICRC_BYTES = 4
 

@@ -6,12 +6,12 @@ from exploring import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.ev import decode_ev
-from testbed.topology.ev_set import build_ev_set
-from testbed.topology.path import explain_ev
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.ev import decode_ev
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.path import explain_ev
+from mrc_testbed.topology.spec import TopologySpec
 
 
 @settings(max_examples=examples(100))

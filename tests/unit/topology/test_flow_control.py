@@ -3,13 +3,13 @@
 import pytest
 from topology_file import load_values
 
-from agents.abi import LosslessLimit
-from testbed.document import Tree, validate_values
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.flow_control import TRANSIT_FRAMES, LinkBuffer, link_buffers
-from testbed.topology.port_queue import port_queues
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.agents.abi import LosslessLimit
+from mrc_testbed.document import Tree, validate_values
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.flow_control import TRANSIT_FRAMES, LinkBuffer, link_buffers
+from mrc_testbed.topology.port_queue import port_queues
+from mrc_testbed.topology.spec import TopologySpec
 
 FRAME_BYTES = 2190
 RATE = "100Mbit"  # 12.5 bytes in a microsecond

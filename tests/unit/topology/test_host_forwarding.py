@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from testbed.errors import UsageError
-from testbed.topology import timing
-from testbed.topology.clos import Clos
-from testbed.topology.ecmp_hash import FlowKey, flow_hash, hash_share
-from testbed.topology.element import PortKind
-from testbed.topology.ev import ev_parts, stev_value
-from testbed.topology.ev_set import build_ev_set
-from testbed.topology.forwarding import Action
-from testbed.topology.path import build_path, explain_ev, find_ev, uplink_of_ev
-from testbed.topology.spec import TopologySpec
-from testbed.topology.timing import expected_rtt_ns
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology import timing
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.ecmp_hash import FlowKey, flow_hash, hash_share
+from mrc_testbed.topology.element import PortKind
+from mrc_testbed.topology.ev import ev_parts, stev_value
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.forwarding import Action
+from mrc_testbed.topology.path import build_path, explain_ev, find_ev, uplink_of_ev
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.timing import expected_rtt_ns
 
 FLOW = FlowKey(IPv6Address("fd6d:7263::1"), IPv6Address("fd6d:7263::6"), 0x1002, 0xABCD, 4791)
 KINDS = (PortKind.NIC, PortKind.T0_UP, PortKind.T1_DOWN, PortKind.T0_DOWN)

@@ -6,13 +6,13 @@ from itertools import permutations
 
 import pytest
 
-from testbed.document import Tree, validate_values
-from testbed.topology.clos import Clos
-from testbed.topology.ev import Ev
-from testbed.topology.path import Path, build_path, check_route, explain_ev
-from testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
-from testbed.topology.spec import TopologySpec
-from testbed.topology.timing import IdleFabric, serialisation_ns
+from mrc_testbed.document import Tree, validate_values
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.ev import Ev
+from mrc_testbed.topology.path import Path, build_path, check_route, explain_ev
+from mrc_testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.timing import IdleFabric, serialisation_ns
 
 SHAPE: dict[str, Tree] = {"planes": 2, "t0": 3, "t1": 2, "hosts_per_t0": 2, "uplinks_per_pair": 2}
 DATA_BYTES, SACK_BYTES = 1000, 200

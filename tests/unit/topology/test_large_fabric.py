@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from testbed.topology.clos import Clos
-from testbed.topology.element import Node, Port
-from testbed.topology.ev_set import build_ev_set
-from testbed.topology.forwarding import fib_entries
-from testbed.topology.path import explain_ev
-from testbed.topology.select import select_links
-from testbed.topology.selector_spec import parse_link_selector
-from testbed.topology.spec import NicSpec, TopologySpec
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Node, Port
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.forwarding import fib_entries
+from mrc_testbed.topology.path import explain_ev
+from mrc_testbed.topology.select import select_links
+from mrc_testbed.topology.selector_spec import parse_link_selector
+from mrc_testbed.topology.spec import NicSpec, TopologySpec
 
 PAPER = TopologySpec(planes=8, t0=512, t1=256, hosts_per_t0=256, nic=NicSpec(evs=256))
 LAST_HOST = 512 * 256 - 1

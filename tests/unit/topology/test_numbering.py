@@ -8,12 +8,12 @@ from exploring import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.errors import UsageError
-from testbed.topology import addressing
-from testbed.topology.clos import Clos
-from testbed.topology.element import PortKind
-from testbed.topology.naming import Tier, parse_node_name
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology import addressing
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import PortKind
+from mrc_testbed.topology.naming import Tier, parse_node_name
+from mrc_testbed.topology.spec import TopologySpec
 
 
 @settings(max_examples=examples(60))

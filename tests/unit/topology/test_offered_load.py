@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from testbed.topology.clos import Clos
-from testbed.topology.offered_load import OfferedFlow, all_hosts_at_once, frame_hops_per_s
-from testbed.topology.spec import TopologySpec
-from testbed.topology.timing import expected_rtt_ns, full_frame_bytes
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.offered_load import OfferedFlow, all_hosts_at_once, frame_hops_per_s
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.timing import expected_rtt_ns, full_frame_bytes
 
 RATE_BPS = 100_000_000
 

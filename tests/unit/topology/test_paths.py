@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from switch_simulation import SwitchSimulation
 
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.ev import Ev, decode_ev
-from testbed.topology.forwarding import Action, fib_entries, trace_carrier
-from testbed.topology.path import build_path, explain_ev, path_carrier, path_usids, qp_template
-from testbed.topology.spec import TopologySpec
-from testbed.topology.usid import Role, Usid, decode_usid, pack_carrier, shift_carrier, unpack_carrier
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.ev import Ev, decode_ev
+from mrc_testbed.topology.forwarding import Action, fib_entries, trace_carrier
+from mrc_testbed.topology.path import build_path, explain_ev, path_carrier, path_usids, qp_template
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.usid import Role, Usid, decode_usid, pack_carrier, shift_carrier, unpack_carrier
 
 
 def link_ids_of_contract(route: Route) -> list[int]:

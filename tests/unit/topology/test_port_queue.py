@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 from topology_file import load_values
 
-from testbed.document import Tree, validate_values
-from testbed.errors import UsageError
-from testbed.topology import port_queue, timing
-from testbed.topology.clos import Clos
-from testbed.topology.element import PortKind
-from testbed.topology.port_queue import PortQueue, control_buffer_bytes, data_buffer_bytes, port_queues
-from testbed.topology.queue_spec import EcnSpec, QueueSpec, TrimSpec
-from testbed.topology.spec import TopologySpec
-from testbed.topology.timing import expected_rtt_ns
+from mrc_testbed.document import Tree, validate_values
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology import port_queue, timing
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import PortKind
+from mrc_testbed.topology.port_queue import PortQueue, control_buffer_bytes, data_buffer_bytes, port_queues
+from mrc_testbed.topology.queue_spec import EcnSpec, QueueSpec, TrimSpec
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.timing import expected_rtt_ns
 
 MBIT = 10**6
 FRAME_BYTES, SACK_BYTES = 2190, 154

@@ -2,16 +2,16 @@
 
 import pytest
 
-from testbed.cli import table
-from testbed.document import Tree, validate_values
-from testbed.topology import flow_control, port_queue, timing
-from testbed.topology.clos import Clos
-from testbed.topology.offered_load import OfferedFlow, frame_hops_per_s
-from testbed.topology.port_selection import port_rates_bps
-from testbed.topology.spec import TopologySpec
-from testbed.topology.timing import expected_rtt_ns
-from testbed.transport.congestion import fabric_profile, nic_rate_bps
-from testbed.transport.reliable_connection import choose_rc_congestion
+from mrc_testbed.cli import table
+from mrc_testbed.document import Tree, validate_values
+from mrc_testbed.topology import flow_control, port_queue, timing
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.offered_load import OfferedFlow, frame_hops_per_s
+from mrc_testbed.topology.port_selection import port_rates_bps
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.timing import expected_rtt_ns
+from mrc_testbed.transport.congestion import fabric_profile, nic_rate_bps
+from mrc_testbed.transport.reliable_connection import choose_rc_congestion
 
 MBIT = 10**6
 FRAME_BYTES = 2190

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from switch_simulation import SwitchSimulation
 
-from testbed.topology.clos import Clos
-from testbed.topology.probe_path import probe_paths
-from testbed.topology.probing_spec import ProbingSpec
-from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.probe_path import probe_paths
+from mrc_testbed.topology.probing_spec import ProbingSpec
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
 
 
 @settings(max_examples=examples(80))

@@ -4,15 +4,15 @@ from pathlib import Path
 import pytest
 from topology_file import load_values
 
-import testbed
-from testbed.document import Tree
-from testbed.errors import UsageError
+import mrc_testbed
+from mrc_testbed.document import Tree
+from mrc_testbed.errors import UsageError
 
 
 def test_only_resolve_makes_a_clos() -> None:
     makers = [
         path.name
-        for path in Path(testbed.__path__[0]).rglob("*.py")
+        for path in Path(mrc_testbed.__path__[0]).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Clos"
     ]

@@ -4,17 +4,17 @@ from exploring import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.naming import Tier
-from testbed.topology.select import select_links, select_nodes
-from testbed.topology.selector_spec import (
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.naming import Tier
+from mrc_testbed.topology.select import select_links, select_nodes
+from mrc_testbed.topology.selector_spec import (
     LinkFilter,
     LinkSelector,
     parse_link_selector,
     parse_node_selector,
 )
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.spec import TopologySpec
 
 LAB = Clos(TopologySpec())
 

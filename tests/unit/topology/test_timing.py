@@ -2,11 +2,11 @@
 
 import pytest
 
-from testbed.topology import timing
-from testbed.topology.clos import Clos
-from testbed.topology.port_queue import control_buffer_bytes, data_buffer_bytes
-from testbed.topology.spec import NicSpec, TopologySpec
-from testbed.topology.timing import expected_rtt_ns
+from mrc_testbed.topology import timing
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.port_queue import control_buffer_bytes, data_buffer_bytes
+from mrc_testbed.topology.spec import NicSpec, TopologySpec
+from mrc_testbed.topology.timing import expected_rtt_ns
 
 MBIT = 10**6
 

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.document import Tree, validate_values
-from testbed.errors import UsageError
-from testbed.topology.spec import NicSpec, TopologySpec
+from mrc_testbed.document import Tree, validate_values
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.spec import NicSpec, TopologySpec
 
 LIMITS: list[tuple[dict[str, Tree], list[str]]] = [
     ({"planes": 17}, ["planes: must be at most 16, found 17"]),

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import yaml
 
-from testbed.document import API_VERSION, Tree
-from testbed.topology.resolve import load_topology
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.document import API_VERSION, Tree
+from mrc_testbed.topology.resolve import load_topology
+from mrc_testbed.topology.spec import TopologySpec
 
 
 def load_values(values: Mapping[str, Tree]) -> TopologySpec:

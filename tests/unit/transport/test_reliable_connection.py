@@ -4,11 +4,11 @@ from typing import get_args
 
 import pytest
 
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
-from testbed.topology.timing import base_rtt_ns
-from testbed.transport.reliable_connection import RcKind, choose_rc_congestion
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.timing import base_rtt_ns
+from mrc_testbed.transport.reliable_connection import RcKind, choose_rc_congestion
 
 SHAPED = Clos(TopologySpec(port_rate=100_000_000))
 UNSHAPED = Clos(TopologySpec())

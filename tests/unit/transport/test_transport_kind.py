@@ -2,10 +2,10 @@
 
 import pytest
 
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
-from testbed.transport.transport_kind import TRANSPORT_KINDS, TransportKind, choose_congestion
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.transport.transport_kind import TRANSPORT_KINDS, TransportKind, choose_congestion
 
 SHAPED = Clos(TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=1, port_rate=20_000_000))
 USUAL = {

@@ -16,7 +16,7 @@ from random import Random
 from reference.congestion import CcReason, SackFeedback
 from reference.nscc import Nscc
 
-from agents.protocol.cc_profile import CcParameters
+from mrc_testbed.agents.protocol.cc_profile import CcParameters
 
 UNIT_BYTES = 256
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from reference.congestion import DELAY_SHIFT
 from reference.nscc import Nscc
 
-from agents.protocol.cc_profile import CcProfile
+from mrc_testbed.agents.protocol.cc_profile import CcProfile
 
 UNIT_BYTES = 256
 

@@ -5,7 +5,7 @@ from reference.frame import WRITE_HEADER_BYTES, WRITE_OVERHEAD_BYTES
 from reference.psn import MPR_UNIT_PSNS
 from reference.traffic_class import Dscp
 
-from agents import abi
+from mrc_testbed.agents import abi
 
 
 def test_dscp_classes_agree() -> None:

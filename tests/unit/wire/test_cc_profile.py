@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.protocol.cc_profile import (
+from mrc_testbed.agents.protocol.cc_profile import (
     ATTRIBUTES,
     NO_QA_THRESHOLD_NS,
     CcLink,
@@ -15,7 +15,7 @@ from agents.protocol.cc_profile import (
     Setting,
     derive_profile,
 )
-from testbed.errors import UsageError
+from mrc_testbed.errors import UsageError
 
 DATA_CENTRE = CcLink(rate_bps=10**11, base_rtt_ns=12_000, mtu_bytes=4096)
 

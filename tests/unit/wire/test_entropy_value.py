@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference.entropy_value import reflected_ev
 
-from testbed.topology.ev import ev_flow_label, ev_source_port
+from mrc_testbed.topology.ev import ev_flow_label, ev_source_port
 
 evs = st.integers(0, 2**32 - 1)
 

@@ -6,7 +6,7 @@ import pytest
 from bottleneck import Bottleneck, Simulation
 from reference.congestion import CcReason
 
-from agents.protocol.cc_profile import CcLink, CcParameters, derive_profile
+from mrc_testbed.agents.protocol.cc_profile import CcLink, CcParameters, derive_profile
 
 DATA_CENTRE = CcLink(rate_bps=10**11, base_rtt_ns=12_000, mtu_bytes=4096)
 LAB = CcLink(rate_bps=4 * 10**8, base_rtt_ns=750_000, mtu_bytes=2048)

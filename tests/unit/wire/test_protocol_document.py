@@ -11,9 +11,9 @@ from reference.opcode import Opcode
 from reference.reliability_header import NackReason
 from reference.traffic_class import Dscp
 
-from testbed.topology.clos import Clos
-from testbed.topology.path import path_carrier
-from testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.path import path_carrier
+from mrc_testbed.topology.spec import TopologySpec
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs/reference/protocol.md").read_text()

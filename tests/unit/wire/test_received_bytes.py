@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference.received_bytes import newly_received_bytes, received_units
 
-from agents.protocol.sizes import nominal_bytes
+from mrc_testbed.agents.protocol.sizes import nominal_bytes
 
 
 def test_ten_packets_of_2048_bytes_are_84_units() -> None:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from agents.nic.connection import Connection
-from agents.nic.context import Context
-from agents.nic.nic_maps import NicMaps
-from testbed.errors import AgentError, UsageError
-from testbed.workloads.connectors import MrcConnector
-from testbed.workloads.transport import Transport
+from mrc_testbed.agents.nic.connection import Connection
+from mrc_testbed.agents.nic.context import Context
+from mrc_testbed.agents.nic.nic_maps import NicMaps
+from mrc_testbed.errors import AgentError, UsageError
+from mrc_testbed.workloads.connectors import MrcConnector
+from mrc_testbed.workloads.transport import Transport
 
 MEMORY_BYTES = 1 << 20
 

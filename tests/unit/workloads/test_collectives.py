@@ -5,14 +5,14 @@ import time
 import pytest
 from fake_nic import FakeNic, fake_transport
 
-from testbed.errors import UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
-from testbed.workloads.connectors import MrcConnector
-from testbed.workloads.engine import WorkloadEngine
-from testbed.workloads.load import build_loads
-from testbed.workloads.schedule import COLLECTIVE_KINDS
-from testbed.workloads.spec import CollectiveSpec, Training, WriteBw
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.workloads.connectors import MrcConnector
+from mrc_testbed.workloads.engine import WorkloadEngine
+from mrc_testbed.workloads.load import build_loads
+from mrc_testbed.workloads.schedule import COLLECTIVE_KINDS
+from mrc_testbed.workloads.spec import CollectiveSpec, Training, WriteBw
 
 MS = 1_000_000
 CLOS = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=2))

@@ -5,14 +5,14 @@ import time
 import pytest
 from fake_nic import FakeNic, fake_transport
 
-from testbed.errors import AgentError, UsageError
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
-from testbed.transport.congestion import CongestionControl
-from testbed.workloads.connectors import MrcConnector
-from testbed.workloads.engine import WorkloadEngine
-from testbed.workloads.flow import Flow
-from testbed.workloads.load import Load
+from mrc_testbed.errors import AgentError, UsageError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.transport.congestion import CongestionControl
+from mrc_testbed.workloads.connectors import MrcConnector
+from mrc_testbed.workloads.engine import WorkloadEngine
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.load import Load
 
 SECOND_NS = 10**9
 CLOS = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from testbed.shown import format_times
-from testbed.workloads.job import (
+from mrc_testbed.shown import format_times
+from mrc_testbed.workloads.job import (
     SETTLED,
     Episode,
     Step,

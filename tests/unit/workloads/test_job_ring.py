@@ -4,9 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from testbed.workloads.collective import Collective
-from testbed.workloads.job_ring import RING_STEPS, JobRing, RunningJob, running_jobs
-from testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.job_ring import RING_STEPS, JobRing, RunningJob, running_jobs
+from mrc_testbed.workloads.operation_record import OperationRecord
 
 RANKS = ("h0", "h1", "h2")
 JOB = Collective("all-reduce", RANKS, 4096, "float32", "sum", 1, compute_ns=1000)
@@ -43,8 +43,8 @@ def test_of_many_steps_the_latest_are_kept(tmp_path: Path) -> None:
 def test_what_a_killed_process_left_is_no_job(tmp_path: Path) -> None:
     code = (
         "import os, pathlib, sys\n"
-        "from testbed.workloads.collective import Collective\n"
-        "from testbed.workloads.job_ring import JobRing\n"
+        "from mrc_testbed.workloads.collective import Collective\n"
+        "from mrc_testbed.workloads.job_ring import JobRing\n"
         "job = Collective('broadcast', ('h0', 'h1'), 64, 'int32', 'sum', 1)\n"
         "ring = JobRing(pathlib.Path(sys.argv[1]), 'job', job)\n"
         "os._exit(9)\n"

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.abi import Limit
-from testbed.errors import UsageError
-from testbed.workloads.flow import Flow
-from testbed.workloads.layout import BATCH_BYTES_MAX, PAGE_BYTES, Layout, plan_layout
+from mrc_testbed.agents.abi import Limit
+from mrc_testbed.errors import UsageError
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.layout import BATCH_BYTES_MAX, PAGE_BYTES, Layout, plan_layout
 
 layouts = st.builds(Layout, size_bytes=st.integers(1, 5), slots=st.integers(1, 7), halves=st.integers(1, 2))
 

@@ -3,11 +3,11 @@
 import pytest
 from histograms import histogram_of
 
-from testbed.workloads.flow import Flow
-from testbed.workloads.load import Load
-from testbed.workloads.outcome import FlowOutcome
-from testbed.workloads.perftest import build_report, describe_times, peak_messages_per_s
-from testbed.workloads.sender import BatchRecord
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.load import Load
+from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.perftest import build_report, describe_times, peak_messages_per_s
+from mrc_testbed.workloads.sender import BatchRecord
 
 MS = 1_000_000
 FLOWS = (Flow("bench", "h0", "h1", 0), Flow("bench", "h1", "h0", 0))

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from fake_nic import FakeNic, fake_transport
 
-from testbed.errors import AgentError
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
-from testbed.workloads.connectors import MrcConnector
-from testbed.workloads.flow import Flow
-from testbed.workloads.layout import Layout
-from testbed.workloads.sender import FlowSender
+from mrc_testbed.errors import AgentError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.workloads.connectors import MrcConnector
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.layout import Layout
+from mrc_testbed.workloads.sender import FlowSender
 
 SIZE = 100
 CLOS = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1))

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from testbed.metrics.measured import read_measured
-from testbed.workloads.collective import Collective
-from testbed.workloads.job_ring import running_jobs
-from testbed.workloads.operation_record import OperationRecord
-from testbed.workloads.shown_operations import ShownOperations
+from mrc_testbed.metrics.measured import read_measured
+from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.job_ring import running_jobs
+from mrc_testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.shown_operations import ShownOperations
 
 RECORD = OperationRecord(1_000, 2_000, 5_000, 10, 4096, 0, "h0")
 

@@ -6,12 +6,12 @@ import weakref
 import pytest
 from fake_nic import FakeNic, fake_transport
 
-from agents.nic.context import Arrival, Completion, Context, QpError
-from testbed.errors import AgentError
-from testbed.topology.clos import Clos
-from testbed.topology.spec import TopologySpec
-from testbed.workloads.connectors import MrcConnector
-from testbed.workloads.transport import HostLost
+from mrc_testbed.agents.nic.context import Arrival, Completion, Context, QpError
+from mrc_testbed.errors import AgentError
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.workloads.connectors import MrcConnector
+from mrc_testbed.workloads.transport import HostLost
 
 CLOS = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1))
 
