@@ -270,15 +270,17 @@ $(UPLOT)/$(UPLOT_VERSION): | $(VENV)/.synced
 
 # ---- what is installed without a clone ------------------------------------------------------
 
+DIST ?= $(CURDIR)/dist
+
 # The second time from the first sdist: so that lacks nothing, and the folder does not matter.
 dist: $(VENV)/.synced bpf charts
-	@rm -rf dist build/dist; mkdir -p build/dist/source
-	@$(BIN)/python -m hatchling build -d $(CURDIR)/dist >build/dist/log
-	@tar -xzf dist/*.tar.gz -C build/dist/source --strip-components 1
+	@rm -rf $(DIST) build/dist; mkdir -p build/dist/source
+	@$(BIN)/python -m hatchling build -d $(DIST) >build/dist/log
+	@tar -xzf $(DIST)/*.tar.gz -C build/dist/source --strip-components 1
 	@cd build/dist/source && $(CURDIR)/$(BIN)/python -m hatchling build -d $(CURDIR)/build/dist/again >>../log
-	@diff -r dist build/dist/again || { echo "built again from the sdist it is not the same" >&2; exit 1; }
+	@diff -r $(DIST) build/dist/again || { echo "built again from the sdist it is not the same" >&2; exit 1; }
 	@rm -rf build/dist
-	@sha256sum dist/*
+	@sha256sum $(DIST)/*
 
 # ---- what runs in the kernel ----------------------------------------------------------------
 

@@ -29,6 +29,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
         if not (root / _CHARTS).is_dir():
             raise FileNotFoundError(f"{_CHARTS}: run `make charts`")
         objects = _objects(root / _OBJECTS)
+        build_data["force_include"][str(root / _CHARTS)] = _CHARTS
         build_data["force_include"] |= {str(path): f"{_OBJECTS}/{path.name}" for path in objects}
         build_data["force_include"] |= {str(root / each): f"testbed/_shipped/{each}" for each in _SHIPPED}
         build_data["pure_python"] = False

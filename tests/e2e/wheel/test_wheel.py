@@ -50,11 +50,26 @@ def test_doctor_names_the_command_for_root_and_no_clone(installed: Installed) ->
     assert not any("make" in (check["fix"] or "").split() for check in checks)
 
 
+def test_a_command_that_lacks_an_extra_names_it(installed: Installed) -> None:
+    refused = installed.run("setup", "host", user=0)
+    assert refused.returncode == 3
+    assert (
+        "error: the Python package ansible_runner is missing; it comes with mrc-testbed[lab]\n"
+        in refused.stderr
+    )
+
+
+def test_one_package_is_imported(environment: Path) -> None:
+    site = next(environment.glob("lib/python3*/site-packages"))
+    top = next(site.glob("mrc_testbed-*.dist-info/RECORD")).read_text().splitlines()
+    folders = {line.partition("/")[0] for line in top if not line.startswith("..")}
+    assert {folder for folder in folders if not folder.endswith(".dist-info")} == {"mrc_testbed"}
+
+
 def test_an_algorithm_of_ones_own_needs_a_clone(installed: Installed) -> None:
     installed.done("scenarios", "copy", "t0-t1-flap")
     scenario = installed.home / "scenarios" / "t0-t1-flap.yaml"
-    text = scenario.read_text().replace("\nspec:", "\nspec:\n  transport: {kind: mrc, cc: mine}", 1)
-    scenario.write_text(text)
+    scenario.write_text(scenario.read_text().replace("cc: fixed", "cc: mine"))
     refused = installed.run("validate", str(scenario))
     assert refused.returncode == 2
     assert "those of your own need a clone" in refused.stdout + refused.stderr
