@@ -26,6 +26,7 @@ NAMES = (
     "footprint",
     "rtnetlink",
     "startup",
+    "install",
     "campaign_journal",
     "scapy_sender",
     "shaped_queue",

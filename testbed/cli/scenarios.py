@@ -13,7 +13,7 @@ from mrc_testbed import document
 from mrc_testbed.campaign.spec import CampaignSpec
 from mrc_testbed.cli.options import ForceOption, Settings, command
 from mrc_testbed.cli.ready import FOLDER, complete, ready_file, ready_files
-from mrc_testbed.cli.render import show
+from mrc_testbed.cli.render import say, show
 from mrc_testbed.cli.rows import Column, Row, known_time, number, show_rows
 from mrc_testbed.document import Kind
 from mrc_testbed.document.file_tree import write_files
@@ -142,6 +142,7 @@ def copy(
         item,
         lambda: Group(*(Text(str(path)) for path in written)),
     )
+    say(settings.stderr, "a path runs the copy, a name the ready one")
 
 
 def _with_named(path: Path) -> Iterator[Path]:
