@@ -2,6 +2,7 @@
 
 import os
 
+from mrc_testbed.agents.objects import IS_CLONE
 from mrc_testbed.errors import PreflightError
 from mrc_testbed.hostprep.playbook import PlaybookReport, Progress, log_of, run_playbook
 from mrc_testbed.installation import as_root, shipped
@@ -29,6 +30,7 @@ def prepare_host(
     variables = {
         "state_dir": os.environ.get("MRC_TESTBED_STATE_DIR", "/run/mrc-testbed"),
         "with_test_tools": with_test_tools,
+        "is_clone": IS_CLONE,
     }
     playbook = shipped("playbooks/host.yaml")
     return run_playbook(playbook, variables, log=log_of("host"), check=check, progress=progress)

@@ -1,14 +1,18 @@
 """`setup host` and `setup image` on this machine, which `make test` has prepared."""
 
+import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from mrc_testbed.hostprep import host
 from mrc_testbed.hostprep.host import prepare_host
 from mrc_testbed.hostprep.image import ImageState, build_image, image_name, observe_image
 from mrc_testbed.hostprep.observability import prepare_observability
 
+BUILD_PACKAGES = ("clang", "libbpf-dev", "libibverbs-dev", "linux-libc-dev")
 NO_IMAGE = "localhost:1/none:none"
 """Image of a registry that never answers."""
 
@@ -22,6 +26,22 @@ def test_preparing_a_prepared_machine_changes_nothing() -> None:
     prepare_host(with_test_tools=True)
     assert prepare_host(with_test_tools=True).changes == ()
     assert prepare_host(with_test_tools=True, check=True).changes == ()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("is_clone", "compilers"), [(False, ()), (True, BUILD_PACKAGES)])
+def test_only_a_clone_needs_compilers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_clone: bool, compilers: tuple[str, ...]
+) -> None:
+    nothing_is_installed = tmp_path / "dpkg-query"
+    nothing_is_installed.write_text("#!/bin/sh\n")
+    nothing_is_installed.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(host, "IS_CLONE", is_clone)
+    steps: list[str] = []
+    prepare_host(check=True, progress=steps.append)
+    wanted = ("iproute2", "libbpf1", "libibverbs1", *compilers)
+    assert f"Install packages: {' '.join(wanted)}" in steps
 
 
 @pytest.mark.slow("a playbook twice; the other playbook is run too")
