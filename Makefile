@@ -353,5 +353,5 @@ abi-check: build/abi.py
 	diff -u agents/abi.py $<
 
 clean:
-	rm -rf build agents/_objects $(UPLOT) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache $(VENV)
+	rm -rf build dist agents/_objects $(UPLOT) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache $(VENV)
 	find agents testbed tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
