@@ -210,6 +210,7 @@ def main() -> None:
     try:
         for case in sys.argv[1:]:
             CASES[case](dist.get_rank(), dist.get_world_size())
+        dist.barrier()  # rank 0 has the store, which others need until the last group is there
     except RuntimeError as error:
         print(str(error)[str(error).index("mrc: ") :].partition("\n")[0], flush=True)
         sys.exit(1)
