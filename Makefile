@@ -272,7 +272,8 @@ $(UPLOT)/$(UPLOT_VERSION): | $(VENV)/.synced
 
 DIST ?= $(CURDIR)/dist
 
-# The second time from the first sdist: so that lacks nothing, and the folder does not matter.
+# The second build starts from the first sdist, in another folder. It fails if the sdist lacks a file, and differs if the folder
+# leaves a trace.
 dist: $(VENV)/.synced bpf charts
 	@rm -rf $(DIST) build/dist; mkdir -p build/dist/source
 	@$(BIN)/python -m hatchling build -d $(DIST) >build/dist/log

@@ -22,7 +22,7 @@ FIXED: Final = "fixed"
 """A window that never changes: no algorithm."""
 
 _BUILT_IN: Final = Path(__file__).parent / "nic" / "bpf"
-_OBJECTS: Final = Path(__file__).parent / "_objects"  # a script of make has no package
+_OBJECTS: Final = Path(__file__).parent / "_objects"  # make runs this file outside the package
 _TABLE: Final = "algorithms.json"
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _ON_ACK: Final = "on_ack"

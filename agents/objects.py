@@ -9,7 +9,7 @@ IS_CLONE: Final = (Path(__file__).resolve().parents[1] / "Makefile").is_file()
 
 
 def how_to_build(target: str) -> str:
-    """The way to what does not load: make's *target* in a clone, the wheel elsewhere."""
+    """Say how to get an object that does not load: by make's *target* in a clone, else by the wheel."""
     if IS_CLONE:
         return f"make {target}"
-    return "install mrc-testbed again; on musl, or a glibc older than the wheel's tag names, use a clone"
+    return "install mrc-testbed again; on musl or an old glibc, use a clone"

@@ -8,7 +8,7 @@ from mrc_testbed.errors import PreflightError
 
 @contextmanager
 def from_extra(name: str) -> Iterator[None]:
-    """Imports of packages that the extra *name* brings; a missing one becomes an error that says so.
+    """Turn a missing package, imported inside, into an error that names the extra which brings it.
 
     Raises:
         PreflightError: a package is not installed.

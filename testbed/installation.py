@@ -9,8 +9,10 @@ import mrc_testbed
 from mrc_testbed.agents.objects import IS_CLONE
 from mrc_testbed.errors import PreflightError
 
-_PACKAGE: Final = Path(mrc_testbed.__file__).resolve().parent
-ROOT: Final = _PACKAGE.parent if IS_CLONE else _PACKAGE / "_shipped"
+PACKAGE: Final = Path(mrc_testbed.__file__).resolve().parent
+"""Folder of the code."""
+
+ROOT: Final = PACKAGE.parent if IS_CLONE else PACKAGE / "_shipped"
 """Folder of scenarios/, playbooks/, image/ and dashboards/: the clone, or what hatch_build.py copies."""
 
 

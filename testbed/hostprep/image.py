@@ -13,11 +13,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-import mrc_testbed
 from mrc_testbed.errors import PreflightError
 from mrc_testbed.extras import from_extra
 from mrc_testbed.hostprep.playbook import PlaybookReport, Progress, log_of, run_playbook
-from mrc_testbed.installation import ROOT, shipped
+from mrc_testbed.installation import PACKAGE, ROOT, shipped
 
 with from_extra("lab"):
     import docker
@@ -25,7 +24,6 @@ with from_extra("lab"):
     from requests.exceptions import RequestException
 
 _CONTENT_LABEL: Final = "mrc-testbed.content"
-_PACKAGE: Final = Path(mrc_testbed.__file__).parent
 _RECIPE: Final = ("image/Dockerfile", "playbooks/image.yaml", "playbooks/tasks/base_from_packages.yaml")
 _ENGINE_TIMEOUT_S: Final = 30
 
@@ -93,7 +91,7 @@ def build_image(*, check: bool = False, progress: Progress | None = None) -> Pla
         return run_playbook(playbook, variables, log=log_of("image"), check=check, progress=progress)
 
 
-def content_hash(root: Path = ROOT, package: Path = _PACKAGE) -> str:
+def content_hash(root: Path = ROOT, package: Path = PACKAGE) -> str:
     """SHA-256, in hex, of every file that the image is made from, with its path.
 
     Args:
@@ -108,7 +106,7 @@ def content_hash(root: Path = ROOT, package: Path = _PACKAGE) -> str:
     return digest.hexdigest()
 
 
-def assemble_context(context: Path, root: Path = ROOT, package: Path = _PACKAGE) -> None:
+def assemble_context(context: Path, root: Path = ROOT, package: Path = PACKAGE) -> None:
     """Lay out the build context in the new folder *context*: Dockerfile, and site/ with what nodes run."""
     for relative in _node_files(package):
         target = context / "site" / "mrc_testbed" / relative
