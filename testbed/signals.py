@@ -76,6 +76,23 @@ def handled_by(handle: Callable[[int, FrameType | None], object]) -> Iterator[No
             signal.signal(number, handler)
 
 
+@contextmanager
+def signals_wake() -> Iterator[int]:
+    """Descriptor that each signal makes readable, whichever thread it reaches; main thread only.
+
+    A handler of Python runs between two steps of the main thread. It is too late for a signal that comes
+    just before select(2) sleeps: this descriptor is written at once, from the handler in C.
+    """
+    read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    before = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+    try:
+        yield read_end
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(write_end)
+        os.close(read_end)
+
+
 def say(text: str) -> None:
     """Writes to stderr, from a handler. A terminal that is gone becomes the null device: work that ends in
     good order does not stop because nobody reads what it says.

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
 from mrc_testbed.agents.clock import monotonic_ns
-from mrc_testbed.signals import EndingSignals, handled_by
+from mrc_testbed.signals import EndingSignals, handled_by, signals_wake
 
 
 class SignalClock:
@@ -35,7 +35,8 @@ class SignalClock:
             left_ns = deadline_ns - monotonic_ns()
             if left_ns <= 0:
                 return
-            select.select([self._wake_descriptor], [], [], left_ns / 1e9)
+            if select.select([self._wake_descriptor], [], [], left_ns / 1e9)[0]:
+                os.read(self._wake_descriptor, select.PIPE_BUF)  # it may be a signal of another kind
 
     def interruption(self) -> str | None:
         """Name of the signal that came; None while none did."""
@@ -53,12 +54,9 @@ def catching_signals(force: Callable[[], object] | None = None) -> Iterator[Sign
     Args:
         force: called at a later signal; None sends that signal to the handler of before.
     """
-    read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    clock = SignalClock(read_end)
 
     def interrupt(number: int) -> None:
         clock.interrupt(signal.Signals(number).name)
-        os.write(write_end, b"!")
 
     def end(number: int) -> None:
         if force is not None:
@@ -68,7 +66,6 @@ def catching_signals(force: Callable[[], object] | None = None) -> Iterator[Sign
         signal.raise_signal(number)
 
     with ExitStack() as handlers:
-        handlers.callback(os.close, read_end)
-        handlers.callback(os.close, write_end)
+        clock = SignalClock(handlers.enter_context(signals_wake()))
         handlers.enter_context(handled_by(EndingSignals(interrupt, end).handle))
         yield clock

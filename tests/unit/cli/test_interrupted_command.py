@@ -24,14 +24,18 @@ from mrc_testbed.scenario.run.signal_clock import catching_signals
 if "soon" in sys.argv:
     signals.FORCE_AFTER_NS = 0
 
+def wait():
+    with signals.signals_wake() as woken:
+        select.select([woken], [], [], 60)
+
 def command():
     try:
         print("working", flush=True)
-        select.select([], [], [], 60)
+        wait()
     finally:
         print("cleaning up", flush=True)
         if "slow" in sys.argv:
-            select.select([], [], [], 60)
+            wait()
         print("clean", flush=True)
 
 def with_own_handling():

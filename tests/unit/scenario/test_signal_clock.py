@@ -27,6 +27,16 @@ def test_a_signal_ends_the_wait() -> None:
         assert clock.interruption() == "SIGTERM"
 
 
+def test_a_signal_that_does_not_reach_the_sleeping_call_ends_the_wait() -> None:
+    """As one that comes just before select(2) sleeps: only the handler in C has run."""
+    with catching_signals() as clock:
+        sender = threading.Timer(0.05, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM))
+        sender.start()
+        clock.wait_until_ns(clock.now_ns() + FAR_NS)
+        sender.join()
+        assert clock.interruption() == "SIGTERM"
+
+
 def test_once_interrupted_nothing_waits_any_more() -> None:
     with catching_signals() as clock:
         signal.raise_signal(signal.SIGINT)
