@@ -78,10 +78,10 @@ def handled_by(handle: Callable[[int, FrameType | None], object]) -> Iterator[No
 
 @contextmanager
 def signals_wake() -> Iterator[int]:
-    """Descriptor that each signal makes readable, whichever thread it reaches; main thread only.
+    """Descriptor that a signal with a handler makes readable, whichever thread it reaches; main thread only.
 
-    A handler of Python runs between two steps of the main thread. It is too late for a signal that comes
-    just before select(2) sleeps: this descriptor is written at once, from the handler in C.
+    Python calls a handler between two bytecodes of the main thread. A signal just before select(2) sleeps
+    comes after the last of them, and the sleep goes on. This descriptor is written as the signal comes.
     """
     read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     before = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)

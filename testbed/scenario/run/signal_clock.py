@@ -36,7 +36,7 @@ class SignalClock:
             if left_ns <= 0:
                 return
             if select.select([self._wake_descriptor], [], [], left_ns / 1e9)[0]:
-                os.read(self._wake_descriptor, select.PIPE_BUF)  # it may be a signal of another kind
+                os.read(self._wake_descriptor, select.PIPE_BUF)  # left there, it ends each wait at once
 
     def interruption(self) -> str | None:
         """Name of the signal that came; None while none did."""

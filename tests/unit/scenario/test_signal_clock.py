@@ -28,7 +28,7 @@ def test_a_signal_ends_the_wait() -> None:
 
 
 def test_a_signal_that_does_not_reach_the_sleeping_call_ends_the_wait() -> None:
-    """As one that comes just before select(2) sleeps: only the handler in C has run."""
+    """As one that comes just before select(2) sleeps."""
     with catching_signals() as clock:
         sender = threading.Timer(0.05, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM))
         sender.start()
