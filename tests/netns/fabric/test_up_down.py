@@ -1,11 +1,15 @@
 """Labs come up as asked for, stay as they are, and go without a trace."""
 
+import os
 from pathlib import Path
 
 import pytest
 from lab_leftovers import SMALL
 
-from mrc_testbed.agents.abi import DrainerMode, Limit, PortCounter
+from mrc_testbed.agents.abi import DrainerMode, Limit, NicPaths, PortCounter
+from mrc_testbed.agents.bpf.libbpf import open_pinned
+from mrc_testbed.agents.bpf.maps import MappedArray
+from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.build import Progress
@@ -33,9 +37,22 @@ def test_a_lab_comes_up_and_carries_packets_through_every_plane(small_lab: str) 
         before = [live.port_counters.sum(port)[PortCounter.TX_PACKETS] for port in uplinks]
         live.prove_planes()
         after = [live.port_counters.sum(port)[PortCounter.TX_PACKETS] for port in uplinks]
-        # Two hosts, one packet and one SACK each per plane, over the single uplink of each T0.
-        assert [now - then for now, then in zip(after, before, strict=True)] == [2, 2, 2, 2]
+        # Two hosts, one packet and one SACK each per plane, over the single uplink of each T0; one that
+        # comes late on a busy machine is sent again.
+        assert min(now - then for now, then in zip(after, before, strict=True)) >= 2
         assert live.agent("h1").hello()["host_index"] == 1
+
+
+def test_a_path_that_lost_a_packet_is_proved_all_the_same(small_lab: str) -> None:
+    """QPs avoid such a path for two seconds: no use to a proof that wants it to carry a packet."""
+    with lab.attach(small_lab) as live:
+        descriptor = open_pinned(live.paths.node_pins("h1") / "nic_paths")
+        try:
+            paths = MappedArray(descriptor, NicPaths)[0].path
+        finally:
+            os.close(descriptor)
+        paths[0].suspected_ns = monotonic_ns()
+        live.prove_planes()
 
 
 def test_a_lab_of_small_packets_sends_one_through_every_plane_too(lab_name: str) -> None:
