@@ -40,6 +40,17 @@ _OPTIONS: Final = (
 )
 
 
+_PAGE_GONE: Final = (
+    "Promise was collected",
+    "Inspected target navigated or closed",
+    "Execution context was destroyed.",
+)
+
+
+class _PageGoneError(Exception):
+    """The page that an expression was for is there no more."""
+
+
 class Browser:
     """The program, and one page of it; see `browsing`.
 
@@ -86,8 +97,15 @@ class Browser:
         """Returns when a JavaScript condition holds; looks again with every frame."""
         deadline_ns = time.monotonic_ns() + int(_DEADLINE_S * 1e9)
         look = f"new Promise(done => requestAnimationFrame(() => done(Boolean({condition}))))"
-        while not self.value(look):
+        while not self._is_true(look):
             assert time.monotonic_ns() < deadline_ns, f"never came true: {condition}\n{self.console}"
+
+    def _is_true(self, look: str) -> bool:
+        """Return False too where the page that was asked gives way to the next one meanwhile."""
+        try:
+            return bool(self.value(look))
+        except _PageGoneError:
+            return False
 
     def click(self, selector: str) -> None:
         """Presses the mouse in the middle of an element, or of a path on it."""
@@ -142,6 +160,8 @@ class Browser:
         while True:
             answer = self._next_message()
             if answer.get("id") == self._last_id:
+                if answer.get("error", {}).get("message") in _PAGE_GONE:
+                    raise _PageGoneError
                 assert "error" not in answer, f"{method}: {answer['error']}"
                 result: dict[str, Any] = answer["result"]
                 return result

@@ -8,6 +8,7 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from statistics import mean, median
 from typing import Final
 
@@ -88,7 +89,7 @@ def _all_reduce_s(count: int, repetitions: int) -> float:
 
 
 def _bandwidth(repetitions: int, count: int) -> list[list[float]]:
-    """(ranks, ranks) bytes per second that the second received from the first."""
+    """(ranks, ranks) bytes per second that the second received from the first: median of messages."""
     rank, size = dist.get_rank(), dist.get_world_size()
     data = torch.ones(count)
     from_peer = [0.0] * size
@@ -101,12 +102,12 @@ def _bandwidth(repetitions: int, count: int) -> list[list[float]]:
                         dist.send(data, target)
                     dist.recv(torch.empty(1), target)
                 elif rank == target:
-                    dist.recv(data, source)  # the first starts the clock
-                    began = time.perf_counter()
-                    for _ in range(repetitions - 1):
+                    times = []  # the first starts the clock
+                    for _ in range(repetitions):
                         dist.recv(data, source)
-                    took = time.perf_counter() - began
-                    from_peer[source] = (repetitions - 1) * data.nbytes / took
+                        times.append(time.perf_counter())
+                    took = median(after - before for before, after in pairwise(times))
+                    from_peer[source] = data.nbytes / took
                     dist.send(torch.ones(1), source)
     received = _of_all(from_peer)
     return [[received[target][source] for target in range(size)] for source in range(size)]
@@ -127,7 +128,7 @@ def main() -> int:
     for size in (_MIB // 1024, _MIB // 16, _MIB):
         took_s = _all_reduce_s(size // 4, given.repetitions)
         lines.append(f"all-reduce of {size // 1024} KiB: {took_s * 1e3:.2f} ms")
-    bandwidth = _bandwidth(max(2, given.repetitions // 4), _MIB // 16)
+    bandwidth = _bandwidth(max(4, given.repetitions // 4), _MIB // 16)
     lines.append("MiB/s from (row) to (column)")
     lines += ["  ".join(f"{value / _MIB:8.1f}" for value in row) for row in bandwidth]
     slow = dict.fromkeys(slow_ranks(bandwidth), "sends or receives slowly")

@@ -19,6 +19,9 @@ _HOLDER: Final = re.compile(r".+ \(pid (\d+)\)")
 _EXEC_NS: Final = 5_000_000_000
 """In which a program that a killed holder was just starting gets to run, on a busy machine too."""
 
+_LOOK_NS: Final = 200_000_000
+"""In which a command that only looks at a lock, for which it takes it, lets it go."""
+
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -94,14 +97,15 @@ def _flock(descriptor: int, subject: str, *, wait: bool) -> None:
     if wait:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         return
-    deadline_ns = monotonic_ns() + _EXEC_NS
+    began_ns = monotonic_ns()
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             holder = os.pread(descriptor, 200, 0).decode(errors="replace") or "another command"
             # A child between fork and exec still holds what its parent, killed meanwhile, had locked.
-            if not _is_dead(holder) or monotonic_ns() > deadline_ns:
+            wait_ns = _EXEC_NS if _is_dead(holder) else _LOOK_NS
+            if monotonic_ns() - began_ns > wait_ns:
                 raise FabricError(
                     f"{subject} is being changed by {holder}", hint="wait for it to end"
                 ) from error

@@ -27,7 +27,7 @@ _STAT_STATE = 0  # fields of /proc/<pid>/stat counted from behind the command na
 _STAT_PARENT = 1
 _STAT_START = 19
 _FREEZE_NS = 1_000_000_000
-_KILLED_NS = 30_000_000_000
+KILLED_NS = 30_000_000_000
 """For the kernel to let go of a killed process: an agent may queue for a lock behind dozens of others."""
 
 
@@ -214,7 +214,7 @@ def stop_processes(processes: Iterable[ProcessIdentity], grace_ns: int) -> None:
     Raises:
         CleanupError: some survive SIGKILL for half a minute.
     """
-    _end(processes, ((signal.SIGTERM, grace_ns), (signal.SIGKILL, _KILLED_NS)))
+    _end(processes, ((signal.SIGTERM, grace_ns), (signal.SIGKILL, KILLED_NS)))
 
 
 def kill_processes(processes: Iterable[ProcessIdentity]) -> None:
@@ -223,7 +223,7 @@ def kill_processes(processes: Iterable[ProcessIdentity]) -> None:
     Raises:
         CleanupError: some survive SIGKILL for half a minute.
     """
-    _end(processes, ((signal.SIGKILL, _KILLED_NS),))
+    _end(processes, ((signal.SIGKILL, KILLED_NS),))
 
 
 def signal_process(process: ProcessIdentity, number: signal.Signals) -> bool:

@@ -19,7 +19,7 @@ from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.management import INTERFACE, management_address
 from mrc_testbed.fabric.namespace import entered
 from mrc_testbed.fabric.node_entry import enter_command
-from mrc_testbed.fabric.process import marked_environment
+from mrc_testbed.fabric.process import KILLED_NS, marked_environment
 from mrc_testbed.fabric.rdma import RdmaTransport, rdma_command, rdma_environment
 from mrc_testbed.fabric.runtime import node_namespace
 
@@ -148,11 +148,12 @@ def run_ranks(ranks: Sequence[Rank], write: Write) -> Failure | None:
     """
     with selectors.DefaultSelector() as selector:
         running: list[_Process] = []
+        ended: list[_Process] = []
         try:
-            running.extend(_Process.start(rank, selector, write) for rank in ranks)
-            while any(each.status is None for each in running):
+            running.extend(_Process.start(rank, selector, write, ended) for rank in ranks)
+            while len(ended) < len(running):
                 _serve(selector, None)
-                for each in running:
+                for each in ended:
                     if each.status:
                         return Failure(each.rank, each.status)
             return None
@@ -166,11 +167,15 @@ class _Process:
     popen: subprocess.Popen[bytes]
     selector: selectors.BaseSelector
     write: Write
+    ended: list["_Process"]
     status: int | None = None
     pieces: dict[int, bytes] = field(default_factory=dict)
 
     @classmethod
-    def start(cls, rank: Rank, selector: selectors.BaseSelector, write: Write) -> "_Process":
+    def start(
+        cls, rank: Rank, selector: selectors.BaseSelector, write: Write, ended: list["_Process"]
+    ) -> "_Process":
+        """Start a rank, which joins *ended* when it ends: in the order in which they do."""
         popen = subprocess.Popen(
             rank.command,
             env=rank.environment,
@@ -179,7 +184,7 @@ class _Process:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        process = cls(rank, popen, selector, write)
+        process = cls(rank, popen, selector, write, ended)
         exited = os.pidfd_open(popen.pid)
         selector.register(exited, selectors.EVENT_READ, partial(process._reap, exited))
         for pipe, is_error in ((popen.stdout, False), (popen.stderr, True)):
@@ -204,6 +209,7 @@ class _Process:
         os.close(exited)
         self.signal(signal.SIGKILL)  # its children; the zombie keeps the number ours
         self.status = self.popen.wait()
+        self.ended.append(self)
 
     def _read(self, descriptor: int, is_error: bool) -> None:
         chunk = os.read(descriptor, _LINE_BYTES)
@@ -231,10 +237,10 @@ def _serve_until(selector: selectors.BaseSelector, is_done: Callable[[], bool], 
 
 
 def _end(selector: selectors.BaseSelector, running: Sequence[_Process]) -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    for number, wait_ns in ((signal.SIGTERM, GRACE_NS), (signal.SIGKILL, KILLED_NS)):
         for each in running:
             each.signal(number)
-        _serve_until(selector, lambda: all(each.status is not None for each in running), GRACE_NS)
+        _serve_until(selector, lambda: all(each.status is not None for each in running), wait_ns)
     _serve_until(selector, lambda: all(each.is_read for each in running), _DRAIN_NS)
     for each in running:
         for pipe in (each.popen.stdout, each.popen.stderr):

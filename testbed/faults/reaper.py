@@ -30,6 +30,7 @@ from mrc_testbed.faults.ledger import Entry, Ledger
 
 START_TIMEOUT_NS: Final = 60_000_000_000
 _RETRY_NS: Final = 1_000_000_000
+_LOCK_LOOK_NS: Final = 10_000_000
 _LOOK_NS: Final = 3600 * 1_000_000_000  # nothing depends on it: every change of the ledger wakes the reaper
 _LOG: Final = "reaper.log"
 _HOSTS: Final = "hosts to ask again"
@@ -205,8 +206,10 @@ def main(arguments: list[str]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     ledger = Ledger(lab_paths(lab).faults)
     with append_private(ledger.reaper_lock) as lock:
-        if not _try_lock(lock):
-            return 0
+        while not _try_lock(lock):
+            if reaper_process(ledger) is not None:
+                return 0
+            threading.Event().wait(_LOCK_LOOK_NS / 1e9)  # who asks whether it is locked has it for a moment
         with FolderWatch((ledger.active_folder, ledger.leases_folder)) as watch:
             controller = FaultController(ledger, LabTarget(lab))
             _write_pid(lock)

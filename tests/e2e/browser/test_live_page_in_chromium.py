@@ -101,7 +101,7 @@ def test_a_link_is_cut_by_mouse_and_the_fault_taken_back(browser: Browser, serve
     wait_for_state(browser, "down")
     browser.wait_for("document.querySelector('#faults b')")
     fault_id = text_of(browser, "#faults b")
-    assert text_of(browser, "#answer") == f"fault {fault_id} added"
+    browser.wait_for(f"document.querySelector('#answer').textContent === 'fault {fault_id} added'")
     assert LINK in text_of(browser, "#faults li")
     browser.wait_for(f"document.querySelector('#tail').textContent.includes('fault {fault_id} (link-down)')")
     shaded = "document.querySelector('#goodput-plot').chart.model.x.bands"

@@ -49,7 +49,7 @@ def broken(training: ObservedLab) -> ObservedLab:
 
 
 def test_no_alert_of_the_fabric_on_a_lab_without_faults(training: ObservedLab) -> None:
-    alerts = f'ALERTS{{lab="{LAB}",alertname=~"{NEW}"}}'
+    alerts = f'ALERTS{{lab="{LAB}",alertname=~"{NEW}",alertstate="firing"}}'
     training.prometheus.wait_for(f"absent(max_over_time({alerts}[5m]))", lambda value: value == 1)
 
 

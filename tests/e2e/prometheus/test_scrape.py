@@ -54,7 +54,7 @@ def test_the_quantile_that_prometheus_computes_is_that_of_the_fine_histogram(
         quantile = (
             f'histogram_quantile({ratio}, sum by (le) ({PACKET_RTT_SECONDS.name}_bucket{{lab="{LAB}"}}))'
         )
-        ((_, seconds),) = prometheus.query(quantile)
+        seconds = prometheus.wait_for(quantile, lambda _: True)
         assert seconds * 1e9 == pytest.approx(fine[0], rel=0.094)
 
 

@@ -6,12 +6,14 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from chromium import Browser, browsing
 from dashboard_files import load_dashboards
 from observed_lab import DEADLINE_S, Command, ObservedLab, Run, write
+from waiting import poll_until
 
 FLAP = "flap-of-cable-7"
 INTERRUPTED = 130
@@ -110,10 +112,13 @@ def _windows(observed: ObservedLab) -> dict[str, tuple[str, str]]:
         (annotation,) = dashboard["annotations"]["list"]
         assert annotation["titleFormat"] == "{{fault_id}}"
         expression = annotation["expr"].replace("$lab", observed.command.lab)
-        observed.prometheus.wait_for(expression, lambda value: value == 1)
-        ((labels, _),) = observed.prometheus.query(expression)
+        [labels] = poll_until(partial(_at_one, observed, expression), what=expression)
         found[name] = labels["fault_id"], labels["kind"]
     return found
+
+
+def _at_one(observed: ObservedLab, expression: str) -> list[dict[str, str]]:
+    return [labels for labels, value in observed.prometheus.query(expression) if value == 1]
 
 
 @contextmanager

@@ -85,13 +85,15 @@ def test_all_ranks_name_the_one_that_is_gone(
     ), complained
 
 
+# The status of gloo's ranks is not ours to judge: PyTorch aborts now and then while they end.
+
+
 def test_losses_are_those_of_gloo_through_faults(launch: Launch, torch_python: str, lab_name: str) -> None:
     """A script that knows nothing of mrc-torch: a NIC's link flaps, another loses packets."""
     train = ["--", torch_python, str(EXAMPLE), "--steps", "20"]
-    status, said, complained = launch("--ranks", RANKS, *train, "--backend", "gloo")
-    assert status == 0, complained
+    _, said, complained = launch("--ranks", RANKS, *train, "--backend", "gloo")
     expected = losses(said)
-    assert {len(steps) for steps in expected.values()} == {20}
+    assert [len(steps) for steps in expected.values()] == [20] * 4, complained
     before = retransmissions(lab_name)
     for fault in (
         ["link-flap", "--link", "h0:0", "--every", "300ms", "--down", "100ms"],
@@ -106,7 +108,6 @@ def test_losses_are_those_of_gloo_through_faults(launch: Launch, torch_python: s
 
 
 def test_losses_of_fsdp2_are_those_of_gloo(launch: Launch, torch_python: str) -> None:
-    # The status of gloo's ranks is not ours to judge: PyTorch aborts now and then while they end.
     _, expected, complained = launch(
         "--ranks", RANKS, "--", torch_python, str(HERE / "fsdp_ranks.py"), "gloo"
     )

@@ -30,7 +30,7 @@ from mrc_testbed.workloads.spec import WriteBw
 pytestmark = pytest.mark.root
 
 SNAP_BYTES = 160
-QUIET_S = 0.1
+QUIET_S = 0.3
 LINK = "p0-t0-0:2~p0-t1-0:0"
 FIELDS = (
     "mrc.opcode",
@@ -217,10 +217,12 @@ def test_second_capture_of_a_lab_is_refused(live: Lab) -> None:
 
 def test_ring_that_is_full_is_reported(live: Lab) -> None:
     selection = select_ports(live.clos, [])
+    until_quiet(live)
     before = counted(live, PortCounter.TX_PACKETS)
     with Tap(live, selection) as tap:
         while not tap.lost_frames:
             write_bw(live, 100)
+        until_quiet(live)
         tap.stop()
         kept = list(tap.rest())
         sent = (counted(live, PortCounter.TX_PACKETS) - before).total()

@@ -45,7 +45,7 @@ logs
 ENDS = """\
 up -n other --runtime docker
 shell
-serve --port 0 --timeout 500ms
+serve --port 0 --timeout 3s
 down
 status
 """.splitlines()
@@ -61,7 +61,10 @@ def test_a_lab_is_made_used_and_removed(lab_name: str, state_dir: Path, tmp_path
         place = {"MRC_TESTBED_NAME": lab_name, "DOCKER_HOST": f"unix://{state_dir}/engine.sock"}
         ended = commands([*WORK, *ENDS], tmp_path, **place)
     done, (docker, shell, served, _, gone) = ended[: len(WORK)], ended[len(WORK) :]
-    assert [(text, each.stderr) for text, each in zip(WORK, done, strict=True) if each.status] == []
+    # 7: the machine was so busy that the run is untrusted
+    well = {text: {0, 7} if text.startswith("run") else {0} for text in WORK}
+    failed = [(text, each) for text, each in zip(WORK, done, strict=True) if each.status not in well[text]]
+    assert failed == []
     assert done[0].stderr == f"runtime netns: {MISSING.format('docker')}\n"
     for refused, package in ((docker, "docker"), (shell, "mininet")):
         assert refused.status == 3

@@ -15,8 +15,8 @@ from waiting import poll_until
 from mrc_testbed.errors import FabricError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.bpf_file_system import labs_with_pins, prepare_pins, remove_pins
-from mrc_testbed.fabric.known_labs import names, orphans
-from mrc_testbed.fabric.paths import LabPaths
+from mrc_testbed.fabric.known_labs import orphans
+from mrc_testbed.fabric.paths import LabPaths, lab_folders
 from mrc_testbed.scenario.run.stage import remove_orphans
 
 pytestmark = pytest.mark.root
@@ -133,7 +133,7 @@ def test_a_run_in_another_pid_namespace_keeps_its_lab_until_it_dies(lab_name: st
         run.kill()
     poll_until(lambda: orphans() == (lab_name,))
     remove_orphans(lambda _: None)
-    assert names() == ()
+    assert lab_folders() == ()
 
 
 TIME_NAMESPACE = ("unshare", "--time", "--monotonic", "1000")
@@ -143,7 +143,7 @@ USER_NAMESPACE = ("unshare", "--map-root-user")
 @pytest.mark.parametrize(
     ("namespace", "reason"),
     [
-        (TIME_NAMESPACE, r"(999,9|1,000,0)\d\d ms off: this is a time"),
+        (TIME_NAMESPACE, r"(999|1,000),\d\d\d ms off: this is a time"),
         (USER_NAMESPACE, "this user namespace"),
     ],
 )

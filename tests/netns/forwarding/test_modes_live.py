@@ -16,59 +16,64 @@ from mrc_testbed.topology.path import explain_ev
 
 pytestmark = pytest.mark.root
 MESSAGE_BYTES = 64 * 2048
+TRIALS = 50
 
 
-def sent_by_port(live: Lab) -> dict[str, int]:
+def sent_by_port(live: Lab) -> Counter[str]:
     """Frames that left each port so far."""
     maps = FabricMaps(live.paths)
     try:
-        return {
-            port.name: maps.port_counters.sum(port.id)[PortCounter.TX_PACKETS] for port in live.clos.ports()
-        }
+        ports = live.clos.ports()
+        return Counter({port.name: maps.port_counters.sum(port.id)[PortCounter.TX_PACKETS] for port in ports})
     finally:
         maps.close()
 
 
-def test_packets_cross_exactly_the_links_that_are_explained(live: Lab) -> None:
+def sent_once(live: Lab) -> tuple[dict[int, int], Counter[str]]:
+    """Packets by entropy, and by port, of a message of which none was sent again.
+
+    On a busy machine a packet may come so late that the NIC repeats it, and probes its path: try again.
+    """
     clos = live.clos
-    evs = list(build_ev_set(clos, 0, 1, 64))
     with (
         AgentClient(live.paths.agent_socket("h0")) as source,
         AgentClient(live.paths.agent_socket("h1")) as target,
     ):
         local, remote = source.register_memory(MESSAGE_BYTES), target.register_memory(MESSAGE_BYTES)
-        near = source.create_qp(1, evs)
-        far = target.create_qp(0, list(build_ev_set(clos, 1, 0, 64)))
-        connect_pair(source, near, target, far)
-        before = sent_by_port(live)
         source.fill(local["offset"], MESSAGE_BYTES, 3)
-        source.post_write(
-            near, length=MESSAGE_BYTES, local_offset=local["offset"], remote_offset=0, r_key=remote["r_key"]
-        )
-        (completion,) = source.wait(near, 30_000_000_000)
-        assert completion["status"] == "success"
-        assert target.verify(remote["offset"], MESSAGE_BYTES, 3) == 0
-        rows = source.ev_list(near)
-        sent = sent_by_port(live)
-        source.destroy_qp(near)
-        target.destroy_qp(far)
-        source.deregister_memory(local["r_key"])
-        target.deregister_memory(remote["r_key"])
+        place = {"local_offset": local["offset"], "remote_offset": 0, "r_key": remote["r_key"]}
+        for _ in range(TRIALS):
+            near = source.create_qp(1, list(build_ev_set(clos, 0, 1, 64)), shares_paths=0)
+            far = target.create_qp(0, list(build_ev_set(clos, 1, 0, 64)), shares_paths=0)
+            connect_pair(source, near, target, far)
+            before = sent_by_port(live)
+            source.post_write(near, length=MESSAGE_BYTES, **place)
+            (completion,) = source.wait(near, 30_000_000_000)
+            assert completion["status"] == "success"
+            assert target.verify(remote["offset"], MESSAGE_BYTES, 3) == 0
+            packets = {row["entropy"]: row["tx_packets"] for row in source.ev_list(near)}
+            sent = sent_by_port(live) - before
+            source.destroy_qp(near)
+            target.destroy_qp(far)
+            if sum(packets.values()) == MESSAGE_BYTES // 2048:
+                return packets, sent
+    pytest.fail(f"a packet was sent again in each of {TRIALS} messages")
+
+
+def test_packets_cross_exactly_the_links_that_are_explained(live: Lab) -> None:
+    clos = live.clos
+    packets, sent = sent_once(live)
     expected: Counter[str] = Counter()
-    for row in rows:
-        if row["tx_packets"]:
-            for hop in explain_ev(clos, row["entropy"], 0, 1).hops[:-1]:
-                assert hop.egress is not None
-                expected[hop.egress.name] += row["tx_packets"]
-    assert sum(row["tx_packets"] for row in rows) == MESSAGE_BYTES // 2048
+    for entropy, count in packets.items():
+        for hop in explain_ev(clos, entropy, 0, 1).hops[:-1]:
+            assert hop.egress is not None
+            expected[hop.egress.name] += count
     # what h0 and the uplinks of its T0 send are data packets alone: answers leave elsewhere
     ways_there = [port.name for port in clos.ports_of(clos.host(0))]
     for plane in range(live.spec.planes):
         uplinks = range(live.clos.numbering.uplink_count)
         ways_there += [clos.fabric_link(plane, 0, uplink).lower.name for uplink in uplinks]
-    assert {name: sent[name] - before[name] for name in ways_there} == {
-        name: expected[name] for name in ways_there
-    }
+    assert {name: sent[name] for name in ways_there} == {name: expected[name] for name in ways_there}
 
 
 def test_only_a_source_routed_lab_has_a_kernel_switch(live: Lab) -> None:

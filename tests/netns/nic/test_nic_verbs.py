@@ -44,6 +44,9 @@ class Pair:
         self.qpn = self.near.create_qp(FAR, evs, first_psn=WRAP, peer_first_psn=5)
         self.peer_qpn = self.far.create_qp(NEAR, evs, first_psn=5, peer_first_psn=WRAP)
 
+    def lost_packets(self, plane: int) -> int:
+        return sum(ev["lost_packets"] for ev in self.near.ev_list(self.qpn) if ev["plane"] == plane)
+
     def connect(self) -> None:
         connect_pair(self.near, self.qpn, self.far, self.peer_qpn)
 
@@ -153,15 +156,15 @@ def test_qp_walks_through_all_states_and_begins_again(pair: Pair) -> None:
 
 def test_peer_that_loses_a_port_is_left_at_once_and_returned_to(lab: Lab, pair: Pair) -> None:
     pair.connect()
-    assert set(pair.planes_used()) == {0, 1}
+    poll_until(lambda: set(pair.planes_used()) == {0, 1})
     port = list(lab.clos.ports_of(lab.clos.node(f"h{FAR}")))[1]
     received = pair.near.counters()["rx_port_status"]
-    lost = sum(ev["lost_packets"] for ev in pair.near.ev_list(pair.qpn))
+    lost = pair.lost_packets(plane=1)
     lab.node(f"h{FAR}").cmd("ip", "link", "set", port.interface, "down")
     try:
         poll_until(lambda: pair.near.counters()["rx_port_status"] > received)
         assert set(pair.planes_used()) == {0}
-        assert sum(ev["lost_packets"] for ev in pair.near.ev_list(pair.qpn)) == lost
+        assert pair.lost_packets(plane=1) == lost
     finally:
         lab.node(f"h{FAR}").cmd("ip", "link", "set", port.interface, "up")
     poll_until(lambda: set(pair.planes_used()) == {0, 1})
@@ -174,9 +177,11 @@ def test_denied_evs_carry_nothing_and_a_reliability_probe_is_answered(pair: Pair
     assert set(pair.planes_used()) == {1}
     pair.near.ev_allow(pair.qpn, half)
     assert set(pair.planes_used()) == {0, 1}
+    # a packet that is late on a busy machine makes its EV bad, which probes until they are answered
+    poll_until(lambda: all(ev["state"] != "ASSUMED_BAD" for ev in pair.near.ev_list(pair.qpn)))
     answered = pair.near.counters()["rx_probe_response"]
     pair.near.probe(pair.qpn, [0, 1], "reliability")
-    poll_until(lambda: pair.near.counters()["rx_probe_response"] == answered + 2)
+    poll_until(lambda: pair.near.counters()["rx_probe_response"] >= answered + 2)
 
 
 @pytest.mark.parametrize("sack_every", [4, 16])

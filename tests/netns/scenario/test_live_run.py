@@ -55,7 +55,7 @@ KILL = (
     HEAD
     + """\
   faults:
-    - {id: kill1, at: 300ms, for: 200ms, kind: nic-agent-kill, select: {nodes: h1}}
+    - {id: kill1, at: 1s, for: 200ms, kind: nic-agent-kill, select: {nodes: h1}}
   expect:
     - goodput(main) before kill1 > 1Mbit
     - goodput(main) after kill1 < 1Mbit
@@ -83,7 +83,7 @@ def test_a_flap_is_noticed_avoided_and_recovered_from(live_lab: str, tmp_path: P
     ]
     assert {event.host for event in left} <= {"h0", "h1"}
     assert result.recoveries[0].left_evs > 0
-    assert result.recoveries[0].lost_packets > 0
+    assert any(recovery.lost_packets > 0 for recovery in result.recoveries)
     assert all(outcome.error is None and outcome.compared_bytes > 0 for outcome in recording.outcomes)
     assert_no_fault_is_left(live_lab)
 

@@ -6,10 +6,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from shared_lab import SPEC, unhealthy_ports
 from typed_command import Command
+from waiting import poll_until
 
 from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.fabric.live import Lab
@@ -242,10 +244,16 @@ def start_bench(lab_name: str, live: Lab) -> "subprocess.Popen[str]":
     return process
 
 
+def listed_with_rtt(command: Command) -> list[dict[str, Any]]:
+    """EVs of plane 1; none while the first packet of one that is good is under way."""
+    evs: list[dict[str, Any]] = command.json("ev", "list", "h0", "h2", "--plane", "1")["evs"]
+    return evs if all(ev["rtt_ns"] > 0 for ev in evs if ev["tx_packets"] and ev["state"] == "GOOD") else []
+
+
 def test_ev_list_shows_the_evs_of_a_live_qp(command: Command, lab_name: str, live: Lab) -> None:
     process = start_bench(lab_name, live)
     try:
-        evs = command.json("ev", "list", "h0", "h2", "--plane", "1")["evs"]
+        evs = poll_until(lambda: listed_with_rtt(command), what="the RTT of every EV that is good")
         text = command("ev", "list", "h0", "h2")
     finally:
         process.send_signal(signal.SIGINT)
@@ -253,9 +261,8 @@ def test_ev_list_shows_the_evs_of_a_live_qp(command: Command, lab_name: str, liv
     assert {ev["plane"] for ev in evs} == {1}
     # an unshaped lab on a busy machine drops a frame now and then
     assert any(ev["state"] == "GOOD" for ev in evs)
-    assert [ev for ev in evs if ev["state"] != "GOOD" and not ev["lost_packets"]] == []
+    assert [ev for ev in evs if ev["state"] != "GOOD" and not ev["bad_count"]] == []
     assert sum(ev["tx_packets"] for ev in evs) > 0
-    assert all(ev["rtt_ns"] > 0 for ev in evs if ev["tx_packets"])
     assert "GOOD" in text
 
 
@@ -276,8 +283,8 @@ def test_an_interrupted_bench_gives_its_qps_back(
 
 
 def test_a_command_out_of_time_names_what_it_was_at(command: Command, live: Lab) -> None:
-    command("bench", "write-bw", "h0", "h2", "-d", "1h", "--timeout", "1s", status=1)
-    assert "not done after 1s (--timeout); it was at: bench: sending" in command.stderr
+    command("bench", "write-bw", "h0", "h2", "-d", "1h", "--timeout", "4s", status=1)
+    assert "not done after 4s (--timeout); it was at: bench: sending" in command.stderr
 
 
 def test_metrics_are_served_until_interrupted(lab_name: str) -> None:

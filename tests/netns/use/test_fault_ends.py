@@ -46,9 +46,9 @@ metadata: {name: again}
 spec: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 2, port_rate: 20Mbit, flow_control: pfc}
 """
 
-WAITS = pytest.mark.slow("each waits until a fault of 1.5 s is over")
+WAITS = pytest.mark.slow("each waits until a fault of 2.5 s is over")
 LINK = "p0-t0-0:2~p0-t1-0:0"
-LENGTH = "1500ms"
+LENGTH = "2500ms"
 
 KINDS: list[tuple[str, str, dict[str, str]]] = [
     ("link-down", LINK, {}),
@@ -135,8 +135,8 @@ def test_a_rule_ends_with_every_process_of_ours_dead_and_status_ends_what_is_lef
     live: Lab, faults: OpenFaults, lab_name: str, command: Command
 ) -> None:
     faults_now = faults()
-    add(faults_now, "link-down", LINK, **{"for": "1s"})
-    add(faults_now, "host-pause", "h3", **{"for": "1s", "id": "f2"})
+    add(faults_now, "link-down", LINK, **{"for": LENGTH})
+    add(faults_now, "host-pause", "h3", **{"for": LENGTH, "id": "f2"})
     ledger = Ledger(lab_paths(lab_name).faults)
     for each in processes(lab_name, "mrc_testbed.faults.reaper"):
         kill(each)

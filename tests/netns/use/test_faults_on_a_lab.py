@@ -7,7 +7,7 @@ import pytest
 from fault_traffic import DEADLINE_NS, send
 from shared_lab import unhealthy_ports
 
-from mrc_testbed.agents.abi import PortCounter
+from mrc_testbed.agents.abi import FaultRule, PortCounter
 from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.agents.nic.client import AgentClient
 from mrc_testbed.fabric.folder_watch import FolderWatch
@@ -112,11 +112,11 @@ def test_a_nic_port_that_is_down_is_noticed_by_its_nic_and_comes_back_with_its_a
 def test_a_flap_by_hand_goes_down_and_up_and_ends(live: Lab, faults: OpenFaults, lab_name: str) -> None:
     ledger = Ledger(lab_paths(lab_name).faults)
     begun = ledger.events_path.read_text().count("fault-applied") if ledger.events_path.exists() else 0
-    add_for(faults(), "link-flap", LINK, "1s", every="300ms", down="100ms")
+    add_for(faults(), "link-flap", LINK, "3s", every="300ms", down="100ms")
     [entry] = faults().entries()
     assert entry.schedule.flap is not None
     for port in live.clos.link(LINK).ports:
-        rule = live.port_fault[port.id].rule[entry.rule_index]
+        rule = FaultRule.from_buffer_copy(live.port_fault[port.id].rule[entry.rule_index])
         for age_ms in range(1000):
             now_ns = entry.schedule.begin_ns + age_ms * 1_000_000
             assert acts(rule, now_ns) == entry.schedule.is_acting(now_ns) == (age_ms % 300 < 100)

@@ -13,10 +13,9 @@ from waiting import poll_until
 
 from mrc_testbed.cli.app import run
 from mrc_testbed.fabric import lab
-from mrc_testbed.fabric.known_labs import names
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.namespace import namespace_names
-from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.paths import lab_folders, lab_paths
 from mrc_testbed.faults.ledger import Ledger
 
 pytestmark = pytest.mark.root
@@ -72,7 +71,7 @@ class Scenario:
 def test_a_run_takes_the_lab_that_is_up_and_leaves_it_up(
     live: Lab, scenario: Scenario, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    labs = names()
+    labs = lab_folders()
     path = scenario.write()
     status = run(["-n", live.name, "run", path, "--runs", str(scenario.runs), "-o", "json"])
     found = json.loads(capsys.readouterr().out)
@@ -82,7 +81,7 @@ def test_a_run_takes_the_lab_that_is_up_and_leaves_it_up(
     assert Path(found["folder"], "report.html").is_file()
     assert all(each["passed"] for each in found["manifest"]["expectations"])
     assert [fault["id"] for fault in found["manifest"]["faults"]] == ["cut"]
-    assert names() == labs
+    assert lab_folders() == labs
     assert lab.status(live.name).is_healthy
 
 

@@ -1,6 +1,7 @@
 """One command at a time; a lock whose holder was killed is free once the last child has let it go."""
 
 import contextlib
+import fcntl
 import multiprocessing
 import os
 import threading
@@ -12,6 +13,7 @@ import pytest
 from mrc_testbed.errors import FabricError
 from mrc_testbed.fabric.lock import exclusive
 
+_LOCK = "mrc_testbed.fabric.lock"
 FORK = multiprocessing.get_context("fork")
 
 
@@ -25,6 +27,19 @@ def test_the_holder_and_its_work_are_named(tmp_path: Path) -> None:
         pass
     with exclusive(lock, "down"):
         pass
+
+
+def test_a_command_that_only_looks_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{_LOCK}._LOOK_NS", 60_000_000_000)
+    lock = tmp_path / "lab" / "lock"
+    with exclusive(lock, "up"):
+        pass
+    with lock.open() as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        soon = threading.Timer(0.05, lambda: fcntl.flock(looking, fcntl.LOCK_UN))
+        soon.start()
+        with exclusive(lock, "down"):
+            soon.join()
 
 
 @pytest.fixture
@@ -67,7 +82,7 @@ def test_a_child_of_a_killed_holder_is_waited_for(
 def test_a_child_that_never_lets_go_is_not_waited_for_for_ever(
     held_by_a_child: tuple[Path, int, Callable[[], None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mrc_testbed.fabric.lock._EXEC_NS", 20_000_000)
+    monkeypatch.setattr(f"{_LOCK}._EXEC_NS", 20_000_000)
     lock, pid, _ = held_by_a_child
     with (
         pytest.raises(FabricError, match=rf"being changed by up \(pid {pid}\)"),

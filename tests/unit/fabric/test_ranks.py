@@ -9,7 +9,7 @@ import pytest
 from waiting import poll_until
 
 from mrc_testbed.fabric import ranks
-from mrc_testbed.fabric.ranks import Failure, Rank, run_ranks
+from mrc_testbed.fabric.ranks import Failure, Rank, Write, run_ranks
 
 
 class Ranks:
@@ -17,15 +17,17 @@ class Ranks:
 
     def __init__(self) -> None:
         self.lines: list[tuple[int, bool, bytes]] = []
+        self.write: Write = self._note
+
+    def _note(self, rank: Rank, is_error: bool, line: bytes) -> None:
+        self.lines.append((rank.number, is_error, line))
 
     def run(self, *commands: str) -> Failure | None:
         started = [
             Rank(number, f"h{number}", ("sh", "-c", each), dict(os.environ))
             for number, each in enumerate(commands)
         ]
-        return run_ranks(
-            started, lambda rank, is_error, line: self.lines.append((rank.number, is_error, line))
-        )
+        return run_ranks(started, self.write)
 
 
 def test_all_ranks_end_well():
@@ -49,6 +51,29 @@ def test_the_first_failure_is_named_and_ends_the_others(tmp_path: Path):
     os.mkfifo(pipe)
     failure = jobs.run(f"echo $$; read line <{pipe}", f"echo ready >{pipe}; exit 3", "sleep 1000")
     assert str(failure) == "rank 1 (h1) ended with status 3"
+
+
+def test_the_first_of_two_that_fail_before_anybody_looks_is_named(tmp_path: Path):
+    jobs = Ranks()
+    pids: dict[int, int] = {}
+    pipes = [tmp_path / "0", tmp_path / "1"]
+
+    def look_late(rank: Rank, _is_error: bool, line: bytes) -> None:
+        pids[rank.number] = int(line)
+        for number in (1, 0) if len(pids) == 2 else ():
+            pipes[number].write_text("\n")
+            await_zombie(pids[number])
+
+    jobs.write = look_late
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    failure = jobs.run(*(f"echo $$; read line <{pipe}; exit 3" for pipe in pipes))
+    assert str(failure) == "rank 1 (h1) ended with status 3"
+
+
+def await_zombie(pid: int) -> None:
+    status = Path(f"/proc/{pid}/status")
+    poll_until(lambda: "zombie" in status.read_text(), what="the end of a rank")
 
 
 def test_a_rank_that_a_signal_ended():

@@ -89,6 +89,7 @@ def test_a_failure_is_shown_and_recorded_and_the_other_tiers_run(checkout: Path)
     assert verdicts == {"unit": "failed", "virtual": "failed", "netns": "passed", "alone": "passed"}
 
 
+@pytest.mark.timeout(60)  # two Pythons and git, one after the other
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_the_tests_and_their_fixtures_clean_up(checkout: Path, number: int) -> None:
     (checkout / "tests" / "netns" / "test_netns.py").write_text(
@@ -97,7 +98,7 @@ def test_a_signal_stops_the_tests_and_their_fixtures_clean_up(checkout: Path, nu
         "def test_long(tidy):\n    pathlib.Path('begun').touch()\n    threading.Event().wait(60)\n"
     )
     process = start(checkout, "netns")
-    poll_until((checkout / "begun").exists, 10)
+    poll_until((checkout / "begun").exists)
     process.send_signal(number)
     process.communicate()
     assert process.returncode == 130
