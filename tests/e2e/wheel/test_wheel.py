@@ -24,7 +24,9 @@ def test_a_user_gets_a_verdict_in_virtual_time(installed: Installed) -> None:
 
 
 def test_root_gets_a_verdict_of_a_lab(installed: Installed) -> None:
-    assert "t0-t1-flap  PASSED" in installed.done("demo", "--runtime", "netns", user=0)
+    ran = installed.run("demo", "--runtime", "netns", "-o", "json", user=0)
+    verdict = json.loads(ran.stdout)["manifest"]["status"]
+    assert (verdict, ran.returncode) in {("passed", 0), ("untrusted", 7)}  # the machine may be busy
 
 
 def test_a_ready_scenario_runs_by_name(installed: Installed) -> None:
