@@ -7,7 +7,7 @@ from typing import Final
 
 from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.agents.nic.context import Context, connect_mrc, open_nic
-from mrc_testbed.errors import FabricError, TestbedError
+from mrc_testbed.errors import FabricError
 from mrc_testbed.fabric.paths import LabPaths
 from mrc_testbed.fabric.runtime import Report
 from mrc_testbed.topology.clos import Clos
@@ -55,7 +55,7 @@ def prove_planes(paths: LabPaths, clos: Clos, report: Report) -> None:
             try:
                 _perform(paths, trial)
                 break
-            except TestbedError as error:
+            except FabricError as error:
                 if monotonic_ns() < end_ns:
                     continue
                 way = f"{trial.sender.name} does not reach {trial.receiver.name}"
