@@ -101,7 +101,7 @@ class Browser:
             assert time.monotonic_ns() < deadline_ns, f"never came true: {condition}\n{self.console}"
 
     def _is_true(self, look: str) -> bool:
-        """Return False too where the page that was asked gives way to the next one meanwhile."""
+        """Return False also while one page gives way to the next."""
         try:
             return bool(self.value(look))
         except _PageGoneError:

@@ -20,7 +20,7 @@ _EXEC_NS: Final = 5_000_000_000
 """In which a program that a killed holder was just starting gets to run, on a busy machine too."""
 
 _LOOK_NS: Final = 200_000_000
-"""In which a command that only looks at a lock, for which it takes it, lets it go."""
+"""A command that looks at a lock takes it for a moment; it lets it go within this time."""
 
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 

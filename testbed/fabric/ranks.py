@@ -175,7 +175,7 @@ class _Process:
     def start(
         cls, rank: Rank, selector: selectors.BaseSelector, write: Write, ended: list["_Process"]
     ) -> "_Process":
-        """Start a rank, which joins *ended* when it ends: in the order in which they do."""
+        """Start a rank; it is appended to *ended* when it ends."""
         popen = subprocess.Popen(
             rank.command,
             env=rank.environment,

@@ -16,8 +16,8 @@ from mrc_testbed.topology.path import find_ev
 
 _TIMEOUT_NS: Final = 10_000_000_000
 _TRIAL_SPAN_NS: Final = 5_000_000_000
-"""A trial that fails is repeated for so long: on a busy machine a packet may be declared lost that is only
-late, and peers learn some round trips later that a port is back.
+"""A trial that fails is repeated for this long. On a busy machine a NIC may take a late packet for lost, and
+a peer learns some round trips later that a port is back.
 """
 
 

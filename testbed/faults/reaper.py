@@ -21,6 +21,7 @@ from typing import Final, Protocol, TextIO
 from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.errors import FaultError, TestbedError
 from mrc_testbed.fabric.folder_watch import FolderWatch
+from mrc_testbed.fabric.lock import is_held
 from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.fabric.process import ProcessIdentity, is_alive, own_identity, start_detached
 from mrc_testbed.fabric.state_file import append_private
@@ -30,7 +31,7 @@ from mrc_testbed.faults.ledger import Entry, Ledger
 
 START_TIMEOUT_NS: Final = 60_000_000_000
 _RETRY_NS: Final = 1_000_000_000
-_LOCK_LOOK_NS: Final = 10_000_000
+_LOCK_RETRY_S: Final = 0.01
 _LOOK_NS: Final = 3600 * 1_000_000_000  # nothing depends on it: every change of the ledger wakes the reaper
 _LOG: Final = "reaper.log"
 _HOSTS: Final = "hosts to ask again"
@@ -57,7 +58,7 @@ def ensure_reaper(lab: str) -> None:
         reaper = _start(lab, ledger)
         while reaper_process(ledger) is None:
             started = [reaper] if is_alive(reaper) else []  # one that finds another at work ends at once
-            if monotonic_ns() >= deadline_ns or not (started or _is_locked(ledger.reaper_lock)):
+            if monotonic_ns() >= deadline_ns or not (started or is_held(ledger.reaper_lock)):
                 raise FaultError(f"the fault reaper did not start; its log is {log_path}")
             watch.wait(started, deadline_ns)
 
@@ -77,19 +78,10 @@ def _holder(lock_path: Path) -> ProcessIdentity | None:
         text = lock_path.read_text()
     except FileNotFoundError:
         return None
-    if not text or not _is_locked(lock_path):
+    if not text or not is_held(lock_path):
         return None
     process = ProcessIdentity.from_text(text)
     return process if not process.is_local or is_alive(process) else None
-
-
-def _is_locked(lock_path: Path) -> bool:
-    try:
-        lock = lock_path.open("r+")
-    except FileNotFoundError:
-        return False
-    with lock:
-        return not _try_lock(lock)
 
 
 def _try_lock(lock: TextIO) -> bool:
@@ -209,7 +201,7 @@ def main(arguments: list[str]) -> int:
         while not _try_lock(lock):
             if reaper_process(ledger) is not None:
                 return 0
-            threading.Event().wait(_LOCK_LOOK_NS / 1e9)  # who asks whether it is locked has it for a moment
+            threading.Event().wait(_LOCK_RETRY_S)  # a command that looks at a lock holds it for a moment
         with FolderWatch((ledger.active_folder, ledger.leases_folder)) as watch:
             controller = FaultController(ledger, LabTarget(lab))
             _write_pid(lock)

@@ -25,7 +25,7 @@ from mrc_testbed.units import format_size_bytes
 _ROOM_MIN_BYTES: Final = 64 << 20
 _CLOCK_TOLERANCE_S: Final = 5.0
 _LATE_SCRAPES_NS: Final = 5_000_000_000
-"""In which a scrape comes in time again on a busy machine."""
+"""A busy machine misses a scrape now and then, but not all of this time."""
 
 _LOOK_S: Final = 0.25
 

@@ -1,4 +1,7 @@
-"""Unmodified PyTorch on a lab by the backend `mrc`: right, and bit by bit as gloo has it, through faults."""
+"""Unmodified PyTorch on a lab by the backend `mrc`: right, and bit by bit as gloo has it, through faults.
+
+The status of ranks with gloo does not count: PyTorch aborts now and then while they end.
+"""
 
 import json
 from collections import defaultdict
@@ -83,9 +86,6 @@ def test_all_ranks_name_the_one_that_is_gone(
         status,
         [f"[{rank}] mrc: {operation} on rank {rank} (h{rank}): {reason}" for rank in (0, 1, 3)],
     ), complained
-
-
-# The status of gloo's ranks is not ours to judge: PyTorch aborts now and then while they end.
 
 
 def test_losses_are_those_of_gloo_through_faults(launch: Launch, torch_python: str, lab_name: str) -> None:

@@ -177,7 +177,7 @@ def test_denied_evs_carry_nothing_and_a_reliability_probe_is_answered(pair: Pair
     assert set(pair.planes_used()) == {1}
     pair.near.ev_allow(pair.qpn, half)
     assert set(pair.planes_used()) == {0, 1}
-    # a packet that is late on a busy machine makes its EV bad, which probes until they are answered
+    # on a busy machine a late packet makes its EV bad: probes of that EV are answered too
     poll_until(lambda: all(ev["state"] != "ASSUMED_BAD" for ev in pair.near.ev_list(pair.qpn)))
     answered = pair.near.counters()["rx_probe_response"]
     pair.near.probe(pair.qpn, [0, 1], "reliability")

@@ -66,7 +66,7 @@ def test_frames_serve_packets_of_any_size_in_turn(live: Lab) -> None:
 
 
 def test_all_planes_carry_their_share(live: Lab) -> None:
-    with WritePair(live, DISTANT, shares_paths=0) as pair:  # what was late before keeps off no path
+    with WritePair(live, DISTANT, shares_paths=0) as pair:  # losses of earlier tests keep it off no path
         pair.write(10 * BATCH)
         total = sum(pair.sent_by_plane())
         assert total >= 10 * BATCH * 32

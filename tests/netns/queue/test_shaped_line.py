@@ -81,7 +81,7 @@ def test_delay_beyond_the_wheel_is_honoured(make_line: LineFactory) -> None:
 
 
 def test_killed_drainer_loses_nothing(make_line: LineFactory) -> None:
-    line = make_line([LinkShape(4 * MBIT)] * 3)  # far from through when the first have come
+    line = make_line([LinkShape(4 * MBIT)] * 3)  # most still wait when the first have come
     line.start_drainer()
     sent = random_frames(240, TO_FAR, seed=4)
     with line.socket_at(0) as egress, line.socket_at(5) as ingress:

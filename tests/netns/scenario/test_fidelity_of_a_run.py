@@ -74,7 +74,7 @@ def test_every_frame_that_vanishes_between_nics_is_found_in_a_ring(state_dir: Pa
                 assert engine.wait(None)
 
                 def vanished() -> int:
-                    """Frames that are in no NIC and in no ring; of a QP that is gone a NIC counts none."""
+                    """Frames that no NIC and no ring has counted. A NIC counts for QPs that are there."""
                     now = add_hosts(take_reading(reader).since(before).hosts.values())
                     assert now.messages == 7 * 40
                     return now.tx_data_packets - now.rx_data_packets - (ring_drops(lab) - lost_before)
