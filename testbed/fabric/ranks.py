@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, Self
 
 from mrc_testbed.agents.clock import machine_ns
 from mrc_testbed.errors import UsageError
@@ -74,6 +74,12 @@ class Failure:
 
 Write = Callable[[Rank, bool, bytes], None]
 """Receives a line of a rank without its end; True: from stderr."""
+
+Report = Callable[[Rank, bytes], None]
+"""Receives a line that a rank reports, without its end."""
+
+REPORT_VARIABLE: Final = "MRC_TESTBED_REPORT_FD"
+"""Number of the descriptor to which a rank may write reports: a JSON document per line."""
 
 
 @contextmanager
@@ -146,19 +152,78 @@ def run_ranks(ranks: Sequence[Rank], write: Write) -> Failure | None:
     Returns:
         The first failure; None: all ended with status 0.
     """
-    with selectors.DefaultSelector() as selector:
-        running: list[_Process] = []
-        ended: list[_Process] = []
-        try:
-            running.extend(_Process.start(rank, selector, write, ended) for rank in ranks)
-            while len(ended) < len(running):
-                _serve(selector, None)
-                for each in ended:
-                    if each.status:
-                        return Failure(each.rank, each.status)
-            return None
-        finally:
-            _end(selector, running)
+    with RunningRanks(write) as running:
+        running.start(ranks)
+        while not running.is_over:
+            running.serve(None)
+        return running.failure
+
+
+class RunningRanks:
+    """Processes of ranks; whoever has started them serves their output. Those that run are ended on exit.
+
+    Args:
+        write: receives their output.
+        report: receives each line that a rank writes to its descriptor for reports; None: it has none.
+
+    Attributes:
+        selector: of their files; others may be added, with a function without arguments as their data.
+    """
+
+    def __init__(self, write: Write, report: Report | None = None) -> None:
+        self.selector = selectors.DefaultSelector()
+        self._write = write
+        self._report = report
+        self._running: list[_Process] = []
+        self._ended: list[_Process] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self.selector:
+            self.end()
+
+    @property
+    def failure(self) -> Failure | None:
+        """The rank that failed first; None: none did."""
+        return next((Failure(each.rank, each.status) for each in self._ended if each.status), None)
+
+    @property
+    def is_over(self) -> bool:
+        """Return True if all ranks have ended, or one has failed."""
+        return len(self._ended) == len(self._running) or self.failure is not None
+
+    def has_ended(self, rank: int) -> bool:
+        return any(each.rank.number == rank for each in self._ended)
+
+    def start(self, ranks: Sequence[Rank]) -> None:
+        for rank in ranks:
+            self._running.append(_Process.start(rank, self.selector, self._write, self._report, self._ended))
+
+    def serve(self, timeout_s: float | None) -> None:
+        """Wait until one of the files has something, and pass it on."""
+        for key, _ in self.selector.select(timeout_s):
+            key.data()
+
+    def end(self) -> None:
+        """End what still runs: SIGTERM, and SIGKILL after GRACE_NS."""
+        running = self._running
+        for number, wait_ns in ((signal.SIGTERM, GRACE_NS), (signal.SIGKILL, KILLED_NS)):
+            for each in running:
+                each.signal(number)
+            self._serve_until(lambda: all(each.status is not None for each in running), wait_ns)
+        self._serve_until(lambda: all(each.is_read for each in running), _DRAIN_NS)
+        for each in running:
+            each.close()
+
+    def _serve_until(self, is_done: Callable[[], bool], wait_ns: int) -> None:
+        deadline_ns = machine_ns() + wait_ns
+        while not is_done() and (left_ns := deadline_ns - machine_ns()) > 0:
+            self.serve(left_ns / 1e9)
+
+
+Take = Callable[[bytes], None]
 
 
 @dataclass(slots=True)
@@ -166,36 +231,51 @@ class _Process:
     rank: Rank
     popen: subprocess.Popen[bytes]
     selector: selectors.BaseSelector
-    write: Write
     ended: list["_Process"]
     status: int | None = None
     pieces: dict[int, bytes] = field(default_factory=dict)
 
     @classmethod
     def start(
-        cls, rank: Rank, selector: selectors.BaseSelector, write: Write, ended: list["_Process"]
+        cls,
+        rank: Rank,
+        selector: selectors.BaseSelector,
+        write: Write,
+        report: Report | None,
+        ended: list["_Process"],
     ) -> "_Process":
         """Start a rank; it is appended to *ended* when it ends."""
-        popen = subprocess.Popen(
-            rank.command,
-            env=rank.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        process = cls(rank, popen, selector, write, ended)
+        outputs = [os.pipe() for _ in range(2 if report is None else 3)]
+        environment = dict(rank.environment)
+        if report is not None:
+            environment[REPORT_VARIABLE] = str(outputs[2][1])
+        try:
+            popen = subprocess.Popen(
+                rank.command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=outputs[0][1],
+                stderr=outputs[1][1],
+                pass_fds=[to for _, to in outputs[2:]],
+                start_new_session=True,
+            )
+        finally:
+            for _, to in outputs:
+                os.close(to)
+        process = cls(rank, popen, selector, ended)
         exited = os.pidfd_open(popen.pid)
         selector.register(exited, selectors.EVENT_READ, partial(process._reap, exited))
-        for pipe, is_error in ((popen.stdout, False), (popen.stderr, True)):
-            assert pipe is not None  # noqa: S101 - both were asked for
-            process.pieces[pipe.fileno()] = b""
-            selector.register(pipe, selectors.EVENT_READ, partial(process._read, pipe.fileno(), is_error))
+        takes: list[Take] = [partial(write, rank, False), partial(write, rank, True)]
+        if report is not None:
+            takes.append(partial(report, rank))
+        for (source, _), take in zip(outputs, takes, strict=True):
+            process.pieces[source] = b""
+            selector.register(source, selectors.EVENT_READ, partial(process._read, source, take))
         return process
 
     @property
     def is_read(self) -> bool:
-        """Return True if both of its pipes have come to their end."""
+        """Return True if all of its pipes have come to their end."""
         return not self.pieces
 
     def signal(self, number: signal.Signals) -> None:
@@ -204,6 +284,11 @@ class _Process:
             with suppress(ProcessLookupError):
                 os.killpg(self.popen.pid, number)
 
+    def close(self) -> None:
+        """Stop reading what others may still write."""
+        for source in [*self.pieces]:
+            self._close(source)
+
     def _reap(self, exited: int) -> None:
         self.selector.unregister(exited)
         os.close(exited)
@@ -211,38 +296,19 @@ class _Process:
         self.status = self.popen.wait()
         self.ended.append(self)
 
-    def _read(self, descriptor: int, is_error: bool) -> None:
-        chunk = os.read(descriptor, _LINE_BYTES)
-        *lines, rest = _LINE_END.split(self.pieces[descriptor] + chunk)
+    def _read(self, source: int, take: Take) -> None:
+        chunk = os.read(source, _LINE_BYTES)
+        *lines, rest = _LINE_END.split(self.pieces[source] + chunk)
         if rest and (not chunk or len(rest) >= _LINE_BYTES):
             lines.append(rest)
             rest = b""
-        self.pieces[descriptor] = rest
+        self.pieces[source] = rest
         if not chunk:
-            del self.pieces[descriptor]
-            self.selector.unregister(descriptor)
+            self._close(source)
         for line in lines:
-            self.write(self.rank, is_error, line)
+            take(line)
 
-
-def _serve(selector: selectors.BaseSelector, timeout_s: float | None) -> None:
-    for key, _ in selector.select(timeout_s):
-        key.data()
-
-
-def _serve_until(selector: selectors.BaseSelector, is_done: Callable[[], bool], wait_ns: int) -> None:
-    deadline_ns = machine_ns() + wait_ns
-    while not is_done() and (left_ns := deadline_ns - machine_ns()) > 0:
-        _serve(selector, left_ns / 1e9)
-
-
-def _end(selector: selectors.BaseSelector, running: Sequence[_Process]) -> None:
-    for number, wait_ns in ((signal.SIGTERM, GRACE_NS), (signal.SIGKILL, KILLED_NS)):
-        for each in running:
-            each.signal(number)
-        _serve_until(selector, lambda: all(each.status is not None for each in running), wait_ns)
-    _serve_until(selector, lambda: all(each.is_read for each in running), _DRAIN_NS)
-    for each in running:
-        for pipe in (each.popen.stdout, each.popen.stderr):
-            if pipe is not None:
-                pipe.close()
+    def _close(self, source: int) -> None:
+        del self.pieces[source]
+        self.selector.unregister(source)
+        os.close(source)

@@ -9,7 +9,7 @@ import pytest
 from waiting import poll_until
 
 from mrc_testbed.fabric import ranks
-from mrc_testbed.fabric.ranks import Failure, Rank, Write, run_ranks
+from mrc_testbed.fabric.ranks import REPORT_VARIABLE, Failure, Rank, RunningRanks, Write, run_ranks
 
 
 class Ranks:
@@ -43,6 +43,19 @@ def test_a_carriage_return_ends_a_line_and_a_long_line_is_cut():
     lines = [line for *_, line in jobs.lines]
     assert lines[:3] == [b"1%", b"2%", b"end"]
     assert b"".join(lines[3:]) == b"x" * 100_000
+
+
+def test_reports_come_apart_from_output():
+    jobs = Ranks()
+    reports: list[tuple[int, bytes]] = []
+    commands = [f"echo out; echo 'report {number}' >&${REPORT_VARIABLE}" for number in range(2)]
+    with RunningRanks(jobs.write, lambda rank, line: reports.append((rank.number, line))) as running:
+        running.start([Rank(n, f"h{n}", ("bash", "-c", each), os.environ) for n, each in enumerate(commands)])
+        while not running.is_over:
+            running.serve(None)
+    assert running.failure is None
+    assert sorted(reports) == [(0, b"report 0"), (1, b"report 1")]
+    assert sorted(jobs.lines) == [(0, False, b"out"), (1, False, b"out")]
 
 
 def test_the_first_failure_is_named_and_ends_the_others(tmp_path: Path):
