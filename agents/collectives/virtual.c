@@ -45,6 +45,8 @@ void post_write(struct mrc_coll *coll, struct peer *peer, struct write write)
 {
 	struct posted **end = &coll->posted, *posted = malloc(sizeof(*posted));
 
+	if (write.work == SLICE)
+		peer->acknowledged++; /* its slot is free when a credit comes back */
 	if (!posted) {
 		fail(coll, coll->rank, "rank %d has no memory for what it sends", coll->rank);
 		return;
@@ -80,11 +82,6 @@ void mrc_coll_virtual_arrive(struct mrc_coll *coll, int rank, uint32_t immediate
 {
 	if (!coll->has_failed)
 		take_arrival(coll, find_peer(coll, rank), immediate);
-}
-
-void mrc_coll_virtual_acknowledge(struct mrc_coll *coll, int rank)
-{
-	find_peer(coll, rank)->acknowledged++;
 }
 
 void mrc_coll_virtual_advance(struct mrc_coll *coll)

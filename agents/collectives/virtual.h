@@ -37,9 +37,6 @@ MRC_COLL_API int mrc_coll_virtual_add_peer(struct mrc_coll *coll, int rank, void
 /* A WRITE of that peer is whole. */
 MRC_COLL_API void mrc_coll_virtual_arrive(struct mrc_coll *coll, int rank, uint32_t immediate);
 
-/* A WRITE to that peer is acknowledged. */
-MRC_COLL_API void mrc_coll_virtual_acknowledge(struct mrc_coll *coll, int rank);
-
 /* Does what there is to do now. */
 MRC_COLL_API void mrc_coll_virtual_advance(struct mrc_coll *coll);
 

@@ -89,6 +89,10 @@ class VirtualClock:
 
         self._lab.run_until(deadline_ns, say)
 
+    def fileno(self) -> int:
+        """Readable once a signal came."""
+        return self._machine.fileno()
+
     def interruption(self) -> str | None:
         """Name of the signal that came; None while none did."""
         return self._machine.interruption()

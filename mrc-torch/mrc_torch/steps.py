@@ -1,0 +1,110 @@
+"""Steps of a training job, as any script has them: reported to who has started the rank, and in virtual time.
+
+A step ends when the optimizer that stepped first in this process has stepped again. The loss is what
+backward() was called on since; of several, the mean. Each step is a line of JSON on the descriptor that
+`mrc-testbed` names in the environment.
+
+In virtual time a step computes for a time that is declared: before its first backward(), or module by module
+(profile.py).
+"""
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+
+from mrc_torch.virtual import CLOCK, is_virtual
+
+REPORT_VARIABLE: Final = "MRC_TESTBED_REPORT_FD"
+COMPUTE_VARIABLE: Final = "MRC_TORCH_COMPUTE_NS"
+"""Time that each step computes, in virtual time."""
+
+
+@dataclass
+class Steps:
+    """Steps of this process.
+
+    Attributes:
+        count: of those that have ended.
+        began_ns: when the step that is under way began.
+        losses: of it so far.
+        sent_bytes: of it so far.
+        has_computed: whether it has had its declared time.
+        optimizer: that its end goes by; None: none has stepped yet.
+    """
+
+    count: int = 0
+    began_ns: int = 0
+    losses: list[float] = field(default_factory=list)
+    sent_bytes: int = 0
+    has_computed: bool = False
+    optimizer: int | None = None
+
+    def end(self, now_ns: int) -> dict[str, Any]:
+        """End the step, and begin the next; the report of it."""
+        loss = fmean(self.losses) if self.losses else math.nan
+        report = {
+            "step": self.count,
+            "time_s": (now_ns - self.began_ns) / 1e9,
+            "loss": loss if math.isfinite(loss) else None,
+            "bytes": self.sent_bytes,
+            "end_ns": now_ns,
+        }
+        self.count += 1
+        self.began_ns = now_ns
+        self.losses.clear()
+        self.sent_bytes = 0
+        self.has_computed = False
+        return report
+
+
+STEPS: Final = Steps()
+
+
+def now_ns() -> int:
+    return CLOCK.now_ns if is_virtual() else time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+def watch() -> None:
+    """Note the steps of this process from now on, where somebody wants to know of them."""
+    if REPORT_VARIABLE not in os.environ and not is_virtual():
+        return
+    STEPS.began_ns = now_ns()
+    register_optimizer_step_post_hook(_on_optimizer_step)
+    torch.autograd.backward = _noting(torch.autograd.backward)
+
+
+def _on_optimizer_step(optimizer: Optimizer, _arguments: Any, _named: Any) -> None:
+    if STEPS.optimizer is None:
+        STEPS.optimizer = id(optimizer)
+    if STEPS.optimizer != id(optimizer):
+        return
+    report = json.dumps(STEPS.end(now_ns())) + "\n"
+    if REPORT_VARIABLE in os.environ:
+        os.write(int(os.environ[REPORT_VARIABLE]), report.encode())
+
+
+def _noting(backward: Callable[..., None]) -> Callable[..., None]:
+    def noted(tensors: Tensor | Sequence[Tensor], *arguments: Any, **named: Any) -> None:
+        for tensor in [tensors] if isinstance(tensors, Tensor) else tensors:
+            if tensor.numel() == 1:
+                STEPS.losses.append(float(tensor.detach()))
+        _compute()
+        backward(tensors, *arguments, **named)
+
+    return noted
+
+
+def _compute() -> None:
+    """Let the declared time of this step pass, once."""
+    if is_virtual() and not STEPS.has_computed:
+        STEPS.has_computed = True
+        CLOCK.compute(int(os.environ.get(COMPUTE_VARIABLE, "0")))
