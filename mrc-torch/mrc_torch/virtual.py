@@ -80,7 +80,7 @@ class _Memory:
     ) -> None:
         base = ctypes.addressof(self._held)
         for (at, length), (address, _) in zip(places, own, strict=True):
-            if length:
+            if address is not None and length:
                 to, source = (address, base + at) if is_back else (base + at, address)
                 ctypes.memmove(to, source, length)
 
