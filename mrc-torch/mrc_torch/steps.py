@@ -4,7 +4,7 @@ A step ends when the optimizer that stepped first in this process has stepped ag
 backward() was called on since; of several, the mean. Each step is a line of JSON on the descriptor that
 `mrc-testbed` names in the environment.
 
-In virtual time a step computes for a time that is declared: before its first backward(), or module by module
+In virtual time a step computes for a time that is declared: before its first backward(), or stage by stage
 (profile.py).
 """
 
@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
@@ -21,11 +22,12 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
+from mrc_torch.stages import LOSS, OPTIMIZER, ProfileError, Stages, read_profile
 from mrc_torch.virtual import CLOCK, is_virtual
 
 REPORT_VARIABLE: Final = "MRC_TESTBED_REPORT_FD"
-COMPUTE_VARIABLE: Final = "MRC_TORCH_COMPUTE_NS"
-"""Time that each step computes, in virtual time."""
+COMPUTE_VARIABLE: Final = "MRC_TORCH_COMPUTE"
+"""Time that each step computes, in virtual time: ns, or the path of a profile."""
 
 
 @dataclass
@@ -74,38 +76,67 @@ def now_ns() -> int:
     return CLOCK.now_ns if is_virtual() else time.monotonic_ns()
 
 
-def watch() -> None:
+OnEnd = Callable[[str], None]
+"""Called with the name of a stage that ends; see stages.py."""
+
+
+def watch_if_wanted() -> None:
     """Note the steps of this process from now on, where somebody wants to know of them."""
-    if REPORT_VARIABLE not in os.environ and not is_virtual():
-        return
+    if is_virtual():
+        watch(_declared_compute(os.environ.get(COMPUTE_VARIABLE, "0")))
+    elif REPORT_VARIABLE in os.environ:
+        watch(lambda _: None)
+
+
+def watch(on_end: OnEnd) -> None:
+    """Note the steps of this process from now on.
+
+    Args:
+        on_end: called at backward() and at the end of each step.
+    """
     STEPS.began_ns = now_ns()
-    register_optimizer_step_post_hook(_on_optimizer_step)
-    torch.autograd.backward = _noting(torch.autograd.backward)
 
+    def on_step(optimizer: Optimizer, _arguments: Any, _named: Any) -> None:
+        if STEPS.optimizer is None:
+            STEPS.optimizer = id(optimizer)
+        if STEPS.optimizer == id(optimizer):
+            on_end(OPTIMIZER)
+            _report(STEPS.end(now_ns()))
 
-def _on_optimizer_step(optimizer: Optimizer, _arguments: Any, _named: Any) -> None:
-    if STEPS.optimizer is None:
-        STEPS.optimizer = id(optimizer)
-    if STEPS.optimizer != id(optimizer):
-        return
-    report = json.dumps(STEPS.end(now_ns())) + "\n"
-    if REPORT_VARIABLE in os.environ:
-        os.write(int(os.environ[REPORT_VARIABLE]), report.encode())
+    backward = torch.autograd.backward
 
-
-def _noting(backward: Callable[..., None]) -> Callable[..., None]:
     def noted(tensors: Tensor | Sequence[Tensor], *arguments: Any, **named: Any) -> None:
         for tensor in [tensors] if isinstance(tensors, Tensor) else tensors:
             if tensor.numel() == 1:
                 STEPS.losses.append(float(tensor.detach()))
-        _compute()
+        on_end(LOSS)
         backward(tensors, *arguments, **named)
 
-    return noted
+    register_optimizer_step_post_hook(on_step)
+    torch.autograd.backward = noted
 
 
-def _compute() -> None:
-    """Let the declared time of this step pass, once."""
-    if is_virtual() and not STEPS.has_computed:
-        STEPS.has_computed = True
-        CLOCK.compute(int(os.environ.get(COMPUTE_VARIABLE, "0")))
+def _report(report: dict[str, Any]) -> None:
+    if REPORT_VARIABLE in os.environ:
+        os.write(int(os.environ[REPORT_VARIABLE]), (json.dumps(report) + "\n").encode())
+
+
+def _declared_compute(text: str) -> OnEnd:
+    """Let the declared time pass: so many ns before the first backward() of a step, or those of a profile."""
+    if text.isdecimal():
+
+        def compute(stage: str) -> None:
+            if stage == LOSS and not STEPS.has_computed:
+                STEPS.has_computed = True
+                CLOCK.compute(int(text))
+
+        return compute
+    durations_ns = read_profile(Path(text))
+
+    def compute_stage(stage: str) -> None:
+        if stage not in durations_ns:
+            raise ProfileError(f"{text}: there is no stage {stage!r}: it is of another model")
+        CLOCK.compute(durations_ns[stage])
+
+    Stages(compute_stage)
+    return compute_stage
