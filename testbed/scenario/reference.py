@@ -36,7 +36,10 @@ _SECTIONS: Final[Sections] = (
     ),
     (
         "## Workloads",
-        ("WriteBw", "WriteLat", "SendRecv", "Incast", "Victim", "Permutation", "CollectiveSpec", "Training"),
+        (
+            *("WriteBw", "WriteLat", "SendRecv", "Incast", "Victim", "Permutation"),
+            *("CollectiveSpec", "Training", "ProgramSpec"),
+        ),
     ),
     ("## Faults", (*(model.__name__ for model in KINDS.values()), "Clear")),
     ("## Selectors", ("LinkSelector", "LinkFilter", "NodeSelector", "NodeFilter", "PlaneSelector")),

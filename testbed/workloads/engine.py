@@ -21,13 +21,14 @@ from typing import Final
 
 from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.agents.nic.context import QueuePair
-from mrc_testbed.errors import AgentError
+from mrc_testbed.errors import AgentError, UsageError
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.layout import Layout
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.placement import place
+from mrc_testbed.workloads.program import Program, ProgramState
 from mrc_testbed.workloads.running import RunningFlows, RunningWorkload
 from mrc_testbed.workloads.sender import BatchRecord, FlowSender
 from mrc_testbed.workloads.shown_operations import OperationListener
@@ -78,7 +79,7 @@ class Engine(ABC):
         Raises:
             UsageError: the workloads do not fit into the hosts' memory, or a connection is refused.
         """
-        hosts = list(dict.fromkeys(host for load in loads for host in load.hosts))
+        hosts = list(dict.fromkeys(host for load in loads if load.flows for host in load.hosts))
         self._transport.open(hosts)
         layouts = place(loads, {host: self._transport.memory_bytes(host) for host in hosts})
         for load in loads:
@@ -123,8 +124,12 @@ class Engine(ABC):
         return self._workloads[name].batches()
 
     def operations(self, name: str) -> Sequence[OperationRecord]:
-        """Completed operations of a collective workload, oldest first."""
+        """Completed operations of a collective workload or steps of a program, oldest first."""
         return self._workloads[name].operations()
+
+    def program(self, name: str) -> ProgramState | None:
+        """The state of a program; None: the workload is none, or was not started."""
+        return self._workloads[name].program
 
     def acknowledged_bytes(self) -> dict[Flow, int]:
         """Payload of each flow acknowledged for the first time, since it was connected."""
@@ -149,6 +154,8 @@ class Engine(ABC):
         self._transport.close()
 
     def _made(self, load: Load, layout: Layout | None, seed: int) -> RunningWorkload:
+        if load.program is not None:
+            return self._made_program(load, load.program)
         if load.collective is not None:
             # numpy, which takes a tenth of a second to import, is for those who reduce
             from mrc_testbed.workloads.running_collective import RunningCollective  # noqa: PLC0415
@@ -163,6 +170,14 @@ class Engine(ABC):
             for flow in load.flows
         }
         return RunningFlows(load, senders)
+
+    def _made_program(self, load: Load, program: Program) -> RunningWorkload:  # noqa: ARG002 - see below
+        """The program of a load, ready to start.
+
+        Raises:
+            UsageError: nobody here runs programs.
+        """
+        raise UsageError(f"workload {load.name}: virtual time runs no programs yet")
 
     def _give_up(self) -> None:
         for workload in self._workloads.values():

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from mrc_testbed.errors import UsageError, did_you_mean
 from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.program import Program
 from mrc_testbed.workloads.schedule import connections_of
 from mrc_testbed.workloads.spec import (
     CollectiveSpec,
     Incast,
     Permutation,
+    ProgramSpec,
     SendRecv,
     Training,
     Victim,
@@ -114,6 +116,25 @@ def bind_collective(
         for each in connections_of(kind, len(ranks), collective.channels, collective.root)
     )
     return collective, flows
+
+
+def bind_program(workload: ProgramSpec, hosts: Sequence[str]) -> Program:
+    """The program of *workload*.
+
+    Raises:
+        UsageError: a host does not exist or is named twice.
+    """
+    if isinstance(workload.hosts, int):
+        if workload.hosts > len(hosts):
+            raise UsageError(
+                f"hosts: {workload.hosts}; the fabric has {len(hosts)} hosts, and a host has one rank"
+            )
+        ranks = hosts[: workload.hosts]
+    else:
+        ranks = hosts if workload.hosts == "all" else _existing("hosts", workload.hosts, hosts)
+    return Program(
+        tuple(ranks), tuple(workload.command), workload.environment, workload.stand_in, workload.compute
+    )
 
 
 def _flows(name: str, pairs: Sequence[tuple[str, str]], count: int) -> tuple[Flow, ...]:

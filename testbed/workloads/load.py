@@ -4,21 +4,31 @@ from dataclasses import dataclass
 
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.workloads.collective import Collective
-from mrc_testbed.workloads.flow import Flow, bind_collective, bind_flows, bind_victim
-from mrc_testbed.workloads.spec import CollectiveSpec, Incast, Training, Workload, WriteLat, victim_name
+from mrc_testbed.workloads.flow import Flow, bind_collective, bind_flows, bind_program, bind_victim
+from mrc_testbed.workloads.program import Program
+from mrc_testbed.workloads.spec import (
+    CollectiveSpec,
+    Incast,
+    ProgramSpec,
+    Training,
+    Workload,
+    WriteLat,
+    victim_name,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Messages between pairs of hosts, or a collective.
+    """Messages between pairs of hosts, a collective, or a program, of which nothing else is known.
 
     Attributes:
         name: of the workload.
-        size_bytes: payload of a message; of a collective, data of a rank.
+        size_bytes: payload of a message; of a collective, data of a rank; of a program 0.
         depth: messages outstanding per flow.
         iterations: messages per flow, or operations; None: go on until stopped.
-        flows: one per connection.
+        flows: one per connection; those of a program are its own.
         collective: what the flows do together; None: each is on its own.
+        program: whose ranks send what they please; None: there is none.
     """
 
     name: str
@@ -27,10 +37,13 @@ class Load:
     iterations: int | None
     flows: tuple[Flow, ...]
     collective: Collective | None = None
+    program: Program | None = None
 
     @property
     def hosts(self) -> tuple[str, ...]:
         """Hosts that send or receive, each once."""
+        if self.program is not None:
+            return self.program.hosts
         return tuple(dict.fromkeys(host for flow in self.flows for host in (flow.source, flow.target)))
 
     @property
@@ -55,6 +68,8 @@ def build_loads(workload: Workload, clos: Clos, *, qps: int = 1, seed: int = 1) 
     if isinstance(workload, (CollectiveSpec, Training)):
         collective, flows = bind_collective(workload, hosts, qps)
         return (Load(workload.name, workload.size_bytes, 1, workload.iterations, flows, collective),)
+    if isinstance(workload, ProgramSpec):
+        return (Load(workload.name, 0, 1, None, (), program=bind_program(workload, hosts)),)
     own = Load(
         name=workload.name,
         size_bytes=workload.size_bytes,

@@ -1,4 +1,4 @@
-"""The record of each operation of a collective workload. Pure."""
+"""The record of each operation of a collective workload, and of each step of a program. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 class OperationRecord:
     """One operation that all ranks have completed; times are CLOCK_MONOTONIC.
 
+    A step of a program is known from outside: when it began and ended, and what its ranks say of it.
+
     Attributes:
         step_begin_ns: when the step began to compute; without training, as begin_ns.
         begin_ns: when its first message was posted.
@@ -15,7 +17,9 @@ class OperationRecord:
         reaction_ns: mean time from a message's arrival in the kernel until the driver had dealt with it.
         compared_bytes: of the results of all ranks.
         wrong_bytes: of those, how many are not what they must be.
-        last_rank: host at which the last message arrived.
+        last_rank: host at which the last message arrived; of a program, that of its slowest rank.
+        loss: of a program's step, the mean over the ranks that give one; None: none does.
+        sent_bytes: of a program's step, by all ranks that say so; None: none does.
     """
 
     step_begin_ns: int
@@ -25,6 +29,8 @@ class OperationRecord:
     compared_bytes: int
     wrong_bytes: int
     last_rank: str
+    loss: float | None = None
+    sent_bytes: int | None = None
 
     @property
     def duration_ns(self) -> int:

@@ -46,7 +46,7 @@ def place(loads: Sequence[Load], memory_bytes: Mapping[str, int]) -> dict[str, L
                     hint="make `size` smaller, or give the NICs more memory (topology: nic: memory)",
                 )
             left_bytes[host] -= need
-    of_flows = [load for load in loads if load.collective is None]
+    of_flows = [load for load in loads if load.collective is None and load.program is None]
     sharing = Counter(host for load in of_flows for host in load.hosts)
     layouts = {}
     for load in of_flows:

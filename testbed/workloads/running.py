@@ -10,6 +10,7 @@ from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.program import ProgramState
 from mrc_testbed.workloads.sender import BatchRecord, FlowSender
 from mrc_testbed.workloads.transport import Event
 
@@ -19,6 +20,10 @@ class RunningWorkload(Protocol):
 
     @property
     def load(self) -> Load: ...
+
+    @property
+    def program(self) -> ProgramState | None:
+        """The state of a program; None: it is none, or was not started."""
 
     @property
     def is_over(self) -> bool:
@@ -90,6 +95,7 @@ class RunningFlows:
         senders: by flow.
     """
 
+    program = None
     deadline_ns = None
 
     def __init__(self, load: Load, senders: Mapping[Flow, FlowSender]) -> None:

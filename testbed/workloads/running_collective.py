@@ -48,6 +48,8 @@ class RunningCollective:
         on_operation: receives each operation that all ranks have completed, and the end.
     """
 
+    program = None
+
     def __init__(
         self,
         load: Load,

@@ -5,14 +5,21 @@ measured. Received memory is compared with what was sent in every kind.
 """
 
 from collections.abc import Iterable
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from mrc_testbed.agents.abi import Limit
 from mrc_testbed.document.fields import Duration, Size, StrictModel
 from mrc_testbed.workloads.element_type import DType, ReduceOp
+from mrc_testbed.workloads.program import StandIn
 from mrc_testbed.workloads.schedule import CollectiveKind
+
+ITERATIONS_TIMEOUT_NS: Final = 5 * 60 * 10**9
+"""Time limit of a workload by iterations, or of a program, that sets none."""
+
+PROGRAM_TRANSPORTS: Final = ("mrc", "rocev2")
+"""Kinds of transport that verbs programs have."""
 
 WORKLOAD_NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
 
@@ -28,6 +35,10 @@ def _form(value: object) -> str:
     return "one" if isinstance(value, str) else "several"
 
 
+def _form_or_number(value: object) -> str:
+    return "number" if isinstance(value, int) else _form(value)
+
+
 HostNames = Annotated[
     Annotated[HostName, Tag("one")] | Annotated[list[HostName], Field(min_length=1), Tag("several")],
     Discriminator(_form),
@@ -36,15 +47,24 @@ HostRing = Annotated[
     Annotated[Literal["all"], Tag("one")] | Annotated[list[HostName], Field(min_length=2), Tag("several")],
     Discriminator(_form),
 ]
+RankHosts = Annotated[
+    Annotated[Literal["all"], Tag("one")]
+    | Annotated[int, Field(ge=1), Tag("number")]
+    | Annotated[list[HostName], Field(min_length=1), Tag("several")],
+    Discriminator(_form_or_number),
+]
 
 
-class _Workload(StrictModel):
-    """The common fields of workloads: a name, message size, QPs, and an end."""
-
+class _Named(StrictModel):
     name: str = Field(
         pattern=WORKLOAD_NAME_PATTERN,
         description="Name in expectations and results; unique within a scenario.",
     )
+
+
+class _Workload(_Named):
+    """The common fields of workloads: a name, message size, QPs, and an end."""
+
     size_bytes: Size = Field(alias="size", ge=1, description="Payload of one message.")
     duration_ns: Annotated[Duration, Field(gt=0)] | None = Field(
         default=None,
@@ -189,15 +209,52 @@ class Training(_Ranked):
     )
 
 
+class ProgramSpec(_Named):
+    """A program of your own, such as a training job, with one rank per host, as `launch` runs it.
+
+    It ends by itself. A rank reports each step as a line of JSON to the descriptor whose number is in
+    $MRC_TESTBED_REPORT_FD: `{"step": 12, "time_s": 0.123, "loss": 1.25}`. Time 0 of the run is when rank 0
+    has reported its first step; docs/guide/scenarios.md says more.
+    """
+
+    duration_ns: ClassVar[int | None] = None
+    iterations: ClassVar[int | None] = None
+    warmup_ns: ClassVar[int] = 0
+
+    kind: Literal["program"]
+    hosts: RankHosts = Field(
+        default="all",
+        description="Hosts of the ranks, in their order: a number (h0, h1, ...), names, or `all`.",
+    )
+    command: Annotated[list[str], Field(min_length=1)] = Field(
+        description="Program and arguments; it starts in the folder that the run was started in."
+    )
+    stand_in: StandIn | None = Field(
+        default=None,
+        alias="as",
+        description="Gives PyTorch scripts that use this backend `mrc` instead; needs mrc-torch.",
+    )
+    environment: dict[str, str] = Field(default={}, description="Variables that all ranks have besides.")
+    compute: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="Time that a step computes. Virtual time only; needed there."
+    )
+    timeout_ns: Annotated[Duration, Field(gt=0)] = Field(
+        default=ITERATIONS_TIMEOUT_NS,
+        alias="timeout",
+        json_schema_extra={"default": "5m"},
+        description="Time limit of its first step, from its start, and of its end, from time 0.",
+    )
+
+
 Workload = Annotated[
-    WriteBw | WriteLat | SendRecv | Incast | Permutation | CollectiveSpec | Training,
+    WriteBw | WriteLat | SendRecv | Incast | Permutation | CollectiveSpec | Training | ProgramSpec,
     Field(discriminator="kind"),
 ]
 
 
 def has_operations(workload: Workload) -> bool:
     """Return True if its hosts do something together, which has a beginning and an end."""
-    return isinstance(workload, (CollectiveSpec, Training))
+    return isinstance(workload, (CollectiveSpec, Training, ProgramSpec))
 
 
 def victim_name(incast: str) -> str:

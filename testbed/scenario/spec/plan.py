@@ -20,6 +20,7 @@ from mrc_testbed.transport.transport_kind import AnyCongestion, TransportKind
 from mrc_testbed.workloads.collective import Collective
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.load import Load
+from mrc_testbed.workloads.program import Program, SharedWork
 from mrc_testbed.workloads.schedule import CollectiveKind
 
 PLAN_SCHEMA_VERSION: Final = 3
@@ -29,7 +30,7 @@ READING_INTERVAL_NS: Final = 100_000_000
 _READINGS_OF_SHORT_RUN: Final = 100
 
 FlowKind = Literal["write-bw", "write-lat", "sendrecv", "incast", "permutation"]
-WorkloadKind = FlowKind | CollectiveKind | Literal["training"]
+WorkloadKind = FlowKind | CollectiveKind | Literal["training", "program"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +59,15 @@ class PlannedWorkload:
 
     Attributes:
         name, kind: as written.
-        size_bytes: payload of a message; of a collective, data of a rank.
+        size_bytes: payload of a message; of a collective, data of a rank; of a program 0.
         depth: messages outstanding per QP.
         start_ns: when it starts to send; its warm-up ends at 0.
-        duration_ns: measured time; None when it ends by iterations.
-        iterations: messages per QP, or operations; None when it ends by time.
-        timeout_ns: how long the iterations may take; None when it ends by time.
-        flows: one per QP.
+        duration_ns: measured time; None when it ends by iterations, or is a program.
+        iterations: messages per QP, or operations; None when it ends by time, or is a program.
+        timeout_ns: how long the iterations may take, or the program; None when it ends by time.
+        flows: one per QP; none of a program.
         collective: what the flows do together; None when each is on its own.
+        program: whose ranks send what they please; None when there is none.
     """
 
     name: str
@@ -78,6 +80,12 @@ class PlannedWorkload:
     timeout_ns: int | None
     flows: tuple[Flow, ...]
     collective: Collective | None = None
+    program: Program | None = None
+
+    @property
+    def shared_work(self) -> SharedWork | None:
+        """What its hosts do together, operation after operation; None when each flow is on its own."""
+        return self.collective or self.program
 
     @property
     def load(self) -> Load:
@@ -88,6 +96,7 @@ class PlannedWorkload:
             iterations=self.iterations,
             flows=self.flows,
             collective=self.collective,
+            program=self.program,
         )
 
     @property

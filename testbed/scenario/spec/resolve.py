@@ -5,7 +5,6 @@ draws from a stream of its own, named by its id, so that adding one does not cha
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
 
 from mrc_testbed.document import Problem
 from mrc_testbed.errors import UsageError
@@ -29,10 +28,7 @@ from mrc_testbed.transport.transport_kind import choose_congestion
 from mrc_testbed.units import format_duration_ns
 from mrc_testbed.workloads.load import build_loads
 from mrc_testbed.workloads.placement import DoesNotFitError, check_qps, place
-from mrc_testbed.workloads.spec import Workload
-
-ITERATIONS_TIMEOUT_NS: Final = 5 * 60 * 10**9
-"""Time limit of a workload by iterations that sets none."""
+from mrc_testbed.workloads.spec import ITERATIONS_TIMEOUT_NS, PROGRAM_TRANSPORTS, ProgramSpec, Workload
 
 
 def resolve(scenario: Scenario, *, seed: int | None = None) -> Plan:
@@ -54,7 +50,7 @@ def resolve(scenario: Scenario, *, seed: int | None = None) -> Plan:
     line_of: dict[str, int] = {}
     for index, workload in enumerate(spec.workloads):
         try:
-            planned = _resolve_workload(workload, clos, spec.transport.qps, run_seed)
+            planned = _resolve_workload(workload, clos, spec.transport, run_seed)
         except UsageError as error:
             problems.append(Problem(("spec", "workloads", index), error.message))
             continue
@@ -108,7 +104,7 @@ def _resolve_figure(
     drawable = [
         workload.name
         for workload in workloads
-        if figure.kind not in OF_OPERATIONS or workload.collective is not None
+        if figure.kind not in OF_OPERATIONS or workload.shared_work is not None
     ]
     chosen = drawable if figure.workloads is None else figure.workloads
     return PlannedFigure(
@@ -162,8 +158,14 @@ def _resolve_transport(spec: TransportSpec, clos: Clos, problems: list[Problem])
     return PlannedTransport(kind=spec.kind, evs=evs, congestion=congestion)
 
 
-def _resolve_workload(workload: Workload, clos: Clos, qps: int, run_seed: int) -> list[PlannedWorkload]:
+def _resolve_workload(
+    workload: Workload, clos: Clos, transport: TransportSpec, run_seed: int
+) -> list[PlannedWorkload]:
     """The workload, and the victim of an incast as another."""
+    if isinstance(workload, ProgramSpec) and transport.kind not in PROGRAM_TRANSPORTS:
+        raise UsageError(
+            f"kind: the NIC of a program sends by {' or '.join(PROGRAM_TRANSPORTS)}, not by {transport.kind}"
+        )
     seed = derive_seed(run_seed, "workload", workload.name)
     return [
         PlannedWorkload(
@@ -174,11 +176,12 @@ def _resolve_workload(workload: Workload, clos: Clos, qps: int, run_seed: int) -
             start_ns=-workload.warmup_ns,
             duration_ns=workload.duration_ns,
             iterations=workload.iterations,
-            timeout_ns=None if workload.iterations is None else workload.timeout_ns or ITERATIONS_TIMEOUT_NS,
+            timeout_ns=workload.timeout_ns or (ITERATIONS_TIMEOUT_NS if workload.iterations else None),
             flows=load.flows,
             collective=load.collective,
+            program=load.program,
         )
-        for load in build_loads(workload, clos, qps=qps, seed=seed)
+        for load in build_loads(workload, clos, qps=transport.qps, seed=seed)
     ]
 
 

@@ -1,5 +1,6 @@
 """A plan as one list of things to do in order, and as text for people. Pure."""
 
+import shlex
 from dataclasses import dataclass
 from typing import Literal
 
@@ -87,7 +88,7 @@ def format_plan(plan: Plan) -> str:
         if plan.topology.port_rate is None
         else format_rate(plan.topology.port_rate) + other_rates(clos)
     )
-    end = "the workloads' last iteration" if plan.end_ns is None else format_duration_ns(plan.end_ns)
+    end = "the last workload ends" if plan.end_ns is None else format_duration_ns(plan.end_ns)
     lines = [
         f"scenario   {plan.scenario}, seed {plan.seed}",
         f"fabric     {plan.topology.planes} planes x ({plan.topology.t0} T0 + {plan.topology.t1} T1), "
@@ -110,6 +111,11 @@ def format_instant(time_ns: int) -> str:
 
 
 def _format_workload(workload: PlannedWorkload) -> str:
+    if workload.program is not None:
+        return (
+            f"workload   {workload.name}: program, {shlex.join(workload.program.command)}; at most "
+            f"{format_duration_ns(workload.timeout_ns or 0)}; ranks on {', '.join(workload.program.hosts)}"
+        )
     end = (
         f"{workload.iterations} messages per QP"
         if workload.duration_ns is None

@@ -1,0 +1,66 @@
+"""The plan of a program workload, with hosts bound: a rank on each host, whose steps are a job. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from mrc_testbed.workloads.collective import Collective
+
+StandIn = Literal["gloo", "nccl"]
+"""Backends of torch.distributed that mrc-torch can stand in for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program of the user, with one rank per host.
+
+    Attributes:
+        hosts: of the ranks, in their order.
+        command: program and arguments.
+        environment: variables that all ranks have besides.
+        stand_in: the backend that mrc-torch stands in for; None: none.
+        compute: time that a step computes, as written; virtual time only, needed there.
+    """
+
+    hosts: tuple[str, ...]
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    stand_in: StandIn | None = None
+    compute: str | None = None
+
+    @property
+    def kind(self) -> Literal["program"]:
+        """The kind of its steps, beside those of collectives."""
+        return "program"
+
+    @property
+    def ranks(self) -> tuple[str, ...]:
+        """Its hosts, as a collective calls them."""
+        return self.hosts
+
+    @property
+    def is_training(self) -> bool:
+        """Return True: its operations are the steps of a job."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramState:
+    """The state of a program that was started.
+
+    Attributes:
+        has_stepped: whether rank 0 has reported a step.
+        run_ns: from its start to its end, or until now.
+        status: exit status of the rank that failed first, less than 0: the signal that ended it; 0: all have
+            ended without a failure; None: it runs, or was ended with the run.
+        error: why it has failed; None: it has not.
+    """
+
+    has_stepped: bool
+    run_ns: int
+    status: int | None = None
+    error: str | None = None
+
+
+SharedWork: TypeAlias = Collective | Program
+"""What hosts do together, operation after operation."""

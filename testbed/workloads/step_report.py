@@ -1,0 +1,182 @@
+"""Steps that the ranks of a program report, and the steps of the job that they are together. Pure.
+
+A report is a line of JSON: {"step": 12, "time_s": 0.123, "loss": 1.25, "bytes": 603176, "slowest_rank": 2,
+"end_ns": 123456789}; only `step` and `time_s` are required. The job has the steps that rank 0 reports.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mrc_testbed.errors import TestbedError, did_you_mean
+from mrc_testbed.workloads.operation_record import OperationRecord
+
+_LONGEST_STEP_S: Final = 1e9
+
+
+class ReportError(TestbedError):
+    """A rank reported something that is no step."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """One step, as one rank saw it.
+
+    Attributes:
+        rank: which one.
+        step: its number; each that a rank reports is above the one before.
+        begin_ns, end_ns: by the clock of the lab.
+        loss: of the step; None: not given.
+        sent_bytes: by this rank in the step; None: not given.
+        slowest_rank: the rank that the others waited for; None: not given.
+    """
+
+    rank: int
+    step: int
+    begin_ns: int
+    end_ns: int
+    loss: float | None = None
+    sent_bytes: int | None = None
+    slowest_rank: int | None = None
+
+
+def parse_report(line: bytes, rank: int, hosts: Sequence[str], now_ns: int) -> StepReport:
+    """The report in a line.
+
+    Args:
+        line: without its end.
+        rank: which wrote it.
+        hosts: of all ranks.
+        now_ns: clock of the lab: the end of a step that gives none.
+
+    Raises:
+        ReportError: it is none; names rank, host, field and what was expected.
+    """
+
+    def refuse(what: str) -> ReportError:
+        return ReportError(f"rank {rank} ({hosts[rank]}) reported no step: {what}")
+
+    try:
+        found = json.loads(line)
+    except ValueError as error:
+        shown = line[:80].decode(errors="replace")
+        raise refuse(f"expected a JSON object in one line, got {shown!r}") from error
+    if not isinstance(found, dict):
+        raise refuse(f"expected a JSON object, got {json.dumps(found)[:80]}")
+    fields: dict[str, tuple[str, Callable[[Any], bool]]] = {
+        "step": ("a whole number from 0", _is_count),
+        "time_s": ("seconds, more than 0", lambda value: _is_number(value) and 0 < value < _LONGEST_STEP_S),
+        "loss": ("a finite number", _is_number),
+        "bytes": ("a whole number from 0", _is_count),
+        "slowest_rank": (
+            f"a rank from 0 to {len(hosts) - 1}",
+            lambda value: _is_count(value, len(hosts) - 1),
+        ),
+        "end_ns": ("CLOCK_MONOTONIC in ns, not after now", lambda value: _is_count(value, now_ns)),
+    }
+    for name, value in found.items():
+        if name not in fields:
+            raise refuse(f"{name}: there is no such field{did_you_mean(name, fields)}")
+        expected, is_right = fields[name]
+        if not is_right(value):
+            raise refuse(f"{name}: expected {expected}, got {json.dumps(value)[:80]}")
+    for name in ("step", "time_s"):
+        if name not in found:
+            raise refuse(f"{name}: expected {fields[name][0]}, got nothing")
+    end_ns = found.get("end_ns", now_ns)
+    return StepReport(
+        rank=rank,
+        step=found["step"],
+        begin_ns=end_ns - max(1, round(found["time_s"] * 1e9)),
+        end_ns=end_ns,
+        loss=found.get("loss"),
+        sent_bytes=found.get("bytes"),
+        slowest_rank=found.get("slowest_rank"),
+    )
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) <= sys.float_info.max
+
+
+def _is_count(value: object, most: int = 2**63 - 1) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
+
+
+class JobSteps:
+    """Gathers the reports of all ranks of a program into the steps of its job.
+
+    Which ranks report is known by what they do: before rank 0 reports its second step, all may; after that
+    those that have. A step is over when each of them has reported it, or a later one.
+
+    Args:
+        hosts: of the ranks, in their order.
+    """
+
+    def __init__(self, hosts: Sequence[str]) -> None:
+        self._hosts = hosts
+        self._last: dict[int, int] = {}
+        self._open: dict[int, dict[int, StepReport]] = {}
+        self._done = -1
+        self._is_settled = False
+
+    @property
+    def has_begun(self) -> bool:
+        """Return True if rank 0 has reported a step: time 0 of the run."""
+        return 0 in self._last
+
+    def add(self, report: StepReport) -> list[OperationRecord]:
+        """The steps that are over with this report, in order.
+
+        Raises:
+            ReportError: its step does not follow the rank's last one.
+        """
+        before = self._last.get(report.rank, -1)
+        if report.step <= before:
+            where = f"rank {report.rank} ({self._hosts[report.rank]})"
+            raise ReportError(
+                f"{where} reported no step: step: expected more than {before}, got {report.step}"
+            )
+        self._is_settled |= report.rank == 0 and before >= 0
+        self._last[report.rank] = report.step
+        if report.step > self._done:
+            self._open.setdefault(report.step, {})[report.rank] = report
+        if not self._is_settled and len(self._last) < len(self._hosts):
+            return []
+        return self._over(min(self._last.values()) if self.has_begun else -1)
+
+    def finish(self) -> list[OperationRecord]:
+        """The steps left that rank 0 has reported, once no report will follow."""
+        return self._over(self._last.get(0, -1))
+
+    def _over(self, last: int) -> list[OperationRecord]:
+        self._done = max(self._done, last)
+        closed = [self._open.pop(step) for step in sorted(self._open) if step <= last]
+        return [self._record(reports) for reports in closed if 0 in reports]
+
+    def _record(self, reports: Mapping[int, StepReport]) -> OperationRecord:
+        of_ranks = [reports[rank] for rank in sorted(reports)]
+        named = (each.slowest_rank for each in of_ranks if each.slowest_rank is not None)
+        latest = max(of_ranks, key=lambda each: each.end_ns)
+        losses = list(_given(each.loss for each in of_ranks))
+        sent = list(_given(each.sent_bytes for each in of_ranks))
+        begin_ns = min(each.begin_ns for each in of_ranks)
+        return OperationRecord(
+            step_begin_ns=begin_ns,
+            begin_ns=begin_ns,
+            end_ns=latest.end_ns,
+            reaction_ns=0,
+            compared_bytes=0,
+            wrong_bytes=0,
+            last_rank=self._hosts[next(named, latest.rank)],
+            loss=sum(losses) / len(losses) if losses else None,
+            sent_bytes=round(sum(sent)) if sent else None,
+        )
+
+
+def _given(values: Iterator[float | None]) -> Iterator[float]:
+    return (value for value in values if value is not None)
