@@ -111,8 +111,7 @@ def placed_ranks(
     """
     if twice := {host for host in hosts if hosts.count(host) > 1}:
         raise UsageError(f"{min(twice)} is listed twice: a host has one rank")
-    if shutil.which(program[0]) is None:
-        raise UsageError(f"{program[0]}: there is no such program", hint="give its path, or set PATH")
+    check_program(program)
     nodes = [attached.clos.node(host) for host in hosts]
     with ExitStack() as stack:
         inside = [stack.enter_context(rdma_command(attached, host, transport)) for host in hosts]
@@ -132,6 +131,16 @@ def placed_ranks(
             )
             for number, host in enumerate(hosts)
         ]
+
+
+def check_program(program: Sequence[str]) -> None:
+    """Refuse a command whose program is not there.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if shutil.which(program[0]) is None:
+        raise UsageError(f"{program[0]}: there is no such program", hint="give its path, or set PATH")
 
 
 def rank_environment(

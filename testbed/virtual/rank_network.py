@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from mrc_testbed.agents.collectives.virtual import RankCollectives, load_library
 from mrc_testbed.agents.nic.context import RECEIVES_MAX, Arrival, MemoryRegion, QpError, QueuePair
-from mrc_testbed.errors import TestbedError
+from mrc_testbed.errors import TestbedError, UsageError
+from mrc_testbed.units import format_size_bytes
 from mrc_testbed.workloads.transport import Event, HostLost, Transport
 
 _SEED_BITS: Final = 31
@@ -59,16 +60,27 @@ class RankNetwork:
             self._ranks.append(RankCollectives(library, number))
             self._held.callback(self._ranks[-1].close)
         for one, other in combinations(range(len(self._hosts)), 2):
-            regions = {rank: self._register(rank) for rank in (one, other)}
-            near, far = self._transport.connect(
-                self._hosts[one], self._hosts[other], self._random.getrandbits(_SEED_BITS)
-            )
-            for qp, here, there in ((near, one, other), (far, other, one)):
-                self._held.callback(qp.close)
-                qp.post_receive(RECEIVES_MAX)
-                self._arrives[qp] = here, there
-                self._ways[here, there] = _Way(qp, regions[here], regions[there])
-                self._ranks[here].add_peer(there, regions[here].address)
+            try:
+                self._connect(one, other)
+            except UsageError as error:
+                size = format_size_bytes(self._ranks[0].memory_bytes)
+                raise UsageError(
+                    f"the NIC of {self.name(one)} or {self.name(other)} has no room for "
+                    f"{len(self._hosts) - 1} peers, each {size} and a QP: {error.message}",
+                    hint="give the NICs more memory (topology: nic: memory), or use fewer ranks",
+                ) from error
+
+    def _connect(self, one: int, other: int) -> None:
+        regions = {rank: self._register(rank) for rank in (one, other)}
+        near, far = self._transport.connect(
+            self._hosts[one], self._hosts[other], self._random.getrandbits(_SEED_BITS)
+        )
+        for qp, here, there in ((near, one, other), (far, other, one)):
+            self._held.callback(qp.close)
+            qp.post_receive(RECEIVES_MAX)
+            self._arrives[qp] = here, there
+            self._ways[here, there] = _Way(qp, regions[here], regions[there])
+            self._ranks[here].add_peer(there, regions[here].address)
 
     def qps(self) -> Iterable[QueuePair]:
         return self._arrives

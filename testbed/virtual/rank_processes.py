@@ -114,6 +114,13 @@ class RankProcesses:
         return all(state.has_ended for state in self._states)
 
     @property
+    def status(self) -> int | None:
+        """Exit status of the rank that failed first; 0: all have ended well; None: neither."""
+        if self._processes.failure is not None:
+            return self._processes.failure.status
+        return 0 if self.is_over else None
+
+    @property
     def is_interrupted(self) -> bool:
         return self._machine.interruption() is not None
 

@@ -182,7 +182,7 @@ def world_in(
         stack.callback(reader.close)
         nics = stack.enter_context(closing(NicListeners(clos, partial(VirtualConnection, lab))))
         faults = stack.enter_context(closing(VirtualFaults(lab)))
-        workloads = stack.enter_context(closing(EngineWorkloads(_engine_maker(lab, nics))))
+        workloads = stack.enter_context(closing(EngineWorkloads(_engine_maker(lab, nics, machine))))
         probes = None
         if plan.topology.probing is not None:
             probes = stack.enter_context(LinkProbeCounts(lab, clos))
@@ -208,5 +208,9 @@ def payload_of(plan: Plan) -> VirtualPayload:
     return VirtualPayload.REFERENCE
 
 
-def _engine_maker(lab: VirtualLab, nics: NicListeners) -> Callable[[PlannedTransport], Engine]:
-    return lambda transport: VirtualEngine(lab, virtual_transport(lab, transport), None, nics.is_killed)
+def _engine_maker(
+    lab: VirtualLab, nics: NicListeners, machine: Clock
+) -> Callable[[PlannedTransport], Engine]:
+    return lambda transport: VirtualEngine(
+        lab, virtual_transport(lab, transport), None, nics.is_killed, machine=machine
+    )

@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from mrc_testbed.workloads.collective import Collective
 
 StandIn = Literal["gloo", "nccl"]
 """Backends of torch.distributed that mrc-torch can stand in for."""
+
+PEER_BYTES: Final = 1 << 20
+"""Memory of a NIC that mrc-torch registers for each other rank: the default of agents/collectives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,11 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
     stand_in: StandIn | None = None
     compute: str | None = None
+
+    @property
+    def peer_memory_bytes(self) -> int:
+        """Memory of each host's NIC that mrc-torch registers for all other ranks."""
+        return (len(self.hosts) - 1) * PEER_BYTES
 
     @property
     def kind(self) -> Literal["program"]:

@@ -1,4 +1,4 @@
-"""A rank of tests of programs in virtual time, with the engine of mrc-torch but without torch; runs a case."""
+"""A rank of tests of programs in virtual time, by the engine of mrc-torch but without torch; does a case."""
 
 import json
 import os
@@ -124,9 +124,10 @@ def hang(rank: Rank) -> None:
     train(rank, 2)
 
 
-def babble(_: Rank) -> None:
-    socket.socket(fileno=os.dup(int(os.environ[CHANNEL_VARIABLE]))).send(b"hello")
-    threading.Event().wait()
+def babble(rank: Rank) -> None:
+    if RANK == 0:
+        socket.socket(fileno=os.dup(int(os.environ[CHANNEL_VARIABLE]))).send(b"hello")
+    say_nothing(rank)
 
 
 def exit_with_3(rank: Rank) -> None:
@@ -142,7 +143,8 @@ def say_nothing(rank: Rank) -> None:
 
 def misreport(rank: Rank) -> None:
     train(rank, 1)
-    os.write(REPORT, b'{"step": 1, "time_s": -1}\n')
+    if RANK == 0:
+        os.write(REPORT, b'{"step": 1, "time_s": -1}\n')
     train(rank, 2)
 
 
