@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from mrc_torch.stages import LOSS, OPTIMIZER, ProfileError, Stages, read_profile
-from mrc_torch.virtual import CLOCK, is_virtual
+from mrc_torch.virtual import CLOCK, is_virtual, take_over_time
 
 REPORT_VARIABLE: Final = "MRC_TESTBED_REPORT_FD"
 COMPUTE_VARIABLE: Final = "MRC_TORCH_COMPUTE"
@@ -83,6 +83,7 @@ OnEnd = Callable[[str], None]
 def watch_if_wanted() -> None:
     """Note the steps of this process from now on, where somebody wants to know of them."""
     if is_virtual():
+        take_over_time()
         watch(_declared_compute(os.environ.get(COMPUTE_VARIABLE, "0")))
     elif REPORT_VARIABLE in os.environ:
         watch(lambda _: None)

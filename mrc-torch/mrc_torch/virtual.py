@@ -11,6 +11,7 @@ import mmap
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
@@ -47,6 +48,21 @@ class Clock:
 
 
 CLOCK: Final = Clock()
+
+
+def take_over_time() -> None:
+    """Let the clocks of module `time` show virtual time, and sleep() compute for so long.
+
+    What a script measures and prints is then the same each time. The date begins with 1970.
+    """
+
+    def sleep(duration_s: float) -> None:
+        CLOCK.compute(round(duration_s * 1e9))
+
+    for name in ("monotonic", "perf_counter", "time"):
+        setattr(time, name, lambda: CLOCK.now_ns / 1e9)
+        setattr(time, f"{name}_ns", lambda: CLOCK.now_ns)
+    time.sleep = sleep  # type: ignore[assignment] # takes what has no float() too
 
 
 class _Memory:
