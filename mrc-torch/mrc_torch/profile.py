@@ -43,7 +43,7 @@ def main() -> int:
     """Run the script, and write the profile of its steps."""
     options = argparse.ArgumentParser(prog="python -m mrc_torch.profile", description=__doc__)
     options.add_argument("file", type=Path, help="what is written")
-    options.add_argument("script", help="the training script")
+    options.add_argument("script", help="the training script: its file, or its module")
     options.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
     given = options.parse_args()
     with socket.socket() as attempt:
@@ -54,9 +54,11 @@ def main() -> int:
     recorder = Recorder()
     Stages(recorder.on_end)
     steps.watch(recorder.on_end)
+    sys.path.insert(0, str(Path(given.script).parent))
     sys.argv = [given.script, *given.arguments]
     try:
-        runpy.run_path(given.script, run_name="__main__")
+        run = runpy.run_path if Path(given.script).is_file() else runpy.run_module
+        run(given.script, run_name="__main__")
     except SystemExit as ended:
         if ended.code:
             raise
