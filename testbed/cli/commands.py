@@ -46,6 +46,7 @@ PANELS: Final = {
         Listed("demo", "scenario", "Bring a lab up, flap links under full load, print the verdict."),
         Listed("run", "scenario", "Run one scenario: workload, faults, expectations, verdict."),
         Listed("bench", "bench", "Measure a running lab: bandwidth, latency, incast, collectives."),
+        Listed("check", "check", "Check a lab for slow and dead hosts, paths and links, and name them."),
         Listed("fault", "fault", "Inject faults into a running lab and clear them."),
         Listed("scenarios", "scenarios", "List ready scenarios and campaigns; copy them to edit."),
         Listed("campaign", "campaign", "Run scenarios x parameters x seeds and summarise them."),

@@ -15,8 +15,8 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Node
-from mrc_testbed.topology.ev_set import build_ev_set
-from mrc_testbed.topology.path import explain_ev, find_ev, path_carrier
+from mrc_testbed.topology.ev_set import one_ev_per_path
+from mrc_testbed.topology.path import explain_ev, path_carrier
 from mrc_testbed.units import parse_duration_ns
 
 SCHEMA_VERSION: Final = 1
@@ -182,22 +182,9 @@ def probe(
         chosen = [parse_ev(clos, near.index, far.index, text) for text in evs or ()]
         for ev in chosen:
             explain_ev(clos, ev, near.index, far.index)
-        chosen = chosen or _one_per_path(clos, near, far)
+        chosen = chosen or one_ev_per_path(clos, near.index, far.index)
         agent = attached.agent(near.name)
         rounds = [agent.probe_evs(far.index, chosen, wait_ns) for _ in range(count)]
     rows = [ProbeRow.of(clos, near, far, ev, rounds) for ev in dict.fromkeys(chosen)]
     document: dict[str, Any] = {"from": near.name, "to": far.name, "count": count}
     show_rows(settings, "EvProbes", SCHEMA_VERSION, {"evs": rows}, document=document)
-
-
-def _one_per_path(clos: Clos, near: Node, far: Node) -> list[int]:
-    """An EV for each path, or, where switches hash, the EVs that a QP would get."""
-    if clos.spec.forwarding == "ecmp":
-        return list(build_ev_set(clos, near.index, far.index))
-    is_local = clos.is_local(near.index, far.index)
-    uplinks = 1 if is_local else clos.numbering.uplink_count
-    return [
-        find_ev(clos, near.index, far.index, plane, uplink, 0)
-        for plane in range(clos.spec.planes)
-        for uplink in range(uplinks)
-    ]

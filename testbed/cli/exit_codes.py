@@ -6,7 +6,7 @@ Status of every command:
     1    run-time error
     2    wrong command line, or an invalid file
     3    the machine lacks something: `mrc-testbed doctor` says what and how to fix it
-    4    an expectation of the scenario failed
+    4    an expectation of the scenario failed, or `check` found something slow or dead
     5    a safety condition aborted the run
     6    clean-up is incomplete: something of ours is left on the machine
     7    the result is UNTRUSTED: the testbed itself was too slow

@@ -1,6 +1,6 @@
 """The link probes of a live lab: starting them where the topology has none, and reading their counts."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Self
@@ -56,12 +56,15 @@ class LinkProbeCounts:
 
 
 @contextmanager
-def link_probes_running(lab: Lab, interval_ns: int | None = None) -> Iterator[ProbingSpec]:
-    """While the context lasts, all hosts send link probes; afterwards as the topology has it.
+def link_probes_running(
+    lab: Lab, interval_ns: int | None = None, hosts: Container[str] | None = None
+) -> Iterator[ProbingSpec]:
+    """While the context lasts, hosts send link probes; afterwards as the topology has it.
 
     Args:
         lab: a lab that is up.
         interval_ns: from one round to the next; None: as the topology has it, or the default.
+        hosts: names; None: all.
 
     Yields:
         How they probe.
@@ -85,6 +88,8 @@ def link_probes_running(lab: Lab, interval_ns: int | None = None) -> Iterator[Pr
     with ExitStack() as opened:
         agents = []
         for host in lab.clos.hosts():
+            if hosts is not None and host.name not in hosts:
+                continue
             agent = opened.enter_context(AgentClient(lab.paths.agent_socket(host.name)))
             opened.callback(_as_usual, agent, usual)
             agents.append(agent)

@@ -5,6 +5,7 @@ from random import Random
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ev import COPY_MASK, Ev
+from mrc_testbed.topology.path import find_ev
 
 
 def build_ev_set(
@@ -52,3 +53,15 @@ def build_ev_set(
             copy, place = divmod(k, len(uplinks))
             evs.append(clos.ev(plane, uplinks[place], copy))
     return tuple(evs)
+
+
+def one_ev_per_path(clos: Clos, source: int, destination: int) -> list[int]:
+    """An EV for each path between two hosts, or, where switches hash, the EVs that a QP would get."""
+    if clos.spec.forwarding == "ecmp":
+        return list(build_ev_set(clos, source, destination))
+    uplinks = 1 if clos.is_local(source, destination) else clos.numbering.uplink_count
+    return [
+        find_ev(clos, source, destination, plane, uplink)
+        for plane in range(clos.spec.planes)
+        for uplink in range(uplinks)
+    ]

@@ -1,6 +1,6 @@
 """A NIC agent in virtual time: the reactions of a live one, driven by the simulation. It can die or hang."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from mrc_testbed.agents.abi import Event
@@ -64,7 +64,9 @@ class VirtualAgent:
         self._index = host.index
         self._node = host
         self._settings = settings
+        self._device: NicDevice | None = None
         self._reactions: Reactions | None = None
+        self._path_rtts_ns: dict[int, int] = {}
         self._is_frozen = False
         self._held: list[Callable[[], None]] = []
         self._connections: list[Client] = []
@@ -80,8 +82,8 @@ class VirtualAgent:
         """Begins with a NIC that does nothing, unless it runs."""
         if self._reactions is not None:
             return
-        device = NicDevice(self._lab.node_pins(self.host))
-        self._reactions = Reactions(self._settings, device, self._publish, lambda _: None)
+        device = self._device = NicDevice(self._lab.node_pins(self.host))
+        self._reactions = Reactions(self._settings, device, self._publish, self._on_path_answer)
         self._lab.runtime.empty_ring(self._index)
         self._lab.runtime.attend(self._index, is_attended=True)
         for port in self._lab.clos.ports_of(self._node):
@@ -184,6 +186,30 @@ class VirtualAgent:
         """The connection is closed: what it has created is given back."""
         self._connections.remove(connection)
         self._soon(lambda reactions: reactions.release(connection.resources))
+
+    # -- probes of paths without a QP -----------------------------------------------------------------
+
+    def send_path_probes(self, peer_host: int, evs: Sequence[int]) -> list[int]:
+        """Sends one probe on each EV; their request ids.
+
+        Raises:
+            AgentError: there is no agent.
+        """
+        if self._device is None or self._reactions is None:
+            raise AgentError(f"no NIC agent answers on {self.host}")
+        self._path_rtts_ns.clear()
+        return self._device.send_path_probes(peer_host, list(evs))
+
+    def has_answers(self, ids: Sequence[int]) -> bool:
+        """Return True if all these probes were answered."""
+        return all(number in self._path_rtts_ns for number in ids)
+
+    def take_answers(self, ids: Sequence[int]) -> list[int | None]:
+        """The RTT of each probe; None: no answer so far."""
+        return [self._path_rtts_ns.get(number) for number in ids]
+
+    def _on_path_answer(self, event: Event) -> None:
+        self._path_rtts_ns[event.a] = event.b
 
     def _soon(self, work: Callable[[Reactions], None]) -> None:
         """Does something now, or when the agent goes on; a dead one does nothing."""

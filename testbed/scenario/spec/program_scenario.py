@@ -15,7 +15,7 @@ from mrc_testbed.topology.resolve import load_topology
 
 WORKLOAD: Final = "job"
 
-_DEFAULT_TOPOLOGY: Final = {
+DEFAULT_TOPOLOGY: Final = {
     "planes": 4,
     "t0": 2,
     "t1": 4,
@@ -38,7 +38,7 @@ def program_scenario(path: Path | None, program: Mapping[str, Any]) -> Scenario:
         UsageError: lists everything that is wrong with the file, or the program.
     """
     spec = {
-        "topology": _DEFAULT_TOPOLOGY,
+        "topology": DEFAULT_TOPOLOGY,
         "workloads": [{"name": WORKLOAD, "kind": "program"} | dict(program)],
     }
     envelope = {"apiVersion": document.API_VERSION, "kind": str(Kind.SCENARIO)}

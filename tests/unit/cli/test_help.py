@@ -28,7 +28,7 @@ COMMANDS = [
     *(f"bundle {verb}" for verb in ("create", "open")),
     *(f"campaign {verb}" for verb in ("baseline", "check", "export", "list", "report", "resume", "run")),
     *(f"campaign {verb}" for verb in ("show", "stats")),
-    *("capture", "compare", "demo", "doctor", "down"),
+    *("capture", "check", "compare", "demo", "doctor", "down"),
     *(f"ev {verb}" for verb in ("allow", "deny", "explain", "list", "probe")),
     "exec",
     *(f"fault add {kind}" for kind in KINDS),

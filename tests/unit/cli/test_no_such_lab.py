@@ -11,6 +11,7 @@ COMMANDS = (
     "top --once",
     "serve",
     "probe links",
+    "check",
     "inspect --queues",
     "capture p0-t0-0:0 -w -",
     "bench write-bw h0 h1",

@@ -1,0 +1,57 @@
+"""The lab that a health check measures, live or in virtual time."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Node
+from mrc_testbed.topology.probe_outcome import PathOutcome
+from mrc_testbed.workloads.engine import Engine
+
+LINK_PROBE_ROUNDS: Final = 10
+"""Link probes of a path: those of a dead link are all lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Paths from one host to another, each to be probed once.
+
+    Attributes:
+        source, target: hosts.
+        evs: one for each probe.
+    """
+
+    source: Node
+    target: Node
+    evs: Sequence[int]
+
+
+class Site(Protocol):
+    """A lab.
+
+    Attributes:
+        clos: its topology.
+        rtt_noise_ns: time by which its machine may make an RTT longer.
+        barrier_noise_ns: the same of what processes take part in.
+    """
+
+    clos: Clos
+    rtt_noise_ns: int
+    barrier_noise_ns: int
+
+    def greet(self, host: str) -> None:
+        """Return if the NIC agent of a host answers.
+
+        Raises:
+            AgentError: it does not.
+        """
+
+    def engine(self) -> Engine:
+        """A new engine over MRC."""
+
+    def probe(self, asked: Sequence[Asked], wait_ns: int) -> list[list[int | None]]:
+        """The RTT of each probe; None: it was not answered within *wait_ns*. No source is asked twice."""
+
+    def probe_links(self, hosts: Collection[int]) -> Sequence[PathOutcome]:
+        """The outcomes of link probes that hosts, by number, send for a while; none without source routes."""

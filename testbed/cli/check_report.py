@@ -1,0 +1,149 @@
+"""Report of a health check: tables and lines for people, and JSON."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any, Final
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from mrc_testbed.check.figures import Measured
+from mrc_testbed.check.judgement import Finding, State, way_states
+from mrc_testbed.cli.render import bad, good, key_values
+from mrc_testbed.cli.rows import Column, Row, known_time, number, row_documents, rows_table
+from mrc_testbed.shown import format_rate, format_size, format_time, format_times
+
+PATHS_SHOWN: Final = 8
+"""Bad paths that are listed for people: one broken link breaks dozens."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow(Row):
+    """A host, in medians over the pairs and paths that it takes part in."""
+
+    host: str
+    send_bps: float | None
+    receive_bps: float | None
+    latency_ns: float | None
+    barrier_ns: float | None
+    paths: int
+    bad_paths: int
+
+    COLUMNS = (
+        Column("host", "host"),
+        number("sends", lambda row: _known_rate(row.send_bps)),
+        number("receives", lambda row: _known_rate(row.receive_bps)),
+        number("latency", lambda row: known_time(row.latency_ns)),
+        number("barrier", lambda row: known_time(row.barrier_ns)),
+        number("paths", "paths"),
+        number("bad", lambda row: bad(str(row.bad_paths)) if row.bad_paths else None),
+    )
+
+
+def health_document(measured: Measured, findings: Sequence[Finding]) -> dict[str, Any]:
+    """Report for programs."""
+    states = way_states(measured.paths, measured.rtt_noise_ns)
+    return {
+        "healthy": not findings,
+        "pair_count": measured.pair_count,
+        "path_count": measured.path_count,
+        "findings": [{**asdict(finding), "names": list(finding.names)} for finding in findings],
+        "hosts": row_documents(_host_rows(measured, states)),
+        "all_reduce": None if measured.all_reduce is None else asdict(measured.all_reduce),
+        "pairs": [asdict(pair) for pair in measured.pairs],
+        "paths": [
+            {
+                "source": way.source,
+                "target": way.target,
+                "plane": way.plane,
+                "over": way.over,
+                "uplink": way.uplink,
+                "state": state,
+                "sent": way.sent,
+                "answered": way.answered,
+                "rtt_ns": way.rtt_ns,
+            }
+            for way, state in zip(measured.paths, states, strict=True)
+        ],
+    }
+
+
+def health_text(measured: Measured, findings: Sequence[Finding]) -> RenderableType:
+    """Report for people."""
+    states = way_states(measured.paths, measured.rtt_noise_ns)
+    rows = _host_rows(measured, states)
+    others = [finding for finding in findings if finding.subject != "path"]
+    paths = [finding for finding in findings if finding.subject == "path"]
+    lines = [bad(f"{finding.kind}: {finding.text}") for finding in (*others, *paths[:PATHS_SHOWN])]
+    if len(paths) > PATHS_SHOWN:
+        lines.append(bad(f"and {len(paths) - PATHS_SHOWN} more paths; -o json lists all"))
+    verdict = [] if findings else [good("no host, path or link is slow or dead")]
+    return Group(rows_table(rows), Text(), key_values(_facts(measured, states)), Text(), *lines, *verdict)
+
+
+def _host_rows(measured: Measured, states: Sequence[State]) -> list[HostRow]:
+    paths = Counter(host for way in measured.paths for host in (way.source, way.target))
+    bad_paths = Counter(
+        host
+        for way, state in zip(measured.paths, states, strict=True)
+        if state != "good"
+        for host in (way.source, way.target)
+    )
+    return [
+        HostRow(
+            host=host,
+            send_bps=_median(pair.bandwidth_bps for pair in measured.pairs if pair.source == host),
+            receive_bps=_median(pair.bandwidth_bps for pair in measured.pairs if pair.target == host),
+            latency_ns=_median(pair.latency_ns for pair in measured.pairs if pair.source == host),
+            barrier_ns=measured.barrier_ns.get(host),
+            paths=paths[host],
+            bad_paths=bad_paths[host],
+        )
+        for host in measured.hosts
+    ]
+
+
+def _facts(measured: Measured, states: Sequence[State]) -> list[tuple[str, RenderableType]]:
+    bandwidth_bps = _median(pair.bandwidth_bps for pair in measured.pairs)
+    latency_ns = _median(pair.latency_ns for pair in measured.pairs)
+    pairs = f"{len(measured.pairs):,} of {measured.pair_count:,} measured"
+    if bandwidth_bps is not None:
+        pairs += f", median {format_rate(bandwidth_bps)}"
+    if latency_ns is not None:
+        pairs += f", {format_time(latency_ns)}"
+    counts = Counter(states)
+    rtt_ns = _median(way.rtt_ns for way in measured.paths)
+    paths = ", ".join(
+        [
+            f"{len(measured.paths):,} of {measured.path_count:,} probed",
+            *(f"{counts[state]:,} {state}" for state in ("good", "dead", "lossy", "slow") if counts[state]),
+            *(() if rtt_ns is None else (f"median RTT {format_time(rtt_ns)}",)),
+        ]
+    )
+    facts: list[tuple[str, RenderableType]] = [("pairs", pairs), ("paths", paths)]
+    if measured.all_reduce is not None and measured.all_reduce.time_ns is not None:
+        figures = measured.all_reduce
+        text = f"{format_size(figures.size_bytes)} over {figures.ranks} hosts in "
+        facts.append(
+            (
+                "all-reduce",
+                f"{text}{format_time(measured.all_reduce.time_ns)}, "
+                f"bus bandwidth {format_rate(figures.bus_bytes_per_s * 8)}",
+            )
+        )
+    if measured.barrier_ns:
+        last, _ = max(measured.barrier_ns.items(), key=lambda each: each[1])
+        times = format_times(min(measured.barrier_ns.values()), max(measured.barrier_ns.values()))
+        facts.append(("barrier", f"hosts come after {times}, {last} last"))
+    return facts
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def _known_rate(rate_bps: float | None) -> str | None:
+    return None if rate_bps is None else format_rate(rate_bps)
