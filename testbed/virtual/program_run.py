@@ -82,7 +82,7 @@ class ProgramRun:
         """Let all operations fail; ranks get time to say so."""
         if self.is_over:
             return
-        self.error = re.sub(r"\brank (\d+)(?! \()", lambda found: self._named(int(found[1])), why)
+        self.error = re.sub(r"\brank (\d+)\b(?! \()", lambda found: self._named(int(found[1])), why)
         self.is_over = True
         self._network.fail(why)
         self._tell_ended()
