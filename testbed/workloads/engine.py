@@ -28,8 +28,9 @@ from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.placement import place
-from mrc_testbed.workloads.program import Program, ProgramState
+from mrc_testbed.workloads.program import Output, Program, ProgramState
 from mrc_testbed.workloads.running import RunningFlows, RunningWorkload
+from mrc_testbed.workloads.running_program import PlaceRanks, RunningProgram
 from mrc_testbed.workloads.sender import BatchRecord, FlowSender
 from mrc_testbed.workloads.shown_operations import OperationListener
 from mrc_testbed.workloads.transport import Event, HostLost, Transport
@@ -70,15 +71,22 @@ class Engine(ABC):
         self._acknowledged: dict[Flow, int] = {}
         self._lost_agent: AgentError | None = None
         self._is_closed = False
+        self._output: Output = lambda _, __: None
 
     # ---- for the run; called from its thread
 
-    def prepare(self, loads: Sequence[Load], seed: int) -> None:
+    def prepare(self, loads: Sequence[Load], seed: int, output: Output = lambda _, __: None) -> None:
         """Registers and fills memory, connects hosts; nothing is sent yet.
+
+        Args:
+            loads: of the run.
+            seed: of all that is random.
+            output: receives each line that ranks of programs write, in any thread.
 
         Raises:
             UsageError: the workloads do not fit into the hosts' memory, or a connection is refused.
         """
+        self._output = output
         hosts = list(dict.fromkeys(host for load in loads if load.flows for host in load.hosts))
         self._transport.open(hosts)
         layouts = place(loads, {host: self._transport.memory_bytes(host) for host in hosts})
@@ -177,7 +185,7 @@ class Engine(ABC):
         Raises:
             UsageError: nobody here runs programs.
         """
-        raise UsageError(f"workload {load.name}: virtual time runs no programs yet")
+        raise UsageError(f"workload {load.name}: programs cannot run here: not in virtual time yet")
 
     def _give_up(self) -> None:
         for workload in self._workloads.values():
@@ -241,19 +249,27 @@ class Engine(ABC):
 
 
 class WorkloadEngine(Engine):
-    """The workloads of one run, and a thread that takes the turns."""
+    """The workloads of one run, and a thread that takes the turns.
+
+    Args:
+        transport, on_operation, is_killed: as Engine has them.
+        place_ranks: makes the ranks of a program; None: there are no programs.
+    """
 
     def __init__(
         self,
         transport: Transport,
         on_operation: OperationListener | None = None,
         is_killed: Callable[[str], bool] = lambda _: False,
+        place_ranks: PlaceRanks | None = None,
     ) -> None:
         super().__init__(transport, on_operation, is_killed)
+        self._place_ranks = place_ranks
         self._commands: queue.SimpleQueue[tuple[Callable[[], None], Future[None]] | None] = (
             queue.SimpleQueue()
         )
         self._wake_near, self._wake_far = socket.socketpair()
+        self._wake_near.setblocking(False)
         self._wake_far.setblocking(False)
         self._changed = threading.Condition()
         self._crash: BaseException | None = None
@@ -269,6 +285,22 @@ class WorkloadEngine(Engine):
             raise self._crash
         return is_over
 
+    def close(self) -> None:
+        """Free connections and memory, end programs; also after a failure, and more than once."""
+        super().close()
+        self._wake_near.close()
+        self._wake_far.close()
+
+    def _made_program(self, load: Load, program: Program) -> RunningWorkload:
+        if self._place_ranks is None:
+            return super()._made_program(load, program)
+        return RunningProgram(load, program, self._place_ranks, self._output, self._wake, self._on_operation)
+
+    def _wake(self) -> None:
+        """Lets the thread take a turn."""
+        with contextlib.suppress(BlockingIOError):  # full: it has not even begun with the last one
+            self._wake_near.send(b"\0")
+
     def _is_over(self) -> bool:
         return self._crash is not None or super()._is_over()
 
@@ -281,16 +313,14 @@ class WorkloadEngine(Engine):
         sys.setswitchinterval(self._switch_interval_s)
         if self._thread is not None:
             self._commands.put(None)
-            self._wake_near.send(b"\0")
+            self._wake()
             self._thread.join()
             self._thread = None
-        self._wake_near.close()
-        self._wake_far.close()
 
     def _command(self, work: Callable[[], None]) -> None:
         done: Future[None] = Future()
         self._commands.put((work, done))
-        self._wake_near.send(b"\0")
+        self._wake()
         try:
             done.result(COMMAND_TIMEOUT_S)
         except TimeoutError as error:

@@ -47,6 +47,8 @@ OPERATION_COLUMNS = (
     "reaction_ns",
     "wrong_bytes",
     "last_rank",
+    "loss",
+    "sent_bytes",
 )
 
 
@@ -168,7 +170,7 @@ def _collective_lines(collectives: Mapping[str, CollectiveResult]) -> list[str]:
 
 
 def build_operations(result: RunResult) -> str:
-    """operations.csv: one line per collective or training step, times on the run's axis."""
+    """operations.csv: one line per collective or step, times on the run's axis."""
     recording = result.recording
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -178,9 +180,8 @@ def build_operations(result: RunResult) -> str:
             begin, start, end = (
                 recording.relative_ns(time_ns) for time_ns in (each.step_begin_ns, each.begin_ns, each.end_ns)
             )
-            writer.writerow(
-                (name, index, begin, start, end, each.reaction_ns, each.wrong_bytes, each.last_rank)
-            )
+            known = (each.reaction_ns, each.wrong_bytes, each.last_rank, each.loss, each.sent_bytes)
+            writer.writerow((name, index, begin, start, end, *known))
     return text.getvalue()
 
 

@@ -184,7 +184,7 @@ class ScenarioSpec(StrictModel):
             *self._faults_outside_the_run(),
             *self._idle_clears(),
             *self._unknown_names(),
-            *self._without_operations(),
+            *self._misfits(),
             *self._empty_windows(),
             *self._undrawable(),
             *self._wrong_variants(),
@@ -245,16 +245,13 @@ class ScenarioSpec(StrictModel):
             for unknown in quantity.unknown_names(workloads, faults):
                 yield _problem(place, text, f"column {quantity.column}: there is {unknown}")
 
-    def _without_operations(self) -> Iterator[InitErrorDetails]:
-        kinds = {workload.name: workload.kind for workload in self.workloads if not has_operations(workload)}
+    def _misfits(self) -> Iterator[InitErrorDetails]:
+        kinds = {workload.name: workload.kind for workload in self.workloads}
         for place, quantity, text in self._quantities():
-            if quantity.needs_operations and quantity.workload in kinds:
-                yield _problem(
-                    place,
-                    text,
-                    f"column {quantity.column}: {quantity.workload} is {kinds[quantity.workload]}, which has "
-                    "no operations; name a collective or training",
-                )
+            kind = kinds.get(quantity.workload or "")
+            if kind is not None and (misfit := quantity.misfit(kind)) is not None:
+                message = f"column {quantity.column}: {quantity.workload} is {kind}, {misfit}"
+                yield _problem(place, text, message)
 
     def _empty_windows(self) -> Iterator[InitErrorDetails]:
         faults = {fault.id: fault for _, fault in self.injected()}
@@ -304,7 +301,7 @@ class ScenarioSpec(StrictModel):
                     kind = kinds.get(name, "a victim flow")
                     yield _problem(where, name, f"{name} is {kind}, which has no operations to draw")
             if figure.kind in OF_OPERATIONS and not operating:
-                message = f"{figure.kind} draws operations; no workload is a collective or training"
+                message = f"{figure.kind} draws operations; no workload is a collective, training or program"
                 yield _problem(("figure", index, "kind"), figure.kind, message)
             if figure.by is not None and figure.kind != "goodput-over-time":
                 message = f"only goodput-over-time can be drawn by something, not {figure.kind}"

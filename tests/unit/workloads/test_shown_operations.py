@@ -68,4 +68,4 @@ def test_a_lab_that_is_gone_or_a_full_disk_harms_no_workload(
         shown.completed("job", collective(None), RECORD)
     shown.close()
     assert len(caplog.records) == 1
-    assert "will not show collectives" in caplog.text
+    assert "will not show operations" in caplog.text
