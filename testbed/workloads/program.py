@@ -75,4 +75,4 @@ class ProgramState:
 
 
 SharedWork: TypeAlias = Collective | Program
-"""What hosts do together, operation after operation."""
+"""Work of hosts together, operation after operation."""

@@ -354,6 +354,8 @@ class Measurement(Measures):
             for outcome in self._recording.outcomes
             if quantity.workload in (None, outcome.flow.workload)
         ]
+        if not outcomes and not any(workload.flows for workload in self._recording.plan.workloads):
+            raise NotMeasured("the data of a program are its own")
         if not outcomes:
             raise NotMeasured("received memory was not compared, because the run did not get that far")
         if not all(outcome.compared_bytes for outcome in outcomes):

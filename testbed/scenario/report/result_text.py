@@ -110,9 +110,11 @@ def recovery_counts(recovery: Recovery) -> list[str]:
 
 
 def workload_table(result: RunResult) -> Table:
-    """A row for each workload."""
+    """A row for each workload, but for programs, whose data nobody sees."""
     rows = []
     for name, goodput_bps in result.goodput_bps.items():
+        if name in result.recording.programs:
+            continue
         outcomes = [outcome for outcome in result.recording.outcomes if outcome.flow.workload == name]
         wrong = sum(outcome.wrong_bytes for outcome in outcomes)
         rows.append(

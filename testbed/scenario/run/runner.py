@@ -36,7 +36,7 @@ EDGE_READINGS_MAX: Final = 4
 """Readings at edges of a flap from one usual reading to the next: a fast flap must not flood."""
 
 FIRST_STEP_POLL_NS: Final = 5_000_000
-"""How often it is looked whether a program has made its first step, which time 0 is late by at most."""
+"""Time from one look at programs to the next, until they have made their first steps; so late is time 0."""
 
 FLOW_READING_COST_SHARE: Final = 20
 """Flows are read so that it takes at most one part in so many of the time; fault edges are read anyway."""
@@ -152,6 +152,7 @@ class Runner:
                 self._pending.remove(action)
                 self._perform(action)
         for name, timeout_ns in programs.items():
+            self._progress(f"waiting for the first step of {name}")
             while not self._has_stepped(name):
                 now_ns = self._clock.now_ns()
                 if now_ns - begun_ns > timeout_ns:

@@ -47,7 +47,7 @@ class Quantity:
         return self.kind.dimension
 
     def misfit(self, workload_kind: str) -> str | None:
-        """What a workload of that kind lacks for it, and which has it; None: nothing."""
+        """The complaint about a workload of that kind, which it has no value for; None: it has one."""
         of = {"step_time": "job", "collective_time": "collective"}.get(
             self.argument or "", self.kind.argument
         )

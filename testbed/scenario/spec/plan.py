@@ -86,7 +86,7 @@ class PlannedWorkload:
 
     @property
     def shared_work(self) -> SharedWork | None:
-        """What its hosts do together, operation after operation; None when each flow is on its own."""
+        """The collective or program of its hosts; None when each flow is on its own."""
         return self.collective or self.program
 
     def describe(self) -> str:
@@ -111,6 +111,8 @@ class PlannedWorkload:
     @property
     def sources(self) -> tuple[str, ...]:
         """Hosts whose NICs send its messages, each once."""
+        if self.program is not None:
+            return self.program.hosts
         return tuple(dict.fromkeys(flow.source for flow in self.flows))
 
 

@@ -138,6 +138,8 @@ def test_a_failed_program_is_an_error(
     assert reason in verdict.reason
     assert (finished.folder / "job.log").read_bytes() == b"[0] loading\n"
     assert "close" in lab.calls
+    failed = [f"the job failed: {state.error}" for _, state in states if state.error and state.has_stepped]
+    assert [job.headline.partition("; ")[2] for job in finished.result.jobs if failed] == failed
     assert program(finished)["error"] == (states[-1][1].error if states else None)
 
 

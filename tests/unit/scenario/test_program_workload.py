@@ -95,3 +95,21 @@ def test_only_programs_report_a_loss() -> None:
     )
     with pytest.raises(UsageError, match="a is write-bw, which reports no loss; name a program"):
         load_scenario(f"{written}  expect: [loss(a) < 1]\n")
+
+
+@pytest.mark.parametrize(
+    ("figure", "complaint"),
+    [
+        ("{kind: step-time}", None),
+        ("{kind: plane-share, workloads: [job]}", None),
+        ("{kind: per-flow}", "per-flow draws flows, which no workload has"),
+        ("{kind: by-size, workloads: [job]}", "job is program, which has no flows to draw"),
+    ],
+)
+def test_figures_that_can_draw_a_program(figure: str, complaint: str | None) -> None:
+    written = text("") + f"  figure: [{figure}]\n"
+    if complaint is None:
+        assert resolve(load_scenario(written)).figure[0].workloads == ("job",)
+        return
+    with pytest.raises(UsageError, match=complaint):
+        load_scenario(written)
