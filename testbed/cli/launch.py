@@ -20,9 +20,7 @@ from mrc_testbed.fabric.rdma import RdmaTransport
 from mrc_testbed.scenario.spec.program_scenario import program_scenario
 from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.virtual.run import run_virtually
-
-STAND_IN_VARIABLE: Final = "MRC_TORCH_AS"
-"""Which mrc-torch reads."""
+from mrc_testbed.workloads.program import STAND_IN_VARIABLE
 
 _SIGNALLED: Final = 128
 

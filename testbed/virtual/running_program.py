@@ -20,6 +20,7 @@ from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.program import Program, ProgramState
+from mrc_testbed.workloads.running_program import WITHOUT_A_STEP
 from mrc_testbed.workloads.sender import BatchRecord
 from mrc_testbed.workloads.step_report import JobSteps, ReportError, parse_report
 from mrc_testbed.workloads.transport import Event, Transport
@@ -29,9 +30,6 @@ QUIET_NS: Final = 300 * 10**9
 
 COMPUTE_VARIABLE: Final = "MRC_TORCH_COMPUTE"
 """Which mrc-torch reads."""
-
-STAND_IN_VARIABLE: Final = "MRC_TORCH_AS"
-NO_STEP: Final = "it ended, and rank 0 had reported no step to descriptor $MRC_TESTBED_REPORT_FD"
 
 _HERE: Final = "127.0.0.1"
 
@@ -120,10 +118,9 @@ class RunningProgram:
         program = self._program
         base = {
             **os.environ,
-            **({} if program.stand_in is None else {STAND_IN_VARIABLE: program.stand_in}),
             COMPUTE_VARIABLE: self._compute,
             NOW_VARIABLE: str(now_ns),
-            **program.environment,
+            **program.variables,
         }
         with socket.socket() as attempt:
             attempt.bind((_HERE, 0))
@@ -190,7 +187,7 @@ class RunningProgram:
         self._end_ns = monotonic_ns()
         self._records += self._steps.finish()
         if not self._records and self._run.error is None:
-            self._run.error = NO_STEP
+            self._run.error = WITHOUT_A_STEP
 
 
 def declared_compute(workload: str, text: str | None) -> str:

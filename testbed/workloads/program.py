@@ -1,6 +1,6 @@
 """The plan of a program workload, with hosts bound: a rank on each host, whose steps are a job. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
@@ -12,6 +12,12 @@ StandIn = Literal["gloo", "nccl"]
 PEER_BYTES: Final = 1 << 20
 """Memory of a NIC that mrc-torch registers for each other rank: the default of agents/collectives."""
 
+STAND_IN_VARIABLE: Final = "MRC_TORCH_AS"
+"""Which mrc-torch reads."""
+
+Output: TypeAlias = Callable[[str, bytes], None]
+"""Receives the name of a workload and a line of its output, with its end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -20,7 +26,7 @@ class Program:
     Attributes:
         hosts: of the ranks, in their order.
         command: program and arguments.
-        environment: variables that all ranks have besides.
+        environment: variables of all ranks, as written.
         stand_in: the backend that mrc-torch stands in for; None: none.
         compute: time that a step computes, as written; virtual time only, needed there.
     """
@@ -40,6 +46,12 @@ class Program:
     def kind(self) -> Literal["program"]:
         """The kind of its steps, beside those of collectives."""
         return "program"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Variables that all ranks have besides."""
+        stand_in = () if self.stand_in is None else ((STAND_IN_VARIABLE, self.stand_in),)
+        return {**dict(stand_in), **self.environment}
 
     @property
     def ranks(self) -> tuple[str, ...]:
@@ -71,4 +83,4 @@ class ProgramState:
 
 
 SharedWork: TypeAlias = Collective | Program
-"""What hosts do together, operation after operation."""
+"""Work of hosts together, operation after operation."""

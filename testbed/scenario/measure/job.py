@@ -19,7 +19,7 @@ from mrc_testbed.workloads.job import (
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A workload of collectives or of training.
+    """A workload of collectives or of training, or a program.
 
     Attributes:
         name: of the workload.
@@ -37,10 +37,10 @@ class Job:
 
 
 def measure_jobs(recording: Recording) -> tuple[Job, ...]:
-    """One for each workload of collectives; none of a run that did not get beyond its warm-up."""
+    """One for each workload of collectives or program; none of a run that did not get beyond its warm-up."""
     jobs = []
     for workload in recording.plan.workloads:
-        if workload.collective is None:
+        if workload.shared_work is None:
             continue
         try:
             span = recording.workload_span(workload.name)
@@ -51,7 +51,10 @@ def measure_jobs(recording: Recording) -> tuple[Job, ...]:
         errors = dict.fromkeys(
             each.error for each in recording.outcomes if each.error and each.flow.workload == workload.name
         )
-        word = step_word(workload.collective)
+        state = recording.programs.get(workload.name)
+        if state is not None and state.error is not None:
+            errors[state.error] = None
+        word = step_word(workload.shared_work)
         jobs.append(
             Job(
                 name=workload.name,

@@ -99,7 +99,10 @@ class Measurement(Measures):
 
     def _flow_rates_bps(self, quantity: Quantity) -> list[float]:
         span = self._workload_span(quantity)
-        return list(self._recording.flow_rates_bps(quantity.workload or "", span).values())
+        rates = list(self._recording.flow_rates_bps(quantity.workload or "", span).values())
+        if not rates:
+            raise NotMeasured("the flows of a program are its own")
+        return rates
 
     def _flow_readings(self, quantity: Quantity) -> Sequence[FlowReading]:
         """Those of the window, from the one nearest to its beginning to the one nearest to its end."""
@@ -224,15 +227,22 @@ class Measurement(Measures):
 
     @_measures("job_throughput")
     def _job_throughput(self, quantity: Quantity) -> float:
-        """Training steps, or collectives, per second of the window; a step with one half in it counts
-        half.
+        """Steps of training or of a program, or collectives, per second of the window; a step with one half
+        in it counts half.
         """
         return self._operations(quantity, with_overlapping=True).per_second()
 
     @_measures("operations")
     def _operation_count(self, quantity: Quantity) -> float:
-        """Collectives in the window: `during` counts all that overlap it, other windows only whole ones."""
+        """Collectives or steps in the window: `during` counts all that overlap it, other windows only whole
+        ones.
+        """
         return float(len(self._operations(quantity)))
+
+    @_measures("loss")
+    def _loss(self, quantity: Quantity) -> float:
+        """Loss that the program reported for its last step in the window, the mean over its ranks."""
+        return self._operations(quantity).last_loss()
 
     @_measures("p<N>")
     def _percentile(self, quantity: Quantity) -> float:
@@ -344,6 +354,8 @@ class Measurement(Measures):
             for outcome in self._recording.outcomes
             if quantity.workload in (None, outcome.flow.workload)
         ]
+        if not outcomes and not any(workload.flows for workload in self._recording.plan.workloads):
+            raise NotMeasured("the data of a program are its own")
         if not outcomes:
             raise NotMeasured("received memory was not compared, because the run did not get that far")
         if not all(outcome.compared_bytes for outcome in outcomes):

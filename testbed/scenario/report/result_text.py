@@ -47,6 +47,8 @@ OPERATION_COLUMNS = (
     "reaction_ns",
     "wrong_bytes",
     "last_rank",
+    "loss",
+    "sent_bytes",
 )
 
 
@@ -108,9 +110,11 @@ def recovery_counts(recovery: Recovery) -> list[str]:
 
 
 def workload_table(result: RunResult) -> Table:
-    """A row for each workload."""
+    """A row for each workload, but for programs, whose data nobody sees."""
     rows = []
     for name, goodput_bps in result.goodput_bps.items():
+        if name in result.recording.programs:
+            continue
         outcomes = [outcome for outcome in result.recording.outcomes if outcome.flow.workload == name]
         wrong = sum(outcome.wrong_bytes for outcome in outcomes)
         rows.append(
@@ -168,7 +172,7 @@ def _collective_lines(collectives: Mapping[str, CollectiveResult]) -> list[str]:
 
 
 def build_operations(result: RunResult) -> str:
-    """operations.csv: one line per collective or training step, times on the run's axis."""
+    """operations.csv: one line per collective or step, times on the run's axis."""
     recording = result.recording
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -178,9 +182,8 @@ def build_operations(result: RunResult) -> str:
             begin, start, end = (
                 recording.relative_ns(time_ns) for time_ns in (each.step_begin_ns, each.begin_ns, each.end_ns)
             )
-            writer.writerow(
-                (name, index, begin, start, end, each.reaction_ns, each.wrong_bytes, each.last_rank)
-            )
+            known = (each.reaction_ns, each.wrong_bytes, each.last_rank, each.loss, each.sent_bytes)
+            writer.writerow((name, index, begin, start, end, *known))
     return text.getvalue()
 
 
