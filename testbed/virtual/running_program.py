@@ -3,15 +3,14 @@
 import os
 import socket
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.agents.nic.context import QueuePair
-from mrc_testbed.errors import TestbedError, UsageError
+from mrc_testbed.errors import TestbedError
 from mrc_testbed.fabric.ranks import Rank, Write, check_program, rank_environment
 from mrc_testbed.scenario.run.protocols import Clock
-from mrc_testbed.units import parse_duration_ns
+from mrc_testbed.virtual.compute import COMPUTE_VARIABLE, declared_compute
 from mrc_testbed.virtual.program_run import NOW_VARIABLE, ProgramRun
 from mrc_testbed.virtual.rank_network import RankNetwork
 from mrc_testbed.virtual.rank_processes import RankProcesses
@@ -27,9 +26,6 @@ from mrc_testbed.workloads.transport import Event, Transport
 
 QUIET_NS: Final = 300 * 10**9
 """Time of this machine that a rank may compute without a word."""
-
-COMPUTE_VARIABLE: Final = "MRC_TORCH_COMPUTE"
-"""Which mrc-torch reads."""
 
 _HERE: Final = "127.0.0.1"
 
@@ -188,23 +184,3 @@ class RunningProgram:
         self._records += self._steps.finish()
         if not self._records and self._run.error is None:
             self._run.error = WITHOUT_A_STEP
-
-
-def declared_compute(workload: str, text: str | None) -> str:
-    """The time that a step computes, as mrc-torch reads it: ns, or the path of a profile.
-
-    Raises:
-        UsageError: it is missing, no time, and no file.
-    """
-    if text is None:
-        raise UsageError(
-            f"workload {workload}: compute: virtual time does not measure how long a step computes",
-            hint="give a time, such as 100ms, or the file that `python -m mrc_torch.profile` writes",
-        )
-    path = Path(text)
-    if path.is_file():
-        return str(path.resolve())
-    try:
-        return str(parse_duration_ns(text))
-    except UsageError as error:
-        raise UsageError(f"workload {workload}: compute: there is no such file; {error.message}") from error
