@@ -21,9 +21,12 @@ BPF_CFLAGS := $(ANYWHERE) -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno
 	-idirafter /usr/include/$(shell uname -m)-linux-gnu
 CFLAGS := $(ANYWHERE) -O2 -g -Wall -Wextra -Werror -Iagents/include
 
+# Sums are to be the same wherever they are compiled: no multiplication is fused with an addition.
+EXACT_SUMS := -ffp-contract=off
+
 # The same programs for virtual time: clang's pragmas and packed headers are theirs, not mistakes.
 VIRTUAL_CFLAGS := $(ANYWHERE) -O2 -g
-VIRTUAL_FLAGS := -DMRC_VIRTUAL -std=gnu11 -fPIC -fvisibility=hidden -fno-strict-aliasing -Wall -Wextra -Werror \
+VIRTUAL_FLAGS := -DMRC_VIRTUAL -std=gnu11 -fPIC -fvisibility=hidden -fno-strict-aliasing $(EXACT_SUMS) -Wall -Wextra -Werror \
 	-Wno-unknown-pragmas -Wno-address-of-packed-member -Wno-uninitialized -Wno-sign-compare -Wno-unused-command-line-argument -Wno-unused-parameter -Wa,--no-warn \
 	-Iagents/virtual/shim -Iagents/include -Iagents/_objects -Iagents/virtual
 
@@ -45,11 +48,11 @@ BPF_SOURCES := $(shell find agents -name '*.bpf.c')
 BPF_OBJECTS := $(patsubst %.c,agents/_objects/%.o,$(notdir $(BPF_SOURCES)))
 DRAINER_SOURCES := $(wildcard agents/switch/drainer/*.c)
 DRAINER := $(if $(DRAINER_SOURCES),agents/_objects/drainer)
-VIRTUAL_SOURCES := $(wildcard agents/virtual/*.c)
+VIRTUAL_SOURCES := $(wildcard agents/virtual/*.c) $(addprefix agents/collectives/,operations.c progress.c reduce.c slots.c virtual.c)
 VIRTUAL := agents/_objects/libmrc_virtual.so
 VERBS_SOURCES := $(wildcard agents/verbs/*.c)
 VERBS := agents/_objects/libmrc_verbs.so
-COLLECTIVES_SOURCES := $(wildcard agents/collectives/*.c)
+COLLECTIVES_SOURCES := $(filter-out %/virtual.c,$(wildcard agents/collectives/*.c))
 COLLECTIVES := agents/_objects/libmrc_coll.so
 BPF_HEADERS := $(shell find agents/include agents/nic agents/switch/bpf -name '*.h')
 TABLE := agents/_objects/cc_algorithms.h agents/_objects/ev_selectors.h
@@ -311,11 +314,10 @@ $(VERBS): $(VERBS_SOURCES) Makefile
 		-o $@ $(VERBS_SOURCES)
 	@$(CLANG) $(CFLAGS) -MM -MP -MT $@ $(VERBS_SOURCES) > $@.d
 
-# Sums are to be the same wherever it is compiled: no multiplication is fused with an addition.
 $(COLLECTIVES): $(COLLECTIVES_SOURCES) Makefile
 	@mkdir -p $(@D)
 	@echo "compiling $(@F)"
-	@$(CLANG) $(CFLAGS) -std=gnu11 -fPIC -fvisibility=hidden -ffp-contract=off -pthread -shared -Wl,-z,defs,-soname,$(@F) \
+	@$(CLANG) $(CFLAGS) -std=gnu11 -fPIC -fvisibility=hidden $(EXACT_SUMS) -pthread -shared -Wl,-z,defs,-soname,$(@F) \
 		-o $@ $(COLLECTIVES_SOURCES) -libverbs
 	@$(CLANG) $(CFLAGS) -MM -MP -MT $@ $(COLLECTIVES_SOURCES) > $@.d
 

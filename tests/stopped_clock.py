@@ -15,5 +15,8 @@ class StoppedClock:
     def wait_until_ns(self, deadline_ns: int) -> None:
         raise NotImplementedError
 
+    def fileno(self) -> int:
+        return -1
+
     def interruption(self) -> str | None:
         return None

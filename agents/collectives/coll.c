@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* Opening and closing, groups, and the loop that does the work. */
+/* Opening and closing, and the loop that does the work. */
 #include <errno.h>
 #include <fcntl.h>
+#include <infiniband/verbs.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,12 +18,6 @@ enum {
 	CQE_COUNT = 4096,
 };
 
-static const struct mrc_coll_options DEFAULTS = {
-    .slots = 8,
-    .slot_bytes = 65536,
-    .dead_after_ms = 4300,
-};
-
 int64_t now_ns(void)
 {
 	struct timespec now;
@@ -32,23 +26,11 @@ int64_t now_ns(void)
 	return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
-void fail(struct mrc_coll *coll, int rank, const char *format, ...)
-{
-	va_list arguments;
-
-	if (coll->has_failed)
-		return;
-	coll->has_failed = true;
-	va_start(arguments, format);
-	vsnprintf(coll->error, sizeof(coll->error), format, arguments);
-	va_end(arguments);
-	inform_peers(coll, rank);
-}
-
 static int open_nic(struct mrc_coll *coll, char *why, size_t why_bytes)
 {
 	struct ibv_device **devices = ibv_get_device_list(NULL);
 	struct ibv_port_attr port;
+	union ibv_gid gid;
 
 	coll->nic = devices && devices[0] ? ibv_open_device(devices[0]) : NULL;
 	if (devices)
@@ -63,11 +45,12 @@ static int open_nic(struct mrc_coll *coll, char *why, size_t why_bytes)
 	if (coll->pd && coll->channel)
 		coll->cq = ibv_create_cq(coll->nic, CQE_COUNT, NULL, coll->channel, 0);
 	if (!coll->cq || ibv_query_port(coll->nic, 1, &port) ||
-	    ibv_query_gid(coll->nic, 1, 0, &coll->gid) ||
+	    ibv_query_gid(coll->nic, 1, 0, &gid) ||
 	    fcntl(coll->channel->fd, F_SETFL, fcntl(coll->channel->fd, F_GETFL) | O_NONBLOCK)) {
 		snprintf(why, why_bytes, "the RDMA device cannot be used: %s", strerror(errno));
 		return -1;
 	}
+	memcpy(coll->gid, gid.raw, sizeof(coll->gid));
 	coll->mtu = port.active_mtu;
 	return 0;
 }
@@ -75,21 +58,12 @@ static int open_nic(struct mrc_coll *coll, char *why, size_t why_bytes)
 struct mrc_coll *mrc_coll_open(int rank, const struct mrc_coll_options *options, char *why,
 			       size_t why_bytes)
 {
-	struct mrc_coll *coll = calloc(1, sizeof(*coll));
+	struct mrc_coll *coll = begin_progress(rank, options);
 
 	if (!coll) {
 		snprintf(why, why_bytes, "no memory");
 		return NULL;
 	}
-	coll->rank = rank;
-	coll->options = options ? *options : DEFAULTS;
-	if (!coll->options.slots)
-		coll->options.slots = DEFAULTS.slots;
-	if (!coll->options.slot_bytes)
-		coll->options.slot_bytes = DEFAULTS.slot_bytes;
-	if (!coll->options.dead_after_ms)
-		coll->options.dead_after_ms = DEFAULTS.dead_after_ms;
-	pthread_mutex_init(&coll->lock, NULL);
 	coll->listener = -1;
 	coll->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (open_nic(coll, why, why_bytes) || listen_for_peers(coll, why, why_bytes)) {
@@ -97,39 +71,6 @@ struct mrc_coll *mrc_coll_open(int rank, const struct mrc_coll_options *options,
 		return NULL;
 	}
 	return coll;
-}
-
-static struct peer *peer_of(struct mrc_coll *coll, int rank)
-{
-	for (int i = 0; i < coll->peer_count; i++)
-		if (coll->peers[i].rank == rank)
-			return &coll->peers[i];
-	return NULL;
-}
-
-struct mrc_coll_group *mrc_coll_group(struct mrc_coll *coll, const int *ranks, int size,
-				      uint64_t number)
-{
-	struct mrc_coll_group *group = calloc(1, sizeof(*group) + size * sizeof(struct peer *));
-
-	if (!group)
-		return NULL;
-	group->coll = coll;
-	group->number = number;
-	group->size = size;
-	for (int at = 0; at < size; at++) {
-		group->members[at] = peer_of(coll, ranks[at]);
-		if (ranks[at] == coll->rank)
-			group->index = at;
-	}
-	group->next = coll->groups;
-	coll->groups = group;
-	return group;
-}
-
-const char *mrc_coll_error(const struct mrc_coll *coll)
-{
-	return coll->error;
 }
 
 void rouse(const struct mrc_coll *coll)
@@ -141,22 +82,6 @@ void mrc_coll_wake(struct mrc_coll *coll)
 {
 	__atomic_store_n(&coll->is_woken, true, __ATOMIC_RELEASE);
 	rouse(coll);
-}
-
-/* Makes active what other threads have started. */
-static void take_started(struct mrc_coll *coll)
-{
-	struct operation *started, **end = &coll->active;
-
-	pthread_mutex_lock(&coll->lock);
-	started = coll->started;
-	coll->started = NULL;
-	pthread_mutex_unlock(&coll->lock);
-	while (*end)
-		end = &(*end)->next;
-	*end = started;
-	for (; started; started = started->next)
-		begin(coll, started);
 }
 
 static void check_awaited(struct mrc_coll *coll, struct operation *operation, int64_t now)
@@ -172,42 +97,6 @@ static void check_awaited(struct mrc_coll *coll, struct operation *operation, in
 			fail(coll, peer->rank, "time-out: rank %d waits for rank %d since %d ms",
 			     coll->rank, peer->rank, operation->timeout_ms);
 	}
-}
-
-/* Moves operations on; false: none could move. */
-static bool advance_all(struct mrc_coll *coll)
-{
-	struct operation **at = &coll->active, **end;
-	bool has_moved = false;
-
-	while (*at) {
-		struct operation *each = *at;
-
-		if (!coll->has_failed)
-			has_moved |= advance(coll, each);
-		if (!coll->has_failed && !is_complete(each)) {
-			at = &each->next;
-			continue;
-		}
-		*at = each->next;
-		each->next = NULL;
-		for (end = &coll->ended; *end; end = &(*end)->next)
-			;
-		*end = each;
-	}
-	return has_moved;
-}
-
-static bool take_ended(struct mrc_coll *coll, struct mrc_coll_done *done)
-{
-	struct operation *first = coll->ended;
-
-	if (!first)
-		return false;
-	coll->ended = first->next;
-	*done = (struct mrc_coll_done){.id = first->id, .failed = !is_complete(first)};
-	free(first);
-	return true;
 }
 
 /* Sleeps until something comes. */
@@ -306,16 +195,6 @@ static bool is_all_acknowledged(const struct mrc_coll *coll)
 	return true;
 }
 
-static void free_operations(struct operation *first)
-{
-	while (first) {
-		struct operation *next = first->next;
-
-		free(first);
-		first = next;
-	}
-}
-
 void mrc_coll_close(struct mrc_coll *coll)
 {
 	while (!coll->has_failed && !is_all_acknowledged(coll)) {
@@ -332,22 +211,6 @@ void mrc_coll_close(struct mrc_coll *coll)
 		ibv_dealloc_pd(coll->pd);
 	if (coll->nic)
 		ibv_close_device(coll->nic);
-	while (coll->groups) {
-		struct mrc_coll_group *next = coll->groups->next;
-
-		free(coll->groups);
-		coll->groups = next;
-	}
-	while (coll->early) {
-		struct early_slice *next = coll->early->next;
-
-		free(coll->early);
-		coll->early = next;
-	}
-	free_operations(coll->started);
-	free_operations(coll->active);
-	free_operations(coll->ended);
 	close(coll->wake);
-	pthread_mutex_destroy(&coll->lock);
-	free(coll);
+	free_progress(coll);
 }

@@ -2,11 +2,16 @@
 /*
  * The parts of libmrc_coll.
  *
- *	peers.c       connections to peers, and what says that one is dead
- *	slots.c       slices of data through slots of NIC memory, credits
  *	operations.c  what is sent and received, in which order
  *	reduce.c      sums and the like
+ *	slots.c       slices of data through slots of NIC memory, credits
+ *	progress.c    operations from start to end
+ * over libibverbs, libmrc_coll.so:
+ *	verbs.c       QPs
+ *	peers.c       connections to peers, and what says that one is dead
  *	coll.c        the loop that does the work
+ * in virtual time, part of libmrc_virtual.so:
+ *	virtual.c     what a simulation asks and is told
  *
  * A slice is a WRITE with immediate into the peer's next slot: a header, then payload. The peer
  *takes it out at once, to a heap copy where its operation has not started yet, so that no operation
@@ -15,7 +20,6 @@
 #ifndef COLL_H
 #define COLL_H
 
-#include <infiniband/verbs.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include "mrc_coll.h"
@@ -30,6 +34,18 @@ struct slice_header {
 	uint64_t number;
 	uint32_t bytes;
 	uint32_t unused[3]; /* payload begins at a multiple of 32 */
+};
+
+enum work { SLICE, CREDIT, PROBE, RECEIVE };
+
+/* A WRITE into the slots of a peer. */
+struct write {
+	enum work work;
+	size_t local;  /* offset in the slots here */
+	size_t remote; /* offset in the peer's */
+	uint32_t bytes;
+	bool has_immediate;
+	uint32_t immediate;
 };
 
 struct peer {
@@ -106,8 +122,9 @@ struct mrc_coll {
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
-	union ibv_gid gid;
-	enum ibv_mtu mtu;
+	uint8_t gid[16];
+	int mtu;	       /* enum ibv_mtu */
+	struct posted *posted; /* of virtual time: WRITEs that nobody has taken, oldest first */
 	int listener;
 	int wake; /* eventfd */
 	int peer_count;
@@ -133,30 +150,31 @@ static inline uint32_t payload_bytes(const struct mrc_coll *coll)
 	return coll->options.slot_bytes - sizeof(struct slice_header);
 }
 
-int64_t now_ns(void);
+/* Bytes of the slots of one direction; those that are sent from lie behind those that are written.
+ */
+static inline size_t slots_bytes(const struct mrc_coll *coll)
+{
+	return (size_t)coll->options.slots * coll->options.slot_bytes;
+}
 
-/* Lets the thread in mrc_coll_wait() look around. */
-void rouse(const struct mrc_coll *coll);
+/* progress.c */
+struct mrc_coll *begin_progress(int rank, const struct mrc_coll_options *options);
+void free_progress(struct mrc_coll *coll);
+void take_started(struct mrc_coll *coll);
+bool advance_all(struct mrc_coll *coll);
+bool take_ended(struct mrc_coll *coll, struct mrc_coll_done *done);
 
 /* Notes the first failure; the text names the rank that is at fault, of which peers are informed.
  */
 __attribute__((format(printf, 3, 4))) void fail(struct mrc_coll *coll, int rank, const char *format,
 						...);
 
-/* peers.c */
-int listen_for_peers(struct mrc_coll *coll, char *why, size_t why_bytes);
-void inform_peers(struct mrc_coll *coll, int rank);
-void look_at_sockets(struct mrc_coll *coll);
-void close_peers(struct mrc_coll *coll);
-
 /* slots.c */
-int open_slots(struct mrc_coll *coll, struct peer *peer);
-void close_slots(struct peer *peer);
 bool can_send(const struct mrc_coll *coll, const struct peer *peer);
 void send_slice(struct mrc_coll *coll, struct peer *peer, const struct operation *operation,
 		const void *payload, uint32_t bytes);
 void probe(struct mrc_coll *coll, struct peer *peer);
-int take_completions(struct mrc_coll *coll);
+void take_arrival(struct mrc_coll *coll, struct peer *peer, uint32_t immediate);
 
 /* operations.c */
 void begin(struct mrc_coll *coll, struct operation *operation);
@@ -170,5 +188,22 @@ void accept_slice(struct mrc_coll *coll, struct peer *peer, const struct slice_h
 size_t element_bytes(enum mrc_coll_type type);
 void reduce(void *into, const void *from, size_t bytes, enum mrc_coll_type type,
 	    enum mrc_coll_reduction reduction);
+
+/* What carries slices, and the time: verbs.c, peers.c and coll.c, or virtual.c. */
+void post_write(struct mrc_coll *coll, struct peer *peer, struct write write);
+void inform_peers(struct mrc_coll *coll, int rank);
+int64_t now_ns(void);
+/* Lets the thread in mrc_coll_wait() look around. */
+void rouse(const struct mrc_coll *coll);
+
+/* verbs.c */
+int open_slots(struct mrc_coll *coll, struct peer *peer);
+void close_slots(struct peer *peer);
+int take_completions(struct mrc_coll *coll);
+
+/* peers.c */
+int listen_for_peers(struct mrc_coll *coll, char *why, size_t why_bytes);
+void look_at_sockets(struct mrc_coll *coll);
+void close_peers(struct mrc_coll *coll);
 
 #endif

@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <infiniband/verbs.h>
 #include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
@@ -38,7 +39,7 @@ struct endpoint {
 	uint32_t slot_bytes;
 	uint32_t unused;
 	uint64_t address;
-	union ibv_gid gid;
+	uint8_t gid[16];
 };
 
 enum word { LEFT = 1, FAULTY };
@@ -178,16 +179,16 @@ static int accept_peer(struct mrc_coll *coll, int rank, int64_t deadline_ns)
 
 static int tell_endpoint(const struct mrc_coll *coll, const struct peer *peer)
 {
-	const struct endpoint own = {
+	struct endpoint own = {
 	    .qp_number = peer->qp->qp_num,
 	    .psn = peer->qp->qp_num & PSN_MASK,
 	    .key = peer->region->rkey,
 	    .slots = coll->options.slots,
 	    .slot_bytes = coll->options.slot_bytes,
 	    .address = (uintptr_t)peer->slots,
-	    .gid = coll->gid,
 	};
 
+	memcpy(own.gid, coll->gid, sizeof(own.gid));
 	return give(peer->socket, &own, sizeof(own));
 }
 
@@ -223,7 +224,7 @@ static int connect_qp(struct mrc_coll *coll, struct peer *peer, int64_t deadline
 	}
 	attr.dest_qp_num = far.qp_number;
 	attr.rq_psn = far.psn;
-	attr.ah_attr.grh.dgid = far.gid;
+	memcpy(attr.ah_attr.grh.dgid.raw, far.gid, sizeof(far.gid));
 	error = ibv_modify_qp(peer->qp, &attr,
 			      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 				  IBV_QP_RQ_PSN);
@@ -286,9 +287,7 @@ int mrc_coll_connect(struct mrc_coll *coll, const struct mrc_coll_peer *peers, i
 			fail(coll, coll->rank,
 			     "the NIC of rank %d has no room for %d peers, each %zu bytes and a QP "
 			     "(`nic: {memory}` of the topology): %s",
-			     coll->rank, count,
-			     2 * (size_t)coll->options.slots * coll->options.slot_bytes,
-			     strerror(error));
+			     coll->rank, count, 2 * slots_bytes(coll), strerror(error));
 			return -1;
 		}
 		if (peer->rank < coll->rank)

@@ -25,7 +25,7 @@ from benchmarks.train.page import build_page, sentence
 from benchmarks.train.plan import FAULTS, PORTS, SECOND_NS, TRANSPORTS, Fault, Job, Ports, across, jobs
 
 ROOT: Final = Path(__file__).parents[2]
-SCRIPT: Final = ROOT / "mrc-torch" / "examples" / "train.py"
+SCRIPT: Final = ROOT / "mrc-torch" / "mrc_torch" / "examples" / "train.py"
 PYTHON: Final = ROOT / "build" / "torch" / "bin" / "python"
 
 

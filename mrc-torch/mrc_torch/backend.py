@@ -31,6 +31,9 @@ def register() -> None:
     dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu"])
     if HOSTS_VARIABLE not in os.environ:
         return
+    from mrc_torch.steps import watch_if_wanted  # noqa: PLC0415 - torch is being imported
+
+    watch_if_wanted()
     entries: list[str] = []
     other = os.environ.get(AS_VARIABLE)
     for module in (dist, distributed_c10d, device_mesh):

@@ -2,11 +2,12 @@
 
 import ctypes
 import os
+import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 LIBRARY: Final = "libmrc_coll.so"
 _WHY_BYTES: Final = 256
@@ -24,6 +25,11 @@ class Type(IntEnum):
     U8 = 5
     I32 = 6
     I64 = 7
+
+    @property
+    def bytes(self) -> int:
+        """Size of an element."""
+        return int(self.name.lstrip("BFIU")) // 8
 
 
 class Reduction(IntEnum):
@@ -108,6 +114,14 @@ def _load() -> dict[str, Callable[..., Any]]:
     return functions
 
 
+class Store(Protocol):
+    """Where ranks tell each other something, as torch.distributed has it."""
+
+    def set(self, key: str, value: str) -> None: ...
+
+    def get(self, key: str) -> bytes: ...
+
+
 Ended = Callable[[str | None], None]
 """Called by the engine's thread when an operation ends; with what went wrong."""
 
@@ -142,6 +156,21 @@ class Engine:
         text: bytes = self._call["error"](self._coll)
         return text.decode()
 
+    def meet(self, ranks: Sequence[int], store: Store, timeout_ms: int) -> None:
+        """Connect to the other ranks of a group, which all call this.
+
+        Raises:
+            CollectiveError: see `connect`.
+        """
+        own = f"{socket.gethostbyname(socket.gethostname())}:{self.port}"
+        store.set(f"mrc/{self.rank}", own)
+        peers = {}
+        for rank in ranks:
+            if rank != self.rank:
+                host, _, port = store.get(f"mrc/{rank}").decode().rpartition(":")
+                peers[rank] = host, int(port)
+        self.connect(peers, timeout_ms)
+
     def connect(self, peers: Mapping[int, tuple[str, int]], timeout_ms: int) -> None:
         """Connect to *peers*, by rank: address and port; all of them do so, and those already known stay.
 
@@ -163,8 +192,11 @@ class Engine:
             raise MemoryError
         return made
 
-    def start(self, operation: str, ended: Ended, *arguments: object, timeout_ms: int) -> None:
+    def start(self, operation: str, ended: Ended, *arguments: object, timeout_ms: int) -> int:
         """Start an operation of the library; its buffers stay until *ended* is called.
+
+        Returns:
+            Its number in this process.
 
         Args:
             operation: all_reduce, reduce_scatter, all_gather or exchange.
@@ -180,6 +212,10 @@ class Engine:
         if error:
             del self._waiting[number]
             raise CollectiveError(f"{operation}: {os.strerror(error)}")
+        return number
+
+    def expect(self, numbers: Sequence[int]) -> None:
+        """Do nothing: the thread that waits for operations does no work for them."""
 
     def close(self) -> None:
         """Wait until peers have what was sent to them, and leave in good order."""

@@ -2,7 +2,6 @@
 
 import atexit
 import hashlib
-import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,8 @@ from torch import Tensor
 from mrc_torch.backend import NAME
 from mrc_torch.failure import failed, refused
 from mrc_torch.library import CollectiveError, Engine, Reduction, Type, buffers
+from mrc_torch.steps import STEPS
+from mrc_torch.virtual import VirtualEngine, is_virtual
 from mrc_torch.work import MrcWork
 
 _TYPES: Final = {
@@ -53,7 +54,7 @@ Call = tuple[Any, ...]
 class _Process:
     """Engine of this process, and the names of the groups that use it."""
 
-    engine: Engine | None = None
+    engine: Engine | VirtualEngine | None = None
     groups: set[str] = field(default_factory=set)
 
 
@@ -71,17 +72,10 @@ def create(options: Any) -> "MrcProcessGroup":
     timeout: timedelta = options.timeout
     try:
         if _PROCESS.engine is None:
-            _PROCESS.engine = Engine(own)
+            _PROCESS.engine = VirtualEngine(own) if is_virtual() else Engine(own)
             atexit.register(_leave)
         engine = _PROCESS.engine
-        address = socket.gethostbyname(socket.gethostname())
-        options.store.set(f"mrc/{own}", f"{address}:{engine.port}")
-        peers = {}
-        for rank in ranks:
-            if rank != own:
-                host, _, port = options.store.get(f"mrc/{rank}").decode().rpartition(":")
-                peers[rank] = host, int(port)
-        engine.connect(peers, _ms(timeout))
+        engine.meet(ranks, options.store, _ms(timeout))
     except CollectiveError as error:
         raise failed(f"rank {own}", str(error)) from error
     _PROCESS.groups.add(options.group_id)
@@ -116,7 +110,12 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     """Ranks that do collectives together; methods are those that torch.distributed calls."""
 
     def __init__(
-        self, engine: Engine, ranks: Sequence[int], rank: int, name: str, timeout: timedelta
+        self,
+        engine: Engine | VirtualEngine,
+        ranks: Sequence[int],
+        rank: int,
+        name: str,
+        timeout: timedelta,
     ) -> None:
         super().__init__(rank, len(ranks))
         digest = hashlib.blake2b(f"{name} {ranks}".encode(), digest_size=8).digest()
@@ -381,7 +380,8 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             opts: of torch, which may have a time-out.
             numbers: of the operations, where they are not the next ones of the group.
         """
-        work = MrcWork(result)
+        started: list[int] = []
+        work = MrcWork(result, lambda: self._engine.expect(started))
         if not calls:
             work.end(None)
             return work
@@ -405,8 +405,23 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         timeout = given if given and given > timedelta(0) else self._timeout
         for operation, *arguments in calls:
             number = next(numbers or self._numbers)
-            self._engine.start(operation, end, self._group, number, *arguments, timeout_ms=_ms(timeout))
+            STEPS.sent_bytes += self._sent_bytes(operation, arguments)
+            started.append(
+                self._engine.start(operation, end, self._group, number, *arguments, timeout_ms=_ms(timeout))
+            )
         return work
+
+    def _sent_bytes(self, operation: str, arguments: Sequence[Any]) -> int:
+        """Bytes that this rank sends for an operation of libmrc_coll."""
+        size = self.getSize()
+        if operation == "exchange":
+            return sum(length for index, length in enumerate(arguments[1]) if index != self._index)
+        if operation == "all_gather":
+            return (size - 1) * int(arguments[1])
+        data_bytes = int(arguments[1]) * int(arguments[2].bytes)
+        return (
+            (size - 1) * data_bytes if operation == "reduce_scatter" else 2 * (size - 1) * data_bytes // size
+        )
 
 
 def _copy_back(tensor: Tensor, flat: Tensor) -> None:

@@ -1,6 +1,7 @@
 """An operation of torch.distributed that was started, and its future."""
 
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -11,8 +12,16 @@ from mrc_torch.backend import NAME
 
 
 class MrcWork(dist.Work):  # type: ignore[misc]
-    def __init__(self, result: Any) -> None:
+    """An operation of torch's.
+
+    Args:
+        result: of it.
+        expect: called when somebody begins to wait for it.
+    """
+
+    def __init__(self, result: Any, expect: Callable[[], None]) -> None:
         super().__init__()
+        self._expect = expect
         self._ended = threading.Event()
         self._error: Exception | None = None
         self._result = result
@@ -34,6 +43,7 @@ class MrcWork(dist.Work):  # type: ignore[misc]
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Wait for the end; an operation that failed raises DistBackendError."""
+        self._expect()
         limit_s = timeout.total_seconds() if timeout and timeout > timedelta(0) else None
         if not self._ended.wait(limit_s):
             raise dist.DistBackendError(f"{NAME}: not done after {limit_s} s")

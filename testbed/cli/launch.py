@@ -3,17 +3,23 @@
 import sys
 from contextlib import ExitStack
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from mrc_testbed.cli.interruption import force_end
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.render import say
+from mrc_testbed.cli.scenario import show_finished
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.ranks import Rank, placed_ranks, run_ranks
 from mrc_testbed.fabric.rdma import RdmaTransport
+from mrc_testbed.scenario.spec.program_scenario import program_scenario
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.virtual.run import run_virtually
 
 STAND_IN_VARIABLE: Final = "MRC_TORCH_AS"
 """Which mrc-torch reads."""
@@ -29,7 +35,7 @@ class StandIn(StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    command(app, "launch", flags=("name",), needs_root=True)(launch)
+    command(app, "launch", flags=("name", "topology", "seed"), needs_root=True)(launch)
 
 
 def launch(
@@ -51,6 +57,26 @@ def launch(
     transport: Annotated[
         RdmaTransport, typer.Option("--transport", help="Transport of the QPs that programs create.")
     ] = RdmaTransport.MRC,
+    virtual: Annotated[
+        bool,
+        typer.Option(
+            "--virtual",
+            help="Run in virtual time: no lab, no root; for programs that communicate by mrc-torch.",
+        ),
+    ] = False,
+    compute: Annotated[
+        str | None,
+        typer.Option(
+            "--compute",
+            metavar="TIME|FILE",
+            help="With --virtual: time that each step computes, such as 100ms, or a file of "
+            "`python -m mrc_torch.profile`.",
+        ),
+    ] = None,
+    runs: Annotated[
+        Path | None,
+        typer.Option("--runs", metavar="FOLDER", help="With --virtual: folder of results (default: runs)."),
+    ] = None,
 ) -> int:
     """Run a program with one rank per host, such as a training job.
 
@@ -59,6 +85,10 @@ def launch(
     rank in front. When a rank fails, the others are stopped; the command names
     the rank and returns its exit status.
 
+    In virtual time, -t names a Topology file, or a Scenario file whose fabric,
+    transport and faults the program gets; time 0 of the faults is the end of
+    the first step. Results and report are as of `run`.
+
     [bold]Examples[/bold]
 
       mrc-testbed launch -- python train.py
@@ -66,7 +96,13 @@ def launch(
       mrc-testbed launch --hosts h0,h4 -- ./my-ranks
       mrc-testbed launch --as gloo -- python train.py
       mrc-testbed launch --transport rocev2 -- python train.py
+      mrc-testbed launch --virtual --compute 1ms --as nccl -- python train.py
     """
+    if virtual:
+        return _launch_virtually(settings, arguments, ranks, hosts, stand_in, transport, compute, runs)
+    for option, value in (("-t", settings.topology), ("--compute", compute), ("--runs", runs)):
+        if value is not None:
+            raise UsageError(f"{option}: it is for --virtual; without it, the lab that is up is used")
     given = {} if stand_in is None else {STAND_IN_VARIABLE: stand_in.value}
     with ExitStack() as stack:
         with lab.attach(settings.name) as attached:
@@ -79,6 +115,43 @@ def launch(
     others = "; the other ranks were ended" if len(placed) > 1 else ""
     say(settings.stderr, f"error: {failure}{others}")
     return failure.status if failure.status > 0 else _SIGNALLED - failure.status
+
+
+def _launch_virtually(
+    settings: Settings,
+    arguments: list[str],
+    ranks: int | None,
+    hosts: str,
+    stand_in: StandIn | None,
+    transport: RdmaTransport,
+    compute: str | None,
+    runs: Path | None,
+) -> int:
+    if ranks is not None and hosts != "all":
+        raise UsageError("--ranks and --hosts: give one of them")
+    if transport is not RdmaTransport.MRC:
+        raise UsageError("--transport: in virtual time, name it in a Scenario file, and give that with -t")
+    if compute is None:
+        raise UsageError(
+            "--compute: virtual time does not measure how long a step computes",
+            hint="give a time, such as 100ms, or the file that `python -m mrc_torch.profile` writes",
+        )
+    listed = hosts if hosts == "all" else [host.strip() for host in hosts.split(",")]
+    program = {"command": arguments, "hosts": ranks or listed, "compute": compute}
+    if stand_in is not None:
+        program["as"] = stand_in.value
+    scenario = program_scenario(settings.topology, program)
+    finished = run_virtually(
+        resolve(scenario, seed=settings.seed),
+        None,
+        runs or Path("runs"),
+        force=force_end,
+        progress=settings.progress,
+        say_time=settings.progress.simulate,
+        write=_write,
+    )
+    show_finished(settings, finished, [])
+    return 0
 
 
 def _hosts(attached: Lab, ranks: int | None, hosts: str) -> list[str]:

@@ -119,7 +119,7 @@ def run(
         _show_plan(settings, resolved)
         return 0
     finished = run_plan(settings, resolved, _source(loaded), runs, name=settings.name, where=where, keep=keep)
-    _show_finished(settings, finished, [])
+    show_finished(settings, finished, [])
     return finished.result.verdict.exit_code
 
 
@@ -184,7 +184,7 @@ def demo(
     say(settings.stderr, f"{resolved.scenario}: {resolved.description}")
     if virtual:
         finished = run_plan(settings, resolved, _source(loaded), runs, name=settings.name, where=where)
-        _show_finished(settings, finished, ["next     mrc-testbed run paper/t1-gray --virtual"])
+        show_finished(settings, finished, ["next     mrc-testbed run paper/t1-gray --virtual"])
         return finished.result.verdict.exit_code
     name = f"demo-{os.getpid()}"
     more = ["next     mrc-testbed up, then: mrc-testbed bench write-bw h0 h5 --size 1MiB"]
@@ -199,7 +199,7 @@ def demo(
                 0, f"metrics  were at {url}; `mrc-testbed observe metrics` exports any lab that is up"
             )
         finished = run_plan(settings, resolved, _source(loaded), runs, name=name, where=where)
-    _show_finished(settings, finished, more)
+    show_finished(settings, finished, more)
     return finished.result.verdict.exit_code
 
 
@@ -283,7 +283,7 @@ def _show_plan(settings: Settings, resolved: Plan) -> None:
         show(settings, "Plan", SCHEMA_VERSION, {"plan": json.loads(dump_plan(resolved))}, lambda: "")
 
 
-def _show_finished(settings: Settings, finished: FinishedRun, more: list[str]) -> None:
+def show_finished(settings: Settings, finished: FinishedRun, more: list[str]) -> None:
     manifest = json.loads((finished.folder / "manifest.json").read_text(encoding="utf-8"))
     document: Mapping[str, Any] = {"folder": str(finished.folder.resolve()), "manifest": manifest}
     show(settings, "RunReport", SCHEMA_VERSION, document, lambda: _finished(finished, more))

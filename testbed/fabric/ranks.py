@@ -43,12 +43,14 @@ class Rank:
         host: name of the host that it runs on.
         command: program and arguments, run on the machine, that enter the host first.
         environment: all its variables.
+        descriptors: of this process that it inherits.
     """
 
     number: int
     host: str
     command: tuple[str, ...]
     environment: Mapping[str, str]
+    descriptors: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,34 +111,61 @@ def placed_ranks(
     """
     if twice := {host for host in hosts if hosts.count(host) > 1}:
         raise UsageError(f"{min(twice)} is listed twice: a host has one rank")
-    if shutil.which(program[0]) is None:
-        raise UsageError(f"{program[0]}: there is no such program", hint="give its path, or set PATH")
+    check_program(program)
     nodes = [attached.clos.node(host) for host in hosts]
     with ExitStack() as stack:
         inside = [stack.enter_context(rdma_command(attached, host, transport)) for host in hosts]
+        master = str(management_address(nodes[0].index)), _free_port(attached.name, hosts[0])
         common = {
-            "OMP_NUM_THREADS": "1",
-            "PYTHONUNBUFFERED": "1",
             **dict.fromkeys(_SOCKET_INTERFACES, INTERFACE),
             **marked_environment(attached.name),
             **rdma_environment(transport),
             **environment,
-            "WORLD_SIZE": str(len(hosts)),
-            "RANK_HOSTS": ",".join(hosts),
-            "LOCAL_RANK": "0",
-            "LOCAL_WORLD_SIZE": "1",
-            "MASTER_ADDR": str(management_address(nodes[0].index)),
-            "MASTER_PORT": str(_free_port(attached.name, hosts[0])),
         }
         yield [
             Rank(
                 number,
                 host,
                 (*enter_command(attached.name, host, None), *inside[number], *program),
-                {**common, "RANK": str(number)},
+                rank_environment(hosts, number, master, common),
             )
             for number, host in enumerate(hosts)
         ]
+
+
+def check_program(program: Sequence[str]) -> None:
+    """Refuse a command whose program is not there.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if shutil.which(program[0]) is None:
+        raise UsageError(f"{program[0]}: there is no such program", hint="give its path, or set PATH")
+
+
+def rank_environment(
+    hosts: Sequence[str], number: int, master: tuple[str, int], base: Mapping[str, str]
+) -> dict[str, str]:
+    """The variables of a rank: those that torchrun(1) sets for a single process per node, and the base.
+
+    Args:
+        hosts: of all ranks.
+        number: of the rank.
+        master: address and port at which ranks find the first one.
+        base: OMP_NUM_THREADS and PYTHONUNBUFFERED of it stay.
+    """
+    return {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",
+        **base,
+        "RANK": str(number),
+        "WORLD_SIZE": str(len(hosts)),
+        "RANK_HOSTS": ",".join(hosts),
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "MASTER_ADDR": master[0],
+        "MASTER_PORT": str(master[1]),
+    }
 
 
 def _free_port(lab: str, host: str) -> int:
@@ -201,10 +230,12 @@ class RunningRanks:
         for rank in ranks:
             self._running.append(_Process.start(rank, self.selector, self._write, self._report, self._ended))
 
-    def serve(self, timeout_s: float | None) -> None:
-        """Wait until one of the files has something, and pass it on."""
-        for key, _ in self.selector.select(timeout_s):
+    def serve(self, timeout_s: float | None) -> bool:
+        """Wait until one of the files has something, and pass it on; False: none had in that time."""
+        ready = self.selector.select(timeout_s)
+        for key, _ in ready:
             key.data()
+        return bool(ready)
 
     def end(self) -> None:
         """End what still runs: SIGTERM, and SIGKILL after GRACE_NS."""
@@ -256,7 +287,7 @@ class _Process:
                 stdin=subprocess.DEVNULL,
                 stdout=outputs[0][1],
                 stderr=outputs[1][1],
-                pass_fds=[to for _, to in outputs[2:]],
+                pass_fds=[*rank.descriptors, *(to for _, to in outputs[2:])],
                 start_new_session=True,
             )
         finally:

@@ -6,13 +6,19 @@ from dataclasses import replace
 
 from mrc_testbed.agents.nic.context import Context
 from mrc_testbed.agents.nic.nic_maps import NicMaps
+from mrc_testbed.fabric.ranks import Rank, Write
+from mrc_testbed.scenario.run.protocols import Clock
 from mrc_testbed.scenario.spec.plan import PlannedTransport
 from mrc_testbed.transport.reliable_connection import RcCongestion, rto_ns
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.lab import VirtualLab
 from mrc_testbed.virtual.limits import check_transport
+from mrc_testbed.virtual.running_program import RunningProgram
 from mrc_testbed.workloads.connectors import choose_connector
 from mrc_testbed.workloads.engine import Engine
+from mrc_testbed.workloads.load import Load
+from mrc_testbed.workloads.program import Program
+from mrc_testbed.workloads.running import RunningWorkload
 from mrc_testbed.workloads.shown_operations import OperationListener
 from mrc_testbed.workloads.transport import Transport
 
@@ -27,6 +33,8 @@ class VirtualEngine(Engine):
         transport: what carries the messages.
         on_operation: receives completed operations of collectives, and their end.
         is_killed: whether a host's agent was killed on purpose.
+        machine: source of interruptions, for programs.
+        write: receives the output of programs.
     """
 
     def __init__(
@@ -35,9 +43,14 @@ class VirtualEngine(Engine):
         transport: Transport,
         on_operation: OperationListener | None = None,
         is_killed: Callable[[str], bool] = lambda _: False,
+        *,
+        machine: Clock,
+        write: Write = lambda *_: None,
     ) -> None:
         super().__init__(transport, on_operation, is_killed)
         self._lab = lab
+        self._machine = machine
+        self._write = write
         self._turns = ExitStack()
 
     def wait(self, deadline_ns: int | None) -> bool:
@@ -51,6 +64,13 @@ class VirtualEngine(Engine):
 
     def turn(self) -> None:
         self._turn()
+
+    def _made_program(self, load: Load, program: Program, seed: int) -> RunningWorkload:
+        def write(rank: Rank, is_error: bool, line: bytes) -> None:
+            self._write(rank, is_error, line)
+            self._output(load.name, b"[%d] %s\n" % (rank.number, line))
+
+        return RunningProgram(load, program, self._transport, seed, self._machine, write)
 
     def _begin(self) -> None:
         self._turns.enter_context(self._lab.taking_turns(self))

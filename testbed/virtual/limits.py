@@ -83,13 +83,16 @@ def memory_bytes(plan: Plan) -> int:
     loads = [workload.load for workload in plan.workloads]
     layouts = place(loads, dict.fromkeys((host.name for host in clos.hosts()), plan.topology.nic.memory))
     regions_bytes = 0
+    qps = 2 * sum(len(load.flows) for load in loads)
     for load in loads:
-        if load.collective is not None:
+        if load.program is not None:
+            regions_bytes += len(load.hosts) * load.program.peer_memory_bytes
+            qps += len(load.hosts) * (len(load.hosts) - 1)
+        elif load.collective is not None:
             regions_bytes += len(load.hosts) * load.collective.memory_bytes()
         else:
             layout = layouts[load.name]
             regions_bytes += len(load.flows) * (layout.local_bytes + layout.remote_bytes)
-    qps = 2 * sum(len(load.flows) for load in loads)
     return (
         _LAB_BYTES
         + regions_bytes

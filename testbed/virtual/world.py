@@ -9,6 +9,7 @@ from typing import Final
 from mrc_testbed.agents.abi import VirtualPayload
 from mrc_testbed.agents.bpf.virtual import VirtualRuntime
 from mrc_testbed.fabric.link_probes import LinkProbeCounts
+from mrc_testbed.fabric.ranks import Write
 from mrc_testbed.faults.controller import FaultController
 from mrc_testbed.faults.effects import IcrcChecked
 from mrc_testbed.faults.event import FaultEvent
@@ -89,6 +90,10 @@ class VirtualClock:
 
         self._lab.run_until(deadline_ns, say)
 
+    def fileno(self) -> int:
+        """Readable once a signal came."""
+        return self._machine.fileno()
+
     def interruption(self) -> str | None:
         """Name of the signal that came; None while none did."""
         return self._machine.interruption()
@@ -114,7 +119,12 @@ class VirtualFaults(FaultController):
 
 @contextmanager
 def virtual_world(
-    plan: Plan, machine: Clock, runtime: VirtualRuntime | None = None, *, say_time: SayTime = lambda *_: None
+    plan: Plan,
+    machine: Clock,
+    runtime: VirtualRuntime | None = None,
+    *,
+    say_time: SayTime = lambda *_: None,
+    write: Write = lambda *_: None,
 ) -> Iterator[World]:
     """The world of a run, in a lab in virtual time that lasts as long as the context.
 
@@ -123,12 +133,13 @@ def virtual_world(
         machine: source of dates and interruptions.
         runtime: what runs the programs; None: the library that `make virtual` builds.
         say_time: called while time passes.
+        write: receives the output of programs.
 
     Raises:
         UsageError: virtual time cannot do what the plan asks for.
         PreflightError: the library of virtual time is not built.
     """
-    with planned_lab(plan, machine, runtime) as lab, world_in(lab, plan, machine, say_time) as world:
+    with planned_lab(plan, machine, runtime) as lab, world_in(lab, plan, machine, say_time, write) as world:
         yield world
 
 
@@ -162,7 +173,11 @@ def planned_lab(
 
 @contextmanager
 def world_in(
-    lab: VirtualLab, plan: Plan, machine: Clock, say_time: SayTime = lambda *_: None
+    lab: VirtualLab,
+    plan: Plan,
+    machine: Clock,
+    say_time: SayTime = lambda *_: None,
+    write: Write = lambda *_: None,
 ) -> Iterator[World]:
     """The world of a run of a plan, in its lab.
 
@@ -171,6 +186,7 @@ def world_in(
         plan: of the run.
         machine: source of dates and interruptions.
         say_time: called while time passes.
+        write: receives the output of programs.
     """
     clos = lab.clos
     with ExitStack() as stack:
@@ -178,7 +194,7 @@ def world_in(
         stack.callback(reader.close)
         nics = stack.enter_context(closing(NicListeners(clos, partial(VirtualConnection, lab))))
         faults = stack.enter_context(closing(VirtualFaults(lab)))
-        workloads = stack.enter_context(closing(EngineWorkloads(_engine_maker(lab, nics))))
+        workloads = stack.enter_context(closing(EngineWorkloads(_engine_maker(lab, nics, machine, write))))
         probes = None
         if plan.topology.probing is not None:
             probes = stack.enter_context(LinkProbeCounts(lab, clos))
@@ -204,5 +220,9 @@ def payload_of(plan: Plan) -> VirtualPayload:
     return VirtualPayload.REFERENCE
 
 
-def _engine_maker(lab: VirtualLab, nics: NicListeners) -> Callable[[PlannedTransport], Engine]:
-    return lambda transport: VirtualEngine(lab, virtual_transport(lab, transport), None, nics.is_killed)
+def _engine_maker(
+    lab: VirtualLab, nics: NicListeners, machine: Clock, write: Write
+) -> Callable[[PlannedTransport], Engine]:
+    return lambda transport: VirtualEngine(
+        lab, virtual_transport(lab, transport), None, nics.is_killed, machine=machine, write=write
+    )

@@ -87,7 +87,7 @@ class Engine(ABC):
             UsageError: the workloads do not fit into the hosts' memory, or a connection is refused.
         """
         self._output = output
-        hosts = list(dict.fromkeys(host for load in loads if load.flows for host in load.hosts))
+        hosts = list(dict.fromkeys(host for load in loads for host in load.hosts))
         self._transport.open(hosts)
         layouts = place(loads, {host: self._transport.memory_bytes(host) for host in hosts})
         for load in loads:
@@ -163,7 +163,7 @@ class Engine(ABC):
 
     def _made(self, load: Load, layout: Layout | None, seed: int) -> RunningWorkload:
         if load.program is not None:
-            return self._made_program(load, load.program)
+            return self._made_program(load, load.program, _seed(seed, load))
         if load.collective is not None:
             # numpy, which takes a tenth of a second to import, is for those who reduce
             from mrc_testbed.workloads.running_collective import RunningCollective  # noqa: PLC0415
@@ -179,7 +179,7 @@ class Engine(ABC):
         }
         return RunningFlows(load, senders)
 
-    def _made_program(self, load: Load, program: Program) -> RunningWorkload:  # noqa: ARG002 - see below
+    def _made_program(self, load: Load, program: Program, seed: int) -> RunningWorkload:  # noqa: ARG002
         """The program of a load, ready to start.
 
         Raises:
@@ -291,9 +291,9 @@ class WorkloadEngine(Engine):
         self._wake_near.close()
         self._wake_far.close()
 
-    def _made_program(self, load: Load, program: Program) -> RunningWorkload:
+    def _made_program(self, load: Load, program: Program, seed: int) -> RunningWorkload:
         if self._place_ranks is None:
-            return super()._made_program(load, program)
+            return super()._made_program(load, program, seed)
         return RunningProgram(load, program, self._place_ranks, self._output, self._wake, self._on_operation)
 
     def _wake(self) -> None:

@@ -33,6 +33,9 @@ def place(loads: Sequence[Load], memory_bytes: Mapping[str, int]) -> dict[str, L
     """
     left_bytes = dict(memory_bytes)
     for load in loads:
+        if load.program is not None:
+            for host in load.hosts:
+                left_bytes[host] = max(0, left_bytes[host] - load.program.peer_memory_bytes)
         if load.collective is None:
             continue
         need = load.collective.memory_bytes()

@@ -15,6 +15,9 @@ STAND_IN_VARIABLE: Final = "MRC_TORCH_AS"
 Output: TypeAlias = Callable[[str, bytes], None]
 """Receives the name of a workload and a line of its output, with its end."""
 
+PEER_BYTES: Final = 1 << 20
+"""Memory of a NIC that mrc-torch registers for each other rank: the default of agents/collectives."""
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -33,6 +36,11 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
     stand_in: StandIn | None = None
     compute: str | None = None
+
+    @property
+    def peer_memory_bytes(self) -> int:
+        """Memory of each host's NIC that mrc-torch registers for all other ranks."""
+        return (len(self.hosts) - 1) * PEER_BYTES
 
     @property
     def kind(self) -> Literal["program"]:

@@ -76,6 +76,9 @@ class _Machine(StoppedClock):
     def __init__(self) -> None:
         self.lab: VirtualLab | None = None
 
+    def fileno(self) -> int:
+        return -1
+
     def interruption(self) -> str | None:
         if self.lab is None or self.lab.runtime.totals().events < EVENTS_MAX:
             return None

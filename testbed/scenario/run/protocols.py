@@ -32,6 +32,9 @@ class Clock(Protocol):
     def wait_until_ns(self, deadline_ns: int) -> None:
         """Returns at *deadline_ns*, or earlier when `interruption` came; at once if it is past."""
 
+    def fileno(self) -> int:
+        """Readable once `interruption` came; -1: none can come."""
+
     def interruption(self) -> str | None:
         """Reason for an early end, such as `SIGINT`; None while there is none."""
 

@@ -38,6 +38,10 @@ class SignalClock:
             if select.select([self._wake_descriptor], [], [], left_ns / 1e9)[0]:
                 os.read(self._wake_descriptor, select.PIPE_BUF)  # left there, it ends each wait at once
 
+    def fileno(self) -> int:
+        """Readable once a signal came, unless `wait_until_ns` has noticed it."""
+        return self._wake_descriptor
+
     def interruption(self) -> str | None:
         """Name of the signal that came; None while none did."""
         return self._interruption

@@ -25,7 +25,7 @@ pytestmark = [
 
 ROOT = Path(__file__).parents[3]
 HERE = Path(__file__).parent
-EXAMPLE = ROOT / "mrc-torch" / "examples" / "train.py"
+EXAMPLE = ROOT / "mrc-torch" / "mrc_torch" / "examples" / "train.py"
 SHAPED = TopologySpec.model_validate(
     {"planes": 2, "t0": 2, "t1": 2, "hosts_per_t0": 2, "port_rate": "50Mbit"}
 )

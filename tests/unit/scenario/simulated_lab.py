@@ -76,6 +76,9 @@ class SimulatedClock:
             self.time_ns += self.pause_ns
             self.pause_at_ns = None
 
+    def fileno(self) -> int:
+        return -1
+
     def interruption(self) -> str | None:
         is_due = self.interrupt_at_ns is not None and self.time_ns >= self.interrupt_at_ns
         return "SIGINT" if is_due else None

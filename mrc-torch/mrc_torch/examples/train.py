@@ -1,4 +1,4 @@
-"""Train a small transformer on made-up sequences, data-parallel, as any PyTorch script does.
+"""Train a small transformer on made-up sequences, data-parallel or sharded, as any PyTorch script does.
 
 It knows nothing of mrc-torch: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are in the environment, as
 torchrun sets them. Every rank prints a line of JSON per step: when it began and ended (ns of the monotonic
@@ -12,6 +12,7 @@ import time
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 WORDS = 64
@@ -44,17 +45,26 @@ def sequences(generator: torch.Generator, batch: int) -> Tensor:
     return words
 
 
+def sharded(model: Model) -> nn.Module:
+    """The model, each layer in shards on all ranks."""
+    mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),))
+    for layer in (*model.layers.layers, model):
+        fully_shard(layer, mesh=mesh)
+    return model
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--backend", default=None)
     options.add_argument("--steps", type=int, default=200)
     options.add_argument("--batch", type=int, default=8, help="sequences of each rank and step")
+    options.add_argument("--sharded", action="store_true", help="FSDP2 in place of DistributedDataParallel")
     options.add_argument("--pause-ms", type=float, default=0, help="computation that is not done, per step")
     given = options.parse_args()
 
     dist.init_process_group(given.backend)
     torch.manual_seed(1)
-    model = DistributedDataParallel(Model())
+    model = sharded(Model()) if given.sharded else DistributedDataParallel(Model())
     optimizer = torch.optim.AdamW(model.parameters(), lr=6e-3)
     generator = torch.Generator().manual_seed(100 + dist.get_rank())
     for step in range(given.steps):

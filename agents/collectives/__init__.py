@@ -1,0 +1,1 @@
+"""Collective operations of ranks: the C library, and what drives it in virtual time."""

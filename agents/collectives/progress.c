@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* Operations from start to end, whatever wire carries their slices. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "coll.h"
+
+static const struct mrc_coll_options DEFAULTS = {
+    .slots = 8,
+    .slot_bytes = 65536,
+    .dead_after_ms = 4300,
+};
+
+/* NULL: no memory. */
+struct mrc_coll *begin_progress(int rank, const struct mrc_coll_options *options)
+{
+	struct mrc_coll *coll = calloc(1, sizeof(*coll));
+
+	if (!coll)
+		return NULL;
+	coll->rank = rank;
+	coll->options = options ? *options : DEFAULTS;
+	if (!coll->options.slots)
+		coll->options.slots = DEFAULTS.slots;
+	if (!coll->options.slot_bytes)
+		coll->options.slot_bytes = DEFAULTS.slot_bytes;
+	if (!coll->options.dead_after_ms)
+		coll->options.dead_after_ms = DEFAULTS.dead_after_ms;
+	pthread_mutex_init(&coll->lock, NULL);
+	return coll;
+}
+
+void fail(struct mrc_coll *coll, int rank, const char *format, ...)
+{
+	va_list arguments;
+
+	if (coll->has_failed)
+		return;
+	coll->has_failed = true;
+	va_start(arguments, format);
+	vsnprintf(coll->error, sizeof(coll->error), format, arguments);
+	va_end(arguments);
+	inform_peers(coll, rank);
+}
+
+static struct peer *peer_of(struct mrc_coll *coll, int rank)
+{
+	for (int i = 0; i < coll->peer_count; i++)
+		if (coll->peers[i].rank == rank)
+			return &coll->peers[i];
+	return NULL;
+}
+
+struct mrc_coll_group *mrc_coll_group(struct mrc_coll *coll, const int *ranks, int size,
+				      uint64_t number)
+{
+	struct mrc_coll_group *group = calloc(1, sizeof(*group) + size * sizeof(struct peer *));
+
+	if (!group)
+		return NULL;
+	group->coll = coll;
+	group->number = number;
+	group->size = size;
+	for (int at = 0; at < size; at++) {
+		group->members[at] = peer_of(coll, ranks[at]);
+		if (ranks[at] == coll->rank)
+			group->index = at;
+	}
+	group->next = coll->groups;
+	coll->groups = group;
+	return group;
+}
+
+const char *mrc_coll_error(const struct mrc_coll *coll)
+{
+	return coll->error;
+}
+
+/* Makes active what other threads have started. */
+void take_started(struct mrc_coll *coll)
+{
+	struct operation *started, **end = &coll->active;
+
+	pthread_mutex_lock(&coll->lock);
+	started = coll->started;
+	coll->started = NULL;
+	pthread_mutex_unlock(&coll->lock);
+	while (*end)
+		end = &(*end)->next;
+	*end = started;
+	for (; started; started = started->next)
+		begin(coll, started);
+}
+
+/* Moves operations on; false: none could move. */
+bool advance_all(struct mrc_coll *coll)
+{
+	struct operation **at = &coll->active, **end;
+	bool has_moved = false;
+
+	while (*at) {
+		struct operation *each = *at;
+
+		if (!coll->has_failed)
+			has_moved |= advance(coll, each);
+		if (!coll->has_failed && !is_complete(each)) {
+			at = &each->next;
+			continue;
+		}
+		*at = each->next;
+		each->next = NULL;
+		for (end = &coll->ended; *end; end = &(*end)->next)
+			;
+		*end = each;
+	}
+	return has_moved;
+}
+
+bool take_ended(struct mrc_coll *coll, struct mrc_coll_done *done)
+{
+	struct operation *first = coll->ended;
+
+	if (!first)
+		return false;
+	coll->ended = first->next;
+	*done = (struct mrc_coll_done){.id = first->id, .failed = !is_complete(first)};
+	free(first);
+	return true;
+}
+
+static void free_operations(struct operation *first)
+{
+	while (first) {
+		struct operation *next = first->next;
+
+		free(first);
+		first = next;
+	}
+}
+
+void free_progress(struct mrc_coll *coll)
+{
+	while (coll->groups) {
+		struct mrc_coll_group *next = coll->groups->next;
+
+		free(coll->groups);
+		coll->groups = next;
+	}
+	while (coll->early) {
+		struct early_slice *next = coll->early->next;
+
+		free(coll->early);
+		coll->early = next;
+	}
+	free_operations(coll->started);
+	free_operations(coll->active);
+	free_operations(coll->ended);
+	pthread_mutex_destroy(&coll->lock);
+	free(coll);
+}

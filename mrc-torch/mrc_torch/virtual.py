@@ -1,0 +1,231 @@
+"""A rank in virtual time: its clock, and the simulation that carries its operations. Needs no torch.
+
+`mrc-testbed launch --virtual` starts such ranks. The protocol is that of mrc-testbed's
+testbed/virtual/rank_channel.py. A rank's clock moves by the time that it declares to compute, and to the end
+of operations that it has waited for.
+"""
+
+import ctypes
+import json
+import mmap
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import count
+from typing import Any, Final
+
+from mrc_torch.library import CollectiveError, Ended, Store
+
+CHANNEL_VARIABLE: Final = "MRC_TESTBED_VIRTUAL_FD"
+NOW_VARIABLE: Final = "MRC_TESTBED_VIRTUAL_NOW_NS"
+_MESSAGE_BYTES_MAX: Final = 1 << 20
+
+_EXCHANGE: Final = "exchange"
+
+Pointers = Sequence[int | None]
+
+
+def is_virtual() -> bool:
+    """Return True if this process is a rank in virtual time."""
+    return CHANNEL_VARIABLE in os.environ
+
+
+class Clock:
+    """Virtual time of this process, in ns."""
+
+    def __init__(self) -> None:
+        self.now_ns = int(os.environ.get(NOW_VARIABLE, "0"))
+
+    def compute(self, duration_ns: int) -> None:
+        self.now_ns += duration_ns
+
+    def join(self, time_ns: int) -> None:
+        """Move to a time that is not past."""
+        self.now_ns = max(self.now_ns, time_ns)
+
+
+CLOCK: Final = Clock()
+
+
+def take_over_time() -> None:
+    """Let the clocks of module `time` show virtual time, and sleep() compute for so long.
+
+    What a script measures and prints is then the same each time. The date begins with 1970.
+    """
+
+    def sleep(duration_s: float) -> None:
+        CLOCK.compute(round(duration_s * 1e9))
+
+    for name in ("monotonic", "perf_counter", "time"):
+        setattr(time, name, lambda: CLOCK.now_ns / 1e9)
+        setattr(time, f"{name}_ns", lambda: CLOCK.now_ns)
+    time.sleep = sleep  # type: ignore[assignment] # takes what has no float() too
+
+
+class _Memory:
+    """Memory that the simulation works on, in the place of that of an operation.
+
+    Args:
+        out: address and bytes of what it begins with.
+        into: address and bytes of what is wanted back.
+    """
+
+    def __init__(self, out: Sequence[tuple[int | None, int]], into: Sequence[tuple[int | None, int]]) -> None:
+        self.out, at = _laid_out(out, 0)
+        is_same = out is into
+        self.into, length = (self.out, at) if is_same else _laid_out(into, at)
+        self._wanted = into
+        self.descriptor = os.memfd_create("mrc-torch", os.MFD_CLOEXEC)
+        os.ftruncate(self.descriptor, max(length, 1))
+        self._map = mmap.mmap(self.descriptor, 0)
+        self._held = (ctypes.c_char * len(self._map)).from_buffer(self._map)
+        self._copy(self.out, out, is_back=False)
+
+    def take_back(self) -> None:
+        self._copy(self.into, self._wanted, is_back=True)
+
+    def close(self) -> None:
+        del self._held
+        self._map.close()
+
+    def _copy(
+        self, places: Sequence[tuple[int, int]], own: Sequence[tuple[int | None, int]], *, is_back: bool
+    ) -> None:
+        base = ctypes.addressof(self._held)
+        for (at, length), (address, _) in zip(places, own, strict=True):
+            if address is not None and length:
+                to, source = (address, base + at) if is_back else (base + at, address)
+                ctypes.memmove(to, source, length)
+
+
+def _laid_out(pieces: Sequence[tuple[int | None, int]], at: int) -> tuple[list[tuple[int, int]], int]:
+    """Offset and length of each piece, one behind the other from *at* on, and where they end."""
+    places = []
+    for _, length in pieces:
+        places.append((at, length))
+        at += length
+    return places, at
+
+
+class VirtualEngine:
+    """The interface of library.Engine, by a simulation.
+
+    Args:
+        rank: number of this process.
+    """
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+        self._socket = socket.socket(fileno=int(os.environ[CHANNEL_VARIABLE]))
+        self._socket.set_inheritable(False)
+        self._ids = count(1)
+        self._lock = threading.RLock()
+        self._under_way: dict[int, tuple[Ended, _Memory]] = {}
+        self._ended_at_ns: dict[int, int] = {}
+        self._changed = threading.Condition(self._lock)
+        self._thread = threading.Thread(target=self._listen, name="mrc", daemon=True)
+        self._thread.start()
+
+    def meet(self, ranks: Sequence[int], store: Store, timeout_ms: int) -> None:
+        """Do nothing: the simulation knows all ranks."""
+
+    def group(self, ranks: Sequence[int], number: int) -> tuple[tuple[int, ...], int]:
+        return tuple(ranks), number
+
+    def start(self, operation: str, ended: Ended, *arguments: Any, timeout_ms: int) -> int:
+        """Start an operation; see library.Engine. Nothing is late in virtual time: there is no time-out."""
+        del timeout_ms
+        (ranks, group), number, *rest = arguments
+        message: dict[str, Any] = {"operation": operation, "ranks": ranks, "group": group, "number": number}
+        if operation == _EXCHANGE:
+            out, into = _pieces(rest[0], rest[1]), _pieces(rest[2], rest[3])
+            own = ranks.index(self.rank)
+            out[own] = into[own] = (None, 0)
+            memory = _Memory(out, into)
+            message |= {"out": memory.out, "in": memory.into}
+        else:
+            data = [(rest[0], _data_bytes(operation, len(ranks), rest[1:]))]
+            memory = _Memory(data, data)
+            message["arguments"] = [int(each) for each in rest[1:]]
+        with self._lock:
+            own_id = next(self._ids)
+            self._under_way[own_id] = ended, memory
+            self._tell({"do": "start", "id": own_id, "at_ns": CLOCK.now_ns, **message}, memory.descriptor)
+        os.close(memory.descriptor)
+        self._expect_at_the_end_of_backward(own_id)
+        return own_id
+
+    def expect(self, numbers: Sequence[int]) -> None:
+        """Wait for operations in virtual time, and move the clock to their end."""
+        with self._changed:
+            left = [number for number in numbers if number in self._under_way]
+            if left:
+                self._tell({"do": "wait", "at_ns": CLOCK.now_ns, "ids": left})
+            self._changed.wait_for(lambda: not any(number in self._under_way for number in numbers))
+            for number in numbers:
+                CLOCK.join(self._ended_at_ns.pop(number, 0))
+
+    def close(self) -> None:
+        """Wait for what has not ended; the simulation sees the end of the process."""
+        self.expect(list(self._under_way))
+
+    def _expect_at_the_end_of_backward(self, number: int) -> None:
+        """DistributedDataParallel waits in C++ for what it has started in backward(): nobody would be told.
+
+        It does so at the end, behind callbacks that were there before.
+        """
+        queue = _backward_queue()
+        if queue is None:
+            return
+        with suppress(RuntimeError):  # not in backward: who waits calls wait()
+            queue(lambda: self.expect([number]))
+
+    def _tell(self, message: dict[str, Any], *descriptors: int) -> None:
+        socket.send_fds(self._socket, [json.dumps(message).encode()], descriptors)
+
+    def _listen(self) -> None:
+        while text := self._socket.recv(_MESSAGE_BYTES_MAX):
+            answer = json.loads(text)
+            self._end(answer["id"], answer["at_ns"], answer["error"])
+        with self._changed:
+            left = list(self._under_way)
+        for number in left:
+            self._end(number, CLOCK.now_ns, "the simulation has ended")
+
+    def _end(self, number: int, at_ns: int, error: str | None) -> None:
+        with self._lock:
+            ended, memory = self._under_way[number]
+        if error is None:
+            memory.take_back()
+        memory.close()
+        ended(error)
+        with self._changed:
+            self._ended_at_ns[number] = at_ns
+            del self._under_way[number]
+            self._tell({"do": "took", "id": number})
+            self._changed.notify_all()
+
+
+def _backward_queue() -> Callable[[Callable[[], None]], None] | None:
+    try:
+        from torch.autograd import Variable  # noqa: PLC0415 - of torch, which this module does not need
+    except ImportError:
+        return None
+    return Variable._execution_engine.queue_callback  # type: ignore[no-any-return] # noqa: SLF001
+
+
+def _pieces(addresses: Pointers, lengths: Sequence[int]) -> list[tuple[int | None, int]]:
+    return [(address, int(length)) for address, length in zip(addresses, lengths, strict=True)]
+
+
+def _data_bytes(operation: str, size: int, arguments: Sequence[Any]) -> int:
+    if operation == "all_gather":
+        return size * int(arguments[0])
+    elements = int(arguments[0]) * (size if operation == "reduce_scatter" else 1)
+    return elements * int(arguments[1].bytes)
+
+
+__all__ = ["CLOCK", "Clock", "CollectiveError", "VirtualEngine", "is_virtual"]

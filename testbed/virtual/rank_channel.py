@@ -1,0 +1,156 @@
+"""The channel between a rank and the simulation that carries its collectives.
+
+A rank is an ordinary process: mrc-torch in it tells over a socket pair which operations it starts and when,
+in virtual time, and for which of them it waits. Messages are JSON documents; the bytes of an operation are in
+shared memory that the rank passes along (memfd_create(2)).
+
+    rank        {"do": "start", "id": 1, "at_ns": ..., "operation": "all_reduce", "ranks": [0, 1], "group": 5,
+                 "number": 0, "arguments": [1000, 0, 0]}      and the memory
+                {"do": "wait", "at_ns": ..., "ids": [1]}      it does nothing until these have ended
+    simulation  {"id": 1, "at_ns": ..., "error": null}        it has ended; the memory has the result
+    rank        {"do": "took", "id": 1}                       and all that follows from it was told
+"""
+
+import ctypes
+import json
+import mmap
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+CHANNEL_VARIABLE: Final = "MRC_TESTBED_VIRTUAL_FD"
+"""Number of a rank's descriptor of its channel."""
+
+MESSAGE_BYTES_MAX: Final = 1 << 20
+
+Piece = tuple[int, int]
+"""Offset in the memory, and bytes; 0 bytes: nothing."""
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+
+class Start(_Message):
+    """An operation begins at this rank.
+
+    Attributes:
+        id: of the rank, for the answer.
+        at_ns: when, in virtual time.
+        ranks: of its group, in the order of their indices.
+        group, number: name the group, and the operation in it, on all ranks.
+        arguments: of the library's function, behind the data: elements, type and reduction, or chunk bytes.
+        out, in_: of an exchange, by index in the group.
+    """
+
+    do: Literal["start"]
+    id: int
+    at_ns: int
+    operation: Literal["all_reduce", "reduce_scatter", "all_gather", "exchange"]
+    ranks: tuple[int, ...]
+    group: int
+    number: int
+    arguments: tuple[int, ...] = ()
+    out: tuple[Piece, ...] = ()
+    in_: tuple[Piece, ...] = Field(default=(), alias="in")
+
+
+class Wait(_Message):
+    do: Literal["wait"]
+    at_ns: int
+    ids: tuple[int, ...]
+
+
+class Took(_Message):
+    do: Literal["took"]
+    id: int
+
+
+Message = Start | Wait | Took
+_MESSAGE: Final[TypeAdapter[Message]] = TypeAdapter(Annotated[Message, Field(discriminator="do")])
+
+
+class Shared:
+    """Memory of a rank that the simulation works on.
+
+    Attributes:
+        address: in this process.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._map = mmap.mmap(descriptor, 0)
+        self._held = (ctypes.c_char * len(self._map)).from_buffer(self._map)
+        self.address = ctypes.addressof(self._held)
+
+    def close(self) -> None:
+        del self._held
+        self._map.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message, and the memory that came with it."""
+
+    message: Message
+    shared: Shared | None
+
+
+class ChannelError(Exception):
+    """A rank sent something that is no message."""
+
+
+class RankChannel:
+    """The simulation's end.
+
+    Attributes:
+        near: the rank's end, which its process inherits.
+        is_closed: whether the rank's process has closed it.
+    """
+
+    def __init__(self) -> None:
+        self._far, self.near = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._far.setblocking(False)
+
+        self.is_closed = False
+
+    def fileno(self) -> int:
+        return self._far.fileno()
+
+    def receive(self) -> Iterator[Received]:
+        """Messages that are there, oldest first.
+
+        Raises:
+            ChannelError: one cannot be understood.
+        """
+        while True:
+            try:
+                text, descriptors, _, _ = socket.recv_fds(self._far, MESSAGE_BYTES_MAX, 1)
+            except BlockingIOError:
+                return
+            except ConnectionResetError:
+                text = b""
+            if not text:
+                self.is_closed = True
+                return
+            try:
+                yield Received(_MESSAGE.validate_json(text), Shared(descriptors[0]) if descriptors else None)
+            except ValidationError as error:
+                raise ChannelError(str(error.errors()[0]["msg"])) from error
+            finally:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+
+    def send(self, **fields: Any) -> None:
+        """Tell the rank something; one that is gone does not mind."""
+        try:
+            self._far.send(json.dumps(fields).encode())
+        except (BrokenPipeError, ConnectionResetError):
+            return
+
+    def close(self) -> None:
+        self._far.close()
+        self.near.close()

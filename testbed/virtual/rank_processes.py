@@ -1,0 +1,238 @@
+"""Processes of a program's ranks in virtual time, and how it is known that none of them computes.
+
+A rank computes in no virtual time but what it declares, and tells when it waits (rank_channel.py). Output and
+reports are passed on when no rank runs, rank by rank: in which order the machine ran them does not show.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from selectors import EVENT_READ
+from typing import Final
+
+from mrc_testbed.agents.clock import machine_ns
+from mrc_testbed.fabric.ranks import Rank, Report, RunningRanks, Write
+from mrc_testbed.scenario.run.protocols import Clock
+from mrc_testbed.virtual.rank_channel import (
+    CHANNEL_VARIABLE,
+    ChannelError,
+    RankChannel,
+    Received,
+    Shared,
+    Start,
+    Took,
+    Wait,
+)
+
+LEAVE_NS: Final = 3_000_000_000
+"""Time of this machine for ranks to end by themselves, once their operations have failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """An operation that a rank starts, and its memory."""
+
+    rank: int
+    start: Start
+    shared: Shared | None
+
+
+@dataclass(slots=True)
+class _State:
+    """A rank as the simulation knows it.
+
+    Attributes:
+        under_way: its operations that have not ended, by id.
+        waits_for: those that it waits for; None: it runs.
+        told: those whose end it was told and has not taken.
+    """
+
+    rank: Rank
+    channel: RankChannel
+    under_way: dict[int, Post] = field(default_factory=dict)
+    waits_for: set[int] | None = None
+    told: set[int] = field(default_factory=set)
+    has_ended: bool = False
+
+    @property
+    def is_running(self) -> bool:
+        return not self.has_ended and (not self.waits_for or bool(self.told))
+
+
+class RankProcesses:
+    """The processes of a program.
+
+    Args:
+        machine: source of interruptions.
+        write: receives their output.
+        report: receives their reports.
+        quiet_ns: time of this machine after which a rank that tells nothing is given up.
+
+    Attributes:
+        error: why they cannot go on; None: they can.
+    """
+
+    def __init__(self, machine: Clock, write: Write, report: Report, quiet_ns: int) -> None:
+        self._machine = machine
+        self._quiet_ns = quiet_ns
+        self._write, self._report = write, report
+        self._states: list[_State] = []
+        self._said: list[list[Callable[[], None]]] = []
+        self._posts: list[Post] = []
+        self._held = ExitStack()
+        self._processes = self._held.enter_context(
+            RunningRanks(
+                lambda rank, is_error, line: self._keep(rank, partial(write, rank, is_error, line)),
+                lambda rank, line: self._keep(rank, partial(report, rank, line)),
+            )
+        )
+        self.error: str | None = None
+
+    def start(self, ranks: Sequence[Rank]) -> None:
+        """Start them; each inherits its channel."""
+        for rank in ranks:
+            channel = RankChannel()
+            self._held.callback(channel.close)
+            number = channel.near.fileno()
+            inherits = replace(
+                rank,
+                environment={**rank.environment, CHANNEL_VARIABLE: str(number)},
+                descriptors=(number,),
+            )
+            state = _State(rank, channel)
+            self._states.append(state)
+            self._said.append([])
+            self._processes.start([inherits])
+            channel.near.close()
+            self._processes.selector.register(channel, EVENT_READ, partial(self._listen, state))
+        if self._machine.fileno() >= 0:
+            self._processes.selector.register(self._machine.fileno(), EVENT_READ, _look_again)
+
+    @property
+    def is_over(self) -> bool:
+        return all(state.has_ended for state in self._states)
+
+    @property
+    def status(self) -> int | None:
+        """Exit status of the rank that failed first; 0: all have ended well; None: neither."""
+        if self._processes.failure is not None:
+            return self._processes.failure.status
+        return 0 if self.is_over else None
+
+    @property
+    def is_interrupted(self) -> bool:
+        return self._machine.interruption() is not None
+
+    def settle(self) -> bool:
+        """Wait until no rank runs; False: there was an interruption, or `error` says why there is no end."""
+        quiet_since_ns = machine_ns()
+        while self.error is None and (running := [state for state in self._states if state.is_running]):
+            if self.is_interrupted:
+                return False
+            left_ns = quiet_since_ns + self._quiet_ns - machine_ns()
+            if left_ns <= 0:
+                self._fail(
+                    f"rank {running[0].rank.number} told nothing for {self._quiet_ns / 1e9:g} s: "
+                    "it computes, or waits for something else than its operations"
+                )
+            elif self._processes.serve(left_ns / 1e9):
+                quiet_since_ns = machine_ns()
+            self._note_ends()
+        self._drain()
+        self._note_ends()
+        return self.error is None
+
+    def take_posts(self) -> list[Post]:
+        """Operations that ranks have started since the last call."""
+        posts, self._posts = self._posts, []
+        return posts
+
+    def tell_ended(self, rank: int, number: int, at_ns: int, error: str | None) -> None:
+        """Tell a rank that an operation has ended, and forget its memory."""
+        state = self._states[rank]
+        post = state.under_way.pop(number)
+        if post.shared is not None:
+            post.shared.close()
+        state.told.add(number)
+        if state.waits_for is not None:
+            state.waits_for.discard(number)
+        state.channel.send(id=number, at_ns=at_ns, error=error)
+
+    def waiting(self) -> Mapping[int, Sequence[Start]]:
+        """The operations that each rank which has not ended waits for."""
+        return {
+            state.rank.number: [state.under_way[number].start for number in sorted(state.waits_for or ())]
+            for state in self._states
+            if not state.has_ended
+        }
+
+    def let_end(self) -> None:
+        """Give ranks LEAVE_NS to end by themselves: their operations have failed."""
+        deadline_ns = machine_ns() + LEAVE_NS
+        while not all(self._processes.has_ended(state.rank.number) for state in self._states):
+            left_ns = deadline_ns - machine_ns()
+            if left_ns <= 0 or self.is_interrupted:
+                break
+            self._processes.serve(left_ns / 1e9)
+
+    def close(self) -> None:
+        """End what still runs, and pass on what it has written."""
+        self._held.close()
+        self._pass_on()
+        for state in self._states:
+            for post in state.under_way.values():
+                if post.shared is not None:
+                    post.shared.close()
+            state.under_way.clear()
+
+    def _listen(self, state: _State) -> None:
+        try:
+            for received in state.channel.receive():
+                self._take(state, received)
+        except ChannelError as error:
+            self._fail(f"rank {state.rank.number} is of another version of mrc-torch: {error}")
+        if state.channel.is_closed and state.channel.fileno() in self._processes.selector.get_map():
+            self._processes.selector.unregister(state.channel)
+
+    def _take(self, state: _State, received: Received) -> None:
+        match received.message:
+            case Start() as start:
+                post = Post(state.rank.number, start, received.shared)
+                state.under_way[start.id] = post
+                self._posts.append(post)
+            case Wait(ids=ids):
+                state.waits_for = state.under_way.keys() & set(ids)
+            case Took(id=number):
+                state.told.discard(number)
+
+    def _note_ends(self) -> None:
+        for state in self._states:
+            if not state.has_ended and self._processes.has_ended(state.rank.number):
+                self._listen(state)  # what it told before
+                state.has_ended = True
+        if self._processes.failure is not None:
+            self._fail(str(self._processes.failure))
+
+    def _fail(self, why: str) -> None:
+        self.error = self.error or why
+
+    def _keep(self, rank: Rank, pass_on: Callable[[], None]) -> None:
+        self._said[rank.number].append(pass_on)
+
+    def _drain(self) -> None:
+        """Pass on all that was written before the ranks came to rest."""
+        while self._processes.serve(0):
+            if self.is_interrupted:
+                break
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        for said in self._said:
+            for each in said:
+                each()
+            said.clear()
+
+
+def _look_again() -> None:
+    """Do nothing: who waits sees the interruption."""

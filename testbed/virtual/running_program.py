@@ -1,0 +1,213 @@
+"""A program of a scenario in virtual time: its ranks as a workload of the engine."""
+
+import os
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from mrc_testbed.agents.clock import monotonic_ns
+from mrc_testbed.agents.nic.context import QueuePair
+from mrc_testbed.errors import TestbedError, UsageError
+from mrc_testbed.fabric.ranks import Rank, Write, check_program, rank_environment
+from mrc_testbed.scenario.run.protocols import Clock
+from mrc_testbed.units import parse_duration_ns
+from mrc_testbed.virtual.program_run import NOW_VARIABLE, ProgramRun
+from mrc_testbed.virtual.rank_network import RankNetwork
+from mrc_testbed.virtual.rank_processes import RankProcesses
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.load import Load
+from mrc_testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.program import Program, ProgramState
+from mrc_testbed.workloads.sender import BatchRecord
+from mrc_testbed.workloads.step_report import JobSteps, ReportError, parse_report
+from mrc_testbed.workloads.transport import Event, Transport
+
+QUIET_NS: Final = 300 * 10**9
+"""Time of this machine that a rank may compute without a word."""
+
+COMPUTE_VARIABLE: Final = "MRC_TORCH_COMPUTE"
+"""Which mrc-torch reads."""
+
+STAND_IN_VARIABLE: Final = "MRC_TORCH_AS"
+NO_STEP: Final = "it ended, and rank 0 had reported no step to descriptor $MRC_TESTBED_REPORT_FD"
+
+_HERE: Final = "127.0.0.1"
+
+_ANY_TIME_NS: Final = (1 << 63) - 1
+"""A rank's clock may be ahead of the lab's: it has computed, and time passes when it waits."""
+
+
+class RunningProgram:
+    """The program.
+
+    Args:
+        load: whose it is.
+        program: the same.
+        transport: what carries its collectives.
+        seed: of its connections.
+        machine: source of interruptions.
+        write: receives its output.
+    """
+
+    def __init__(
+        self,
+        load: Load,
+        program: Program,
+        transport: Transport,
+        seed: int,
+        machine: Clock,
+        write: Write,
+    ) -> None:
+        self.load = load
+        self._program = program
+        self._network = RankNetwork(program.hosts, transport, seed)
+        self._processes = RankProcesses(machine, write, self._take_report, QUIET_NS)
+        self._run = ProgramRun(program.hosts, self._network, self._processes, monotonic_ns)
+        self._steps = JobSteps(program.hosts)
+        self._records: list[OperationRecord] = []
+        self._start_ns: int | None = None
+        self._end_ns: int | None = None
+        self._compute = ""
+
+    # ---- what it is
+
+    @property
+    def program(self) -> ProgramState | None:
+        """Its state; None before it starts."""
+        if self._start_ns is None:
+            return None
+        end_ns = monotonic_ns() if self._end_ns is None else self._end_ns
+        return ProgramState(
+            self._steps.has_begun, end_ns - self._start_ns, self._processes.status, self._run.error
+        )
+
+    @property
+    def is_over(self) -> bool:
+        return self._run.is_over
+
+    @property
+    def is_under_way(self) -> bool:
+        return self._start_ns is not None and not self.is_over
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When it goes on without an event."""
+        return self._run.deadline_ns() if self.is_under_way else None
+
+    def qps(self) -> Iterable[QueuePair]:
+        return self._network.qps()
+
+    def senders(self) -> Mapping[Flow, QueuePair]:
+        """None: its QPs are not flows of the plan."""
+        return {}
+
+    # ---- what the engine asks
+
+    def prepare(self) -> None:
+        """Check the command and what its steps compute, and connect the ranks.
+
+        Raises:
+            UsageError: there is no such program, `compute` is missing or wrong, or a host has no room.
+        """
+        check_program(self._program.command)
+        self._compute = declared_compute(self.load.name, self._program.compute)
+        self._network.open()
+
+    def start(self) -> None:
+        now_ns = self._start_ns = monotonic_ns()
+        program = self._program
+        base = {
+            **os.environ,
+            **({} if program.stand_in is None else {STAND_IN_VARIABLE: program.stand_in}),
+            COMPUTE_VARIABLE: self._compute,
+            NOW_VARIABLE: str(now_ns),
+            **program.environment,
+        }
+        with socket.socket() as attempt:
+            attempt.bind((_HERE, 0))
+            master = _HERE, int(attempt.getsockname()[1])
+        self._run.start(
+            [
+                Rank(number, host, program.command, rank_environment(program.hosts, number, master, base))
+                for number, host in enumerate(program.hosts)
+            ]
+        )
+
+    def stop(self) -> None:
+        """End the ranks."""
+        self.give_up(f"workload {self.load.name} was stopped")
+
+    def give_up(self, reason: str) -> None:
+        """End the ranks, for that reason."""
+        if self.is_under_way:
+            self._run.fail(reason)
+            self._end()
+
+    def take(self, event: Event) -> None:
+        self._network.take(event)
+
+    def lose(self, host: str, reason: str) -> None:
+        self._network.lose(host, reason)
+
+    def advance(self, now_ns: int) -> None:
+        """Go on; the machine's time passes where ranks compute."""
+        del now_ns
+        if not self.is_under_way:
+            return
+        self._run.advance()
+        if self.is_over:
+            self._end()
+
+    def close(self) -> list[TestbedError]:
+        """End what still runs, and free memory and connections; returns the errors."""
+        self._processes.close()
+        return self._network.close()
+
+    # ---- results
+
+    def outcomes(self) -> list[FlowOutcome]:
+        """None: it has no flows."""
+        return []
+
+    def batches(self) -> Mapping[Flow, Sequence[BatchRecord]]:
+        """None: only independent flows have batches."""
+        return {}
+
+    def operations(self) -> Sequence[OperationRecord]:
+        """Steps of the job, oldest first."""
+        return list(self._records)
+
+    def _take_report(self, rank: Rank, line: bytes) -> None:
+        try:
+            report = parse_report(line, rank.number, self._program.hosts, _ANY_TIME_NS)
+            self._records += self._steps.add(report)
+        except ReportError as error:
+            self._run.fail(error.message)
+
+    def _end(self) -> None:
+        self._end_ns = monotonic_ns()
+        self._records += self._steps.finish()
+        if not self._records and self._run.error is None:
+            self._run.error = NO_STEP
+
+
+def declared_compute(workload: str, text: str | None) -> str:
+    """The time that a step computes, as mrc-torch reads it: ns, or the path of a profile.
+
+    Raises:
+        UsageError: it is missing, no time, and no file.
+    """
+    if text is None:
+        raise UsageError(
+            f"workload {workload}: compute: virtual time does not measure how long a step computes",
+            hint="give a time, such as 100ms, or the file that `python -m mrc_torch.profile` writes",
+        )
+    path = Path(text)
+    if path.is_file():
+        return str(path.resolve())
+    try:
+        return str(parse_duration_ns(text))
+    except UsageError as error:
+        raise UsageError(f"workload {workload}: compute: there is no such file; {error.message}") from error

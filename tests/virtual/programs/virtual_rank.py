@@ -1,0 +1,155 @@
+"""A rank of tests of programs in virtual time, by the engine of mrc-torch but without torch; does a case."""
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from itertools import count
+from typing import Any, Final
+
+import numpy as np
+
+from mrc_torch.library import Reduction, Type, buffers
+from mrc_torch.virtual import CHANNEL_VARIABLE, CLOCK, VirtualEngine
+
+RANK: Final = int(os.environ["RANK"])
+SIZE: Final = int(os.environ["WORLD_SIZE"])
+REPORT: Final = int(os.environ["MRC_TESTBED_REPORT_FD"])
+COMPUTE_NS: Final = int(os.environ.get("MRC_TORCH_COMPUTE", "0"))
+ELEMENTS: Final = 60_000
+Array = np.ndarray[Any, Any]
+
+
+class Rank:
+    """This process among all ranks."""
+
+    def __init__(self) -> None:
+        self.engine = VirtualEngine(RANK)
+        self.all = self.engine.group(range(SIZE), 1)
+        self._numbers = count()
+        self.errors: list[str] = []
+
+    def start(self, operation: str, *arguments: object, number: int | None = None) -> int:
+        own = next(self._numbers) if number is None else number
+        return self.engine.start(operation, self._note, self.all, own, *arguments, timeout_ms=-1)
+
+    def all_reduce(self, data: Array) -> int:
+        return self.start("all_reduce", data.ctypes.data, data.size, Type.F32, Reduction.SUM)
+
+    def message(self, peer: int, out: Array | None, into: Array | None, number: int) -> int:
+        """Start a message to *peer*, or from it."""
+
+        def at(data: Array | None) -> Any:
+            place = (data.ctypes.data, data.nbytes) if data is not None else None
+            return buffers([place if rank == peer else None for rank in range(SIZE)])
+
+        return self.start("exchange", *at(out), *at(into), number=number)
+
+    def wait(self, *numbers: int) -> None:
+        """Wait for operations; one that failed ends the process with what it said."""
+        self.engine.expect(numbers)
+        if self.errors:
+            sys.exit(self.errors[0])
+
+    def _note(self, error: str | None) -> None:
+        if error:
+            self.errors.append(error)
+
+
+def report(step: int, began_ns: int, **more: object) -> None:
+    line = {"step": step, "time_s": (CLOCK.now_ns - began_ns) / 1e9, "end_ns": CLOCK.now_ns, **more}
+    os.write(REPORT, (json.dumps(line) + "\n").encode())
+
+
+def train(rank: Rank, steps: int) -> None:
+    """Sum numbers over all ranks, step after step, each with two buckets under way at once."""
+    for step in range(steps):
+        began_ns = CLOCK.now_ns
+        data = np.full((2, ELEMENTS), (RANK + 1) / (step + 3), np.float32)
+        CLOCK.compute(COMPUTE_NS // 2)
+        first = rank.all_reduce(data[0])
+        CLOCK.compute(COMPUTE_NS // 2)
+        rank.wait(first, rank.all_reduce(data[1]))
+        assert np.ptp(data) == 0
+        report(step, began_ns, loss=float(data[0, 0]), bytes=2 * data.nbytes * (SIZE - 1) // SIZE)
+
+
+def overlap(rank: Rank) -> None:
+    """Print how long a step takes whose first bucket is under way while the second is computed."""
+    train(rank, 2)
+    print(CLOCK.now_ns, flush=True)
+
+
+def messages(rank: Rank) -> None:
+    """Send to the next rank and receive from the one before, and print what came."""
+    out, into = np.full(9, RANK), np.zeros(9, int)
+    after, before = (RANK + 1) % SIZE, (RANK - 1) % SIZE
+    rank.wait(rank.message(after, out, None, RANK), rank.message(before, None, into, before))
+    assert (into == before).all()
+    report(0, -1)
+    print("from", into[0], flush=True)
+
+
+def wait_in_a_circle(rank: Rank) -> None:
+    train(rank, 1)
+    rank.wait(rank.message((RANK + 1) % SIZE, None, np.zeros(9), 77 + RANK))
+
+
+def leave(rank: Rank) -> None:
+    """Rank 1 ends in good order, while others need it."""
+    train(rank, 1)
+    if RANK != 1:
+        train(rank, 2)
+
+
+def die(rank: Rank) -> None:
+    train(rank, 2)
+    if RANK == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    train(rank, 2)
+
+
+def disagree(rank: Rank) -> None:
+    data = np.zeros(1000 * (RANK + 1), np.float32)
+    rank.wait(rank.all_reduce(data))
+
+
+def hang(rank: Rank) -> None:
+    """Rank 1 waits for nothing that the simulation knows."""
+    train(rank, 1)
+    if RANK == 1:
+        threading.Event().wait()
+    train(rank, 2)
+
+
+def babble(rank: Rank) -> None:
+    if RANK == 0:
+        socket.socket(fileno=os.dup(int(os.environ[CHANNEL_VARIABLE]))).send(b"hello")
+    say_nothing(rank)
+
+
+def exit_with_3(rank: Rank) -> None:
+    train(rank, 1)
+    if RANK == 1:
+        sys.exit(3)
+    train(rank, 2)
+
+
+def say_nothing(rank: Rank) -> None:
+    rank.wait(rank.all_reduce(np.zeros(9, np.float32)))
+
+
+def misreport(rank: Rank) -> None:
+    train(rank, 1)
+    if RANK == 0:
+        os.write(REPORT, b'{"step": 1, "time_s": -1}\n')
+    train(rank, 2)
+
+
+if __name__ == "__main__":
+    _, case, *rest = sys.argv
+    own = Rank()
+    globals()[case](own, *map(int, rest))
+    own.engine.close()
