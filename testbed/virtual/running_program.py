@@ -18,6 +18,7 @@ from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.printed_figures import PrintedFigures
 from mrc_testbed.workloads.program import Program, ProgramState
 from mrc_testbed.workloads.running_program import WITHOUT_A_STEP
 from mrc_testbed.workloads.sender import BatchRecord
@@ -57,7 +58,9 @@ class RunningProgram:
         self.load = load
         self._program = program
         self._network = RankNetwork(program.hosts, transport, seed)
-        self._processes = RankProcesses(machine, write, self._take_report, QUIET_NS)
+        self._printed = PrintedFigures()
+        self._write = write
+        self._processes = RankProcesses(machine, self._take_output, self._take_report, QUIET_NS)
         self._run = ProgramRun(program.hosts, self._network, self._processes, monotonic_ns)
         self._steps = JobSteps(program.hosts)
         self._records: list[OperationRecord] = []
@@ -74,7 +77,11 @@ class RunningProgram:
             return None
         end_ns = monotonic_ns() if self._end_ns is None else self._end_ns
         return ProgramState(
-            self._steps.has_begun, end_ns - self._start_ns, self._processes.status, self._run.error
+            has_stepped=self._steps.has_begun,
+            run_ns=end_ns - self._start_ns,
+            status=self._processes.status,
+            error=self._run.error,
+            printed=tuple(self._printed.found),
         )
 
     @property
@@ -172,6 +179,10 @@ class RunningProgram:
         """Steps of the job, oldest first."""
         return list(self._records)
 
+    def _take_output(self, rank: Rank, is_error: bool, line: bytes) -> None:
+        self._printed.take(rank.number, line)
+        self._write(rank, is_error, line)
+
     def _take_report(self, rank: Rank, line: bytes) -> None:
         try:
             report = parse_report(line, rank.number, self._program.hosts, _ANY_TIME_NS)
@@ -182,5 +193,5 @@ class RunningProgram:
     def _end(self) -> None:
         self._end_ns = monotonic_ns()
         self._records += self._steps.finish()
-        if not self._records and self._run.error is None:
+        if self._program.reports_steps and not self._records and self._run.error is None:
             self._run.error = WITHOUT_A_STEP

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.printed_figures import PrintedFigure
 
 StandIn = Literal["gloo", "nccl"]
 """Backends of torch.distributed that mrc-torch can stand in for."""
@@ -29,6 +30,7 @@ class Program:
         environment: variables of all ranks, as written.
         stand_in: the backend that mrc-torch stands in for; None: none.
         compute: time that a step computes, as written; virtual time only, needed there.
+        reports_steps: whether rank 0 has to report a step.
     """
 
     hosts: tuple[str, ...]
@@ -36,6 +38,7 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
     stand_in: StandIn | None = None
     compute: str | None = None
+    reports_steps: bool = True
 
     @property
     def peer_memory_bytes(self) -> int:
@@ -74,12 +77,14 @@ class ProgramState:
         status: exit status of the rank that failed first, less than 0: the signal that ended it; 0: all have
             ended without a failure; None: it runs, or was ended with the run.
         error: why it has failed; None: it has not.
+        printed: figures in the output of its ranks.
     """
 
     has_stepped: bool
     run_ns: int
     status: int | None = None
     error: str | None = None
+    printed: tuple[PrintedFigure, ...] = ()
 
 
 SharedWork: TypeAlias = Collective | Program

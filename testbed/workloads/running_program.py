@@ -16,6 +16,7 @@ from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.printed_figures import PrintedFigures
 from mrc_testbed.workloads.program import Output, Program, ProgramState
 from mrc_testbed.workloads.sender import BatchRecord
 from mrc_testbed.workloads.shown_operations import OperationListener
@@ -67,6 +68,7 @@ class RunningProgram:
         self._reported: SimpleQueue[tuple[int, bytes, int]] = SimpleQueue()
         self._running: Future[Failure | None] | None = None
         self._unwritten: TestbedError | None = None
+        self._printed = PrintedFigures()
         self._steps = JobSteps(program.hosts)
         self._records: list[OperationRecord] = []
         self._begin_ns = self._end_ns = 0
@@ -98,7 +100,8 @@ class RunningProgram:
         if not self._begin_ns:
             return None
         run_ns = (self._end_ns or monotonic_ns()) - self._begin_ns
-        return ProgramState(self._steps.has_begun, run_ns, self._status, self._error)
+        printed = tuple(self._printed.found)
+        return ProgramState(self._steps.has_begun, run_ns, self._status, self._error, printed)
 
     @property
     def is_over(self) -> bool:
@@ -149,7 +152,7 @@ class RunningProgram:
                 failure = self._running.result()
                 self._status = 0 if failure is None else failure.status
                 self._book(self._steps.finish())
-                is_idle = failure is None and not self._steps.has_begun
+                is_idle = failure is None and self._program.reports_steps and not self._steps.has_begun
                 self._end(WITHOUT_A_STEP if is_idle else None if failure is None else str(failure))
         except TestbedError as error:
             self._end(error.message)
@@ -201,6 +204,7 @@ class RunningProgram:
         """Passes output on; when that fails, it is dropped while ranks are ended."""
         if self._unwritten is not None:
             return
+        self._printed.take(rank.number, line)
         try:
             self._output(self.load.name, b"[%d] %s\n" % (rank.number, line))
         except TestbedError as error:

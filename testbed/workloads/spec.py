@@ -238,6 +238,11 @@ class ProgramSpec(_Named):
     compute: Annotated[str, Field(min_length=1)] | None = Field(
         default=None, description="Time that a step computes. Virtual time only; needed there."
     )
+    steps: bool = Field(
+        default=True,
+        description="Ranks report steps, and time 0 is the end of the first one. `false`: time 0 is the "
+        "start, as for perftest.",
+    )
     timeout_ns: Annotated[Duration, Field(gt=0)] = Field(
         default=ITERATIONS_TIMEOUT_NS,
         alias="timeout",

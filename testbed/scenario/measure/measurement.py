@@ -6,6 +6,7 @@ go on to the last reading, so that an error while messages drain is not overlook
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from statistics import fmean
 from typing import Final
 
 from mrc_testbed.agents.abi import EvState
@@ -22,6 +23,7 @@ from mrc_testbed.scenario.spec.quantity import percentile_ratio
 from mrc_testbed.units import format_duration_ns
 from mrc_testbed.workloads.fairness import jain_index
 from mrc_testbed.workloads.operation_record import percentile_ns
+from mrc_testbed.workloads.printed_figures import PrintedFigure
 
 LOWEST_GOODPUT_READINGS: Final = 2
 """Length of the stretches that `lowest_goodput` compares: usually 200 ms, as the paper samples bandwidth."""
@@ -243,6 +245,24 @@ class Measurement(Measures):
     def _loss(self, quantity: Quantity) -> float:
         """Loss that the program reported for its last step in the window, the mean over its ranks."""
         return self._operations(quantity).last_loss()
+
+    @_measures("printed_bandwidth")
+    def _printed_bandwidth(self, quantity: Quantity) -> float:
+        """Mean of the bandwidths that the program's ranks have printed, as perftest and nccl-tests do."""
+        return self._printed(quantity, lambda figure: figure.bandwidth_bps)
+
+    @_measures("printed_latency")
+    def _printed_latency(self, quantity: Quantity) -> float:
+        """Mean of the times in such tables: typical ones of perftest, of collectives of nccl-tests."""
+        return self._printed(quantity, lambda figure: figure.latency_ns)
+
+    def _printed(self, quantity: Quantity, value_of: Callable[[PrintedFigure], float | None]) -> float:
+        state = self._recording.programs.get(quantity.workload or "")
+        printed = () if state is None else state.printed
+        values = [value for figure in printed if (value := value_of(figure)) is not None]
+        if not values:
+            raise NotMeasured("its ranks have printed no such figure")
+        return fmean(values)
 
     @_measures("p<N>")
     def _percentile(self, quantity: Quantity) -> float:

@@ -136,6 +136,7 @@ def _program(recording: Recording, name: str) -> Json:
         "error": state.error,
         "step": asdict(Durations.of([each.step_ns for each in steps])) if steps else None,
         "loss": losses[-1] if losses else None,
+        "printed": [asdict(each) for each in state.printed],
     }
 
 

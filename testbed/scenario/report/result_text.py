@@ -74,6 +74,7 @@ def build_summary(result: RunResult) -> str:
         f"# {result.plan.scenario}: {verdict.status.value}",
         "",
         *_job_lines(result.jobs),
+        *(f"{sentence}.\n" for sentence in declared_compute(result)),
         f"{verdict.reason}.",
         "",
         *(f"Not trusted: {reason}." for reason in verdict.untrusted),
@@ -91,7 +92,9 @@ def build_summary(result: RunResult) -> str:
         lines += ["", *recovery_table(result).markdown()]
     if result.link_finding is not None:
         lines += ["", format_link_finding(result.link_finding) + "."]
-    lines += ["", *workload_table(result).markdown(), *_collective_lines(result.collectives)]
+    for table in (workload_table(result), printed_table(result)):
+        lines += ["", *table.markdown()] if table.rows else []
+    lines += _collective_lines(result.collectives)
     return "\n".join(lines) + "\n"
 
 
@@ -127,6 +130,33 @@ def workload_table(result: RunResult) -> Table:
             )
         )
     return Table(("workload", "#goodput", "#messages", "#compared", "#wrong bytes"), rows)
+
+
+def printed_table(result: RunResult) -> Table:
+    """A row for each figure that ranks of programs have printed."""
+    rows = [
+        (
+            f"{name}, rank {each.rank}",
+            format_size(each.size_bytes),
+            "-" if each.bandwidth_bps is None else format_rate(each.bandwidth_bps),
+            "-" if each.bus_bps is None else format_rate(each.bus_bps),
+            "-" if each.latency_ns is None else format_time(each.latency_ns),
+        )
+        for name, state in result.recording.programs.items()
+        for each in state.printed
+    ]
+    return Table(("printed by", "#size", "#bandwidth", "#bus bandwidth", "#time"), rows)
+
+
+def declared_compute(result: RunResult) -> list[str]:
+    """A sentence on each program whose computing was declared, not done."""
+    return [
+        f"Each step of {workload.name} computes for {workload.program.compute}, as declared"
+        if workload.program.compute[:1].isdigit()
+        else f"Each module of {workload.name} computes as long as {workload.program.compute} has it"
+        for workload in result.plan.workloads
+        if result.recording.is_simulated and workload.program is not None and workload.program.compute
+    ]
 
 
 def job_figures(job: Job) -> tuple[tuple[str, str], ...]:

@@ -140,7 +140,11 @@ class Runner:
 
     def _start_programs(self) -> None:
         """Start programs and wait for their first steps; the timeline begins with the last one's."""
-        programs = {each.name: each.timeout_ns or 0 for each in self._plan.workloads if each.program}
+        programs = {
+            each.name: each.timeout_ns or 0
+            for each in self._plan.workloads
+            if each.program is not None and each.program.reports_steps
+        }
         if not programs:
             return
         begun_ns = self._clock.now_ns()

@@ -95,6 +95,8 @@ QUANTITIES: Final = (
     QuantityKind("job_throughput", Dimension.COUNT, "job", "more", unit="steps/s"),
     QuantityKind("operations", Dimension.COUNT, "job", "more"),
     QuantityKind("loss", Dimension.COUNT, "program", "less"),
+    QuantityKind("printed_bandwidth", Dimension.RATE, "program", "more", has_windows=False),
+    QuantityKind("printed_latency", Dimension.TIME, "program", "less", has_windows=False),
     QuantityKind("p<N>", Dimension.TIME, "latency", "less"),
     QuantityKind("mean", Dimension.TIME, "latency", "less"),
     QuantityKind("max", Dimension.TIME, "latency", "less"),

@@ -97,7 +97,7 @@ def test_a_failure_is_named_and_what_ranks_wrote_is_kept(
     finished = run(live_lab, tmp_path, script)
     verdict = finished.result.verdict
     assert (verdict.status, verdict.reason) == (Status.ERROR, f"workload job: {reason}")
-    assert "[0] rank 0 gloo red" in log(finished)
+    assert "[1] rank 1 gloo red" in log(finished)
     [workload] = json.loads((finished.folder / "manifest.json").read_text())["workloads"]
     assert workload["program"]["error"] == reason
     assert all(reason in job.headline for job in finished.result.jobs)
