@@ -9,6 +9,7 @@ import ctypes
 import json
 import mmap
 import os
+import select
 import socket
 import threading
 import time
@@ -119,8 +120,8 @@ class VirtualEngine:
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
-        self._socket = socket.socket(fileno=int(os.environ[CHANNEL_VARIABLE]))
-        self._socket.set_inheritable(False)
+        self._socket = socket.socket(fileno=os.dup(int(os.environ[CHANNEL_VARIABLE])))
+        self._leaving = os.eventfd(0, os.EFD_CLOEXEC)
         self._ids = count(1)
         self._lock = threading.RLock()
         self._under_way: dict[int, tuple[Ended, _Memory]] = {}
@@ -171,6 +172,10 @@ class VirtualEngine:
     def close(self) -> None:
         """Wait for what has not ended; the simulation sees the end of the process."""
         self.expect(list(self._under_way))
+        os.eventfd_write(self._leaving, 1)
+        self._thread.join()  # one that lives on while the interpreter ends aborts the process
+        self._socket.close()
+        os.close(self._leaving)
 
     def _expect_at_the_end_of_backward(self, number: int) -> None:
         """DistributedDataParallel waits in C++ for what it has started in backward(): nobody would be told.
@@ -187,7 +192,11 @@ class VirtualEngine:
         socket.send_fds(self._socket, [json.dumps(message).encode()], descriptors)
 
     def _listen(self) -> None:
-        while text := self._socket.recv(_MESSAGE_BYTES_MAX):
+        channel = self._socket.fileno()
+        while channel in select.select([channel, self._leaving], [], [])[0]:
+            text = self._socket.recv(_MESSAGE_BYTES_MAX)
+            if not text:
+                break
             answer = json.loads(text)
             self._end(answer["id"], answer["at_ns"], answer["error"])
         with self._changed:

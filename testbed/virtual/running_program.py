@@ -3,15 +3,14 @@
 import os
 import socket
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.agents.nic.context import QueuePair
-from mrc_testbed.errors import TestbedError, UsageError
+from mrc_testbed.errors import TestbedError
 from mrc_testbed.fabric.ranks import Rank, Write, check_program, rank_environment
 from mrc_testbed.scenario.run.protocols import Clock
-from mrc_testbed.units import parse_duration_ns
+from mrc_testbed.virtual.compute import COMPUTE_VARIABLE, declared_compute
 from mrc_testbed.virtual.program_run import NOW_VARIABLE, ProgramRun
 from mrc_testbed.virtual.rank_network import RankNetwork
 from mrc_testbed.virtual.rank_processes import RankProcesses
@@ -20,18 +19,13 @@ from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.program import Program, ProgramState
+from mrc_testbed.workloads.running_program import WITHOUT_A_STEP
 from mrc_testbed.workloads.sender import BatchRecord
 from mrc_testbed.workloads.step_report import JobSteps, ReportError, parse_report
 from mrc_testbed.workloads.transport import Event, Transport
 
 QUIET_NS: Final = 300 * 10**9
 """Time of this machine that a rank may compute without a word."""
-
-COMPUTE_VARIABLE: Final = "MRC_TORCH_COMPUTE"
-"""Which mrc-torch reads."""
-
-STAND_IN_VARIABLE: Final = "MRC_TORCH_AS"
-NO_STEP: Final = "it ended, and rank 0 had reported no step to descriptor $MRC_TESTBED_REPORT_FD"
 
 _HERE: Final = "127.0.0.1"
 
@@ -120,10 +114,9 @@ class RunningProgram:
         program = self._program
         base = {
             **os.environ,
-            **({} if program.stand_in is None else {STAND_IN_VARIABLE: program.stand_in}),
             COMPUTE_VARIABLE: self._compute,
             NOW_VARIABLE: str(now_ns),
-            **program.environment,
+            **program.variables,
         }
         with socket.socket() as attempt:
             attempt.bind((_HERE, 0))
@@ -190,24 +183,4 @@ class RunningProgram:
         self._end_ns = monotonic_ns()
         self._records += self._steps.finish()
         if not self._records and self._run.error is None:
-            self._run.error = NO_STEP
-
-
-def declared_compute(workload: str, text: str | None) -> str:
-    """The time that a step computes, as mrc-torch reads it: ns, or the path of a profile.
-
-    Raises:
-        UsageError: it is missing, no time, and no file.
-    """
-    if text is None:
-        raise UsageError(
-            f"workload {workload}: compute: virtual time does not measure how long a step computes",
-            hint="give a time, such as 100ms, or the file that `python -m mrc_torch.profile` writes",
-        )
-    path = Path(text)
-    if path.is_file():
-        return str(path.resolve())
-    try:
-        return str(parse_duration_ns(text))
-    except UsageError as error:
-        raise UsageError(f"workload {workload}: compute: there is no such file; {error.message}") from error
+            self._run.error = WITHOUT_A_STEP

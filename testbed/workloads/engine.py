@@ -21,7 +21,7 @@ from typing import Final
 
 from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.agents.nic.context import QueuePair
-from mrc_testbed.errors import AgentError, UsageError
+from mrc_testbed.errors import AgentError
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.layout import Layout
 from mrc_testbed.workloads.load import Load
@@ -109,6 +109,10 @@ class Engine(ABC):
         return self._workloads[name].is_over
 
     @abstractmethod
+    def await_step(self, name: str, deadline_ns: int) -> None:
+        """Wait until a program has made its first step, or is over, but not beyond that time."""
+
+    @abstractmethod
     def wait(self, deadline_ns: int | None) -> bool:
         """Return True if all workloads that were started are over.
 
@@ -179,13 +183,9 @@ class Engine(ABC):
         }
         return RunningFlows(load, senders)
 
-    def _made_program(self, load: Load, program: Program, seed: int) -> RunningWorkload:  # noqa: ARG002
-        """The program of a load, ready to start.
-
-        Raises:
-            UsageError: nobody here runs programs.
-        """
-        raise UsageError(f"workload {load.name}: programs cannot run here: not in virtual time yet")
+    @abstractmethod
+    def _made_program(self, load: Load, program: Program, seed: int) -> RunningWorkload:
+        """The program of a load, ready to start."""
 
     def _give_up(self) -> None:
         for workload in self._workloads.values():
@@ -212,7 +212,7 @@ class Engine(ABC):
 
     def _turn(self) -> bool:
         """Takes what has happened and does what is due; whether somebody may be waiting for that."""
-        before = [workload.is_over for workload in self._workloads.values()]
+        before = self._marks()
         was_lost = self._lost_agent is not None
         for event in self._transport.events():
             self._record(event)
@@ -220,7 +220,18 @@ class Engine(ABC):
         for workload in self._workloads.values():
             workload.advance(now_ns)
         is_lost = self._lost_agent is not None
-        return is_lost != was_lost or before != [workload.is_over for workload in self._workloads.values()]
+        return is_lost != was_lost or before != self._marks()
+
+    def _marks(self) -> list[bool]:
+        """What somebody may be waiting for."""
+        return [self._has_stepped(name) for name in self._workloads] + [
+            workload.is_over for workload in self._workloads.values()
+        ]
+
+    def _has_stepped(self, name: str) -> bool:
+        """Return True if a program has made a step, or is over."""
+        workload = self._workloads[name]
+        return workload.is_over or (workload.program is not None and workload.program.has_stepped)
 
     def _deadline_ns(self) -> int | None:
         """When a turn is due even without an event: at once when one was read along with an answer."""
@@ -276,14 +287,21 @@ class WorkloadEngine(Engine):
         self._thread: threading.Thread | None = None
         self._switch_interval_s = sys.getswitchinterval()
 
+    def await_step(self, name: str, deadline_ns: int) -> None:
+        """Wait until a program has made its first step, or is over, but not beyond that time."""
+        self._wait_for(lambda: self._crash is not None or self._has_stepped(name), deadline_ns)
+
     def wait(self, deadline_ns: int | None) -> bool:
         """Return True if all workloads that were started are over."""
+        return self._wait_for(self._is_over, deadline_ns)
+
+    def _wait_for(self, is_true: Callable[[], bool], deadline_ns: int | None) -> bool:
         with self._changed:
             timeout_s = None if deadline_ns is None else max(0, deadline_ns - monotonic_ns()) / 1e9
-            is_over = self._changed.wait_for(self._is_over, timeout_s)
+            found = self._changed.wait_for(is_true, timeout_s)
         if self._crash is not None:
             raise self._crash
-        return is_over
+        return found
 
     def close(self) -> None:
         """Free connections and memory, end programs; also after a failure, and more than once."""
@@ -292,8 +310,9 @@ class WorkloadEngine(Engine):
         self._wake_far.close()
 
     def _made_program(self, load: Load, program: Program, seed: int) -> RunningWorkload:
+        del seed  # it is of connections, which the ranks make here
         if self._place_ranks is None:
-            return super()._made_program(load, program, seed)
+            raise ValueError(load.name)
         return RunningProgram(load, program, self._place_ranks, self._output, self._wake, self._on_operation)
 
     def _wake(self) -> None:

@@ -9,14 +9,14 @@ from mrc_testbed.workloads.collective import Collective
 StandIn = Literal["gloo", "nccl"]
 """Backends of torch.distributed that mrc-torch can stand in for."""
 
+PEER_BYTES: Final = 1 << 20
+"""Memory of a NIC that mrc-torch registers for each other rank: the default of agents/collectives."""
+
 STAND_IN_VARIABLE: Final = "MRC_TORCH_AS"
 """Which mrc-torch reads."""
 
 Output: TypeAlias = Callable[[str, bytes], None]
 """Receives the name of a workload and a line of its output, with its end."""
-
-PEER_BYTES: Final = 1 << 20
-"""Memory of a NIC that mrc-torch registers for each other rank: the default of agents/collectives."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,6 +218,10 @@ class EngineWorkloads:
         """The state of a program that was started; None: the workload is none."""
         return self._running().program(name)
 
+    def await_step(self, name: str, deadline_ns: int) -> None:
+        """Wait until a program has made its first step, or is over, but not beyond that time."""
+        self._running().await_step(name, deadline_ns)
+
     def collect(self, deadline_ns: int) -> Sequence[FlowOutcome]:
         """Waits for messages under way, compares received memory, returns every flow."""
         return self._running().collect(deadline_ns)

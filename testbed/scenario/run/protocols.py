@@ -114,6 +114,9 @@ class WorkloadRunner(Protocol):
     def program(self, name: str) -> ProgramState | None:
         """The state of a program that was started; None: the workload is none."""
 
+    def await_step(self, name: str, deadline_ns: int) -> None:
+        """Wait until a program has made its first step, or is over, but not beyond that time."""
+
     def collect(self, deadline_ns: int) -> Sequence[FlowOutcome]:
         """Waits for messages under way until *deadline_ns*, compares received memory, returns every flow.
 

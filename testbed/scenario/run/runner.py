@@ -35,9 +35,6 @@ COLLECT_TIMEOUT_NS: Final = 10 * 10**9
 EDGE_READINGS_MAX: Final = 4
 """Readings at edges of a flap from one usual reading to the next: a fast flap must not flood."""
 
-FIRST_STEP_POLL_NS: Final = 5_000_000
-"""Time from one look at programs to the next, until they have made their first steps; so late is time 0."""
-
 FLOW_READING_COST_SHARE: Final = 20
 """Flows are read so that it takes at most one part in so many of the time; fault edges are read anyway."""
 
@@ -154,12 +151,12 @@ class Runner:
         for name, timeout_ns in programs.items():
             self._progress(f"waiting for the first step of {name}")
             while not self._has_stepped(name):
-                now_ns = self._clock.now_ns()
-                if now_ns - begun_ns > timeout_ns:
+                if self._clock.now_ns() - begun_ns >= timeout_ns:
                     after = format_duration_ns(timeout_ns)
                     reason = f"workload {name}: rank 0 had not reported a step after {after}"
                     raise _Stopped(Ending(Status.ERROR, reason))
-                self._wait_until(min(now_ns + FIRST_STEP_POLL_NS, self._next_reading_ns))
+                self._world.workloads.await_step(name, min(begun_ns + timeout_ns, self._next_reading_ns))
+                self._stop_if_asked()
                 if self._clock.now_ns() >= self._next_reading_ns:
                     self._read(is_needed=False)
         self.recording.start_ns = self._clock.now_ns()

@@ -61,6 +61,8 @@ def resolve(scenario: Scenario, *, seed: int | None = None) -> Plan:
     length_ns = None
     if workloads and spec.end_ns is not None:
         length_ns = spec.end_ns - min(workload.start_ns for workload in workloads)
+    if any(workload.program for workload in workloads):  # it ends by itself, after the faults
+        length_ns = max((end_ns for fault in faults for _, end_ns in fault.periods if end_ns), default=None)
     interval_ns = reading_interval_ns(length_ns)
     problems += _figures_too_fine(spec.figure, interval_ns)
     if problems:

@@ -258,6 +258,14 @@ class SimulatedLab:
         due = [state for at_ns, state in self.program_states if BOOT_NS + at_ns <= self.clock.now_ns()]
         return due[-1] if due else ProgramState(has_stepped=False, run_ns=0)
 
+    def await_step(self, name: str, deadline_ns: int) -> None:  # noqa: ARG002 - there is one program
+        """Let time pass until the state of a program changes."""
+        changes = (
+            BOOT_NS + at_ns for at_ns, state in self.program_states if state.has_stepped or state.error
+        )
+        later = [at_ns for at_ns in changes if at_ns > self.clock.now_ns()]
+        self.clock.wait_until_ns(min([deadline_ns, *later]))
+
     def acknowledged_bytes(self) -> Mapping[Flow, int]:
         self._advance()
         return {flow.flow: int(flow.acked_bytes) for flow in self.flows}

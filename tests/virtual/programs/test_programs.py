@@ -150,7 +150,7 @@ def test_all_ranks_learn_why_there_is_no_end(case: str, error: str, others: list
             "rank 0 (h0) sends 2000 bytes where 4000 are expected: ",
         ),
         ("babble", "rank 0 (h0) is of another version of mrc-torch: "),
-        ("say_nothing", "it ended, and rank 0 had reported no step to descriptor $MRC_TESTBED_REPORT_FD"),
+        ("say_nothing", "ended without a step: rank 0 reported none; "),
         ("misreport", "rank 0 (h0) reported no step: time_s: expected seconds, more than 0, got -1"),
     ],
 )
