@@ -1,7 +1,10 @@
 """Programs in scenarios: ranks of a script that reports steps, in a lab that is up."""
 
 import json
+import os
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,7 +33,14 @@ print("rank", rank, os.environ.get("MRC_TORCH_AS"), os.environ["COLOUR"])
 
 
 def run(
-    name: str, runs: Path, script: str, *, more: str = "", spec: str = "", command: str = sys.executable
+    name: str,
+    runs: Path,
+    script: str,
+    *,
+    more: str = "",
+    spec: str = "",
+    command: str = sys.executable,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> FinishedRun:
     """A run of a script, which begins with BEGIN, on both hosts of a lab."""
     path = runs / "script.py"
@@ -42,7 +52,7 @@ def run(
         f"    - {{name: job, kind: program, command: [{command}, {path}], as: gloo, "
         f"environment: {{COLOUR: red}}{more}}}\n{spec}"
     )
-    return run_live(name, text, runs)
+    return run_live(name, text, runs, progress)
 
 
 def log(finished: FinishedRun) -> list[str]:
@@ -114,6 +124,25 @@ def test_a_program_that_hangs_runs_into_its_limit_and_its_ranks_are_ended(
     processes = [Path("/proc", line.split()[-1]) for line in log(finished) if " pid " in line]
     assert len(processes) == 2
     poll_until(lambda: not any(process.exists() for process in processes), what="the end of its ranks")
+
+
+def test_a_signal_before_the_first_step_ends_the_ranks_and_keeps_what_they_wrote(
+    live_lab: str, tmp_path: Path
+) -> None:
+    def interrupt(step: str) -> None:
+        if step == "waiting for the first step of job":
+            poll_until(lambda: len(written()) == 2, what="output")
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def written() -> list[str]:
+        [path] = tmp_path.glob("*/*/job.log")
+        return path.read_text().splitlines()
+
+    finished = run(live_lab, tmp_path, "select.select([], [], [])", progress=interrupt)
+    assert finished.result.verdict.status is Status.INTERRUPTED
+    assert log(finished) == ["[0] rank 0 gloo red", "[1] rank 1 gloo red"]
+    [workload] = json.loads((finished.folder / "manifest.json").read_text())["workloads"]
+    assert (workload["program"]["status"], workload["program"]["error"]) == (None, None)
 
 
 def test_no_such_program_is_refused_before_anything_starts(live_lab: str, tmp_path: Path) -> None:
