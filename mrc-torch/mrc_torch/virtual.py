@@ -154,7 +154,7 @@ class VirtualEngine:
         with self._lock:
             own_id = next(self._ids)
             self._under_way[own_id] = ended, memory
-            self._tell({"do": "start", "id": own_id, "at_ns": CLOCK.now_ns, **message}, memory.descriptor)
+            self._send({"do": "start", "id": own_id, "at_ns": CLOCK.now_ns, **message}, memory.descriptor)
         os.close(memory.descriptor)
         self._expect_at_the_end_of_backward(own_id)
         return own_id
@@ -164,7 +164,7 @@ class VirtualEngine:
         with self._changed:
             left = [number for number in numbers if number in self._under_way]
             if left:
-                self._tell({"do": "wait", "at_ns": CLOCK.now_ns, "ids": left})
+                self._send({"do": "wait", "at_ns": CLOCK.now_ns, "ids": left})
             self._changed.wait_for(lambda: not any(number in self._under_way for number in numbers))
             for number in numbers:
                 CLOCK.join(self._ended_at_ns.pop(number, 0))
@@ -178,9 +178,9 @@ class VirtualEngine:
         os.close(self._leaving)
 
     def _expect_at_the_end_of_backward(self, number: int) -> None:
-        """DistributedDataParallel waits in C++ for what it has started in backward(): nobody would be told.
+        """Wait for what began in backward() before DistributedDataParallel does: its wait, in C++, is unseen.
 
-        It does so at the end, behind callbacks that were there before.
+        It waits at the end of backward(), behind the callbacks that were there before.
         """
         queue = _backward_queue()
         if queue is None:
@@ -188,7 +188,7 @@ class VirtualEngine:
         with suppress(RuntimeError):  # not in backward: who waits calls wait()
             queue(lambda: self.expect([number]))
 
-    def _tell(self, message: dict[str, Any], *descriptors: int) -> None:
+    def _send(self, message: dict[str, Any], *descriptors: int) -> None:
         socket.send_fds(self._socket, [json.dumps(message).encode()], descriptors)
 
     def _listen(self) -> None:
@@ -214,7 +214,7 @@ class VirtualEngine:
         with self._changed:
             self._ended_at_ns[number] = at_ns
             del self._under_way[number]
-            self._tell({"do": "took", "id": number})
+            self._send({"do": "took", "id": number})
             self._changed.notify_all()
 
 

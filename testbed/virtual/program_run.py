@@ -71,7 +71,7 @@ class ProgramRun:
             self._network.advance()
             if self._network.failure is not None:
                 self.fail(self._network.failure)
-            elif not self._tell_ended():
+            elif not self._report_ended():
                 break
         if self._processes.is_over:
             self.is_over = True
@@ -85,9 +85,9 @@ class ProgramRun:
         self.error = re.sub(r"\brank (\d+)\b(?! \()", lambda found: self._named(int(found[1])), why)
         self.is_over = True
         self._network.fail(why)
-        self._tell_ended()
+        self._report_ended()
         for post in [*(post for *_, post in self._future), *self._processes.take_posts()]:
-            self._processes.tell_ended(post.rank, post.start.id, self._now_ns(), why)
+            self._processes.report_ended(post.rank, post.start.id, self._now_ns(), why)
         self._processes.let_end()
 
     def _named(self, rank: int) -> str:
@@ -106,7 +106,7 @@ class ProgramRun:
                 self._begin(post)
             except (TestbedError, ValueError) as error:
                 self._network.fail(f"rank {post.rank}: {error}")
-                self._processes.tell_ended(post.rank, post.start.id, self._now_ns(), str(error))
+                self._processes.report_ended(post.rank, post.start.id, self._now_ns(), str(error))
 
     def _begin(self, post: Post) -> None:
         start = post.start
@@ -124,13 +124,13 @@ class ProgramRun:
             ended_as=start.id,
         )
 
-    def _tell_ended(self) -> bool:
-        """Tell ranks what has ended; False: nothing has."""
-        has_told = False
+    def _report_ended(self) -> bool:
+        """Report to ranks what has ended; False: nothing has."""
+        has_reported = False
         for rank, number, error in self._network.take_ended():
-            has_told = True
-            self._processes.tell_ended(rank, number, self._now_ns(), error)
-        return has_told
+            has_reported = True
+            self._processes.report_ended(rank, number, self._now_ns(), error)
+        return has_reported
 
     def _deadlock(self) -> str:
         waiting = self._processes.waiting()

@@ -223,7 +223,7 @@ class Engine(ABC):
         return is_lost != was_lost or before != self._marks()
 
     def _marks(self) -> list[bool]:
-        """What somebody may be waiting for."""
+        """Changes that somebody may be waiting for."""
         return [self._has_stepped(name) for name in self._workloads] + [
             workload.is_over for workload in self._workloads.values()
         ]

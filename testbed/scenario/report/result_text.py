@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 
 from mrc_testbed.report.table import Cell, Table
@@ -73,8 +73,7 @@ def build_summary(result: RunResult) -> str:
     lines = [
         f"# {result.plan.scenario}: {verdict.status.value}",
         "",
-        *_job_lines(result.jobs),
-        *(f"{sentence}.\n" for sentence in declared_compute(result)),
+        *_job_lines(result),
         f"{verdict.reason}.",
         "",
         *(f"Not trusted: {reason}." for reason in verdict.untrusted),
@@ -148,15 +147,14 @@ def printed_table(result: RunResult) -> Table:
     return Table(("printed by", "#size", "#bandwidth", "#bus bandwidth", "#time"), rows)
 
 
-def declared_compute(result: RunResult) -> list[str]:
-    """A sentence on each program whose computing was declared, not done."""
-    return [
-        f"Each step of {workload.name} computes for {workload.program.compute}, as declared"
-        if workload.program.compute[:1].isdigit()
-        else f"Each module of {workload.name} computes as long as {workload.program.compute} has it"
-        for workload in result.plan.workloads
-        if result.recording.is_simulated and workload.program is not None and workload.program.compute
-    ]
+def declared_compute(result: RunResult, name: str) -> str:
+    """A sentence on a program whose computing was declared, not done; empty for any other workload."""
+    program = next(workload.program for workload in result.plan.workloads if workload.name == name)
+    if program is None or not program.compute or not result.recording.is_simulated:
+        return ""
+    if program.compute[:1].isdigit():
+        return f"Each step computes for {program.compute}, as declared"
+    return f"Each module computes as long as in the profile {program.compute}"
 
 
 def job_figures(job: Job) -> tuple[tuple[str, str], ...]:
@@ -172,15 +170,16 @@ def job_figures(job: Job) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _job_lines(jobs: Sequence[Job]) -> list[str]:
+def _job_lines(result: RunResult) -> list[str]:
     lines = []
-    for job in jobs:
+    for job in result.jobs:
         figures = job_figures(job)
         *numbers, rank = (name for name, _ in figures)
         table = Table(
             ("job", *(f"#{name}" for name in numbers), rank), [(job.name, *(value for _, value in figures))]
         )
-        lines += [f"**{job.name}**: {job.headline}.", "", *table.markdown(), ""]
+        sentences = filter(None, (job.headline, declared_compute(result, job.name)))
+        lines += [f"**{job.name}**: {'. '.join(sentences)}.", "", *table.markdown(), ""]
     return lines
 
 

@@ -45,7 +45,7 @@ def launched(folder: Path, *arguments: str) -> tuple[int, list[str], str]:
 
 
 def by_gloo(command: Sequence[str]) -> list[str]:
-    """What the ranks of a command write, over the loopback of this machine."""
+    """Output of the ranks of a command, over the loopback of this machine."""
     lines: list[str] = []
 
     def write(rank: Rank, is_error: bool, line: bytes) -> None:

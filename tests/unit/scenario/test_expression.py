@@ -14,7 +14,8 @@ from mrc_testbed.scenario.spec.quantity import QUANTITIES, Dimension, percentile
 REFUSED = {
     "goodputt(main) > 1Gbit": "column 1: nothing measured is called 'goodputt'; did you mean 'goodput'? "
     "(known: goodput, slowest_flow, fastest_flow, lowest_goodput, interruption, fairness, algbw, busbw, "
-    "job_throughput, operations, loss, p<N>, mean, max, messages, retransmits, fault_drops, queue_drops, "
+    "job_throughput, operations, loss, printed_bandwidth, "
+    "printed_latency, p<N>, mean, max, messages, retransmits, fault_drops, queue_drops, "
     "pauses, paused_time, stalled_time, deadlocked_ports, lowest_plane_share, highest_plane_share, "
     "assumed_bad, qp_errors, wrong_bytes, lost, detect, localise, avoid, restore)",
     "p100(packet_rtt) < 1s": "column 1: 'p100' is not a percentile; write one above p0 and below p100, "

@@ -154,7 +154,7 @@ def test_all_ranks_learn_why_there_is_no_end(case: str, error: str, others: list
         ("misreport", "rank 0 (h0) reported no step: time_s: expected seconds, more than 0, got -1"),
     ],
 )
-def test_a_program_that_is_wrong_is_told_so(case: str, error: str) -> None:
+def test_the_mistake_of_a_program_is_named(case: str, error: str) -> None:
     assert (run(case, ranks=2).error or "").startswith(error)
 
 
@@ -163,7 +163,7 @@ def test_a_rank_that_waits_for_something_else_is_given_up(monkeypatch: pytest.Mo
     monkeypatch.setattr(rank_processes, "LEAVE_NS", 10**8)
     done = run("hang", ranks=2)
     assert done.error is not None
-    assert done.error.startswith("rank 1 (h1) told nothing for 2 s: ")
+    assert done.error.startswith("rank 1 (h1) reported nothing for 2 s: ")
 
 
 @pytest.mark.parametrize(
