@@ -33,7 +33,7 @@ spec:
     - {name: any, kind: write-bw, from: h0, to: h2, size: 64KiB, duration: 20ms}
   faults:
     - {id: flap, at: 2ms, for: 8ms, kind: link-flap, every: 2ms, down: 700us, select: {links: "h0:0"}}
-    - {id: gray, at: 3ms, for: 12ms, kind: loss, ratio: 5%, select: {links: {between: [t0, t1]}, count: 3}}
+    - {id: gray, at: 3ms, for: 12ms, kind: loss, ratio: 5%, select: {links: {plane: 1, between: [t0, t1]}}}
 """
 
 
