@@ -63,9 +63,12 @@ class ProgramRun:
         while not self.is_over:
             self._has_to_settle = False
             if not self._processes.settle():
-                self._has_to_settle = self._processes.error is None
-                if self._processes.error is not None:
+                if self._processes.error is None:
+                    self._has_to_settle = True
+                else:
                     self.fail(self._processes.error)
+                return
+            if self.is_over:  # a report was wrong
                 return
             self._take_posts()
             self._network.advance()

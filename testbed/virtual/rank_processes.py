@@ -80,7 +80,9 @@ class RankProcesses:
         self._states: list[_State] = []
         self._said: list[list[Callable[[], None]]] = []
         self._posts: list[Post] = []
+        self._channels = ExitStack()
         self._held = ExitStack()
+        self._held.push(self._channels)
         self._processes = self._held.enter_context(
             RunningRanks(
                 lambda rank, is_error, line: self._keep(rank, partial(write, rank, is_error, line)),
@@ -93,7 +95,7 @@ class RankProcesses:
         """Start them; each inherits its channel."""
         for rank in ranks:
             channel = RankChannel()
-            self._held.callback(channel.close)
+            self._channels.callback(channel.close)
             number = channel.near.fileno()
             inherits = replace(
                 rank,
@@ -108,6 +110,7 @@ class RankProcesses:
             self._processes.selector.register(channel, EVENT_READ, partial(self._listen, state))
         if self._machine.fileno() >= 0:
             self._processes.selector.register(self._machine.fileno(), EVENT_READ, _look_again)
+            self._held.callback(self._processes.selector.unregister, self._machine.fileno())
 
     @property
     def is_over(self) -> bool:
@@ -178,7 +181,7 @@ class RankProcesses:
 
     def close(self) -> None:
         """End what still runs, and pass on what it has written."""
-        self._held.close()
+        self._held.close()  # ranks end before their channels do
         self._pass_on()
         for state in self._states:
             for post in state.under_way.values():

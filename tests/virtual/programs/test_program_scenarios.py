@@ -131,3 +131,14 @@ def test_launch_shows_output_with_ranks_and_the_steps(
     said = capfd.readouterr().out
     assert sorted(line[:3] for line in said.splitlines() if line.startswith("[")) == ["[0]", "[1]"]
     assert "no fault was active; no rank lost" in said
+
+
+def test_a_bundle_runs_no_program_unasked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    finished = done(tmp_path, scenario(str(HERE / "virtual_rank.py"), "train", "3"))
+    bundle = tmp_path / "job.tar.zst"
+    assert command(["bundle", "create", str(finished.folder), "--into", str(bundle)]) == 0
+    replay = ["replay", str(bundle), "--virtual", "--runs", str(tmp_path / "again")]
+    assert command(replay) == 2
+    assert "the bundle runs a program: " in capsys.readouterr().err
+    assert not (tmp_path / "again").exists()
+    assert command([*replay, "--programs"]) == 0
