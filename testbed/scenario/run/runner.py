@@ -259,11 +259,19 @@ class Runner:
 
     def _workload_ended(self, name: str) -> None:
         self._running.remove(name)
-        end_ns = self.recording.readings[-1].time_ns
+        end_ns = self._end_ns(name)
         self.recording.workload_ends[name] = end_ns
         if len(self.recording.workload_ends) == len(self._plan.workloads):
-            self.recording.end_ns = end_ns
+            self.recording.end_ns = max(self.recording.workload_ends.values())
         self._note(f"workload {name} ended", end_ns, "workload-ended", workload=name)
+
+    def _end_ns(self, name: str) -> int:
+        """When a workload had ended: a program with its last step, its processes take a while longer."""
+        steps = self._world.workloads.operations(name) if self._is_program(name) else ()
+        return steps[-1].end_ns if steps else self.recording.readings[-1].time_ns
+
+    def _is_program(self, name: str) -> bool:
+        return any(each.name == name and each.program for each in self._plan.workloads)
 
     def _note_finished(self) -> None:
         """Looks for workloads by iterations, and programs, that are through, failed or overdue."""

@@ -58,6 +58,7 @@ def test_a_job_goes_through_a_fault_and_leaves_the_same_results_each_time(tmp_pa
     steps = recording.operations["job"]
     assert recording.zero_ns is not None
     assert steps[0].step_begin_ns < recording.zero_ns < steps[1].end_ns
+    assert recording.end_ns == steps[-1].end_ns
     [job] = first.result.jobs
     assert "while link h0:0~p0-t0-0:0 flapped" in job.headline
     assert job.headline.endswith("; no rank lost")
