@@ -76,7 +76,6 @@ class RankProcesses:
     def __init__(self, machine: Clock, write: Write, report: Report, quiet_ns: int) -> None:
         self._machine = machine
         self._quiet_ns = quiet_ns
-        self._write, self._report = write, report
         self._states: list[_State] = []
         self._said: list[list[Callable[[], None]]] = []
         self._posts: list[Post] = []

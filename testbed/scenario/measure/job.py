@@ -27,6 +27,7 @@ class Job:
         pace: from the end of warm-up to the workload's end; None when no step lies in it.
         impacts: of the faults that acted meanwhile, in the order of the plan.
         headline: what happened, in one sentence.
+        loss: of the last step; None: none was reported.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Job:
     pace: Pace | None
     impacts: tuple[Impact, ...]
     headline: str
+    loss: float | None = None
 
 
 def measure_jobs(recording: Recording) -> tuple[Job, ...]:
@@ -46,7 +48,8 @@ def measure_jobs(recording: Recording) -> tuple[Job, ...]:
             span = recording.workload_span(workload.name)
         except NotMeasured:
             continue
-        steps = [Step.of(each) for each in recording.operations.get(workload.name, ())]
+        records = recording.operations.get(workload.name, ())
+        steps = [Step.of(each) for each in records]
         impacts = tuple(measure_impact(steps, each) for each in _episodes(recording, span))
         errors = dict.fromkeys(
             each.error for each in recording.outcomes if each.error and each.flow.workload == workload.name
@@ -62,6 +65,7 @@ def measure_jobs(recording: Recording) -> tuple[Job, ...]:
                 pace=measure_pace(steps, span.start_ns, span.end_ns),
                 impacts=impacts,
                 headline=headline(word, impacts, list(errors)),
+                loss=next((each.loss for each in reversed(records) if each.loss is not None), None),
             )
         )
     return tuple(jobs)

@@ -166,6 +166,7 @@ def job_figures(job: Job) -> tuple[tuple[str, str], ...]:
         (f"{job.word}s/s", format_count(pace.per_second)),
         ("p50", format_times(pace.p50_ns)),
         ("p99", format_times(pace.p99_ns)),
+        *(() if job.loss is None else (("loss", format_count(job.loss)),)),
         ("slowest rank", f"{pace.slowest_rank}, last in {format_share(pace.slowest_share)}"),
     )
 
