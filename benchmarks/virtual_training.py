@@ -3,19 +3,16 @@
 Needs `make torch`. The parts take some minutes each but `losses`, which takes three quarters of an hour.
 """
 
-import json
-import os
-import socket
 import subprocess
 import sys
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from benchmarks.figure import Figure
+from benchmarks.gloo import by_gloo
+from benchmarks.gloo import losses as of_ranks
 from mrc_testbed.agents.clock import monotonic_ns
-from mrc_testbed.fabric.ranks import Rank, rank_environment, run_ranks
 
 ROOT: Final = Path(__file__).parents[1]
 PYTHON: Final = ROOT / "build" / "torch" / "bin" / "python"
@@ -35,14 +32,13 @@ for step in range(100):
         os.write(2, b"now\\n")
         os.kill(os.getpid(), signal.SIGKILL)
 """
-Losses = dict[str, list[str]]
 
 
 def losses() -> Iterator[Figure]:
     """The losses of eight ranks, 100 steps, through faults at drawn places."""
     for kind, options in KINDS.items():
         job = (*EXAMPLE, "--backend", "gloo", "--steps", "100", *options)
-        expected = _losses(_by_gloo(job))
+        expected = of_ranks(by_gloo(HOSTS, job))
         assert [len(each) for each in expected.values()] == [100] * len(HOSTS)
         differing, lost, seconds = 0, 0, []
         for seed in range(1, PLANS + 1):
@@ -52,7 +48,7 @@ def losses() -> Iterator[Figure]:
             )
             seconds.append((monotonic_ns() - begun_ns) / 1e9)
             lost += done.returncode != 0
-            differing += _losses(done.stdout.splitlines()) != expected
+            differing += of_ranks(done.stdout.splitlines()) != expected
         case = f"{kind}, {PLANS} drawn fault plans"
         yield Figure("virtual training", f"{case}: runs whose losses are not gloo's", "", (differing,), "0")
         yield Figure("virtual training", f"{case}: runs that lost a rank", "", (lost,), "0")
@@ -85,36 +81,6 @@ def _launch(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 def _command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "mrc_testbed.cli", "launch", "--virtual", "--runs", str(RUNS), *arguments]
-
-
-def _by_gloo(command: Sequence[str]) -> list[str]:
-    lines: list[str] = []
-
-    def write(rank: Rank, is_error: bool, line: bytes) -> None:
-        if not is_error:
-            lines.append(f"[{rank.number}] {line.decode()}")
-
-    with socket.socket() as attempt:
-        attempt.bind(("127.0.0.1", 0))
-        master = "127.0.0.1", int(attempt.getsockname()[1])
-    base = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
-    ranks = [
-        Rank(n, host, tuple(command), rank_environment(HOSTS, n, master, base))
-        for n, host in enumerate(HOSTS)
-    ]
-    run_ranks(ranks, write)
-    return lines
-
-
-def _losses(lines: Sequence[str]) -> Losses:
-    """Losses of each rank, by step."""
-    found: Losses = defaultdict(list)
-    for line in lines:
-        rank, _, text = line.partition("] ")
-        if line.startswith("["):
-            step: dict[str, Any] = json.loads(text)
-            found[rank].append(step["loss"])
-    return found
 
 
 PARTS: Final = {"losses": losses, "kills": kills}

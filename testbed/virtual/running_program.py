@@ -1,14 +1,13 @@
 """A program of a scenario in virtual time: its ranks as a workload of the engine."""
 
 import os
-import socket
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.agents.nic.context import QueuePair
 from mrc_testbed.errors import TestbedError
-from mrc_testbed.fabric.ranks import Rank, Write, check_program, rank_environment
+from mrc_testbed.fabric.ranks import Rank, Write, check_program, free_port, rank_environment
 from mrc_testbed.scenario.run.protocols import Clock
 from mrc_testbed.virtual.compute import COMPUTE_VARIABLE, declared_compute
 from mrc_testbed.virtual.program_run import NOW_VARIABLE, ProgramRun
@@ -125,9 +124,7 @@ class RunningProgram:
             NOW_VARIABLE: str(now_ns),
             **program.variables,
         }
-        with socket.socket() as attempt:
-            attempt.bind((_HERE, 0))
-            master = _HERE, int(attempt.getsockname()[1])
+        master = _HERE, free_port(_HERE)
         self._run.start(
             [
                 Rank(number, host, program.command, rank_environment(program.hosts, number, master, base))
