@@ -158,12 +158,20 @@ def test_the_mistake_of_a_program_is_named(case: str, error: str) -> None:
     assert (run(case, ranks=2).error or "").startswith(error)
 
 
+class QuickToGiveUp(rank_processes.RankProcesses):
+    """Gives ranks all the time to load, and four seconds later on."""
+
+    def report_ended(self, rank: int, number: int, at_ns: int, error: str | None) -> None:
+        self._quiet_ns = 4 * 10**9
+        super().report_ended(rank, number, at_ns, error)
+
+
 def test_a_rank_that_waits_for_something_else_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running_program, "QUIET_NS", 2 * 10**9)
+    monkeypatch.setattr(running_program, "RankProcesses", QuickToGiveUp)
     monkeypatch.setattr(rank_processes, "LEAVE_NS", 10**8)
     done = run("hang", ranks=2)
     assert done.error is not None
-    assert done.error.startswith("rank 1 (h1) reported nothing for 2 s: ")
+    assert done.error.startswith("rank 1 (h1) reported nothing for 4 s: ")
 
 
 @pytest.mark.parametrize(
