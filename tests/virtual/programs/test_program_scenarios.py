@@ -1,11 +1,14 @@
 """Scenarios with a program in virtual time, from the file to the result folder."""
 
 import json
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from runs import contents, run
+from waiting import poll_until
 
 from mrc_testbed.cli.app import run as command
 from mrc_testbed.scenario.execution import FinishedRun
@@ -143,3 +146,20 @@ def test_a_bundle_runs_no_program_unasked(tmp_path: Path, capsys: pytest.Capture
     assert "the bundle runs a program: " in capsys.readouterr().err
     assert not (tmp_path / "again").exists()
     assert command([*replay, "--programs"]) == 0
+
+
+def test_an_interruption_ends_ranks_that_compute_and_keeps_the_results(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    waits = f"import os, signal; open({str(started)!r}, 'a').write(f'{{os.getpid()}}\\n'); signal.pause()"
+    launch = ["launch", "--virtual", "--runs", str(tmp_path), "--ranks", "2", "--compute", "1ms", "--"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "mrc_testbed.cli", *launch, sys.executable, "-c", waits],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    poll_until(lambda: started.exists() and len(started.read_text().split()) == 2, what="the ranks")
+    running.send_signal(signal.SIGINT)
+    out, _ = running.communicate()
+    assert (running.returncode, b"interrupted by SIGINT" in out) == (130, True)
+    assert not any(Path("/proc", pid).exists() for pid in started.read_text().split())
+    assert (tmp_path / "launch" / "latest" / "manifest.json").is_file()
