@@ -159,7 +159,7 @@ def test_the_mistake_of_a_program_is_named(case: str, error: str) -> None:
 
 
 class QuickToGiveUp(rank_processes.RankProcesses):
-    """Gives ranks all the time to load, and four seconds later on."""
+    """Processes that have all the time to load, and four seconds of silence later on."""
 
     def report_ended(self, rank: int, number: int, at_ns: int, error: str | None) -> None:
         self._quiet_ns = 4 * 10**9
