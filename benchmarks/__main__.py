@@ -43,6 +43,7 @@ NAMES = (
     "verifier",
     "fault_ends",
     "launched",
+    "virtual_training",
 )
 
 

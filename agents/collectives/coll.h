@@ -11,7 +11,7 @@
  *	peers.c       connections to peers, and what says that one is dead
  *	coll.c        the loop that does the work
  * in virtual time, part of libmrc_virtual.so:
- *	virtual.c     what a simulation asks and is told
+ *	virtual.c     the interface of a simulation
  *
  * A slice is a WRITE with immediate into the peer's next slot: a header, then payload. The peer
  *takes it out at once, to a heap copy where its operation has not started yet, so that no operation
@@ -189,7 +189,7 @@ size_t element_bytes(enum mrc_coll_type type);
 void reduce(void *into, const void *from, size_t bytes, enum mrc_coll_type type,
 	    enum mrc_coll_reduction reduction);
 
-/* What carries slices, and the time: verbs.c, peers.c and coll.c, or virtual.c. */
+/* The carrier of slices, and the time: verbs.c, peers.c and coll.c, or virtual.c. */
 void post_write(struct mrc_coll *coll, struct peer *peer, struct write write);
 void inform_peers(struct mrc_coll *coll, int rank);
 int64_t now_ns(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * libmrc_coll in virtual time: one `struct mrc_coll` per rank, all in the process of a simulation,
- * which carries the WRITEs that they post. Groups and operations are those of mrc_coll.h; a
- *time-out is not kept, as the simulation sees when ranks wait for each other for ever.
+ * which carries the WRITEs that they post. Groups and operations are those of mrc_coll.h, but
+ * time-outs are not kept: the simulation sees when ranks wait for each other for ever.
  *
  *	struct mrc_coll *coll = mrc_coll_virtual_open(rank, NULL);
  *	mrc_coll_virtual_add_peer(coll, peer, memory);  for all, before the groups

@@ -16,7 +16,8 @@ def failed(what: str, why: str) -> Exception:
         rank = int(found[1])
         return f"rank {rank} ({hosts[rank]})" if rank < len(hosts) and hosts[rank] else found[0]
 
-    error: Exception = dist.DistBackendError(f"{NAME}: " + re.sub(r"\brank (\d+)", named, f"{what}: {why}"))
+    text = re.sub(r"\brank (\d+)\b(?! \()", named, f"{what}: {why}")
+    error: Exception = dist.DistBackendError(f"{NAME}: {text}")
     return error
 
 

@@ -9,6 +9,7 @@ import ctypes
 import json
 import mmap
 import os
+import select
 import socket
 import threading
 import time
@@ -119,8 +120,8 @@ class VirtualEngine:
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
-        self._socket = socket.socket(fileno=int(os.environ[CHANNEL_VARIABLE]))
-        self._socket.set_inheritable(False)
+        self._socket = socket.socket(fileno=os.dup(int(os.environ[CHANNEL_VARIABLE])))
+        self._leaving = os.eventfd(0, os.EFD_CLOEXEC)
         self._ids = count(1)
         self._lock = threading.RLock()
         self._under_way: dict[int, tuple[Ended, _Memory]] = {}
@@ -153,7 +154,7 @@ class VirtualEngine:
         with self._lock:
             own_id = next(self._ids)
             self._under_way[own_id] = ended, memory
-            self._tell({"do": "start", "id": own_id, "at_ns": CLOCK.now_ns, **message}, memory.descriptor)
+            self._send({"do": "start", "id": own_id, "at_ns": CLOCK.now_ns, **message}, memory.descriptor)
         os.close(memory.descriptor)
         self._expect_at_the_end_of_backward(own_id)
         return own_id
@@ -163,7 +164,7 @@ class VirtualEngine:
         with self._changed:
             left = [number for number in numbers if number in self._under_way]
             if left:
-                self._tell({"do": "wait", "at_ns": CLOCK.now_ns, "ids": left})
+                self._send({"do": "wait", "at_ns": CLOCK.now_ns, "ids": left})
             self._changed.wait_for(lambda: not any(number in self._under_way for number in numbers))
             for number in numbers:
                 CLOCK.join(self._ended_at_ns.pop(number, 0))
@@ -171,11 +172,15 @@ class VirtualEngine:
     def close(self) -> None:
         """Wait for what has not ended; the simulation sees the end of the process."""
         self.expect(list(self._under_way))
+        os.eventfd_write(self._leaving, 1)
+        self._thread.join()  # one that lives on while the interpreter ends aborts the process
+        self._socket.close()
+        os.close(self._leaving)
 
     def _expect_at_the_end_of_backward(self, number: int) -> None:
-        """DistributedDataParallel waits in C++ for what it has started in backward(): nobody would be told.
+        """Wait for what began in backward() before DistributedDataParallel does: its wait, in C++, is unseen.
 
-        It does so at the end, behind callbacks that were there before.
+        It waits at the end of backward(), behind the callbacks that were there before.
         """
         queue = _backward_queue()
         if queue is None:
@@ -183,11 +188,15 @@ class VirtualEngine:
         with suppress(RuntimeError):  # not in backward: who waits calls wait()
             queue(lambda: self.expect([number]))
 
-    def _tell(self, message: dict[str, Any], *descriptors: int) -> None:
+    def _send(self, message: dict[str, Any], *descriptors: int) -> None:
         socket.send_fds(self._socket, [json.dumps(message).encode()], descriptors)
 
     def _listen(self) -> None:
-        while text := self._socket.recv(_MESSAGE_BYTES_MAX):
+        channel = self._socket.fileno()
+        while channel in select.select([channel, self._leaving], [], [])[0]:
+            text = self._socket.recv(_MESSAGE_BYTES_MAX)
+            if not text:
+                break
             answer = json.loads(text)
             self._end(answer["id"], answer["at_ns"], answer["error"])
         with self._changed:
@@ -205,7 +214,7 @@ class VirtualEngine:
         with self._changed:
             self._ended_at_ns[number] = at_ns
             del self._under_way[number]
-            self._tell({"do": "took", "id": number})
+            self._send({"do": "took", "id": number})
             self._changed.notify_all()
 
 

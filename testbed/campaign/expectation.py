@@ -129,15 +129,14 @@ def check_quantities(quantities: Iterable[Quantity], plan: Plan) -> None:
     """Check that a run of *plan* can measure them.
 
     Raises:
-        UsageError: a workload or fault is named that it does not have, or one without operations.
+        UsageError: a workload or fault is named that it does not have, or one that lacks what they measure.
     """
     workloads = [workload.name for workload in plan.workloads]
     faults = [fault.fault_id for fault in plan.faults]
-    with_operations = {workload.name for workload in plan.workloads if workload.collective is not None}
+    kinds = {workload.name: workload.kind for workload in plan.workloads}
     for quantity in quantities:
         for unknown in quantity.unknown_names(workloads, faults):
             raise UsageError(f"{quantity}: {plan.scenario} has {unknown}")
-        if quantity.needs_operations and quantity.workload not in with_operations:
-            raise UsageError(
-                f"{quantity}: {quantity.workload} has no operations; name a collective or training"
-            )
+        misfit = None if quantity.workload is None else quantity.misfit(kinds[quantity.workload])
+        if misfit is not None:
+            raise UsageError(f"{quantity}: {quantity.workload} is {kinds[quantity.workload or '']}, {misfit}")

@@ -59,13 +59,16 @@ def _workload_figures(workload: Mapping[str, Any]) -> Iterator[tuple[str, Figure
     name = workload["name"]
     for what, key in _WORKLOAD_FIGURES:
         yield f"{what}({name})", _figure_of(f"{what}({name})", workload.get(key))
-    collective = workload.get("collective")
+    collective, program = workload.get("collective"), workload.get("program")
     if collective is not None:
         yield f"busbw({name})", Figure(collective["busbw_bps"], Dimension.RATE, "more")
-        for what, key in (("collective_time", "operation"), ("step_time", "step")):
-            for percentile, field in _TIMES if collective[key] is not None else ():
-                value = collective[key][field]
-                yield f"{percentile}({what}({name}))", Figure(value, Dimension.TIME, "less")
+    times = {"operation": None, "step": None} | (collective or program or {})
+    for what, key in (("collective_time", "operation"), ("step_time", "step")):
+        for percentile, field in _TIMES if times[key] is not None else ():
+            yield f"{percentile}({what}({name}))", Figure(times[key][field], Dimension.TIME, "less")
+    if program is not None:
+        yield f"loss({name})", Figure(program["loss"], Dimension.COUNT, "less")
+        return
     yield f"wrong_bytes({name})", Figure(workload["wrong_bytes"], Dimension.COUNT, "less")
 
 

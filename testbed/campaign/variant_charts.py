@@ -79,7 +79,7 @@ def _flows(row: SummaryRow) -> Iterator[Chart]:
 def time_chart(folder: CampaignFolder, runs: Sequence[PlannedRun]) -> Chart | None:
     """Step times of the first job, else goodput; None when no run or too many have left any."""
     plan = runs[0].plan
-    job = next((each for each in plan.workloads if each.collective is not None), None)
+    job = next((each for each in plan.workloads if each.shared_work is not None), None)
     curves = []
     for run in runs:
         curve = _goodput(folder, run) if job is None else _steps(folder, run, job.name)
@@ -88,9 +88,9 @@ def time_chart(folder: CampaignFolder, runs: Sequence[PlannedRun]) -> Chart | No
     if not 1 < len(curves) <= STYLES:
         return None
     time = _time_axis(plan, max(curve.x[-1] for curve in curves))
-    if job is None or job.collective is None:
+    if job is None or job.shared_work is None:
         return Chart("Goodput, all variants", "lines", time, Axis("goodput", format_rate), curves)
-    name = f"{step_word(job.collective)} time"
+    name = f"{step_word(job.shared_work)} time"
     title = f"{name.capitalize()}, all variants"
     return Chart(title, "steps", time, Axis(name, format_time), curves)
 

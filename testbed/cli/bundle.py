@@ -1,5 +1,6 @@
 """bundle create | open, and replay."""
 
+import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,8 +22,9 @@ from mrc_testbed.cli.overload import OverloadGate, OverloadOption
 from mrc_testbed.cli.render import bad, good, plain_table, result_lines, show
 from mrc_testbed.cli.scenario import RunsFolder, run_plan
 from mrc_testbed.cli.where import JobsOption, RuntimeOption, VirtualOption, Where
+from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.measure.verdict import Status
-from mrc_testbed.scenario.spec.plan import load_plan
+from mrc_testbed.scenario.spec.plan import Plan, load_plan
 from mrc_testbed.shown import format_size
 from mrc_testbed.units import parse_ratio
 
@@ -134,6 +136,9 @@ def replay(
     overload: OverloadOption = False,
     virtual: VirtualOption = False,
     jobs: JobsOption = 1,
+    programs: Annotated[
+        bool, typer.Option("--programs", help="Run the programs that the plans of a bundle name.")
+    ] = False,
     runs: RunsFolder = Path("runs"),
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> int:
@@ -154,7 +159,10 @@ def replay(
     gate = OverloadGate(insists=overload, is_virtual=virtual)
     with opened(Path(what)) as given:
         folder = find_results(str(given), runs, campaigns)
-        if held_in(folder) == "campaign":
+        is_campaign = held_in(folder) == "campaign"
+        if Path(what).is_file() and not programs:
+            _refuse_programs(_plans(folder, is_campaign=is_campaign))
+        if is_campaign:
             repetitions, status, results = _replay_campaign(settings, folder, campaigns, gate, where, share)
         else:
             repetitions, status, results = _replay_run(settings, folder, runs, gate, where, share)
@@ -175,6 +183,22 @@ def replay(
         lines="runs",
     )
     return status
+
+
+def _plans(folder: Path, *, is_campaign: bool) -> list[Plan]:
+    if is_campaign:
+        return [run.plan for run in CampaignFolder.open(folder).plan.runs]
+    return [load_plan(folder / "plan.json")]
+
+
+def _refuse_programs(plans: Sequence[Plan]) -> None:
+    """Refuse to run what somebody else wrote into a bundle."""
+    for workload in (workload for plan in plans for workload in plan.workloads):
+        if workload.program is not None:
+            raise UsageError(
+                f"the bundle runs a program: {shlex.join(workload.program.command)}",
+                hint="read it, and replay with --programs if it may run here",
+            )
 
 
 def _replay_run(

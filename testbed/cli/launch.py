@@ -17,12 +17,10 @@ from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.ranks import Rank, placed_ranks, run_ranks
 from mrc_testbed.fabric.rdma import RdmaTransport
-from mrc_testbed.scenario.spec.program_scenario import program_scenario
+from mrc_testbed.scenario.spec.program_scenario import WORKLOAD, program_scenario
 from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.virtual.run import run_virtually
-
-STAND_IN_VARIABLE: Final = "MRC_TORCH_AS"
-"""Which mrc-torch reads."""
+from mrc_testbed.workloads.program import STAND_IN_VARIABLE
 
 _SIGNALLED: Final = 128
 
@@ -114,7 +112,7 @@ def launch(
         return 0
     others = "; the other ranks were ended" if len(placed) > 1 else ""
     say(settings.stderr, f"error: {failure}{others}")
-    return failure.status if failure.status > 0 else _SIGNALLED - failure.status
+    return _exit_status(failure.status)
 
 
 def _launch_virtually(
@@ -150,8 +148,20 @@ def _launch_virtually(
         say_time=settings.progress.simulate,
         write=_write,
     )
-    show_finished(settings, finished, [])
+    state = finished.result.recording.programs.get(WORKLOAD)
+    if state is None or state.status != 0:
+        show_finished(settings, finished, [])
+        failed = state.status if state is not None else None
+        return finished.result.verdict.exit_code if failed is None else _exit_status(failed)
+    if state.has_stepped:
+        show_finished(settings, finished, [])
+    else:
+        say(settings.stderr, f"note: the program {state.error}")
     return 0
+
+
+def _exit_status(status: int) -> int:
+    return status if status > 0 else _SIGNALLED - status
 
 
 def _hosts(attached: Lab, ranks: int | None, hosts: str) -> list[str]:

@@ -37,6 +37,7 @@ from mrc_testbed.scenario.report.manifest_file import load_manifest
 from mrc_testbed.scenario.report.result_text import (
     format_link_finding,
     job_figures,
+    printed_table,
     recovery_table,
     workload_table,
 )
@@ -311,8 +312,10 @@ def _finished(finished: FinishedRun, more: list[str]) -> RenderableType:
     if result.link_finding is not None:
         parts += [Text(format_link_finding(result.link_finding)), Text()]
     workloads = workload_table(result)
-    shown = replace(workloads, columns=[*workloads.columns[:-1], "##wrong"])
-    parts += [shown_table(shown), Text()]
+    if workloads.rows:
+        parts += [shown_table(replace(workloads, columns=[*workloads.columns[:-1], "##wrong"])), Text()]
+    if (printed := printed_table(result)).rows:
+        parts += [shown_table(printed), Text()]
     if result.collectives:
         parts += [collective_table(result.collectives), Text()]
     return Group(*parts, *result_lines(finished.folder), *(Text(line) for line in more))

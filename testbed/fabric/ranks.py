@@ -169,8 +169,14 @@ def rank_environment(
 
 
 def _free_port(lab: str, host: str) -> int:
-    with entered(node_namespace(lab, host)), socket.socket() as attempt:
-        attempt.bind(("", 0))
+    with entered(node_namespace(lab, host)):
+        return free_port("")
+
+
+def free_port(address: str) -> int:
+    """A TCP port that nobody has at an address of this network namespace."""
+    with socket.socket() as attempt:
+        attempt.bind((address, 0))
         port: int = attempt.getsockname()[1]
         return port
 

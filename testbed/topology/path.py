@@ -170,7 +170,8 @@ def explain_ev(clos: Clos, entropy: int, source: int, destination: int) -> Path:
         raise UsageError(f"{entropy:#x} is not an EV: EVs have 32 bits")
     ev = decode_ev(entropy)
     if clos.spec.forwarding == "srv6":
-        return build_path(clos, source, destination, ev.plane, ev.uplink)
+        uplink = uplink_of_ev(clos, entropy, source, destination)
+        return build_path(clos, source, destination, ev.plane, uplink)
     check_route(clos, source, destination, ev.plane, 0)
     hops = trace_packet(clos, source, destination, ev.plane, entropy)
     if hops[-1].action is Action.DROP:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mrc_testbed.agents.nic.context import Context
 from mrc_testbed.agents.nic.nic_maps import NicMaps
-from mrc_testbed.fabric.ranks import Write
+from mrc_testbed.fabric.ranks import Rank, Write
 from mrc_testbed.scenario.run.protocols import Clock
 from mrc_testbed.scenario.spec.plan import PlannedTransport
 from mrc_testbed.transport.reliable_connection import RcCongestion, rto_ns
@@ -34,7 +34,7 @@ class VirtualEngine(Engine):
         on_operation: receives completed operations of collectives, and their end.
         is_killed: whether a host's agent was killed on purpose.
         machine: source of interruptions, for programs.
-        write: receives the output of programs.
+        write: receives the output of programs, as the run's results do.
     """
 
     def __init__(
@@ -53,6 +53,10 @@ class VirtualEngine(Engine):
         self._write = write
         self._turns = ExitStack()
 
+    def await_step(self, name: str, deadline_ns: int) -> None:
+        """Let time pass until a program has made its first step, or is over, but not beyond that time."""
+        self._lab.run_until(deadline_ns, lambda: self._has_stepped(name))
+
     def wait(self, deadline_ns: int | None) -> bool:
         """Return True if all workloads that were started are over."""
         self._lab.run_until(_FOR_EVER_NS if deadline_ns is None else deadline_ns, self._is_over)
@@ -66,7 +70,11 @@ class VirtualEngine(Engine):
         self._turn()
 
     def _made_program(self, load: Load, program: Program, seed: int) -> RunningWorkload:
-        return RunningProgram(load, program, self._transport, seed, self._machine, self._write)
+        def write(rank: Rank, is_error: bool, line: bytes) -> None:
+            self._output(load.name, b"[%d] %s\n" % (rank.number, line))
+            self._write(rank, is_error, line)
+
+        return RunningProgram(load, program, self._transport, seed, self._machine, write)
 
     def _begin(self) -> None:
         self._turns.enter_context(self._lab.taking_turns(self))

@@ -17,6 +17,7 @@ from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.virtual.compute import declared_compute
 from mrc_testbed.workloads.placement import place
 
 HOPS_PER_S: Final = 1_000_000
@@ -77,6 +78,12 @@ def check_ports(spec: TopologySpec) -> None:
         )
 
 
+def _check_programs(plan: Plan) -> None:
+    for workload in plan.workloads:
+        if workload.program is not None:
+            declared_compute(workload.name, workload.program.compute)
+
+
 def memory_bytes(plan: Plan) -> int:
     """Memory that a run takes, about: its messages' memory, its QPs, and what each NIC and port has."""
     clos = resolve_topology(plan.topology)
@@ -119,6 +126,7 @@ def problems_of(plan: Plan, *, insists: bool = False) -> list[Problem]:
     problems = [
         *_refused(("spec", "transport", "kind"), lambda: check_transport(plan.transport)),
         *_refused(("spec", "topology", "port_rate"), lambda: check_ports(plan.topology)),
+        *_refused(("spec", "workloads"), lambda: _check_programs(plan)),
     ]
     if problems:
         return problems

@@ -63,15 +63,18 @@ class ProgramRun:
         while not self.is_over:
             self._has_to_settle = False
             if not self._processes.settle():
-                self._has_to_settle = self._processes.error is None
-                if self._processes.error is not None:
+                if self._processes.error is None:
+                    self._has_to_settle = True
+                else:
                     self.fail(self._processes.error)
+                return
+            if self.is_over:  # a report was wrong
                 return
             self._take_posts()
             self._network.advance()
             if self._network.failure is not None:
                 self.fail(self._network.failure)
-            elif not self._tell_ended():
+            elif not self._report_ended():
                 break
         if self._processes.is_over:
             self.is_over = True
@@ -82,12 +85,12 @@ class ProgramRun:
         """Let all operations fail; ranks get time to say so."""
         if self.is_over:
             return
-        self.error = re.sub(r"\brank (\d+)(?! \()", lambda found: self._named(int(found[1])), why)
+        self.error = re.sub(r"\brank (\d+)\b(?! \()", lambda found: self._named(int(found[1])), why)
         self.is_over = True
         self._network.fail(why)
-        self._tell_ended()
+        self._report_ended()
         for post in [*(post for *_, post in self._future), *self._processes.take_posts()]:
-            self._processes.tell_ended(post.rank, post.start.id, self._now_ns(), why)
+            self._processes.report_ended(post.rank, post.start.id, self._now_ns(), why)
         self._processes.let_end()
 
     def _named(self, rank: int) -> str:
@@ -106,7 +109,7 @@ class ProgramRun:
                 self._begin(post)
             except (TestbedError, ValueError) as error:
                 self._network.fail(f"rank {post.rank}: {error}")
-                self._processes.tell_ended(post.rank, post.start.id, self._now_ns(), str(error))
+                self._processes.report_ended(post.rank, post.start.id, self._now_ns(), str(error))
 
     def _begin(self, post: Post) -> None:
         start = post.start
@@ -124,13 +127,13 @@ class ProgramRun:
             ended_as=start.id,
         )
 
-    def _tell_ended(self) -> bool:
-        """Tell ranks what has ended; False: nothing has."""
-        has_told = False
+    def _report_ended(self) -> bool:
+        """Report to ranks what has ended; False: nothing has."""
+        has_reported = False
         for rank, number, error in self._network.take_ended():
-            has_told = True
-            self._processes.tell_ended(rank, number, self._now_ns(), error)
-        return has_told
+            has_reported = True
+            self._processes.report_ended(rank, number, self._now_ns(), error)
+        return has_reported
 
     def _deadlock(self) -> str:
         waiting = self._processes.waiting()

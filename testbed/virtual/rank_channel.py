@@ -1,6 +1,6 @@
 """The channel between a rank and the simulation that carries its collectives.
 
-A rank is an ordinary process: mrc-torch in it tells over a socket pair which operations it starts and when,
+A rank is an ordinary process: mrc-torch in it reports over a socket pair which operations it starts and when,
 in virtual time, and for which of them it waits. Messages are JSON documents; the bytes of an operation are in
 shared memory that the rank passes along (memfd_create(2)).
 
@@ -8,7 +8,7 @@ shared memory that the rank passes along (memfd_create(2)).
                  "number": 0, "arguments": [1000, 0, 0]}      and the memory
                 {"do": "wait", "at_ns": ..., "ids": [1]}      it does nothing until these have ended
     simulation  {"id": 1, "at_ns": ..., "error": null}        it has ended; the memory has the result
-    rank        {"do": "took", "id": 1}                       and all that follows from it was told
+    rank        {"do": "took", "id": 1}                       and all that follows from it was sent
 """
 
 import ctypes
@@ -145,7 +145,7 @@ class RankChannel:
                     os.close(descriptor)
 
     def send(self, **fields: Any) -> None:
-        """Tell the rank something; one that is gone does not mind."""
+        """Send the rank an answer; one that is gone does not mind."""
         try:
             self._far.send(json.dumps(fields).encode())
         except (BrokenPipeError, ConnectionResetError):

@@ -1,7 +1,7 @@
 """Processes of a program's ranks in virtual time, and how it is known that none of them computes.
 
-A rank computes in no virtual time but what it declares, and tells when it waits (rank_channel.py). Output and
-reports are passed on when no rank runs, rank by rank: in which order the machine ran them does not show.
+A rank computes in no virtual time but what it declares, and reports when it waits (rank_channel.py). Output
+and reports are passed on when no rank runs, rank by rank: in which order the machine ran them does not show.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,19 +45,19 @@ class _State:
     Attributes:
         under_way: its operations that have not ended, by id.
         waits_for: those that it waits for; None: it runs.
-        told: those whose end it was told and has not taken.
+        ended: those whose end was reported to it, and that it has not taken.
     """
 
     rank: Rank
     channel: RankChannel
     under_way: dict[int, Post] = field(default_factory=dict)
     waits_for: set[int] | None = None
-    told: set[int] = field(default_factory=set)
+    ended: set[int] = field(default_factory=set)
     has_ended: bool = False
 
     @property
     def is_running(self) -> bool:
-        return not self.has_ended and (not self.waits_for or bool(self.told))
+        return not self.has_ended and (not self.waits_for or bool(self.ended))
 
 
 class RankProcesses:
@@ -67,7 +67,7 @@ class RankProcesses:
         machine: source of interruptions.
         write: receives their output.
         report: receives their reports.
-        quiet_ns: time of this machine after which a rank that tells nothing is given up.
+        quiet_ns: time of this machine after which a rank that reports nothing is given up.
 
     Attributes:
         error: why they cannot go on; None: they can.
@@ -76,11 +76,12 @@ class RankProcesses:
     def __init__(self, machine: Clock, write: Write, report: Report, quiet_ns: int) -> None:
         self._machine = machine
         self._quiet_ns = quiet_ns
-        self._write, self._report = write, report
         self._states: list[_State] = []
         self._said: list[list[Callable[[], None]]] = []
         self._posts: list[Post] = []
+        self._channels = ExitStack()
         self._held = ExitStack()
+        self._held.push(self._channels)
         self._processes = self._held.enter_context(
             RunningRanks(
                 lambda rank, is_error, line: self._keep(rank, partial(write, rank, is_error, line)),
@@ -93,7 +94,7 @@ class RankProcesses:
         """Start them; each inherits its channel."""
         for rank in ranks:
             channel = RankChannel()
-            self._held.callback(channel.close)
+            self._channels.callback(channel.close)
             number = channel.near.fileno()
             inherits = replace(
                 rank,
@@ -108,6 +109,7 @@ class RankProcesses:
             self._processes.selector.register(channel, EVENT_READ, partial(self._listen, state))
         if self._machine.fileno() >= 0:
             self._processes.selector.register(self._machine.fileno(), EVENT_READ, _look_again)
+            self._held.callback(self._processes.selector.unregister, self._machine.fileno())
 
     @property
     def is_over(self) -> bool:
@@ -133,7 +135,7 @@ class RankProcesses:
             left_ns = quiet_since_ns + self._quiet_ns - machine_ns()
             if left_ns <= 0:
                 self._fail(
-                    f"rank {running[0].rank.number} told nothing for {self._quiet_ns / 1e9:g} s: "
+                    f"rank {running[0].rank.number} reported nothing for {self._quiet_ns / 1e9:g} s: "
                     "it computes, or waits for something else than its operations"
                 )
             elif self._processes.serve(left_ns / 1e9):
@@ -148,13 +150,13 @@ class RankProcesses:
         posts, self._posts = self._posts, []
         return posts
 
-    def tell_ended(self, rank: int, number: int, at_ns: int, error: str | None) -> None:
-        """Tell a rank that an operation has ended, and forget its memory."""
+    def report_ended(self, rank: int, number: int, at_ns: int, error: str | None) -> None:
+        """Report to a rank that an operation has ended, and forget its memory."""
         state = self._states[rank]
         post = state.under_way.pop(number)
         if post.shared is not None:
             post.shared.close()
-        state.told.add(number)
+        state.ended.add(number)
         if state.waits_for is not None:
             state.waits_for.discard(number)
         state.channel.send(id=number, at_ns=at_ns, error=error)
@@ -178,7 +180,7 @@ class RankProcesses:
 
     def close(self) -> None:
         """End what still runs, and pass on what it has written."""
-        self._held.close()
+        self._held.close()  # ranks end before their channels do
         self._pass_on()
         for state in self._states:
             for post in state.under_way.values():
@@ -204,12 +206,12 @@ class RankProcesses:
             case Wait(ids=ids):
                 state.waits_for = state.under_way.keys() & set(ids)
             case Took(id=number):
-                state.told.discard(number)
+                state.ended.discard(number)
 
     def _note_ends(self) -> None:
         for state in self._states:
             if not state.has_ended and self._processes.has_ended(state.rank.number):
-                self._listen(state)  # what it told before
+                self._listen(state)  # what it sent before
                 state.has_ended = True
         if self._processes.failure is not None:
             self._fail(str(self._processes.failure))

@@ -1,17 +1,15 @@
 """A program of a scenario in virtual time: its ranks as a workload of the engine."""
 
 import os
-import socket
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.agents.nic.context import QueuePair
-from mrc_testbed.errors import TestbedError, UsageError
-from mrc_testbed.fabric.ranks import Rank, Write, check_program, rank_environment
+from mrc_testbed.errors import TestbedError
+from mrc_testbed.fabric.ranks import Rank, Write, check_program, free_port, rank_environment
 from mrc_testbed.scenario.run.protocols import Clock
-from mrc_testbed.units import parse_duration_ns
+from mrc_testbed.virtual.compute import COMPUTE_VARIABLE, declared_compute
 from mrc_testbed.virtual.program_run import NOW_VARIABLE, ProgramRun
 from mrc_testbed.virtual.rank_network import RankNetwork
 from mrc_testbed.virtual.rank_processes import RankProcesses
@@ -19,19 +17,15 @@ from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.printed_figures import PrintedFigures
 from mrc_testbed.workloads.program import Program, ProgramState
+from mrc_testbed.workloads.running_program import WITHOUT_A_STEP
 from mrc_testbed.workloads.sender import BatchRecord
 from mrc_testbed.workloads.step_report import JobSteps, ReportError, parse_report
 from mrc_testbed.workloads.transport import Event, Transport
 
 QUIET_NS: Final = 300 * 10**9
 """Time of this machine that a rank may compute without a word."""
-
-COMPUTE_VARIABLE: Final = "MRC_TORCH_COMPUTE"
-"""Which mrc-torch reads."""
-
-STAND_IN_VARIABLE: Final = "MRC_TORCH_AS"
-NO_STEP: Final = "it ended, and rank 0 had reported no step to descriptor $MRC_TESTBED_REPORT_FD"
 
 _HERE: Final = "127.0.0.1"
 
@@ -63,7 +57,9 @@ class RunningProgram:
         self.load = load
         self._program = program
         self._network = RankNetwork(program.hosts, transport, seed)
-        self._processes = RankProcesses(machine, write, self._take_report, QUIET_NS)
+        self._printed = PrintedFigures()
+        self._write = write
+        self._processes = RankProcesses(machine, self._take_output, self._take_report, QUIET_NS)
         self._run = ProgramRun(program.hosts, self._network, self._processes, monotonic_ns)
         self._steps = JobSteps(program.hosts)
         self._records: list[OperationRecord] = []
@@ -80,7 +76,11 @@ class RunningProgram:
             return None
         end_ns = monotonic_ns() if self._end_ns is None else self._end_ns
         return ProgramState(
-            self._steps.has_begun, end_ns - self._start_ns, self._processes.status, self._run.error
+            has_stepped=self._steps.has_begun,
+            run_ns=end_ns - self._start_ns,
+            status=self._processes.status,
+            error=self._run.error,
+            printed=tuple(self._printed.found),
         )
 
     @property
@@ -120,14 +120,11 @@ class RunningProgram:
         program = self._program
         base = {
             **os.environ,
-            **({} if program.stand_in is None else {STAND_IN_VARIABLE: program.stand_in}),
             COMPUTE_VARIABLE: self._compute,
             NOW_VARIABLE: str(now_ns),
-            **program.environment,
+            **program.variables,
         }
-        with socket.socket() as attempt:
-            attempt.bind((_HERE, 0))
-            master = _HERE, int(attempt.getsockname()[1])
+        master = _HERE, free_port(_HERE)
         self._run.start(
             [
                 Rank(number, host, program.command, rank_environment(program.hosts, number, master, base))
@@ -179,6 +176,10 @@ class RunningProgram:
         """Steps of the job, oldest first."""
         return list(self._records)
 
+    def _take_output(self, rank: Rank, is_error: bool, line: bytes) -> None:
+        self._printed.take(rank.number, line)
+        self._write(rank, is_error, line)
+
     def _take_report(self, rank: Rank, line: bytes) -> None:
         try:
             report = parse_report(line, rank.number, self._program.hosts, _ANY_TIME_NS)
@@ -189,25 +190,5 @@ class RunningProgram:
     def _end(self) -> None:
         self._end_ns = monotonic_ns()
         self._records += self._steps.finish()
-        if not self._records and self._run.error is None:
-            self._run.error = NO_STEP
-
-
-def declared_compute(workload: str, text: str | None) -> str:
-    """The time that a step computes, as mrc-torch reads it: ns, or the path of a profile.
-
-    Raises:
-        UsageError: it is missing, no time, and no file.
-    """
-    if text is None:
-        raise UsageError(
-            f"workload {workload}: compute: virtual time does not measure how long a step computes",
-            hint="give a time, such as 100ms, or the file that `python -m mrc_torch.profile` writes",
-        )
-    path = Path(text)
-    if path.is_file():
-        return str(path.resolve())
-    try:
-        return str(parse_duration_ns(text))
-    except UsageError as error:
-        raise UsageError(f"workload {workload}: compute: there is no such file; {error.message}") from error
+        if self._program.reports_steps and not self._records and self._run.error is None:
+            self._run.error = WITHOUT_A_STEP

@@ -21,15 +21,16 @@ from typing import Final
 
 from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.agents.nic.context import QueuePair
-from mrc_testbed.errors import AgentError, UsageError
+from mrc_testbed.errors import AgentError
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.layout import Layout
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.placement import place
-from mrc_testbed.workloads.program import Program, ProgramState
+from mrc_testbed.workloads.program import Output, Program, ProgramState
 from mrc_testbed.workloads.running import RunningFlows, RunningWorkload
+from mrc_testbed.workloads.running_program import PlaceRanks, RunningProgram
 from mrc_testbed.workloads.sender import BatchRecord, FlowSender
 from mrc_testbed.workloads.shown_operations import OperationListener
 from mrc_testbed.workloads.transport import Event, HostLost, Transport
@@ -70,15 +71,22 @@ class Engine(ABC):
         self._acknowledged: dict[Flow, int] = {}
         self._lost_agent: AgentError | None = None
         self._is_closed = False
+        self._output: Output = lambda _, __: None
 
     # ---- for the run; called from its thread
 
-    def prepare(self, loads: Sequence[Load], seed: int) -> None:
+    def prepare(self, loads: Sequence[Load], seed: int, output: Output = lambda _, __: None) -> None:
         """Registers and fills memory, connects hosts; nothing is sent yet.
+
+        Args:
+            loads: of the run.
+            seed: of all that is random.
+            output: receives each line that ranks of programs write, in any thread.
 
         Raises:
             UsageError: the workloads do not fit into the hosts' memory, or a connection is refused.
         """
+        self._output = output
         hosts = list(dict.fromkeys(host for load in loads for host in load.hosts))
         self._transport.open(hosts)
         layouts = place(loads, {host: self._transport.memory_bytes(host) for host in hosts})
@@ -99,6 +107,10 @@ class Engine(ABC):
     def is_finished(self, name: str) -> bool:
         """Return True if every message of the workload has completed, or its connections have failed."""
         return self._workloads[name].is_over
+
+    @abstractmethod
+    def await_step(self, name: str, deadline_ns: int) -> None:
+        """Wait until a program has made its first step, or is over, but not beyond that time."""
 
     @abstractmethod
     def wait(self, deadline_ns: int | None) -> bool:
@@ -171,13 +183,9 @@ class Engine(ABC):
         }
         return RunningFlows(load, senders)
 
-    def _made_program(self, load: Load, program: Program, seed: int) -> RunningWorkload:  # noqa: ARG002
-        """The program of a load, ready to start.
-
-        Raises:
-            UsageError: nobody here runs programs.
-        """
-        raise UsageError(f"workload {load.name}: virtual time runs no programs yet")
+    @abstractmethod
+    def _made_program(self, load: Load, program: Program, seed: int) -> RunningWorkload:
+        """The program of a load, ready to start."""
 
     def _give_up(self) -> None:
         for workload in self._workloads.values():
@@ -204,7 +212,7 @@ class Engine(ABC):
 
     def _turn(self) -> bool:
         """Takes what has happened and does what is due; whether somebody may be waiting for that."""
-        before = [workload.is_over for workload in self._workloads.values()]
+        before = self._marks()
         was_lost = self._lost_agent is not None
         for event in self._transport.events():
             self._record(event)
@@ -212,7 +220,18 @@ class Engine(ABC):
         for workload in self._workloads.values():
             workload.advance(now_ns)
         is_lost = self._lost_agent is not None
-        return is_lost != was_lost or before != [workload.is_over for workload in self._workloads.values()]
+        return is_lost != was_lost or before != self._marks()
+
+    def _marks(self) -> list[bool]:
+        """Changes that somebody may be waiting for."""
+        return [self._has_stepped(name) for name in self._workloads] + [
+            workload.is_over for workload in self._workloads.values()
+        ]
+
+    def _has_stepped(self, name: str) -> bool:
+        """Return True if a program has made a step, or is over."""
+        workload = self._workloads[name]
+        return workload.is_over or (workload.program is not None and workload.program.has_stepped)
 
     def _deadline_ns(self) -> int | None:
         """When a turn is due even without an event: at once when one was read along with an answer."""
@@ -241,33 +260,65 @@ class Engine(ABC):
 
 
 class WorkloadEngine(Engine):
-    """The workloads of one run, and a thread that takes the turns."""
+    """The workloads of one run, and a thread that takes the turns.
+
+    Args:
+        transport, on_operation, is_killed: as Engine has them.
+        place_ranks: makes the ranks of a program; None: there are no programs.
+    """
 
     def __init__(
         self,
         transport: Transport,
         on_operation: OperationListener | None = None,
         is_killed: Callable[[str], bool] = lambda _: False,
+        place_ranks: PlaceRanks | None = None,
     ) -> None:
         super().__init__(transport, on_operation, is_killed)
+        self._place_ranks = place_ranks
         self._commands: queue.SimpleQueue[tuple[Callable[[], None], Future[None]] | None] = (
             queue.SimpleQueue()
         )
         self._wake_near, self._wake_far = socket.socketpair()
+        self._wake_near.setblocking(False)
         self._wake_far.setblocking(False)
         self._changed = threading.Condition()
         self._crash: BaseException | None = None
         self._thread: threading.Thread | None = None
         self._switch_interval_s = sys.getswitchinterval()
 
+    def await_step(self, name: str, deadline_ns: int) -> None:
+        """Wait until a program has made its first step, or is over, but not beyond that time."""
+        self._wait_for(lambda: self._crash is not None or self._has_stepped(name), deadline_ns)
+
     def wait(self, deadline_ns: int | None) -> bool:
         """Return True if all workloads that were started are over."""
+        return self._wait_for(self._is_over, deadline_ns)
+
+    def _wait_for(self, is_true: Callable[[], bool], deadline_ns: int | None) -> bool:
         with self._changed:
             timeout_s = None if deadline_ns is None else max(0, deadline_ns - monotonic_ns()) / 1e9
-            is_over = self._changed.wait_for(self._is_over, timeout_s)
+            found = self._changed.wait_for(is_true, timeout_s)
         if self._crash is not None:
             raise self._crash
-        return is_over
+        return found
+
+    def close(self) -> None:
+        """Free connections and memory, end programs; also after a failure, and more than once."""
+        super().close()
+        self._wake_near.close()
+        self._wake_far.close()
+
+    def _made_program(self, load: Load, program: Program, seed: int) -> RunningWorkload:
+        del seed  # it is of connections, which the ranks make here
+        if self._place_ranks is None:
+            raise ValueError(load.name)
+        return RunningProgram(load, program, self._place_ranks, self._output, self._wake, self._on_operation)
+
+    def _wake(self) -> None:
+        """Lets the thread take a turn."""
+        with contextlib.suppress(BlockingIOError):  # full: it has not even begun with the last one
+            self._wake_near.send(b"\0")
 
     def _is_over(self) -> bool:
         return self._crash is not None or super()._is_over()
@@ -281,16 +332,14 @@ class WorkloadEngine(Engine):
         sys.setswitchinterval(self._switch_interval_s)
         if self._thread is not None:
             self._commands.put(None)
-            self._wake_near.send(b"\0")
+            self._wake()
             self._thread.join()
             self._thread = None
-        self._wake_near.close()
-        self._wake_far.close()
 
     def _command(self, work: Callable[[], None]) -> None:
         done: Future[None] = Future()
         self._commands.put((work, done))
-        self._wake_near.send(b"\0")
+        self._wake()
         try:
             done.result(COMMAND_TIMEOUT_S)
         except TimeoutError as error:

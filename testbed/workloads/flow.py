@@ -133,7 +133,12 @@ def bind_program(workload: ProgramSpec, hosts: Sequence[str]) -> Program:
     else:
         ranks = hosts if workload.hosts == "all" else _existing("hosts", workload.hosts, hosts)
     return Program(
-        tuple(ranks), tuple(workload.command), workload.environment, workload.stand_in, workload.compute
+        hosts=tuple(ranks),
+        command=tuple(workload.command),
+        environment=workload.environment,
+        stand_in=workload.stand_in,
+        compute=workload.compute,
+        reports_steps=workload.steps,
     )
 
 

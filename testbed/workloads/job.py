@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Self, TypeVar
 
 from mrc_testbed.shown import format_times
-from mrc_testbed.workloads.collective import Collective
 from mrc_testbed.workloads.operation_record import OperationRecord, percentile_ns
+from mrc_testbed.workloads.program import SharedWork
 
 SETTLED: Final = 10
 T = TypeVar("T")
@@ -35,8 +35,8 @@ class Step(NamedTuple):
         return self.end_ns - self.begin_ns
 
 
-def step_word(collective: Collective) -> str:
-    return "step" if collective.is_training else "operation"
+def step_word(work: SharedWork) -> str:
+    return "step" if work.is_training else "operation"
 
 
 @dataclass(frozen=True, slots=True)

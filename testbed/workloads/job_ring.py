@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from mrc_testbed.fabric.state_file import PRIVATE_FOLDER, private_descriptor
-from mrc_testbed.workloads.collective import Collective
 from mrc_testbed.workloads.job import Step, step_word
 from mrc_testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.program import SharedWork
 
 RING_STEPS: Final = 4096
 _SPARE_STEPS: Final = 64
@@ -53,18 +53,18 @@ class JobRing:
     Args:
         state_dir: state folder of the lab.
         name: of the workload.
-        collective: what it is.
+        work: what it is.
 
     Raises:
         OSError: the lab is gone, or the disk is full.
     """
 
-    def __init__(self, state_dir: Path, name: str, collective: Collective) -> None:
+    def __init__(self, state_dir: Path, name: str, work: SharedWork) -> None:
         folder = state_dir / _FOLDER
         folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
-        described = json.dumps({"name": name, "word": step_word(collective), "ranks": collective.ranks})
+        described = json.dumps({"name": name, "word": step_word(work), "ranks": work.ranks})
         description = described.encode()
-        self._ranks = {rank: at for at, rank in enumerate(collective.ranks)}
+        self._ranks = {rank: at for at, rank in enumerate(work.ranks)}
         self._first = _HEAD.size + len(description)
         self._count = 0
         self._path = folder / f"{name}.{os.getpid()}"

@@ -1,16 +1,23 @@
 """The plan of a program workload, with hosts bound: a rank on each host, whose steps are a job. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.printed_figures import PrintedFigure
 
 StandIn = Literal["gloo", "nccl"]
 """Backends of torch.distributed that mrc-torch can stand in for."""
 
 PEER_BYTES: Final = 1 << 20
 """Memory of a NIC that mrc-torch registers for each other rank: the default of agents/collectives."""
+
+STAND_IN_VARIABLE: Final = "MRC_TORCH_AS"
+"""Which mrc-torch reads."""
+
+Output: TypeAlias = Callable[[str, bytes], None]
+"""Receives the name of a workload and a line of its output, with its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +27,10 @@ class Program:
     Attributes:
         hosts: of the ranks, in their order.
         command: program and arguments.
-        environment: variables that all ranks have besides.
+        environment: variables of all ranks, as written.
         stand_in: the backend that mrc-torch stands in for; None: none.
         compute: time that a step computes, as written; virtual time only, needed there.
+        reports_steps: whether rank 0 has to report a step.
     """
 
     hosts: tuple[str, ...]
@@ -30,6 +38,7 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
     stand_in: StandIn | None = None
     compute: str | None = None
+    reports_steps: bool = True
 
     @property
     def peer_memory_bytes(self) -> int:
@@ -40,6 +49,12 @@ class Program:
     def kind(self) -> Literal["program"]:
         """The kind of its steps, beside those of collectives."""
         return "program"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Variables that all ranks have besides."""
+        stand_in = () if self.stand_in is None else ((STAND_IN_VARIABLE, self.stand_in),)
+        return {**dict(stand_in), **self.environment}
 
     @property
     def ranks(self) -> tuple[str, ...]:
@@ -62,13 +77,15 @@ class ProgramState:
         status: exit status of the rank that failed first, less than 0: the signal that ended it; 0: all have
             ended without a failure; None: it runs, or was ended with the run.
         error: why it has failed; None: it has not.
+        printed: figures in the output of its ranks.
     """
 
     has_stepped: bool
     run_ns: int
     status: int | None = None
     error: str | None = None
+    printed: tuple[PrintedFigure, ...] = ()
 
 
 SharedWork: TypeAlias = Collective | Program
-"""What hosts do together, operation after operation."""
+"""Work of hosts together, operation after operation."""

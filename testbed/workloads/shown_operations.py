@@ -1,4 +1,4 @@
-"""Lets metrics, and those who watch a lab live, see the operations of collectives while they run."""
+"""Lets metrics, and those who watch a lab live, see operations and steps of programs as they end."""
 
 import logging
 from pathlib import Path
@@ -8,14 +8,15 @@ from mrc_testbed.metrics.measured import COLLECTIVE, STEP, MeasuredTimes
 from mrc_testbed.workloads.collective import Collective
 from mrc_testbed.workloads.job_ring import JobRing
 from mrc_testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.program import SharedWork
 
 _LOG: Final = logging.getLogger(__name__)
 
 
 class OperationListener(Protocol):
-    """Follows a collective workload while it runs, in the thread that drives it."""
+    """Follows a collective workload or a program while it runs, in the thread that drives it."""
 
-    def completed(self, name: str, collective: Collective, record: OperationRecord) -> None:
+    def completed(self, name: str, work: SharedWork, record: OperationRecord) -> None:
         """All ranks of workload *name* have completed an operation."""
 
     def ended(self, name: str) -> None:
@@ -32,22 +33,22 @@ class ShownOperations:
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
         self._opened: dict[tuple[str, str, str], MeasuredTimes] = {}
-        self._rings: dict[str, tuple[Collective, JobRing]] = {}
+        self._rings: dict[str, tuple[SharedWork, JobRing]] = {}
         self._is_given_up = False
 
-    def completed(self, name: str, collective: Collective, record: OperationRecord) -> None:
+    def completed(self, name: str, work: SharedWork, record: OperationRecord) -> None:
         """Counts an operation, and the step that it was part of; what cannot be shown harms no workload."""
         if self._is_given_up:
             return
-        kind = collective.kind
-        bus_bytes = round(collective.size_bytes * collective.bus_factor)
         try:
-            self._times(COLLECTIVE, kind).add(record.duration_ns, bus_bytes)
-            if collective.is_training:
-                self._times(STEP, kind, name).add(record.step_ns)
-            self._ring(name, collective).add(record)
+            if isinstance(work, Collective):
+                bus_bytes = round(work.size_bytes * work.bus_factor)
+                self._times(COLLECTIVE, work.kind).add(record.duration_ns, bus_bytes)
+            if work.is_training:
+                self._times(STEP, work.kind, name).add(record.step_ns)
+            self._ring(name, work).add(record)
         except OSError as error:
-            _LOG.warning("metrics will not show collectives any more: %s", error)
+            _LOG.warning("metrics will not show operations any more: %s", error)
             self._is_given_up = True
 
     def ended(self, name: str) -> None:
@@ -64,14 +65,14 @@ class ShownOperations:
         for name in list(self._rings):
             self.ended(name)
 
-    def _ring(self, name: str, collective: Collective) -> JobRing:
+    def _ring(self, name: str, work: SharedWork) -> JobRing:
         """That of a job; a later run may have another one of the same name."""
         known = self._rings.get(name)
-        if known is not None and known[0] == collective:
+        if known is not None and known[0] == work:
             return known[1]
         self.ended(name)
-        ring = JobRing(self._state_dir, name, collective)
-        self._rings[name] = collective, ring
+        ring = JobRing(self._state_dir, name, work)
+        self._rings[name] = work, ring
         return ring
 
     def _times(self, what: str, kind: str, name: str = "") -> MeasuredTimes:

@@ -214,7 +214,7 @@ class ProgramSpec(_Named):
 
     It ends by itself. A rank reports each step as a line of JSON to the descriptor whose number is in
     $MRC_TESTBED_REPORT_FD: `{"step": 12, "time_s": 0.123, "loss": 1.25}`. Time 0 of the run is when rank 0
-    has reported its first step; docs/guide/scenarios.md says more.
+    has reported its first step; docs/guide/workloads.md says more.
     """
 
     duration_ns: ClassVar[int | None] = None
@@ -232,11 +232,16 @@ class ProgramSpec(_Named):
     stand_in: StandIn | None = Field(
         default=None,
         alias="as",
-        description="Gives PyTorch scripts that use this backend `mrc` instead; needs mrc-torch.",
+        description="Backend that `mrc` takes the place of in PyTorch scripts; needs mrc-torch.",
     )
     environment: dict[str, str] = Field(default={}, description="Variables that all ranks have besides.")
     compute: Annotated[str, Field(min_length=1)] | None = Field(
         default=None, description="Time that a step computes. Virtual time only; needed there."
+    )
+    steps: bool = Field(
+        default=True,
+        description="Ranks report steps, and time 0 is the end of the first one. `false`: time 0 is the "
+        "start, as for perftest.",
     )
     timeout_ns: Annotated[Duration, Field(gt=0)] = Field(
         default=ITERATIONS_TIMEOUT_NS,

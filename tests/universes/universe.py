@@ -107,6 +107,9 @@ class _Journal:
     def note_reading(self, recording: Recording) -> None:
         pass
 
+    def note_output(self, workload: str, line: bytes) -> None:
+        pass
+
 
 def _digest(lab: VirtualLab, recording: Recording) -> str:
     counters = PerCpuArray(lab.fabric_pins.map_fd("port_counters"), PortCounters)

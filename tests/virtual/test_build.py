@@ -55,7 +55,13 @@ def test_only_the_wheel_is_replaced() -> None:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    for name in ("agents/include", "agents/nic/bpf", "agents/switch/bpf", "agents/virtual"):
+    for name in (
+        "agents/include",
+        "agents/nic/bpf",
+        "agents/switch/bpf",
+        "agents/virtual",
+        "agents/collectives",
+    ):
         shutil.copytree(ROOT / name, tmp_path / name)
     for name in ("Makefile", "agents/__init__.py", "agents/algorithms.py"):
         shutil.copy(ROOT / name, tmp_path / name)

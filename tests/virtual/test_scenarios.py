@@ -18,8 +18,10 @@ from mrc_testbed.scenario.spec.load import load_scenario
 FILES = sorted(
     str(path.relative_to(SCENARIOS))
     for path in SCENARIOS.rglob("*.yaml")
-    if path.parent.name != "campaigns" and path.name != "all.yaml"
+    if path.parent.name not in {"campaigns", "train"} and path.name != "all.yaml"
 )
+"""Those of train/ need PyTorch: tests/e2e/torch."""
+
 TRANSPORT = "transport: {kind: mrc}"
 
 

@@ -19,7 +19,7 @@ from mrc_testbed.workloads.job import (
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A workload of collectives or of training.
+    """A workload of collectives or of training, or a program.
 
     Attributes:
         name: of the workload.
@@ -27,6 +27,7 @@ class Job:
         pace: from the end of warm-up to the workload's end; None when no step lies in it.
         impacts: of the faults that acted meanwhile, in the order of the plan.
         headline: what happened, in one sentence.
+        loss: of the last step; None: none was reported.
     """
 
     name: str
@@ -34,24 +35,29 @@ class Job:
     pace: Pace | None
     impacts: tuple[Impact, ...]
     headline: str
+    loss: float | None = None
 
 
 def measure_jobs(recording: Recording) -> tuple[Job, ...]:
-    """One for each workload of collectives; none of a run that did not get beyond its warm-up."""
+    """One for each workload of collectives or program; none of a run that did not get beyond its warm-up."""
     jobs = []
     for workload in recording.plan.workloads:
-        if workload.collective is None:
+        if workload.shared_work is None:
             continue
         try:
             span = recording.workload_span(workload.name)
         except NotMeasured:
             continue
-        steps = [Step.of(each) for each in recording.operations.get(workload.name, ())]
+        records = recording.operations.get(workload.name, ())
+        steps = [Step.of(each) for each in records]
         impacts = tuple(measure_impact(steps, each) for each in _episodes(recording, span))
         errors = dict.fromkeys(
             each.error for each in recording.outcomes if each.error and each.flow.workload == workload.name
         )
-        word = step_word(workload.collective)
+        state = recording.programs.get(workload.name)
+        if state is not None and state.error is not None:
+            errors[state.error] = None
+        word = step_word(workload.shared_work)
         jobs.append(
             Job(
                 name=workload.name,
@@ -59,6 +65,7 @@ def measure_jobs(recording: Recording) -> tuple[Job, ...]:
                 pace=measure_pace(steps, span.start_ns, span.end_ns),
                 impacts=impacts,
                 headline=headline(word, impacts, list(errors)),
+                loss=next((each.loss for each in reversed(records) if each.loss is not None), None),
             )
         )
     return tuple(jobs)

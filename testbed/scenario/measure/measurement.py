@@ -6,6 +6,7 @@ go on to the last reading, so that an error while messages drain is not overlook
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from statistics import fmean
 from typing import Final
 
 from mrc_testbed.agents.abi import EvState
@@ -22,6 +23,7 @@ from mrc_testbed.scenario.spec.quantity import percentile_ratio
 from mrc_testbed.units import format_duration_ns
 from mrc_testbed.workloads.fairness import jain_index
 from mrc_testbed.workloads.operation_record import percentile_ns
+from mrc_testbed.workloads.printed_figures import PrintedFigure
 
 LOWEST_GOODPUT_READINGS: Final = 2
 """Length of the stretches that `lowest_goodput` compares: usually 200 ms, as the paper samples bandwidth."""
@@ -99,7 +101,10 @@ class Measurement(Measures):
 
     def _flow_rates_bps(self, quantity: Quantity) -> list[float]:
         span = self._workload_span(quantity)
-        return list(self._recording.flow_rates_bps(quantity.workload or "", span).values())
+        rates = list(self._recording.flow_rates_bps(quantity.workload or "", span).values())
+        if not rates:
+            raise NotMeasured("the flows of a program are its own")
+        return rates
 
     def _flow_readings(self, quantity: Quantity) -> Sequence[FlowReading]:
         """Those of the window, from the one nearest to its beginning to the one nearest to its end."""
@@ -224,15 +229,40 @@ class Measurement(Measures):
 
     @_measures("job_throughput")
     def _job_throughput(self, quantity: Quantity) -> float:
-        """Training steps, or collectives, per second of the window; a step with one half in it counts
-        half.
+        """Steps of training or of a program, or collectives, per second of the window; a step with one half
+        in it counts half.
         """
         return self._operations(quantity, with_overlapping=True).per_second()
 
     @_measures("operations")
     def _operation_count(self, quantity: Quantity) -> float:
-        """Collectives in the window: `during` counts all that overlap it, other windows only whole ones."""
+        """Collectives or steps in the window: `during` counts all that overlap it, other windows only whole
+        ones.
+        """
         return float(len(self._operations(quantity)))
+
+    @_measures("loss")
+    def _loss(self, quantity: Quantity) -> float:
+        """Loss that the program reported for its last step in the window, the mean over its ranks."""
+        return self._operations(quantity).last_loss()
+
+    @_measures("printed_bandwidth")
+    def _printed_bandwidth(self, quantity: Quantity) -> float:
+        """Mean of the bandwidths that the program's ranks have printed, as perftest and nccl-tests do."""
+        return self._printed(quantity, lambda figure: figure.bandwidth_bps)
+
+    @_measures("printed_latency")
+    def _printed_latency(self, quantity: Quantity) -> float:
+        """Mean of the times in such tables: typical ones of perftest, of collectives of nccl-tests."""
+        return self._printed(quantity, lambda figure: figure.latency_ns)
+
+    def _printed(self, quantity: Quantity, value_of: Callable[[PrintedFigure], float | None]) -> float:
+        state = self._recording.programs.get(quantity.workload or "")
+        printed = () if state is None else state.printed
+        values = [value for figure in printed if (value := value_of(figure)) is not None]
+        if not values:
+            raise NotMeasured("its ranks have printed no such figure")
+        return fmean(values)
 
     @_measures("p<N>")
     def _percentile(self, quantity: Quantity) -> float:
@@ -344,6 +374,8 @@ class Measurement(Measures):
             for outcome in self._recording.outcomes
             if quantity.workload in (None, outcome.flow.workload)
         ]
+        if not outcomes and not any(workload.flows for workload in self._recording.plan.workloads):
+            raise NotMeasured("the data of a program are its own")
         if not outcomes:
             raise NotMeasured("received memory was not compared, because the run did not get that far")
         if not all(outcome.compared_bytes for outcome in outcomes):

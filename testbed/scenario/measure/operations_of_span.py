@@ -1,4 +1,4 @@
-"""Collectives and training steps of one workload in one part of a run, and what they say. Pure."""
+"""Collectives and steps of one workload in one part of a run, and what they say. Pure."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -7,19 +7,20 @@ from mrc_testbed.scenario.measure.recording import NotMeasured, Recording, Span
 from mrc_testbed.workloads.collective import Collective
 from mrc_testbed.workloads.job import Step, steps_per_second
 from mrc_testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.program import SharedWork
 
 
 @dataclass(frozen=True, slots=True)
 class OperationsOfSpan:
-    """Operations of a collective workload.
+    """Operations of a collective workload, or steps of a program.
 
     Attributes:
-        collective: what they were.
+        work: what they were.
         span: the part of the run.
         operations: in it, oldest first.
     """
 
-    collective: Collective
+    work: SharedWork
     span: Span
     operations: tuple[OperationRecord, ...]
 
@@ -34,10 +35,10 @@ class OperationsOfSpan:
             with_overlapping: also those that reach beyond it; else only whole ones.
 
         Raises:
-            NotMeasured: the workload is no collective.
+            NotMeasured: the workload has no operations.
         """
         planned = next(each for each in recording.plan.workloads if each.name == workload)
-        if planned.collective is None:
+        if planned.shared_work is None:
             raise NotMeasured(f"{workload} is {planned.kind}, which has no operations")
         found = [
             each
@@ -48,7 +49,7 @@ class OperationsOfSpan:
                 else span.start_ns <= each.step_begin_ns and each.end_ns <= span.end_ns
             )
         ]
-        return cls(planned.collective, span, tuple(found))
+        return cls(planned.shared_work, span, tuple(found))
 
     def __len__(self) -> int:
         return len(self.operations)
@@ -59,6 +60,7 @@ class OperationsOfSpan:
         Raises:
             NotMeasured: there is none.
         """
+        self._collective()
         return [each.duration_ns for each in self._some()]
 
     def steps_ns(self) -> list[int]:
@@ -76,7 +78,7 @@ class OperationsOfSpan:
             NotMeasured: there is none.
         """
         times_ns = self.durations_ns()
-        return self.collective.size_bytes * 8e9 * len(times_ns) / sum(times_ns)
+        return self._collective().size_bytes * 8e9 * len(times_ns) / sum(times_ns)
 
     def bus_bps(self) -> float:
         """Rate that the busiest NIC had to send at during the collectives, bit/s.
@@ -84,7 +86,18 @@ class OperationsOfSpan:
         Raises:
             NotMeasured: there is none.
         """
-        return self.algorithm_bps() * self.collective.bus_factor
+        return self.algorithm_bps() * self._collective().bus_factor
+
+    def last_loss(self) -> float:
+        """Loss of the last step that has one.
+
+        Raises:
+            NotMeasured: there is none.
+        """
+        losses = [each.loss for each in self._some() if each.loss is not None]
+        if not losses:
+            raise NotMeasured("its ranks reported no loss")
+        return losses[-1]
 
     def per_second(self) -> float:
         """Operations per second of the span; one that lies in it by half counts half.
@@ -94,6 +107,11 @@ class OperationsOfSpan:
         """
         steps = [Step.of(each) for each in self._some()]
         return steps_per_second(steps, self.span.start_ns, self.span.end_ns)
+
+    def _collective(self) -> Collective:
+        if isinstance(self.work, Collective):
+            return self.work
+        raise NotMeasured("the collectives of a program are its own")
 
     def _some(self) -> tuple[OperationRecord, ...]:
         if not self.operations:

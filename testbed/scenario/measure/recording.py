@@ -16,6 +16,7 @@ from mrc_testbed.shown import format_time
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.program import ProgramState
 
 
 class NotMeasured(TestbedError):  # noqa: N818 - it is an answer, not a failure of ours
@@ -80,12 +81,13 @@ class Recording:
 
     Attributes:
         plan: what was to happen.
-        start_ns: when the first workload was started.
+        start_ns: when the first workload was started; with programs, when all had made their first steps.
         zero_ns: end of warm-up; None while it lasts.
         end_ns: when the last workload was stopped or found finished; None before.
         readings: of counters, oldest first.
         flow_readings: of flows, oldest first; where there are thousands, not one with each of the readings.
-        operations: of each collective workload, oldest first; empty until they were collected.
+        operations: of each collective workload and program, oldest first; empty until they were collected.
+        programs: workload name -> the state of a program when the run ended.
         nic_events: in the order in which they were fetched.
         fault_changes: in the order in which they were made.
         notes: of what else the runner did.
@@ -104,6 +106,7 @@ class Recording:
     readings: list[Reading] = field(default_factory=list)
     flow_readings: list[FlowReading] = field(default_factory=list)
     operations: dict[str, Sequence[OperationRecord]] = field(default_factory=dict)
+    programs: dict[str, ProgramState] = field(default_factory=dict)
     nic_events: list[NicEvent] = field(default_factory=list)
     fault_changes: list[FaultChange] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)

@@ -45,7 +45,7 @@ def series_columns(plan: Plan) -> tuple[str, ...]:
         "ecn_marks",
         "trims",
         *(f"queue_{group}_max_bytes" for group in QUEUE_GROUPS),
-        *(f"goodput_of_{workload.name}_bps" for workload in plan.workloads),
+        *(f"goodput_of_{workload.name}_bps" for workload in plan.workloads if workload.flows),
     )
 
 
@@ -80,7 +80,8 @@ def series_row(recording: Recording, interval: Interval) -> tuple[Cell, ...]:
     row.append(max((cpu.busy_ratio for cpu in interval.cpu_use), default=None))
     row += [interval.ecn_marks, interval.trims]
     row += [interval.deepest_queue_bytes.get(group) for group in QUEUE_GROUPS]
-    row += [workload_goodput_bps(recording, workload.name, interval) for workload in plan.workloads]
+    sending = (workload.name for workload in plan.workloads if workload.flows)
+    row += [workload_goodput_bps(recording, name, interval) for name in sending]
     return tuple(row)
 
 

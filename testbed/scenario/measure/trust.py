@@ -21,7 +21,8 @@ _POOL_EMPTY: Final = "pool_empty"
 
 def judge_fidelity(recording: Recording) -> tuple[Finding, ...]:
     """Findings about the machine, with limits; each reason among them makes the run UNTRUSTED."""
-    readings = recording.readings
+    # while programs load, the machine is busy and nothing is measured
+    readings = [reading for reading in recording.readings if reading.time_ns >= recording.start_ns]
     topology = recording.plan.topology
     counts = _counts(readings)
     if recording.is_simulated:

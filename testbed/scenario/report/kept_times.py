@@ -77,7 +77,8 @@ def _quantities(plan: Plan) -> Iterable[Quantity]:
     for workload in plan.workloads:
         if workload.collective is not None:
             texts.append(f"max(collective_time({workload.name}))")
-            texts += [f"max(step_time({workload.name}))"] if workload.kind == "training" else []
+        if workload.shared_work is not None and workload.shared_work.is_training:
+            texts.append(f"max(step_time({workload.name}))")
     wanted = [parse_quantity(text) for text in (*texts, *plan.measures)]
     wanted += [each for text in plan.expect for each in parse_expectation(text).quantities()]
     of_times = {times_name(each): each for each in wanted if each.kind.argument == "latency"}

@@ -5,16 +5,20 @@ a new schema_version. Times are ns, rates bit/s, ratios fractions of one.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from typing import Final, TypeAlias, Union
 
 from mrc_testbed.metrics.fidelity import Finding
+from mrc_testbed.scenario.measure.operations_of_span import OperationsOfSpan
 from mrc_testbed.scenario.measure.provenance import Provenance
+from mrc_testbed.scenario.measure.recording import NotMeasured, Recording
 from mrc_testbed.scenario.measure.recovery import Recovery
 from mrc_testbed.scenario.report.result import RunResult
 from mrc_testbed.scenario.spec.plan import Plan
-from mrc_testbed.workloads.nccl import CollectiveResult
+from mrc_testbed.workloads.nccl import CollectiveResult, Durations
+from mrc_testbed.workloads.operation_record import OperationRecord
 
 MANIFEST_SCHEMA_VERSION: Final = 1
 RUNNING: Final = "running"
@@ -113,6 +117,26 @@ def _workload(result: RunResult, name: str, goodput_bps: float | None) -> Json:
         "kind": planned.kind,
         "fairness": result.fairness[name],
         "collective": _collective(result.collectives.get(name)),
+        "program": _program(result.recording, name),
+    }
+
+
+def _program(recording: Recording, name: str) -> Json:
+    state = recording.programs.get(name)
+    if state is None:
+        return None
+    steps: Sequence[OperationRecord] = ()
+    with suppress(NotMeasured):
+        span = recording.workload_span(name)
+        steps = OperationsOfSpan.of(recording, name, span, with_overlapping=False).operations
+    losses = [each.loss for each in steps if each.loss is not None]
+    return {
+        "status": state.status,
+        "run_ns": state.run_ns,
+        "error": state.error,
+        "step": asdict(Durations.of([each.step_ns for each in steps])) if steps else None,
+        "loss": losses[-1] if losses else None,
+        "printed": [asdict(each) for each in state.printed],
     }
 
 

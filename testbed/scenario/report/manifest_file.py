@@ -52,6 +52,14 @@ class _Collective(TypedDict):
     reaction_ns: int
 
 
+class _Program(TypedDict):
+    status: int | None
+    run_ns: int
+    error: str | None
+    step: Durations | None
+    loss: float | None
+
+
 class _Workload(TypedDict):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.-]{0,63}$")]
     goodput_bps: float | None
@@ -60,6 +68,7 @@ class _Workload(TypedDict):
     kind: str
     fairness: NotRequired[float | None]
     collective: NotRequired[_Collective | None]
+    program: NotRequired[_Program | None]
 
 
 class _Measure(TypedDict):

@@ -14,7 +14,7 @@ from mrc_testbed.scenario.report.fabric import fabric_drawing
 from mrc_testbed.scenario.report.figure import run_charts, step_chart
 from mrc_testbed.scenario.report.panel import build_panels, shown_intervals
 from mrc_testbed.scenario.report.result import RunResult
-from mrc_testbed.scenario.report.result_text import job_figures
+from mrc_testbed.scenario.report.result_text import declared_compute, job_figures, printed_table
 from mrc_testbed.scenario.report.table import (
     alerts,
     collective_table,
@@ -56,7 +56,7 @@ def build_report(result: RunResult) -> str:
     jobs = [
         _Strip(
             job.name,
-            job.headline[:1].upper() + job.headline[1:],
+            ". ".join(filter(None, (_capital(job.headline), declared_compute(result, job.name)))),
             job_figures(job),
             step_chart(recording, job.name, job.word),
         )
@@ -101,8 +101,12 @@ def embedded_report(report: str, prefix: str) -> Markup:
     return html(inner.replace("<h1>", "<h2>").replace("</h1>", "</h2>"))
 
 
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:].rstrip(".") + "."
+    return _capital(text).rstrip(".") + "."
 
 
 def _sections(result: RunResult, figure: str, panels: str, distributions: str) -> list[Section]:
@@ -115,6 +119,7 @@ def _sections(result: RunResult, figure: str, panels: str, distributions: str) -
         Section("latency", "Latency distribution", distributions),
         Section("planes", "Planes", plane_table(result)),
         Section("evs", "EV state changes by reason", transition_table(result)),
+        Section("printed", "Printed by ranks", printed_table(result).html()),
         Section("collectives", "Collectives", collective_table(result)),
         Section("flows", "Flows", flow_table(result)),
         Section("fabric", "Fabric", fabric_drawing(result)),

@@ -137,6 +137,8 @@ class _Panels:
         curves = {"all senders": self._each(lambda each: _rate(each, _acked(each)))}
         workloads = self._plan.workloads if len(self._plan.workloads) > 1 else ()
         for workload in workloads:
+            if workload.program is not None:
+                continue
             curves[workload.name] = [
                 _workload_rate(self._recording, workload.name, each) for each in self._shown
             ]

@@ -4,7 +4,7 @@
     plan.json      the resolved plan, for `replay`                series.csv    one row per 100 ms
     scenario.yaml  the file as it was                             flows.csv     one row per QP
     histograms.json  all times by bucket          figure.svg, figure.pdf  where the scenario asks for one
-    summary.md  junit.xml  report.html
+    summary.md  junit.xml  report.html            <workload>.log  what the ranks of a program wrote
 
 While a run goes on, its manifest says `running`, and events.jsonl and series.csv grow line by line: a killed
 run leaves what it had measured. Everything else, and at the end these two as well, is written beside its
@@ -80,6 +80,11 @@ class ResultFolder:
                 self._events = opened.enter_context(_open_journal(self.path / "events.jsonl"))
                 self._series = opened.enter_context(_open_journal(self.path / "series.csv"))
                 self._append(self._series, ",".join(series_columns(plan)))
+                self._outputs = {
+                    workload.name: opened.enter_context(_open_journal(self.path / f"{workload.name}.log"))
+                    for workload in plan.workloads
+                    if workload.program is not None
+                }
                 self._opened = opened.pop_all()
         except OSError as error:
             raise _unwritable(runs, error) from error
@@ -112,6 +117,10 @@ class ResultFolder:
         for interval in intervals(recording.readings[-2:]):
             self._append(self._series, format_row(series_row(recording, interval)))
 
+    def note_output(self, workload: str, line: bytes) -> None:
+        """Appends a line that a rank of a program wrote to the program's log."""
+        self._append_bytes(self._outputs[workload], line)
+
     def finish(self, result: RunResult) -> None:
         """Writes all files of a run that has ended, and points `latest` at it.
 
@@ -125,7 +134,7 @@ class ResultFolder:
             self._write("series.csv", self._series_text(recording))
             self._write("flows.csv", build_flows(result))
             self._write(HISTOGRAMS, dump_histograms(build_histograms(recording)))
-            if result.collectives:
+            if any(workload.shared_work is not None for workload in result.plan.workloads):
                 self._write("operations.csv", build_operations(result))
             self._write("summary.md", build_summary(result))
             self._write("junit.xml", build_junit(result))
@@ -143,7 +152,9 @@ class ResultFolder:
         return "\n".join([",".join(series_columns(self._plan)), *rows]) + "\n"
 
     def _append(self, stream: io.FileIO, line: str) -> None:
-        content = (line + "\n").encode()
+        self._append_bytes(stream, (line + "\n").encode())
+
+    def _append_bytes(self, stream: io.FileIO, content: bytes) -> None:
         try:
             while content:
                 content = content[stream.write(content) :]

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 
 from mrc_testbed.report.table import Cell, Table
@@ -47,6 +47,8 @@ OPERATION_COLUMNS = (
     "reaction_ns",
     "wrong_bytes",
     "last_rank",
+    "loss",
+    "sent_bytes",
 )
 
 
@@ -71,7 +73,7 @@ def build_summary(result: RunResult) -> str:
     lines = [
         f"# {result.plan.scenario}: {verdict.status.value}",
         "",
-        *_job_lines(result.jobs),
+        *_job_lines(result),
         f"{verdict.reason}.",
         "",
         *(f"Not trusted: {reason}." for reason in verdict.untrusted),
@@ -89,7 +91,9 @@ def build_summary(result: RunResult) -> str:
         lines += ["", *recovery_table(result).markdown()]
     if result.link_finding is not None:
         lines += ["", format_link_finding(result.link_finding) + "."]
-    lines += ["", *workload_table(result).markdown(), *_collective_lines(result.collectives)]
+    for table in (workload_table(result), printed_table(result)):
+        lines += ["", *table.markdown()] if table.rows else []
+    lines += _collective_lines(result.collectives)
     return "\n".join(lines) + "\n"
 
 
@@ -108,9 +112,11 @@ def recovery_counts(recovery: Recovery) -> list[str]:
 
 
 def workload_table(result: RunResult) -> Table:
-    """A row for each workload."""
+    """A row for each workload, but for programs, whose data nobody sees."""
     rows = []
     for name, goodput_bps in result.goodput_bps.items():
+        if name in result.recording.programs:
+            continue
         outcomes = [outcome for outcome in result.recording.outcomes if outcome.flow.workload == name]
         wrong = sum(outcome.wrong_bytes for outcome in outcomes)
         rows.append(
@@ -125,6 +131,32 @@ def workload_table(result: RunResult) -> Table:
     return Table(("workload", "#goodput", "#messages", "#compared", "#wrong bytes"), rows)
 
 
+def printed_table(result: RunResult) -> Table:
+    """A row for each figure that ranks of programs have printed."""
+    rows = [
+        (
+            f"{name}, rank {each.rank}",
+            format_size(each.size_bytes),
+            "-" if each.bandwidth_bps is None else format_rate(each.bandwidth_bps),
+            "-" if each.bus_bps is None else format_rate(each.bus_bps),
+            "-" if each.latency_ns is None else format_time(each.latency_ns),
+        )
+        for name, state in result.recording.programs.items()
+        for each in state.printed
+    ]
+    return Table(("printed by", "#size", "#bandwidth", "#bus bandwidth", "#time"), rows)
+
+
+def declared_compute(result: RunResult, name: str) -> str:
+    """A sentence on a program whose computing was declared, not done; empty for any other workload."""
+    program = next(workload.program for workload in result.plan.workloads if workload.name == name)
+    if program is None or not program.compute or not result.recording.is_simulated:
+        return ""
+    if program.compute[:1].isdigit():
+        return f"Each step computes for {program.compute}, as declared"
+    return f"Each module computes as long as in the profile {program.compute}"
+
+
 def job_figures(job: Job) -> tuple[tuple[str, str], ...]:
     """The pace of a job for a strip: name and value of each figure."""
     pace = job.pace
@@ -134,19 +166,21 @@ def job_figures(job: Job) -> tuple[tuple[str, str], ...]:
         (f"{job.word}s/s", format_count(pace.per_second)),
         ("p50", format_times(pace.p50_ns)),
         ("p99", format_times(pace.p99_ns)),
+        *(() if job.loss is None else (("loss", format_count(job.loss)),)),
         ("slowest rank", f"{pace.slowest_rank}, last in {format_share(pace.slowest_share)}"),
     )
 
 
-def _job_lines(jobs: Sequence[Job]) -> list[str]:
+def _job_lines(result: RunResult) -> list[str]:
     lines = []
-    for job in jobs:
+    for job in result.jobs:
         figures = job_figures(job)
         *numbers, rank = (name for name, _ in figures)
         table = Table(
             ("job", *(f"#{name}" for name in numbers), rank), [(job.name, *(value for _, value in figures))]
         )
-        lines += [f"**{job.name}**: {job.headline}.", "", *table.markdown(), ""]
+        sentences = filter(None, (job.headline, declared_compute(result, job.name)))
+        lines += [f"**{job.name}**: {'. '.join(sentences)}.", "", *table.markdown(), ""]
     return lines
 
 
@@ -168,7 +202,7 @@ def _collective_lines(collectives: Mapping[str, CollectiveResult]) -> list[str]:
 
 
 def build_operations(result: RunResult) -> str:
-    """operations.csv: one line per collective or training step, times on the run's axis."""
+    """operations.csv: one line per collective or step, times on the run's axis."""
     recording = result.recording
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -178,9 +212,8 @@ def build_operations(result: RunResult) -> str:
             begin, start, end = (
                 recording.relative_ns(time_ns) for time_ns in (each.step_begin_ns, each.begin_ns, each.end_ns)
             )
-            writer.writerow(
-                (name, index, begin, start, end, each.reaction_ns, each.wrong_bytes, each.last_rank)
-            )
+            known = (each.reaction_ns, each.wrong_bytes, each.last_rank, each.loss, each.sent_bytes)
+            writer.writerow((name, index, begin, start, end, *known))
     return text.getvalue()
 
 

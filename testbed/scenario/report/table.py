@@ -252,8 +252,7 @@ def provenance_table(result: RunResult) -> Markup:
         *(
             (
                 f"Workload {workload.name}",
-                f"{workload.kind}, messages of {format_size(workload.size_bytes)}, "
-                f"{len(workload.flows)} QPs, {workload.depth} outstanding each",
+                workload.describe(),
             )
             for workload in plan.workloads
         ),

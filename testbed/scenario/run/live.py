@@ -12,6 +12,8 @@ from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.agents.nic.client import AgentClient
 from mrc_testbed.fabric.link_probes import LinkProbeCounts
 from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.ranks import Rank, placed_ranks
+from mrc_testbed.fabric.rdma import RdmaTransport
 from mrc_testbed.fabric.ring_drops import ring_drops
 from mrc_testbed.faults.controller import FaultController
 from mrc_testbed.faults.event import FaultEvent
@@ -41,6 +43,7 @@ from mrc_testbed.workloads.engine import Engine, WorkloadEngine
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.program import Output, Program, ProgramState
 from mrc_testbed.workloads.shown_operations import ShownOperations
 
 _LOG: Final = logging.getLogger(__name__)
@@ -63,8 +66,12 @@ def live_world(lab: Lab, clock: Clock) -> Iterator[World]:
         shown = stack.enter_context(closing(ShownOperations(lab.state_dir)))
 
         def make_engine(transport: PlannedTransport) -> Engine:
+            def place(program: Program) -> AbstractContextManager[list[Rank]]:
+                kind = RdmaTransport(transport.kind)
+                return placed_ranks(lab, program.hosts, program.command, program.variables, kind)
+
             opened = open_transport(lab, transport.kind, transport.congestion, evs=transport.evs)
-            return WorkloadEngine(opened, shown, nics.is_killed)
+            return WorkloadEngine(opened, shown, nics.is_killed, place)
 
         workloads = stack.enter_context(closing(EngineWorkloads(make_engine)))
         probes = None
@@ -177,10 +184,16 @@ class EngineWorkloads:
         self._make_engine = make_engine
         self._engine: Engine | None = None
 
-    def prepare(self, workloads: Sequence[PlannedWorkload], transport: PlannedTransport, seed: int) -> None:
+    def prepare(
+        self,
+        workloads: Sequence[PlannedWorkload],
+        transport: PlannedTransport,
+        seed: int,
+        output: Output,
+    ) -> None:
         """Registers and fills memory, creates and connects QPs."""
         self._engine = self._make_engine(transport)
-        self._engine.prepare([workload.load for workload in workloads], seed)
+        self._engine.prepare([workload.load for workload in workloads], seed, output)
 
     def start(self, name: str) -> None:
         self._running().start(name)
@@ -198,8 +211,16 @@ class EngineWorkloads:
         return self._running().acknowledged_bytes()
 
     def operations(self, name: str) -> Sequence[OperationRecord]:
-        """Completed operations of a collective workload."""
+        """Completed operations of a collective workload, or steps of a program."""
         return self._running().operations(name)
+
+    def program(self, name: str) -> ProgramState | None:
+        """The state of a program that was started; None: the workload is none."""
+        return self._running().program(name)
+
+    def await_step(self, name: str, deadline_ns: int) -> None:
+        """Wait until a program has made its first step, or is over, but not beyond that time."""
+        self._running().await_step(name, deadline_ns)
 
     def collect(self, deadline_ns: int) -> Sequence[FlowOutcome]:
         """Waits for messages under way, compares received memory, returns every flow."""

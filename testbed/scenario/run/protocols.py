@@ -17,6 +17,7 @@ from mrc_testbed.scenario.spec.plan import Plan, PlannedTransport, PlannedWorklo
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.program import Output, ProgramState
 
 
 class Clock(Protocol):
@@ -73,11 +74,24 @@ class FaultInjector(Protocol):
 class WorkloadRunner(Protocol):
     """Sends what the plan says; the data path is in the kernel, so every call returns quickly."""
 
-    def prepare(self, workloads: Sequence[PlannedWorkload], transport: PlannedTransport, seed: int) -> None:
+    def prepare(
+        self,
+        workloads: Sequence[PlannedWorkload],
+        transport: PlannedTransport,
+        seed: int,
+        output: Output,
+    ) -> None:
         """Registers and fills memory, creates and connects QPs. Nothing is sent yet.
+
+        Args:
+            workloads: of the plan.
+            transport: of their messages.
+            seed: of all that is random.
+            output: receives each line that ranks of programs write, in any thread.
 
         Raises:
             AgentError: a NIC agent refused, died or did not answer.
+            UsageError: there is no such program, or it cannot run here.
         """
 
     def start(self, name: str) -> None:
@@ -87,13 +101,21 @@ class WorkloadRunner(Protocol):
         """Posts nothing more; messages under way complete."""
 
     def is_finished(self, name: str) -> bool:
-        """Return True if every message of the workload has completed, or its QPs have failed."""
+        """Return True if every message of the workload has completed, its QPs have failed, or a program is
+        over.
+        """
 
     def acknowledged_bytes(self) -> Mapping[Flow, int]:
         """Payload of each flow acknowledged for the first time since it was connected."""
 
     def operations(self, name: str) -> Sequence[OperationRecord]:
-        """Completed operations of a collective workload, oldest first; of any other, none."""
+        """Completed operations of a collective workload, steps of a program, oldest first; else none."""
+
+    def program(self, name: str) -> ProgramState | None:
+        """The state of a program that was started; None: the workload is none."""
+
+    def await_step(self, name: str, deadline_ns: int) -> None:
+        """Wait until a program has made its first step, or is over, but not beyond that time."""
 
     def collect(self, deadline_ns: int) -> Sequence[FlowOutcome]:
         """Waits for messages under way until *deadline_ns*, compares received memory, returns every flow.

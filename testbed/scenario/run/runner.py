@@ -1,8 +1,8 @@
 """Carries a plan out: one thread, one clock, deadlines; writes down what really happened.
 
-Order of a run: prepare workloads, start them, end of warm-up (time 0), the timeline, stop workloads, clear
-what is still in force, compare memory, last reading. Whatever goes wrong, faults are reverted, QPs are
-destroyed, and what was measured up to then is returned.
+Order of a run: prepare workloads, start programs and await their first steps, start the others, end of
+warm-up (time 0), the timeline, stop workloads, clear what is still in force, compare memory, last reading.
+Whatever goes wrong, faults are reverted, QPs are destroyed, and what was measured up to then is returned.
 """
 
 from collections.abc import Callable
@@ -53,6 +53,9 @@ class Journal(Protocol):
 
     def note_reading(self, recording: Recording) -> None:
         """The recording has one reading more."""
+
+    def note_output(self, workload: str, line: bytes) -> None:
+        """A rank of a program wrote a line; called in any thread."""
 
 
 class _Stopped(Exception):  # noqa: N818 - not an error: it ends the timeline early
@@ -108,6 +111,7 @@ class Runner:
         ending: Ending | None = None
         try:
             self._prepare()
+            self._start_programs()
             self._perform_timeline()
             self._end()
         except _Stopped as stopped:
@@ -123,7 +127,9 @@ class Runner:
 
     def _prepare(self) -> None:
         self._progress("preparing workloads: memory, QPs")
-        self._world.workloads.prepare(self._plan.workloads, self._plan.transport, self._plan.seed)
+        self._world.workloads.prepare(
+            self._plan.workloads, self._plan.transport, self._plan.seed, self._journal.note_output
+        )
         self._ring_drops_before = self._world.sampler.ring_drops()
         self._stop_if_asked()
         self._world.injector.make_ready(self._plan.faults)
@@ -131,6 +137,41 @@ class Runner:
         self.recording.start_ns = self._clock.now_ns()
         self._next_reading_ns = self.recording.start_ns
         self._read()
+
+    def _start_programs(self) -> None:
+        """Start programs and wait for their first steps; the timeline begins with the last one's."""
+        programs = {
+            each.name: each.timeout_ns or 0
+            for each in self._plan.workloads
+            if each.program is not None and each.program.reports_steps
+        }
+        if not programs:
+            return
+        begun_ns = self._clock.now_ns()
+        for action in [*self._pending]:
+            if isinstance(action, StartWorkload) and action.name in programs:
+                self._pending.remove(action)
+                self._perform(action)
+        for name, timeout_ns in programs.items():
+            self._progress(f"waiting for the first step of {name}")
+            while not self._has_stepped(name):
+                if self._clock.now_ns() - begun_ns >= timeout_ns:
+                    after = format_duration_ns(timeout_ns)
+                    reason = f"workload {name}: rank 0 had not reported a step after {after}"
+                    raise _Stopped(Ending(Status.ERROR, reason))
+                self._world.workloads.await_step(name, min(begun_ns + timeout_ns, self._next_reading_ns))
+                self._stop_if_asked()
+                if self._clock.now_ns() >= self._next_reading_ns:
+                    self._read(is_needed=False)
+        self.recording.start_ns = self._clock.now_ns()
+        self.recording.latest_ns = 0  # a machine that loads programs is busy, and nothing was measured yet
+
+    def _has_stepped(self, name: str) -> bool:
+        """Return True if a program has made a step; ends the run if the program has failed."""
+        state = self._world.workloads.program(name)
+        if state is not None and state.error is not None:
+            raise _Stopped(Ending(Status.ERROR, f"workload {name}: {state.error}"))
+        return state is not None and state.has_stepped
 
     def _perform_timeline(self) -> None:
         while self._pending or self._running:
@@ -190,7 +231,7 @@ class Runner:
         return (
             f"fault {action.fault.fault_id} was due at {format_duration_ns(action.at_ns)}, but all "
             f"workloads had finished by {format_time(self.recording.relative_ns(last_ns))}; "
-            "give more iterations, or a duration"
+            "let one of them last longer"
         )
 
     def _clear(self, action: ChangeFault) -> None:
@@ -218,23 +259,34 @@ class Runner:
 
     def _workload_ended(self, name: str) -> None:
         self._running.remove(name)
-        end_ns = self.recording.readings[-1].time_ns
+        end_ns = self._end_ns(name)
         self.recording.workload_ends[name] = end_ns
         if len(self.recording.workload_ends) == len(self._plan.workloads):
-            self.recording.end_ns = end_ns
+            self.recording.end_ns = max(self.recording.workload_ends.values())
         self._note(f"workload {name} ended", end_ns, "workload-ended", workload=name)
 
+    def _end_ns(self, name: str) -> int:
+        """When a workload had ended: a program with its last step, its processes take a while longer."""
+        steps = self._world.workloads.operations(name) if self._is_program(name) else ()
+        return steps[-1].end_ns if steps else self.recording.readings[-1].time_ns
+
+    def _is_program(self, name: str) -> bool:
+        return any(each.name == name and each.program for each in self._plan.workloads)
+
     def _note_finished(self) -> None:
-        """Looks for workloads by iterations that are through, or overdue."""
+        """Looks for workloads by iterations, and programs, that are through, failed or overdue."""
         for workload in self._plan.workloads:
             if workload.timeout_ns is None or workload.name not in self._running:
                 continue
-            if self._world.workloads.is_finished(workload.name):
+            is_finished = self._world.workloads.is_finished(workload.name)
+            if workload.program is not None:
+                self._has_stepped(workload.name)
+            if is_finished:
                 self._workload_ended(workload.name)
             elif self.recording.relative_ns(self._clock.now_ns()) > workload.timeout_ns:
+                end = f"finished its {workload.iterations} iterations" if workload.iterations else "ended"
                 reason = (
-                    f"workload {workload.name} had not finished its {workload.iterations} iterations after "
-                    f"{format_duration_ns(workload.timeout_ns)}"
+                    f"workload {workload.name} had not {end} after {format_duration_ns(workload.timeout_ns)}"
                 )
                 raise _Stopped(Ending(Status.ERROR, reason))
 
@@ -287,7 +339,11 @@ class Runner:
     def _clean_up(self) -> Ending | None:
         """Why the lab is not as it was before; None when it is. Every step is tried."""
         failures: list[TestbedError] = []
-        self.recording.operations |= {name: self._world.workloads.operations(name) for name in self._started}
+        for name in self._started:
+            self.recording.operations[name] = self._world.workloads.operations(name)
+            state = self._world.workloads.program(name)
+            if state is not None:
+                self.recording.programs[name] = state
         try:
             for change in self._world.injector.clear_all():
                 self._changed(change)

@@ -31,7 +31,13 @@ from mrc_testbed.scenario.spec.expression_tree import (
     Term,
     Window,
 )
-from mrc_testbed.scenario.spec.quantity import WORKLOAD_TIMES, Dimension, QuantityKind, find_quantity
+from mrc_testbed.scenario.spec.quantity import (
+    OF_WORKLOADS,
+    WORKLOAD_TIMES,
+    Dimension,
+    QuantityKind,
+    find_quantity,
+)
 from mrc_testbed.units import parse_duration_ns, parse_rate_bps, parse_ratio, parse_size_bytes
 
 WINDOWS: Final[tuple[Window, ...]] = ("before", "during", "after", "from")
@@ -231,7 +237,7 @@ class _Parser:
                 f"{name} has no {argument.text!r}{did_you_mean(argument.text, kind.argument_names)} "
                 f"(known: {', '.join(kind.argument_names)})",
             )
-        workload = argument.text if kind.argument in ("workload", "collective") else None
+        workload = argument.text if kind.argument in OF_WORKLOADS else None
         if argument.text in WORKLOAD_TIMES and kind.argument == "latency":
             inner = self._take_operator("(") and self._take()
             if not inner or inner.kind is not TokenKind.NAME or self._take_operator(")") is None:

@@ -7,6 +7,7 @@ from typing import Literal
 from mrc_testbed.errors import did_you_mean
 from mrc_testbed.scenario.spec.quantity import WORKLOAD_TIMES, Dimension, QuantityKind
 from mrc_testbed.units import format_duration_ns
+from mrc_testbed.workloads.schedule import COLLECTIVE_KINDS
 
 Window = Literal["before", "during", "after", "from"]
 ArithmeticOperator = Literal["+", "-", "*", "/"]
@@ -45,10 +46,25 @@ class Quantity:
     def dimension(self) -> Dimension:
         return self.kind.dimension
 
-    @property
-    def needs_operations(self) -> bool:
-        """Return True if it only has a value for a workload of collectives."""
-        return self.kind.argument == "collective" or self.argument in WORKLOAD_TIMES
+    def misfit(self, workload_kind: str) -> str | None:
+        """The complaint about a workload of that kind, which it has no value for; None: it has one."""
+        of = {"step_time": "job", "collective_time": "collective"}.get(
+            self.argument or "", self.kind.argument
+        )
+        is_program = workload_kind == "program"
+        is_collective = workload_kind in (*COLLECTIVE_KINDS, "training")
+        match of:
+            case "workload" if is_program:
+                return "whose flows and data are its own; name another workload"
+            case "collective" if is_program:
+                return "whose collectives are its own; name a collective or training"
+            case "collective" if not is_collective:
+                return "which has no operations; name a collective or training"
+            case "job" if not (is_collective or is_program):
+                return "which has no operations; name a collective, training or program"
+            case "program" if not is_program:
+                return f"which reports no {self.name}; name a program"
+        return None
 
     def __str__(self) -> str:
         called = self.name

@@ -1,5 +1,6 @@
 """The content of `figure:` of a scenario: the curves that figure.svg draws. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
@@ -18,8 +19,15 @@ FigureKind = Literal[
 ]
 Grouping = Literal["total", "workload", "host", "flow"]
 
-OF_OPERATIONS: Final[tuple[FigureKind, ...]] = ("step-time", "job-throughput")
-"""Kinds that draw operations, which only collectives and training have."""
+DRAWN: Final[Mapping[FigureKind, Literal["operations", "flows"]]] = {
+    "step-time": "operations",
+    "job-throughput": "operations",
+    "goodput-over-time": "flows",
+    "per-flow": "flows",
+    "by-size": "flows",
+}
+"""Kinds that draw something of workloads: operations have only collectives, training and programs, flows all
+but programs."""
 
 READINGS_PER_VALUE: Final = 2
 """From one value of a curve over time to the next: usually 200 ms, as in the paper's plots of bandwidth."""

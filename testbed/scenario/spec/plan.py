@@ -4,6 +4,7 @@ Times are ns on the run's own axis: 0 is the end of warm-up, warm-up itself is n
 with the results, and `replay` runs a saved plan again as it is.
 """
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -15,6 +16,7 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.faults.fault import ScheduledFault
 from mrc_testbed.metrics.fidelity import LATE_RATIO
 from mrc_testbed.scenario.spec.figure_spec import PlannedFigure
+from mrc_testbed.shown import format_size
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.transport.transport_kind import AnyCongestion, TransportKind
 from mrc_testbed.workloads.collective import Collective
@@ -84,8 +86,15 @@ class PlannedWorkload:
 
     @property
     def shared_work(self) -> SharedWork | None:
-        """What its hosts do together, operation after operation; None when each flow is on its own."""
+        """The collective or program of its hosts; None when each flow is on its own."""
         return self.collective or self.program
+
+    def describe(self) -> str:
+        """Its kind, and what it sends, for people."""
+        if self.program is not None:
+            return f"program, {shlex.join(self.program.command)}; ranks on {', '.join(self.program.hosts)}"
+        size = format_size(self.size_bytes)
+        return f"{self.kind}, messages of {size}, {len(self.flows)} QPs, {self.depth} outstanding each"
 
     @property
     def load(self) -> Load:
@@ -102,6 +111,8 @@ class PlannedWorkload:
     @property
     def sources(self) -> tuple[str, ...]:
         """Hosts whose NICs send its messages, each once."""
+        if self.program is not None:
+            return self.program.hosts
         return tuple(dict.fromkeys(flow.source for flow in self.flows))
 
 

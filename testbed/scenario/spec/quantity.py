@@ -20,6 +20,11 @@ _PERCENTILE: Final = re.compile(r"p([0-9]{1,2}(?:\.[0-9]{1,4})?)")
 
 
 Better = Literal["more", "less"]
+Argument = Literal["workload", "collective", "job", "program", "fault", "latency"]
+
+OF_WORKLOADS: Final[tuple[Argument, ...]] = ("workload", "collective", "job", "program")
+"""Arguments that name a workload: one whose flows are the testbed's, one of collectives, one with operations
+or steps, one that reports its loss."""
 
 
 class Dimension(StrEnum):
@@ -53,7 +58,7 @@ class QuantityKind:
 
     name: str
     dimension: Dimension
-    argument: Literal["workload", "collective", "fault", "latency"] | None = None
+    argument: Argument | None = None
     better: Better | None = None
     has_windows: bool = True
     needs_argument: bool = True
@@ -65,6 +70,8 @@ class QuantityKind:
         return {
             "workload": "the name of a workload",
             "collective": "the name of a collective or training workload",
+            "job": "the name of a collective, training or program workload",
+            "program": "the name of a program workload",
             "fault": "the id of a fault",
             "latency": f"one of {', '.join(self.argument_names)}",
             None: "nothing",
@@ -85,8 +92,11 @@ QUANTITIES: Final = (
     QuantityKind("fairness", Dimension.RATIO, "workload", "more"),
     QuantityKind("algbw", Dimension.RATE, "collective", "more"),
     QuantityKind("busbw", Dimension.RATE, "collective", "more"),
-    QuantityKind("job_throughput", Dimension.COUNT, "collective", "more", unit="steps/s"),
-    QuantityKind("operations", Dimension.COUNT, "collective", "more"),
+    QuantityKind("job_throughput", Dimension.COUNT, "job", "more", unit="steps/s"),
+    QuantityKind("operations", Dimension.COUNT, "job", "more"),
+    QuantityKind("loss", Dimension.COUNT, "program", "less"),
+    QuantityKind("printed_bandwidth", Dimension.RATE, "program", "more", has_windows=False),
+    QuantityKind("printed_latency", Dimension.TIME, "program", "less", has_windows=False),
     QuantityKind("p<N>", Dimension.TIME, "latency", "less"),
     QuantityKind("mean", Dimension.TIME, "latency", "less"),
     QuantityKind("max", Dimension.TIME, "latency", "less"),

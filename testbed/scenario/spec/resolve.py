@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from mrc_testbed.document import Problem
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.spec.expression import parse_expectation
-from mrc_testbed.scenario.spec.figure_spec import OF_OPERATIONS, READINGS_PER_VALUE, FigureSpec, PlannedFigure
+from mrc_testbed.scenario.spec.figure_spec import DRAWN, READINGS_PER_VALUE, FigureSpec, PlannedFigure
 from mrc_testbed.scenario.spec.load import Scenario
 from mrc_testbed.scenario.spec.plan import (
     PLAN_SCHEMA_VERSION,
@@ -61,6 +61,8 @@ def resolve(scenario: Scenario, *, seed: int | None = None) -> Plan:
     length_ns = None
     if workloads and spec.end_ns is not None:
         length_ns = spec.end_ns - min(workload.start_ns for workload in workloads)
+    if any(workload.program for workload in workloads):  # it ends by itself, after the faults
+        length_ns = max((end_ns for fault in faults for _, end_ns in fault.periods if end_ns), default=None)
     interval_ns = reading_interval_ns(length_ns)
     problems += _figures_too_fine(spec.figure, interval_ns)
     if problems:
@@ -101,10 +103,11 @@ def _figures_too_fine(figures: Sequence[FigureSpec], interval_ns: int) -> list[P
 def _resolve_figure(
     figure: FigureSpec, workloads: Sequence[PlannedWorkload], interval_ns: int
 ) -> PlannedFigure:
+    of = DRAWN.get(figure.kind)
     drawable = [
         workload.name
         for workload in workloads
-        if figure.kind not in OF_OPERATIONS or workload.shared_work is not None
+        if of is None or (workload.flows if of == "flows" else workload.shared_work)
     ]
     chosen = drawable if figure.workloads is None else figure.workloads
     return PlannedFigure(

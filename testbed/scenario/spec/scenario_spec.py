@@ -25,7 +25,7 @@ from mrc_testbed.metrics.fidelity import LATE_RATIO
 from mrc_testbed.scenario.spec.abort import parse_abort
 from mrc_testbed.scenario.spec.expression import parse_expectation, parse_quantity
 from mrc_testbed.scenario.spec.expression_tree import Quantity
-from mrc_testbed.scenario.spec.figure_spec import OF_OPERATIONS, FigureSpec
+from mrc_testbed.scenario.spec.figure_spec import DRAWN, FigureSpec
 from mrc_testbed.scenario.spec.variant import VARIANTS_MAX, Axes, variants_of
 from mrc_testbed.topology.algorithm import check_ev_selector
 from mrc_testbed.topology.resolve import check_topology
@@ -184,7 +184,7 @@ class ScenarioSpec(StrictModel):
             *self._faults_outside_the_run(),
             *self._idle_clears(),
             *self._unknown_names(),
-            *self._without_operations(),
+            *self._misfits(),
             *self._empty_windows(),
             *self._undrawable(),
             *self._wrong_variants(),
@@ -245,16 +245,13 @@ class ScenarioSpec(StrictModel):
             for unknown in quantity.unknown_names(workloads, faults):
                 yield _problem(place, text, f"column {quantity.column}: there is {unknown}")
 
-    def _without_operations(self) -> Iterator[InitErrorDetails]:
-        kinds = {workload.name: workload.kind for workload in self.workloads if not has_operations(workload)}
+    def _misfits(self) -> Iterator[InitErrorDetails]:
+        kinds = {workload.name: workload.kind for workload in self.workloads}
         for place, quantity, text in self._quantities():
-            if quantity.needs_operations and quantity.workload in kinds:
-                yield _problem(
-                    place,
-                    text,
-                    f"column {quantity.column}: {quantity.workload} is {kinds[quantity.workload]}, which has "
-                    "no operations; name a collective or training",
-                )
+            kind = kinds.get(quantity.workload or "")
+            if kind is not None and (misfit := quantity.misfit(kind)) is not None:
+                message = f"column {quantity.column}: {quantity.workload} is {kind}, {misfit}"
+                yield _problem(place, text, message)
 
     def _empty_windows(self) -> Iterator[InitErrorDetails]:
         faults = {fault.id: fault for _, fault in self.injected()}
@@ -292,19 +289,23 @@ class ScenarioSpec(StrictModel):
     def _undrawable(self) -> Iterator[InitErrorDetails]:
         names = workload_names(self.workloads)
         kinds = {workload.name: workload.kind for workload in self.workloads}
-        operating = {workload.name for workload in self.workloads if has_operations(workload)}
+        able = {
+            "operations": [workload.name for workload in self.workloads if has_operations(workload)],
+            "flows": [name for name in names if kinds.get(name) != "program"],
+        }
         for index, figure in enumerate(self.figure):
+            of = DRAWN.get(figure.kind)
             for place, name in enumerate(figure.workloads or ()):
                 where = ("figure", index, "workloads", place)
                 if name not in names:
                     known = f"(known: {', '.join(names)})"
                     message = f"there is no workload {name!r}{did_you_mean(name, names)} {known}"
                     yield _problem(where, name, message)
-                elif figure.kind in OF_OPERATIONS and name not in operating:
+                elif of is not None and name not in able[of]:
                     kind = kinds.get(name, "a victim flow")
-                    yield _problem(where, name, f"{name} is {kind}, which has no operations to draw")
-            if figure.kind in OF_OPERATIONS and not operating:
-                message = f"{figure.kind} draws operations; no workload is a collective or training"
+                    yield _problem(where, name, f"{name} is {kind}, which has no {of} to draw")
+            if of is not None and not able[of]:
+                message = f"{figure.kind} draws {of}, which no workload has"
                 yield _problem(("figure", index, "kind"), figure.kind, message)
             if figure.by is not None and figure.kind != "goodput-over-time":
                 message = f"only goodput-over-time can be drawn by something, not {figure.kind}"

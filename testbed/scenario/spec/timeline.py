@@ -1,6 +1,5 @@
 """A plan as one list of things to do in order, and as text for people. Pure."""
 
-import shlex
 from dataclasses import dataclass
 from typing import Literal
 
@@ -112,10 +111,8 @@ def format_instant(time_ns: int) -> str:
 
 def _format_workload(workload: PlannedWorkload) -> str:
     if workload.program is not None:
-        return (
-            f"workload   {workload.name}: program, {shlex.join(workload.program.command)}; at most "
-            f"{format_duration_ns(workload.timeout_ns or 0)}; ranks on {', '.join(workload.program.hosts)}"
-        )
+        limit = format_duration_ns(workload.timeout_ns or 0)
+        return f"workload   {workload.name}: {workload.describe()}; at most {limit}"
     end = (
         f"{workload.iterations} messages per QP"
         if workload.duration_ns is None

@@ -54,6 +54,13 @@ def test_a_bundle_holds_every_file_of_the_folder(request, tmp_path, what):
         assert same_but_for_the_header(found, folder)
 
 
+def test_what_ranks_of_a_program_wrote_is_in_it(result_folder, tmp_path):
+    copy = shutil.copytree(result_folder, tmp_path / result_folder.name)
+    (copy / "job.log").write_text("[0] hello\n")
+    with opened(write_bundle(copy, tmp_path / "x.tar.zst")) as found:
+        assert (found / "job.log").read_text() == "[0] hello\n"
+
+
 @pytest.mark.parametrize("what", ["campaign", "result_folder"])
 def test_the_same_results_give_the_same_bytes_and_so_do_unpacked_ones(request, tmp_path, what):
     folder = request.getfixturevalue(what)

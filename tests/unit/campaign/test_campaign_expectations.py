@@ -196,7 +196,7 @@ def test_cells_are_chosen_by_value(planned):
     [
         ("[goodput(mian) > 1Mbit]", r"flap has no workload 'mian'; did you mean 'main'"),
         ("[detect(flap2) < 1s]", r"flap has no fault 'flap2'; did you mean 'flap1'"),
-        ("[busbw(main) > 1Mbit]", "main has no operations"),
+        ("[busbw(main) > 1Mbit]", "main is write-bw, which has no operations"),
         ("[{that: goodput(main) > 1Mbit, cells: {transport.evs: 3}}]", "is not varied by this campaign"),
         (
             "[{that: goodput(main) > 1Mbit, cells: {transport.window: 3}}]",

@@ -32,6 +32,7 @@ from mrc_testbed.topology.path import build_path
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.program import Output, ProgramState
 
 PACKET_BYTES = 2048
 CALL_NS = 200_000
@@ -142,6 +143,7 @@ class SimulatedLab:
         self.wrong_bytes = 0
         self.events_lost = 0
         self.records: dict[str, list[OperationRecord]] = {}
+        self.program_states: list[tuple[int, ProgramState]] = []
         self.fail: dict[str, BaseException] = {}
         self._random = random.Random(7)
         self._scheduled: list[EvTransition] = []
@@ -214,8 +216,13 @@ class SimulatedLab:
 
     # ---- WorkloadRunner
 
-    def prepare(self, workloads: Sequence[PlannedWorkload], transport: PlannedTransport, seed: int) -> None:
+    def prepare(
+        self, workloads: Sequence[PlannedWorkload], transport: PlannedTransport, seed: int, output: Output
+    ) -> None:
         self._called("prepare")
+        for workload in workloads:
+            if workload.program is not None:
+                output(workload.name, b"[0] loading\n")
         for workload in workloads:
             for flow in workload.flows:
                 source, target = self.clos.node(flow.source).index, self.clos.node(flow.target).index
@@ -240,7 +247,24 @@ class SimulatedLab:
 
     def is_finished(self, name: str) -> bool:
         self._advance()
-        return not any(flow.is_sending for flow in self._of(name))
+        state = self.program(name)
+        is_running = state is not None and state.status is None and state.error is None
+        return not is_running and not any(flow.is_sending for flow in self._of(name))
+
+    def program(self, name: str) -> ProgramState | None:
+        """The latest of those that the test has planned for a program."""
+        if not any(each.name == name and each.program for each in self.plan.workloads):
+            return None
+        due = [state for at_ns, state in self.program_states if BOOT_NS + at_ns <= self.clock.now_ns()]
+        return due[-1] if due else ProgramState(has_stepped=False, run_ns=0)
+
+    def await_step(self, name: str, deadline_ns: int) -> None:  # noqa: ARG002 - there is one program
+        """Let time pass until the state of a program changes."""
+        changes = (
+            BOOT_NS + at_ns for at_ns, state in self.program_states if state.has_stepped or state.error
+        )
+        later = [at_ns for at_ns in changes if at_ns > self.clock.now_ns()]
+        self.clock.wait_until_ns(min([deadline_ns, *later]))
 
     def acknowledged_bytes(self) -> Mapping[Flow, int]:
         self._advance()

@@ -14,9 +14,10 @@ from mrc_testbed.scenario.spec.quantity import QUANTITIES, Dimension, percentile
 REFUSED = {
     "goodputt(main) > 1Gbit": "column 1: nothing measured is called 'goodputt'; did you mean 'goodput'? "
     "(known: goodput, slowest_flow, fastest_flow, lowest_goodput, interruption, fairness, algbw, busbw, "
-    "job_throughput, operations, p<N>, mean, max, messages, retransmits, fault_drops, queue_drops, pauses, "
-    "paused_time, stalled_time, deadlocked_ports, lowest_plane_share, highest_plane_share, assumed_bad, "
-    "qp_errors, wrong_bytes, lost, detect, localise, avoid, restore)",
+    "job_throughput, operations, loss, printed_bandwidth, "
+    "printed_latency, p<N>, mean, max, messages, retransmits, fault_drops, queue_drops, "
+    "pauses, paused_time, stalled_time, deadlocked_ports, lowest_plane_share, highest_plane_share, "
+    "assumed_bad, qp_errors, wrong_bytes, lost, detect, localise, avoid, restore)",
     "p100(packet_rtt) < 1s": "column 1: 'p100' is not a percentile; write one above p0 and below p100, "
     "such as p99.9",
     "p0(packet_rtt) < 1s": "column 1: 'p0' is not a percentile; write one above p0 and below p100, "
@@ -174,7 +175,8 @@ def test_times_of_a_workload_name_it_within() -> None:
     [quantity] = parse_expectation("p99.9(step_time(job)) during flap1 < 80ms").quantities()
     assert (quantity.argument, quantity.workload, quantity.fault_id) == ("step_time", "job", "flap1")
     assert str(quantity) == "p99.9(step_time(job)) during flap1"
-    assert quantity.needs_operations
+    assert (quantity.misfit("training"), quantity.misfit("program")) == (None, None)
+    assert quantity.misfit("write-bw") == "which has no operations; name a collective, training or program"
 
 
 def test_wrong_bytes_are_those_of_all_workloads_or_of_one() -> None:

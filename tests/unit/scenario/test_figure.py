@@ -177,5 +177,5 @@ def test_what_cannot_be_drawn_is_refused_with_its_line(figure: str, message: str
 
 
 def test_steps_cannot_be_drawn_without_any() -> None:
-    with pytest.raises(UsageError, match="step-time draws operations; no workload is a collective"):
+    with pytest.raises(UsageError, match="step-time draws operations, which no workload has"):
         load_scenario(FLAP + "  figure: [{kind: step-time}]\n")

@@ -42,7 +42,7 @@ def test_hosts_are_all_or_those_listed() -> None:
 
 
 def test_the_plan_shows_command_limit_and_ranks() -> None:
-    assert "workload   job: program, python 'train me.py'; at most 5m; ranks on h1, h0\n" in format_plan(
+    assert "workload   job: program, python 'train me.py'; ranks on h1, h0; at most 5m\n" in format_plan(
         plan(", hosts: [h1, h0]")
     )
 
@@ -63,3 +63,53 @@ def test_what_is_wrong_is_refused(more: str, spec: str, complaint: str) -> None:
     with pytest.raises(UsageError) as refused:
         plan(more, spec)
     assert complaint in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("quantity", "misfit"),
+    [
+        ("goodput(job)", "whose flows and data are its own; name another workload"),
+        ("wrong_bytes(job)", "whose flows and data are its own; name another workload"),
+        ("busbw(job)", "whose collectives are its own; name a collective or training"),
+        ("p99(collective_time(job))", "whose collectives are its own; name a collective or training"),
+        ("p99(step_time(job))", None),
+        ("job_throughput(job)", None),
+        ("operations(job)", None),
+        ("loss(job)", None),
+    ],
+)
+def test_quantities_that_a_program_has(quantity: str, misfit: str | None) -> None:
+    axes = "  variants: {evs: {few: {transport.evs: 8}, many: {transport.evs: 16}}}\n"
+    written = text("") + axes + f"  compare: ['{quantity}']\n"
+    if misfit is None:
+        assert load_scenario(written).spec.compare == [quantity]
+        return
+    with pytest.raises(UsageError) as refused:
+        load_scenario(written)
+    assert f"job is program, {misfit}" in refused.value.message
+
+
+def test_only_programs_report_a_loss() -> None:
+    written = (
+        f"{HEAD}  workloads: [{{name: a, kind: write-bw, from: h0, to: h1, size: 1KiB, duration: 1s}}]\n"
+    )
+    with pytest.raises(UsageError, match="a is write-bw, which reports no loss; name a program"):
+        load_scenario(f"{written}  expect: [loss(a) < 1]\n")
+
+
+@pytest.mark.parametrize(
+    ("figure", "complaint"),
+    [
+        ("{kind: step-time}", None),
+        ("{kind: plane-share, workloads: [job]}", None),
+        ("{kind: per-flow}", "per-flow draws flows, which no workload has"),
+        ("{kind: by-size, workloads: [job]}", "job is program, which has no flows to draw"),
+    ],
+)
+def test_figures_that_can_draw_a_program(figure: str, complaint: str | None) -> None:
+    written = text("") + f"  figure: [{figure}]\n"
+    if complaint is None:
+        assert resolve(load_scenario(written)).figure[0].workloads == ("job",)
+        return
+    with pytest.raises(UsageError, match=complaint):
+        load_scenario(written)

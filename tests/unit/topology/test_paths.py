@@ -247,3 +247,9 @@ def test_a_host_has_no_forwarding_table() -> None:
     clos = Clos(TopologySpec())
     with pytest.raises(UsageError, match="h0 is a host"):
         list(fib_entries(clos, clos.host(0)))
+
+
+def test_an_ev_of_any_uplink_leads_to_a_host_of_the_same_t0():
+    """A NIC chooses EVs for applications without regard to their peer."""
+    clos = Clos(TopologySpec())
+    assert explain_ev(clos, clos.ev(1, 1, 5), 0, 1) == build_path(clos, 0, 1, 1, 0)

@@ -11,6 +11,7 @@ from mrc_testbed.metrics.measured import read_measured
 from mrc_testbed.workloads.collective import Collective
 from mrc_testbed.workloads.job_ring import running_jobs
 from mrc_testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.program import Program
 from mrc_testbed.workloads.shown_operations import ShownOperations
 
 RECORD = OperationRecord(1_000, 2_000, 5_000, 10, 4096, 0, "h0")
@@ -32,6 +33,16 @@ def test_operations_and_steps_are_counted_with_the_bytes_of_the_bus(tmp_path: Pa
     assert operations.size_bytes == 2 * 6144  # 2 (n - 1) / n of 4096
     assert operations.times.sum_ns == 2 * 3_000
     assert (steps.what, steps.workload, steps.times.sum_ns) == ("step", "job", 4_000)
+
+
+def test_steps_of_a_program_are_counted_and_shown(tmp_path: Path) -> None:
+    shown = ShownOperations(tmp_path)
+    shown.completed("job", Program(("h0", "h1"), ("./train",)), RECORD)
+    [steps] = read_measured(tmp_path)
+    assert (steps.what, steps.kind, steps.workload, steps.times.sum_ns) == ("step", "program", "job", 4_000)
+    [job] = running_jobs(tmp_path)
+    assert (job.word, job.ranks, [step.last_rank for step in job.steps]) == ("step", ("h0", "h1"), ["h0"])
+    shown.close()
 
 
 def test_a_later_job_of_the_same_name_may_have_other_ranks(tmp_path: Path) -> None:
@@ -68,4 +79,4 @@ def test_a_lab_that_is_gone_or_a_full_disk_harms_no_workload(
         shown.completed("job", collective(None), RECORD)
     shown.close()
     assert len(caplog.records) == 1
-    assert "will not show collectives" in caplog.text
+    assert "will not show operations" in caplog.text

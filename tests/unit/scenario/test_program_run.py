@@ -1,0 +1,151 @@
+"""Runs of programs in a simulated lab: time 0 is their first step, their failures are those of the run."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden_documents import check_document
+from scenario_text import HEAD
+from simulated_lab import BOOT_NS, SimulatedLab
+
+from mrc_testbed.campaign.figures import run_figures
+from mrc_testbed.scenario.execution import FinishedRun, execute
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.report.manifest_file import load_manifest
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.program import ProgramState
+
+MS = 1_000_000
+S = 1_000_000_000
+JOB = (
+    HEAD
+    + """\
+  workloads:
+    - {name: beside, kind: write-bw, from: h0, to: h4, size: 1MiB, warmup: 200ms, duration: 1s}
+    - {name: job, kind: program, hosts: 2, command: [./train], timeout: 30s}
+  faults:
+    - {id: gray, at: 500ms, for: 200ms, kind: loss, ratio: 5%, select: {links: {plane: 1}}}
+  expect: ["p99(step_time(job)) < 101ms", "job_throughput(job) > 9", "loss(job) < 1.5",
+           "loss(job) before gray > 2"]
+"""
+)
+STEPPED = ProgramState(has_stepped=True, run_ns=4 * S)
+ENDED = ProgramState(has_stepped=True, run_ns=6 * S, status=0)
+
+
+def run(tmp_path: Path, *states: tuple[int, ProgramState]) -> tuple[SimulatedLab, FinishedRun]:
+    """A run whose program comes to these states at these times."""
+    lab = SimulatedLab(resolve(load_scenario(JOB)))
+    lab.program_states += states
+    lab.records["job"] = [
+        OperationRecord(
+            at,
+            at,
+            at + 100 * MS,
+            reaction_ns=0,
+            compared_bytes=0,
+            wrong_bytes=0,
+            last_rank="h1",
+            loss=3 - (at - BOOT_NS - 4 * S) / S,
+            sent_bytes=1000,
+        )
+        for at in range(BOOT_NS + 4 * S, BOOT_NS + 6 * S, 100 * MS)
+    ]
+    return lab, execute(lab.plan, JOB, lab.world, lab, tmp_path)
+
+
+def program(finished: FinishedRun) -> dict[str, Any]:
+    _, job = json.loads((finished.folder / "manifest.json").read_text())["workloads"]
+    found: dict[str, Any] = job["program"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def passed(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
+    _, finished = run(tmp_path_factory.mktemp("runs"), (4 * S, STEPPED), (6 * S, ENDED))
+    return finished
+
+
+def test_its_steps_are_judged_and_described_like_those_of_training(passed: FinishedRun) -> None:
+    verdict = passed.result.verdict
+    assert (verdict.status, [each.reason for each in verdict.outcomes if not each.has_passed]) == (
+        Status.PASSED,
+        [],
+    )
+    [job] = passed.result.jobs
+    assert (job.word, job.pace is not None and job.pace.slowest_rank) == ("step", "h1")
+    assert job.headline.endswith("no step was slow; no rank lost")
+    summary = (passed.folder / "summary.md").read_text()
+    assert f"**job**: {job.headline}." in summary
+    report = (passed.folder / "report.html").read_text()
+    assert "program, ./train; ranks on h0, h1" in report
+    histograms = json.loads((passed.folder / "histograms.json").read_text())["histograms"]
+    assert "times(step_time(job))" in histograms
+    assert "times(collective_time(job))" not in histograms
+
+
+def test_the_manifest_says_how_it_ended_and_what_its_steps_were(passed: FinishedRun) -> None:
+    check_document("run-manifest", load_manifest(passed.folder / "manifest.json"))
+    found = program(passed)
+    assert (found["status"], found["run_ns"], found["error"]) == (0, 6 * S, None)
+    assert found["step"] == {**found["step"], "p50_ns": 100 * MS, "max_ns": 100 * MS}
+    assert found["loss"] == pytest.approx(1.1, abs=0.11)
+    figures = run_figures(json.loads((passed.folder / "manifest.json").read_text()))
+    assert figures["p99(step_time(job))"].value == 100 * MS
+    assert figures["loss(job)"].value == found["loss"]
+    assert "wrong_bytes(job)" not in figures
+
+
+def test_each_step_has_a_line(passed: FinishedRun) -> None:
+    with (passed.folder / "operations.csv").open(newline="") as stream:
+        first, *_ = csv.DictReader(stream)
+    assert (first["last_rank"], first["loss"], first["sent_bytes"]) == ("h1", "3.0", "1000")
+
+
+def test_time_0_is_after_the_first_step_and_the_warm_up_of_flows(tmp_path: Path) -> None:
+    lab, finished = run(tmp_path, (4 * S, STEPPED), (6 * S, ENDED))
+    assert [call for call in lab.calls if call.startswith("start ")] == ["start job", "start beside"]
+    zero_ns = finished.result.recording.zero_ns
+    assert zero_ns is not None
+    assert 4200 * MS <= zero_ns - BOOT_NS < 4220 * MS
+    records = [json.loads(line) for line in (finished.folder / "events.jsonl").read_text().splitlines()]
+    [applied] = [each for each in records if each["event"] == "fault-applied"]
+    assert 500 * MS <= applied["time_ns"] < 520 * MS
+
+
+@pytest.mark.parametrize(
+    ("states", "reason"),
+    [
+        ([], "workload job: rank 0 had not reported a step after 30s"),
+        ([(S, ProgramState(False, S, 3, "rank 1 (h1) ended with status 3"))], "job: rank 1 (h1) ended with"),
+        (
+            [(S, STEPPED), (2 * S, ProgramState(True, S, -9, "rank 1 (h1) was ended by SIGKILL"))],
+            "by SIGKILL",
+        ),
+        ([(S, STEPPED)], "workload job had not ended after 30s"),
+    ],
+)
+def test_a_failed_program_is_an_error(
+    tmp_path: Path, states: list[tuple[int, ProgramState]], reason: str
+) -> None:
+    lab, finished = run(tmp_path, *states)
+    verdict = finished.result.verdict
+    assert (verdict.status, verdict.exit_code) == (Status.ERROR, 1)
+    assert reason in verdict.reason
+    assert (finished.folder / "job.log").read_bytes() == b"[0] loading\n"
+    assert "close" in lab.calls
+    failed = [f"the job failed: {state.error}" for _, state in states if state.error and state.has_stepped]
+    assert [job.headline.partition("; ")[2] for job in finished.result.jobs if failed] == failed
+    assert program(finished)["error"] == (states[-1][1].error if states else None)
+
+
+def test_waiting_for_the_first_step_can_be_interrupted(tmp_path: Path) -> None:
+    lab = SimulatedLab(resolve(load_scenario(JOB)))
+    lab.clock.interrupt_at_ns = BOOT_NS + S
+    finished = execute(lab.plan, JOB, lab.world, lab, tmp_path)
+    assert finished.result.verdict.status is Status.INTERRUPTED
+    assert program(finished)["status"] is None

@@ -1,0 +1,165 @@
+"""Scenarios with a program in virtual time, from the file to the result folder."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from runs import contents, run
+from waiting import poll_until
+
+from mrc_testbed.cli.app import run as command
+from mrc_testbed.scenario.execution import FinishedRun
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.resolve import resolve
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+PRINTS = (
+    "print(' #bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]\\n 65536 1000 11 10 0.1')"
+)
+
+
+def scenario(*arguments: str, more: str = "", faults: str = "[]", expect: str = "[]") -> str:
+    """A scenario file with a program; *more* are fields of it."""
+    command = json.dumps([sys.executable, *arguments])
+    environment = json.dumps({"PYTHONPATH": str(ROOT / "mrc-torch")})
+    return f"""
+apiVersion: mrc-testbed/v1
+kind: Scenario
+metadata: {{name: program, description: A program.}}
+spec:
+  seed: 3
+  topology: {{planes: 2, t0: 2, t1: 2, hosts_per_t0: 2, port_rate: 100Mbit}}
+  workloads:
+    - {{name: job, kind: program, command: {command}, environment: {environment}, compute: 10ms{more}}}
+  faults: {faults}
+  expect: {expect}
+"""
+
+
+def done(tmp_path: Path, text: str) -> FinishedRun:
+    return run(resolve(load_scenario(text)), tmp_path)
+
+
+def test_a_job_goes_through_a_fault_and_leaves_the_same_results_each_time(tmp_path: Path) -> None:
+    text = scenario(
+        str(HERE / "virtual_rank.py"),
+        "train",
+        "30",
+        faults="[{id: flap, at: 200ms, for: 300ms, kind: link-flap, every: 100ms, down: 40ms, "
+        'select: {links: "h0:0"}}]',
+        expect="[fault_drops during flap > 0, max(step_time(job)) during flap > 50ms,"
+        " job_throughput(job) after flap > 10, loss(job) < 0.1, operations(job) >= 28]",
+    )
+    first, second = done(tmp_path / "1", text), done(tmp_path / "2", text)
+    assert first.result.verdict.status is Status.PASSED, first.result.verdict.reason
+    recording = first.result.recording
+    steps = recording.operations["job"]
+    assert recording.zero_ns is not None
+    assert steps[0].step_begin_ns < recording.zero_ns < steps[1].end_ns
+    assert recording.end_ns == steps[-1].end_ns
+    [job] = first.result.jobs
+    assert "while link h0:0~p0-t0-0:0 flapped" in job.headline
+    assert job.headline.endswith("; no rank lost")
+    summary = (first.folder / "summary.md").read_text()
+    assert "Each step computes for 10ms, as declared." in summary
+    varying = ("manifest.json", "report.html", "summary.md", "junit.xml")
+    one, other = (
+        {name: text for name, text in contents(each).items() if name not in varying}
+        for each in (first, second)
+    )
+    assert one == other
+    assert {"job.log", "operations.csv", "series.csv", "events.jsonl"} <= one.keys()
+
+
+def test_a_rank_that_dies_ends_the_run_and_what_was_measured_is_kept(tmp_path: Path) -> None:
+    finished = done(tmp_path, scenario(str(HERE / "virtual_rank.py"), "die"))
+    verdict = finished.result.verdict
+    assert (verdict.status, verdict.reason) == (
+        Status.ERROR,
+        "workload job: rank 1 (h1) was ended by SIGKILL",
+    )
+    assert "rank 1 (h1) was ended by SIGKILL" in (finished.folder / "job.log").read_text()
+    assert finished.result.recording.operations["job"]
+
+
+def test_figures_that_ranks_print_are_measured_also_without_steps(tmp_path: Path) -> None:
+    text = scenario(
+        "-c",
+        PRINTS,
+        more=", steps: false, hosts: 1",
+        expect="[printed_bandwidth(job) > 83Mbit, printed_bandwidth(job) < 84Mbit]",
+    )
+    finished = done(tmp_path, text)
+    assert finished.result.verdict.status is Status.PASSED, finished.result.verdict.reason
+    [workload] = json.loads((finished.folder / "manifest.json").read_text())["workloads"]
+    [printed] = workload["program"]["printed"]
+    assert (printed["size_bytes"], printed["bandwidth_bps"]) == (65536, 10 * 8 * 2**20)
+    assert "| job, rank 0 | 64 KiB | 83.9 Mbit/s |" in (finished.folder / "summary.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "complaint"),
+    [
+        (["--", "true"], 2, "--compute: virtual time does not measure how long a step computes"),
+        (["--compute", "1ms", "--", "no-such-program"], 2, "no-such-program: there is no such program"),
+        (["--compute", "1ms", "--ranks", "9", "--", "true"], 2, "hosts: 9; the fabric has 8 hosts"),
+        (["--compute", "soon", "--", "true"], 2, "compute: there is no such file"),
+        (["--compute", "1ms", "--", "true"], 0, "note: the program ended without a step"),
+        (["--compute", "1ms", "--ranks", "2", "--", "false"], 1, "ended with status 1"),
+    ],
+)
+def test_launch_says_in_a_line_why_nothing_was_trained(
+    arguments: list[str],
+    status: int,
+    complaint: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert command(["launch", "--virtual", "--runs", str(tmp_path), *arguments]) == status
+    said = capsys.readouterr()
+    assert complaint in " ".join((said.out + said.err).split())
+
+
+def test_launch_shows_output_with_ranks_and_the_steps(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "mrc-torch"))
+    rank = [sys.executable, str(HERE / "virtual_rank.py"), "overlap"]
+    options = ["--virtual", "--runs", str(tmp_path), "--ranks", "2", "--compute", "1ms", "--"]
+    assert command(["launch", *options, *rank]) == 0
+    said = capfd.readouterr().out
+    assert sorted(line[:3] for line in said.splitlines() if line.startswith("[")) == ["[0]", "[1]"]
+    assert "no fault was active; no rank lost" in said
+
+
+def test_a_bundle_runs_no_program_unasked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    finished = done(tmp_path, scenario(str(HERE / "virtual_rank.py"), "train", "3"))
+    bundle = tmp_path / "job.tar.zst"
+    assert command(["bundle", "create", str(finished.folder), "--into", str(bundle)]) == 0
+    replay = ["replay", str(bundle), "--virtual", "--runs", str(tmp_path / "again")]
+    assert command(replay) == 2
+    assert "the bundle runs a program: " in capsys.readouterr().err
+    assert not (tmp_path / "again").exists()
+    assert command([*replay, "--programs"]) == 0
+
+
+def test_an_interruption_ends_ranks_that_compute_and_keeps_the_results(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    waits = f"import os, signal; open({str(started)!r}, 'a').write(f'{{os.getpid()}}\\n'); signal.pause()"
+    launch = ["launch", "--virtual", "--runs", str(tmp_path), "--ranks", "2", "--compute", "1ms", "--"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "mrc_testbed.cli", *launch, sys.executable, "-c", waits],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    poll_until(lambda: started.exists() and len(started.read_text().split()) == 2, what="the ranks")
+    running.send_signal(signal.SIGINT)
+    out, _ = running.communicate()
+    assert (running.returncode, b"interrupted by SIGINT" in out) == (130, True)
+    assert not any(Path("/proc", pid).exists() for pid in started.read_text().split())
+    assert (tmp_path / "launch" / "latest" / "manifest.json").is_file()
