@@ -15,7 +15,7 @@ class Suspect:
     """A part that explains failures.
 
     Attributes:
-        names: the part; several: each explains the same failures, and nothing tells them apart.
+        names: the part; several: each explains the same failures, and nothing distinguishes them.
         failures: places, in the list of failures, of those that it explains and no earlier suspect does.
     """
 

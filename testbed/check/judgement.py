@@ -44,7 +44,7 @@ class Finding:
     Attributes:
         kind: in which way.
         subject: what kind of thing it is.
-        names: of it; several: one of these, and nothing tells which.
+        names: of it; several: one of these, and nobody knows which.
         text: the sentence for people, without the kind.
     """
 
@@ -165,7 +165,7 @@ def _slow_pairs(measured: Measured, states: Sequence[State]) -> list[Finding]:
     shares = bandwidth_shares(measured.pairs, lambda pair: (pair.source, pair.target) not in bad)
     slow = [pair for pair, share in shares.items() if share < SLOW_BANDWIDTH]
     fine = [pair for pair, share in shares.items() if share >= FINE_BANDWIDTH]
-    roles = {  # of a single pair, nothing tells which of its hosts is slow
+    roles = {  # of a single pair, nobody knows which of its hosts is slow
         suspect.names[0]: suspect.failures
         for suspect in explain([_roles(pair) for pair in slow], map(_roles, fine))
         if len(suspect.names) == 1 and len(suspect.failures) > 1

@@ -34,14 +34,14 @@ DEPTH: Final = 4
 
 ALL_REDUCES: Final = 5
 BARRIER_ROUNDS: Final = 4
-"""Rounds of pairs that make a barrier: a host tells so many others, which the QPs of a small NIC allow."""
+"""Rounds of pairs that make a barrier: a host sends to so many others, which the QPs of a small NIC allow."""
 
 RECHECKS: Final = 5
 
-_PATIENCE_NS: Final = 2_000_000_000
+_TIMEOUT_NS: Final = 2_000_000_000
 """Time that messages get besides what ports need: QPs leave dead paths, and agents wait for a CPU."""
 
-_PATIENCE_RATIO: Final = 20
+_TIMEOUT_RATIO: Final = 20
 """Times what ports need: slower is as good as dead, and what has arrived gives its bandwidth."""
 
 _BULK: Final = "bandwidth"
@@ -172,7 +172,7 @@ class _Measuring:
             engine.prepare(loads, options.seed)
             for load in loads:
                 engine.start(load.name)
-                engine.wait(monotonic_ns() + self._patience_ns(load.size_bytes * options.repetitions))
+                engine.wait(monotonic_ns() + self._timeout_ns(load.size_bytes * options.repetitions))
             end_ns = monotonic_ns()
             acknowledged = engine.acknowledged_bytes()
             outcomes = {outcome.flow: outcome for outcome in engine.collect(end_ns)}
@@ -192,11 +192,11 @@ class _Measuring:
             )
         return found
 
-    def _patience_ns(self, length_bytes: int) -> int:
+    def _timeout_ns(self, length_bytes: int) -> int:
         """Time for each host to send so much."""
         rate_bps = self._site.clos.spec.port_rate
         ports_ns = length_bytes * 8 * 10**9 // rate_bps if rate_bps else 0
-        return _PATIENCE_NS + _PATIENCE_RATIO * ports_ns
+        return _TIMEOUT_NS + _TIMEOUT_RATIO * ports_ns
 
     # -- all together -----------------------------------------------------------------------------
 
@@ -220,7 +220,7 @@ class _Measuring:
         with closing(self._site.engine()) as engine:
             engine.prepare([load], self._options.seed)
             engine.start(load.name)
-            engine.wait(monotonic_ns() + self._patience_ns(2 * size_bytes * ALL_REDUCES))
+            engine.wait(monotonic_ns() + self._timeout_ns(2 * size_bytes * ALL_REDUCES))
             outcomes = engine.collect(monotonic_ns())
             errors = [outcome.error for outcome in outcomes if outcome.error]
             if load.collective is None:
@@ -238,7 +238,7 @@ class _Measuring:
         )
 
     def _barrier(self, rounds: Sequence[Sequence[tuple[Node, Node]]]) -> dict[str, float]:
-        """Median time until each host has told some others: nobody waits for a host that was told before."""
+        """Median time until a message of each host has reached some others, and is acknowledged."""
         flows = _flows("barrier", [pair for pairs in rounds for pair in pairs])
         if not flows:
             return {}
@@ -248,14 +248,14 @@ class _Measuring:
             self._progress("barriers")
             for _ in range(self._options.repetitions):
                 engine.start(load.name)
-                if not engine.wait(monotonic_ns() + self._patience_ns(0)):
+                if not engine.wait(monotonic_ns() + self._timeout_ns(0)):
                     break
             engine.collect(monotonic_ns())
             return _barrier_ns(engine, load)
 
 
 def _barrier_ns(engine: Engine, load: Load) -> dict[str, float]:
-    """By host, the median over all barriers of the time until the last one told has acknowledged it."""
+    """By host, the median over all barriers of the time until the last receiver has acknowledged it."""
     took_ns: dict[str, list[list[int]]] = {}
     for flow, batches in engine.batches(load.name).items():
         took_ns.setdefault(flow.source, []).append([batch.end_ns - batch.begin_ns for batch in batches])

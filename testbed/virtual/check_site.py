@@ -29,7 +29,7 @@ from mrc_testbed.virtual.world import VirtualFaults, payload_of
 from mrc_testbed.workloads.engine import Engine
 
 _NO_DESCRIPTOR = -1
-"""Of a clock that nobody interrupts: a signal ends the command by an exception."""
+"""The descriptor of a clock that nobody interrupts: a signal ends the command by an exception."""
 
 
 class VirtualSite:

@@ -12,7 +12,7 @@ def test_what_all_failures_share_is_suspected():
     assert explain([("a", "b"), ("b", "c")], [("a", "c")]) == [Suspect(("b",), (0, 1))]
 
 
-def test_what_nothing_tells_apart_is_suspected_together():
+def test_what_is_indistinguishable_is_suspected_together():
     assert explain([("a", "b"), ("a", "b")], []) == [Suspect(("a", "b"), (0, 1))]
 
 
