@@ -73,7 +73,7 @@ class AllReduceFigures:
         size_bytes: data of each.
         operations: completed.
         time_ns: median; None: none has completed.
-        bus_bytes_per_s: rate at which the busiest NIC sends.
+        bus_bytes_per_s: rate at which the busiest NIC sends meanwhile.
         error: why they did not complete.
     """
 

@@ -33,8 +33,12 @@ DEPTH: Final = 4
 """Messages outstanding: one after the other, as a slow host would send them, hides no round trip."""
 
 ALL_REDUCES: Final = 5
+ALL_REDUCE_MEMORY_SHARE: Final = 4
+"""An all-reduce has data of a pair's WRITEs, at most this part of a NIC's memory, and needs twice that."""
+
 BARRIER_ROUNDS: Final = 4
-"""Rounds of pairs that make a barrier: a host sends to so many others, which the QPs of a small NIC allow."""
+"""Rounds of ordered pairs that make a barrier: a host sends to half as many others, for which small NICs
+have QPs."""
 
 RECHECKS: Final = 5
 
@@ -206,8 +210,13 @@ class _Measuring:
         if len(ranks) < 2:
             return None
         self._progress(f"all-reduce over {len(ranks)} hosts")
-        unit = 4 * len(ranks)
-        size_bytes = -(-self._options.size_bytes * self._options.repetitions // unit) * unit
+        clos = self._site.clos
+        unit_bytes = 4 * len(ranks)
+        wanted_bytes = min(
+            self._options.size_bytes * self._options.repetitions,
+            clos.spec.nic.memory // ALL_REDUCE_MEMORY_SHARE,
+        )
+        size_bytes = -(-wanted_bytes // unit_bytes) * unit_bytes
         values: dict[str, Tree] = {
             "name": "all-reduce",
             "kind": "all-reduce",
@@ -216,7 +225,7 @@ class _Measuring:
             "size": f"{size_bytes}B",
         }
         spec = validate_values(values, CollectiveSpec, "all-reduce of the health check")
-        [load] = build_loads(spec, self._site.clos, seed=self._options.seed)
+        [load] = build_loads(spec, clos, seed=self._options.seed)
         with closing(self._site.engine()) as engine:
             engine.prepare([load], self._options.seed)
             engine.start(load.name)
@@ -226,15 +235,15 @@ class _Measuring:
             if load.collective is None:
                 raise ValueError(load)
             result = build_result(load.collective, engine.operations(load.name), errors)
+        error = f"{result.wrong_bytes:,} bytes are wrong" if result.wrong_bytes else None
+        time_ns = None if result.operation is None else result.operation.p50_ns
         return AllReduceFigures(
             ranks=len(ranks),
             size_bytes=size_bytes,
             operations=0 if result.operation is None else result.operation.count,
-            time_ns=None if result.operation is None else result.operation.p50_ns,
-            bus_bytes_per_s=result.bus_bytes_per_s,
-            error=f"{result.wrong_bytes:,} bytes are wrong"
-            if result.wrong_bytes
-            else next(iter(result.errors), None),
+            time_ns=time_ns,
+            bus_bytes_per_s=size_bytes * load.collective.bus_factor * 1e9 / time_ns if time_ns else 0.0,
+            error=error or next(iter(result.errors), None),
         )
 
     def _barrier(self, rounds: Sequence[Sequence[tuple[Node, Node]]]) -> dict[str, float]:

@@ -117,7 +117,7 @@ def _facts(measured: Measured, states: Sequence[State]) -> list[tuple[str, Rende
     rtt_ns = _median(way.rtt_ns for way in measured.paths)
     paths = ", ".join(
         [
-            f"{len(measured.paths):,} of {measured.path_count:,} probed",
+            f"{len(measured.paths):,} of {measured.path_count:,} between these pairs probed",
             *(f"{counts[state]:,} {state}" for state in ("good", "dead", "lossy", "slow") if counts[state]),
             *(() if rtt_ns is None else (f"median RTT {format_time(rtt_ns)}",)),
         ]
