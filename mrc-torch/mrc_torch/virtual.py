@@ -18,7 +18,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Any, Final
 
-from mrc_torch.library import CollectiveError, Ended, Store
+from mrc_torch.library import Ended, Store
 
 CHANNEL_VARIABLE: Final = "MRC_TESTBED_VIRTUAL_FD"
 NOW_VARIABLE: Final = "MRC_TESTBED_VIRTUAL_NOW_NS"
@@ -123,10 +123,9 @@ class VirtualEngine:
         self._socket = socket.socket(fileno=os.dup(int(os.environ[CHANNEL_VARIABLE])))
         self._leaving = os.eventfd(0, os.EFD_CLOEXEC)
         self._ids = count(1)
-        self._lock = threading.RLock()
         self._under_way: dict[int, tuple[Ended, _Memory]] = {}
         self._ended_at_ns: dict[int, int] = {}
-        self._changed = threading.Condition(self._lock)
+        self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._listen, name="mrc", daemon=True)
         self._thread.start()
 
@@ -151,7 +150,7 @@ class VirtualEngine:
             data = [(rest[0], _data_bytes(operation, len(ranks), rest[1:]))]
             memory = _Memory(data, data)
             message["arguments"] = [int(each) for each in rest[1:]]
-        with self._lock:
+        with self._changed:
             own_id = next(self._ids)
             self._under_way[own_id] = ended, memory
             self._send({"do": "start", "id": own_id, "at_ns": CLOCK.now_ns, **message}, memory.descriptor)
@@ -205,7 +204,7 @@ class VirtualEngine:
             self._end(number, CLOCK.now_ns, "the simulation has ended")
 
     def _end(self, number: int, at_ns: int, error: str | None) -> None:
-        with self._lock:
+        with self._changed:
             ended, memory = self._under_way[number]
         if error is None:
             memory.take_back()
@@ -235,6 +234,3 @@ def _data_bytes(operation: str, size: int, arguments: Sequence[Any]) -> int:
         return size * int(arguments[0])
     elements = int(arguments[0]) * (size if operation == "reduce_scatter" else 1)
     return elements * int(arguments[1].bytes)
-
-
-__all__ = ["CLOCK", "Clock", "CollectiveError", "VirtualEngine", "is_virtual"]

@@ -19,6 +19,7 @@ from mrc_testbed.fabric.ranks import Rank, placed_ranks, run_ranks
 from mrc_testbed.fabric.rdma import RdmaTransport
 from mrc_testbed.scenario.spec.program_scenario import WORKLOAD, program_scenario
 from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.virtual.compute import HOW_TO_DECLARE, UNDECLARED
 from mrc_testbed.virtual.run import run_virtually
 from mrc_testbed.workloads.program import STAND_IN_VARIABLE
 
@@ -130,10 +131,7 @@ def _launch_virtually(
     if transport is not RdmaTransport.MRC:
         raise UsageError("--transport: in virtual time, name it in a Scenario file, and give that with -t")
     if compute is None:
-        raise UsageError(
-            "--compute: virtual time does not measure how long a step computes",
-            hint="give a time, such as 100ms, or the file that `python -m mrc_torch.profile` writes",
-        )
+        raise UsageError(f"--{UNDECLARED}", hint=HOW_TO_DECLARE)
     listed = hosts if hosts == "all" else [host.strip() for host in hosts.split(",")]
     program = {"command": arguments, "hosts": ranks or listed, "compute": compute}
     if stand_in is not None:
@@ -149,15 +147,13 @@ def _launch_virtually(
         write=_write,
     )
     state = finished.result.recording.programs.get(WORKLOAD)
-    if state is None or state.status != 0:
-        show_finished(settings, finished, [])
-        failed = state.status if state is not None else None
-        return finished.result.verdict.exit_code if failed is None else _exit_status(failed)
-    if state.has_stepped:
-        show_finished(settings, finished, [])
-    else:
+    if state is not None and state.status == 0 and not state.has_stepped:
         say(settings.stderr, f"note: the program {state.error}")
-    return 0
+        return 0
+    show_finished(settings, finished, [])
+    if state is not None and state.status:
+        return _exit_status(state.status)
+    return finished.result.verdict.exit_code
 
 
 def _exit_status(status: int) -> int:

@@ -9,6 +9,9 @@ from mrc_testbed.units import parse_duration_ns
 COMPUTE_VARIABLE: Final = "MRC_TORCH_COMPUTE"
 """Which mrc-torch reads."""
 
+UNDECLARED: Final = "compute: virtual time does not measure how long a step computes"
+HOW_TO_DECLARE: Final = "give a time, such as 100ms, or the file that `python -m mrc_torch.profile` writes"
+
 
 def declared_compute(workload: str, text: str | None) -> str:
     """The time that a step computes, as mrc-torch reads it: ns, or the path of a profile.
@@ -17,10 +20,7 @@ def declared_compute(workload: str, text: str | None) -> str:
         UsageError: it is missing, no time, and no file.
     """
     if text is None:
-        raise UsageError(
-            f"workload {workload}: compute: virtual time does not measure how long a step computes",
-            hint="give a time, such as 100ms, or the file that `python -m mrc_torch.profile` writes",
-        )
+        raise UsageError(f"workload {workload}: {UNDECLARED}", hint=HOW_TO_DECLARE)
     path = Path(text)
     if path.is_file():
         return str(path.resolve())

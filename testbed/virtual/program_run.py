@@ -24,7 +24,6 @@ class ProgramRun:
     """Ranks between their start and their end.
 
     Args:
-        hosts: of the ranks.
         network: carries their operations; it is open.
         processes: of the ranks.
         now_ns: virtual time.
@@ -34,10 +33,7 @@ class ProgramRun:
         is_over: whether it has ended.
     """
 
-    def __init__(
-        self, hosts: Sequence[str], network: RankNetwork, processes: RankProcesses, now_ns: Callable[[], int]
-    ) -> None:
-        self._hosts = hosts
+    def __init__(self, network: RankNetwork, processes: RankProcesses, now_ns: Callable[[], int]) -> None:
         self._network = network
         self._processes = processes
         self._now_ns = now_ns
@@ -85,16 +81,13 @@ class ProgramRun:
         """Let all operations fail; ranks get time to say so."""
         if self.is_over:
             return
-        self.error = re.sub(r"\brank (\d+)\b(?! \()", lambda found: self._named(int(found[1])), why)
+        self.error = re.sub(r"\brank (\d+)\b(?! \()", lambda found: self._network.name(int(found[1])), why)
         self.is_over = True
         self._network.fail(why)
         self._report_ended()
         for post in [*(post for *_, post in self._future), *self._processes.take_posts()]:
             self._processes.report_ended(post.rank, post.start.id, self._now_ns(), why)
         self._processes.let_end()
-
-    def _named(self, rank: int) -> str:
-        return f"rank {rank} ({self._hosts[rank]})"
 
     def _take_posts(self) -> None:
         """Start what is due, in the order of its time and of the ranks."""
@@ -140,11 +133,11 @@ class ProgramRun:
         texts = []
         for rank, starts in waiting.items():
             others = [
-                self._named(other) + ("" if other in waiting else ", which has ended")
+                self._network.name(other) + ("" if other in waiting else ", which has ended")
                 for other in self._network.awaited(rank)
             ]
             names = ", ".join(dict.fromkeys(start.operation for start in starts))
-            texts.append(f"{self._named(rank)} in {names} for {' and '.join(others)}")
+            texts.append(f"{self._network.name(rank)} in {names} for {' and '.join(others)}")
         return "; ".join(texts)
 
 

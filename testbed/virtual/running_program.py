@@ -60,7 +60,7 @@ class RunningProgram:
         self._printed = PrintedFigures()
         self._write = write
         self._processes = RankProcesses(machine, self._take_output, self._take_report, QUIET_NS)
-        self._run = ProgramRun(program.hosts, self._network, self._processes, monotonic_ns)
+        self._run = ProgramRun(self._network, self._processes, monotonic_ns)
         self._steps = JobSteps(program.hosts)
         self._records: list[OperationRecord] = []
         self._start_ns: int | None = None

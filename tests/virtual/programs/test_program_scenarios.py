@@ -163,3 +163,16 @@ def test_an_interruption_ends_ranks_that_compute_and_keeps_the_results(tmp_path:
     assert (running.returncode, b"interrupted by SIGINT" in out) == (130, True)
     assert not any(Path("/proc", pid).exists() for pid in started.read_text().split())
     assert (tmp_path / "launch" / "latest" / "manifest.json").is_file()
+
+
+def test_a_fault_that_was_due_after_the_program_is_an_error_of_launch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "mrc-torch"))
+    faults = tmp_path / "faults.yaml"
+    faults.write_text(
+        scenario(faults="[{id: late, at: 60s, for: 1s, kind: plane-down, select: {planes: 0}}]")
+    )
+    rank = [sys.executable, str(HERE / "virtual_rank.py"), "train", "2"]
+    options = ["--virtual", "-t", str(faults), "--runs", str(tmp_path), "--compute", "1ms", "--"]
+    assert command(["launch", *options, *rank]) == Status.ERROR.exit_code
