@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--virtual", action="store_true", help="In virtual time: exact, without root.")
     parser.add_argument("--retry-untrusted", metavar="N", default="0", help="Without --virtual. (default: 0)")
     parser.add_argument("--baseline", metavar="FILE", type=Path, help="Hold the campaign among FILEs to it.")
-    parser.add_argument("--tolerance", metavar="SHARE", default="5%", help="(default: 5%%)")
+    parser.add_argument("--tolerance", metavar="SHARE", default="2%", help="(default: 2%%)")
     parser.add_argument(
         "--out", metavar="FOLDER", type=Path, default=Path("results"), help="(default: results)"
     )
@@ -107,7 +107,7 @@ def _check(file: Path, campaign: Path, options: argparse.Namespace) -> int:
         ]
     )
     found = [] if document is None else document["findings"]
-    outside = [finding for finding in found if finding["outcome"] not in ("within", "better")]
+    outside = [finding for finding in found if finding["outcome"] in ("worse", "gone", "cannot tell")]
     for finding in outside:
         level = "warning" if finding["outcome"] == "cannot tell" else "error"
         ratio = "" if finding["ratio"] is None else f", {finding['ratio']:.3f} of the baseline"

@@ -4,7 +4,7 @@ A key that changes its meaning or goes needs another schema version, and then an
 is written by `GOLDEN=write pytest ...`: look at the difference before you commit it.
 
 In a shape, null, an empty list or an empty mapping leaves open what there may be; `key?` is a key that not
-every document has; `*` stands for all keys of a mapping that names figures or cells, such as `goodput(main)`.
+every document has; `*` stands for all keys of a mapping that names figures, cells or seeds.
 A golden file is `like` another one but for the keys that it has itself.
 """
 
@@ -25,7 +25,7 @@ _PARTS: Final = {"Plan": ("plan", "run-plan"), "RunReport": ("manifest", "run-ma
 def shape(value: Any) -> Any:
     """Keys and types of a JSON value; of a list, each shape that its entries have; a version as it is."""
     if isinstance(value, dict):
-        if any("(" in key or "=" in key for key in value):
+        if any("(" in key or "=" in key or key.isdigit() for key in value):
             return {"*": reduce(merge, (shape(entry) for entry in value.values()))}
         return {key: entry if key == "schema_version" else shape(entry) for key, entry in value.items()}
     if isinstance(value, list):

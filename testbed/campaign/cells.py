@@ -13,6 +13,8 @@ from mrc_testbed.campaign.plan import PlannedRun
 from mrc_testbed.campaign.statistics import Effect, judge, median_ratio
 from mrc_testbed.metrics.histogram import Histogram, merge
 from mrc_testbed.scenario.spec.quantity import Better, Dimension
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.timing import base_rtt_ns
 
 _COUNTED: Final = frozenset({"passed", "failed"})
 """Statuses of runs whose figures count: they came to their end and are trusted."""
@@ -25,12 +27,17 @@ class CellFigure:
     Attributes:
         dimension: of the values.
         better: which of two values is the better one; None where the name does not say.
-        values: of the runs that measured it, in the base unit, in the order of their seeds.
+        by_seed: seed -> value, in the base unit, of the runs that measured it.
     """
 
     dimension: Dimension
     better: Better | None
-    values: tuple[float, ...]
+    by_seed: Mapping[int, float]
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """Values of the runs, in the base unit."""
+        return tuple(self.by_seed.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,7 @@ class Cell:
         place: what is varied: dotted key, or axis of a variant -> value.
         statuses: of its runs -> how many; `not run` is one.
         is_exact: whether all its runs took place in virtual time, where the same seed gives the same figures.
+        idle_rtt_ns: of its topology; 0 for an unshaped one.
         figures: name -> what the runs that count measured.
         times: name -> all times of the runs that count, together; empty for runs that kept none.
     """
@@ -50,6 +58,7 @@ class Cell:
     place: Mapping[str, str]
     statuses: Mapping[str, int]
     is_exact: bool
+    idle_rtt_ns: int
     figures: Mapping[str, CellFigure]
     times: Mapping[str, Histogram] = field(default_factory=dict)
 
@@ -161,11 +170,12 @@ def _cell(cell_id: CellId, runs: list[MeasuredRun]) -> Cell:
         dict(cell_id.values),
         dict(Counter(each.status for each in runs)),
         bool(counted) and all(each.is_exact for each in counted),
+        base_rtt_ns(resolve_topology(runs[0].run.plan.topology)),
         {
             name: CellFigure(
                 figure.dimension,
                 figure.better,
-                tuple(each.values[name] for each in counted if name in each.values),
+                {each.run.plan.seed: each.values[name] for each in counted if name in each.values},
             )
             for name, figure in figures.items()
         },

@@ -6,7 +6,7 @@ medians, bootstrap intervals (percentile method), the Mann-Whitney U test, Cliff
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, median
 from typing import Final, Literal
@@ -20,6 +20,9 @@ INTERVAL_RUNS_MIN: Final = 6
 """With five, all of their range holds the median in less than 95 % of cases: 1 - 2 / 2**5."""
 
 _RESAMPLES: Final = 9_999
+_ORDERS_MAX: Final = 12_870
+"""All orders of eight runs and eight others; of more runs with ties, so many are drawn."""
+
 _EXACT_RUNS_MAX: Final = 10
 """Limit of the larger side: above it U has its normal approximation, up to it every order is counted."""
 
@@ -127,29 +130,59 @@ def rank_test(values: Sequence[float], others: Sequence[float]) -> RankTest:
     least_p = _least_p(len(values), len(others))
     if min(*values, *others) == max(*values, *others):
         return RankTest(1.0, 0.0, least_p, is_equal=True)
-    from scipy import stats  # noqa: PLC0415
+    statistic, p = _mann_whitney(values, others, "two-sided")
+    delta = 2 * statistic / (len(values) * len(others)) - 1
+    return RankTest(min(1.0, max(least_p, p)), delta, least_p)
 
-    is_small = max(len(values), len(others)) <= _EXACT_RUNS_MAX
-    has_ties = len({*values, *others}) < len(values) + len(others)
-    if is_small and has_ties and min(len(values), len(others)) > 1:
-        orders = math.comb(len(values) + len(others), len(values))
-        # as many as there are, or more: scipy counts them all in place of drawing
-        method = stats.PermutationMethod(n_resamples=min(orders, _RESAMPLES), rng=0)
-        found = stats.mannwhitneyu(values, others, method=method)
-    else:
-        found = stats.mannwhitneyu(
-            values, others, method="exact" if is_small and not has_ties else "asymptotic"
-        )
-    delta = 2 * float(found.statistic) / (len(values) * len(others)) - 1
-    return RankTest(min(1.0, max(least_p, float(found.pvalue))), delta, least_p)
+
+def excess_p(values: Mapping[int, float], limits: Mapping[int, float]) -> float:
+    """Return the p of the hypothesis that *values* are not above *limits*.
+
+    Two one-sided tests: by the ranks of all runs (Mann-Whitney U), and by the ranks of the differences
+    between runs of the same seed (Wilcoxon), which sees through what the seeds themselves differ by. Twice
+    the smaller p counts (Bonferroni).
+
+    Args:
+        values: seed -> value, of at least one run.
+        limits: the same of the runs that they are compared with.
+    """
+    p = least = 1.0
+    if len({*values.values(), *limits.values()}) > 1:
+        _, p = _mann_whitney(tuple(values.values()), tuple(limits.values()), "greater")
+        least = 1 / math.comb(len(values) + len(limits), len(values))
+    differences = [value - limits[seed] for seed, value in values.items() if seed in limits]
+    if any(differences):
+        from scipy import stats  # noqa: PLC0415
+
+        paired = float(stats.wilcoxon(differences, alternative="greater").pvalue)
+        p, least = min(p, paired), min(least, 0.5 ** len(differences))
+    return min(1.0, 2 * max(p, least))
+
+
+def runs_that_can_show_excess(comparisons: int) -> int:
+    """Return the least number of seeds with which one of so many comparisons can be significant."""
+    level = SIGNIFICANCE / comparisons
+    return next(
+        runs for runs in itertools.count(1) if 2 * min(1 / math.comb(2 * runs, runs), 0.5**runs) <= level
+    )
+
+
+def corrected(values: Sequence[float]) -> list[float]:
+    """Correct p values so that all of them together are wrong no more often than one alone (Holm)."""
+    found = [1.0] * len(values)
+    largest = 0.0
+    for rank, index in enumerate(sorted(range(len(values)), key=lambda index: values[index])):
+        largest = max(largest, min(1.0, values[index] * (len(values) - rank)))
+        found[index] = largest
+    return found
 
 
 def judge(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> list[Effect]:
     """Judge comparisons that are made together: all of a table, by the values of both sides."""
     tests = [rank_test(*pair) for pair in pairs]
     runs = [min(map(len, pair)) for pair in pairs]
-    corrected = _holm([test.p for test in tests])
-    return [_effect(test, p, each, len(tests)) for test, p, each in zip(tests, corrected, runs, strict=True)]
+    values = corrected([test.p for test in tests])
+    return [_effect(test, p, each, len(tests)) for test, p, each in zip(tests, values, runs, strict=True)]
 
 
 def _effect(test: RankTest, p: float, runs: int, comparisons: int) -> Effect:
@@ -165,14 +198,22 @@ def _effect(test: RankTest, p: float, runs: int, comparisons: int) -> Effect:
     return Effect(test, p, "not shown", more)
 
 
-def _holm(values: Sequence[float]) -> list[float]:
-    """The p values, corrected so that all of them together are wrong no more often than one alone."""
-    corrected = [1.0] * len(values)
-    largest = 0.0
-    for rank, index in enumerate(sorted(range(len(values)), key=lambda index: values[index])):
-        largest = max(largest, min(1.0, values[index] * (len(values) - rank)))
-        corrected[index] = largest
-    return corrected
+def _mann_whitney(
+    values: Sequence[float], others: Sequence[float], alternative: Literal["two-sided", "greater"]
+) -> tuple[float, float]:
+    """U and p: exact for few runs, by the normal approximation for more."""
+    from scipy import stats  # noqa: PLC0415
+
+    is_small = max(len(values), len(others)) <= _EXACT_RUNS_MAX
+    has_ties = len({*values, *others}) < len(values) + len(others)
+    method: stats.PermutationMethod | Literal["exact", "asymptotic"] = (
+        "exact" if is_small and not has_ties else "asymptotic"
+    )
+    if is_small and has_ties and min(len(values), len(others)) > 1:
+        # where there are no more orders than that, scipy counts them all in place of drawing
+        method = stats.PermutationMethod(n_resamples=_ORDERS_MAX, rng=0)
+    found = stats.mannwhitneyu(values, others, alternative=alternative, method=method)
+    return float(found.statistic), float(found.pvalue)
 
 
 def _least_p(runs: int, others: int) -> float:

@@ -26,6 +26,7 @@ metadata: {name: windows, description: Two windows.}
 spec:
   scenarios: [small.yaml]
   matrix: {transport.window: [16, 32]}
+  seeds: {from: 1, count: 6}
   baseline: {transport.window: 16}
 """
 WORK = """\

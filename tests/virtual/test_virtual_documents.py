@@ -50,7 +50,7 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a campaign that passed."""
     folder = tmp_path_factory.mktemp("documents")
     (folder / "kept.yaml").write_text(SCENARIO)
-    (folder / "kept-campaign.yaml").write_text(CAMPAIGN)
+    (folder / "kept-campaign.yaml").write_text(f"{CAMPAIGN}  seeds: {{from: 1, count: 6}}\n")
     _, campaign = run_campaign(plan_campaign(folder / "kept-campaign.yaml"), folder / "campaigns")
     return campaign.path
 

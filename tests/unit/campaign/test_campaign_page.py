@@ -21,7 +21,8 @@ def cell(window, goodput, scenario="flap", **figures):
         {KEY: window},
         {"passed": len(goodput)},
         is_exact=False,
-        figures={"goodput(main)": CellFigure(Dimension.RATE, "more", tuple(goodput)), **figures},
+        idle_rtt_ns=0,
+        figures={"goodput(main)": CellFigure(Dimension.RATE, "more", dict(enumerate(goodput))), **figures},
     )
 
 
@@ -67,7 +68,7 @@ def test_too_few_runs_have_no_interval_and_say_how_many_more_would_do():
 
 
 def test_a_figure_that_never_differs_is_left_out():
-    same = {"wrong_bytes": CellFigure(Dimension.COUNT, "less", (0.0, 0.0))}
+    same = {"wrong_bytes": CellFigure(Dimension.COUNT, "less", {1: 0.0, 2: 0.0})}
     _, charts = built(cell("16", [1e8, 2e8], **same), cell("32", [3e8, 4e8], **same))
     assert [chart.title for chart in charts] == ["goodput(main)"]
 
@@ -85,7 +86,7 @@ def test_variants_that_are_run_once_have_their_own_page_only():
 
 
 def test_a_run_that_measured_nothing_is_a_cell_without_dots():
-    empty = Cell("flap", {KEY: "64"}, {"untrusted": 2}, is_exact=False, figures={})
+    empty = Cell("flap", {KEY: "64"}, {"untrusted": 2}, is_exact=False, idle_rtt_ns=0, figures={})
     html, [chart] = built(cell("16", runs(1e8, 2)), empty)
     assert len(chart.values) == 2
     assert "2 untrusted" in html
@@ -93,7 +94,7 @@ def test_a_run_that_measured_nothing_is_a_cell_without_dots():
 
 def test_times_are_listed_by_cell():
     kept = {"times(packet_rtt)": Histogram.of_times([10] * 99 + [40]), "times(none)": Histogram()}
-    timed = Cell("flap", {KEY: "16"}, {"passed": 2}, is_exact=False, figures={}, times=kept)
+    timed = Cell("flap", {KEY: "16"}, {"passed": 2}, is_exact=False, idle_rtt_ns=0, figures={}, times=kept)
     html = section(timed, cell("32", [1e8, 2e8]))
     assert (
         '<td data-label="times">times(packet_rtt)</td><td data-label="count" class="number">100</td>' in html
