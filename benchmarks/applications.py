@@ -59,7 +59,7 @@ def _bandwidth(lab: Lab) -> Iterator[Figure]:
             transfer.finish()
         own.append(bytes_per_s * 8 / 1e9)
     ratios = tuple(100 * a / b for a, b in zip(program, own, strict=True))
-    yield Figure("applications", "ib_write_bw -s 65536", "Gb/s", tuple(program))
+    yield Figure("applications", "ib_write_bw -s 65536", "Gbit/s", tuple(program))
     yield Figure(
         "applications", "ib_write_bw -s 65536, of the NIC agent's own transfer", "%", ratios, ">= 90"
     )

@@ -44,10 +44,10 @@ def run() -> Iterator[Figure]:
 
 
 def _shaped(lab: Lab, spec: TopologySpec) -> Iterator[Figure]:
-    line_bytes_per_s = spec.planes * PORT_RATE_BPS / 8 * PAYLOAD_SHARE
+    line_bps = spec.planes * PORT_RATE_BPS * PAYLOAD_SHARE
     for size_bytes in (256 << 10, 1 << 20, 4 << 20):
         results = [_all_reduce(lab, size_bytes, iterations=4) for _ in range(3)]
-        shares = tuple(100 * result.bus_bytes_per_s / line_bytes_per_s for result in results)
+        shares = tuple(100 * result.bus_bps / line_bps for result in results)
         what = f"all-reduce of {size_bytes >> 10}KiB, 4 ranks, 25 Mbit/s ports"
         yield Figure("collective", f"{what}: busbw of the line's payload rate", "%", shares)
         yield Figure("collective", f"{what}: wrong bytes", "B", (_wrong(results),), "0")

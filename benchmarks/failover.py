@@ -42,8 +42,8 @@ def run() -> Iterator[Figure]:
         rtt_us = _loaded_rtt_us(lab)
         last_us, lost = _measure(lab, REPETITIONS // 3)
     in_rtts = tuple(value / rtt_us for value in last_us)
-    yield Figure("failover", "100 Mb/s ports: last packet on the dead path", "RTT", in_rtts, "<= 2")
-    yield Figure("failover", "100 Mb/s ports: packets lost", "packet", lost)
+    yield Figure("failover", "100 Mbit/s ports: last packet on the dead path", "RTT", in_rtts, "<= 2")
+    yield Figure("failover", "100 Mbit/s ports: packets lost", "packet", lost)
 
 
 def _loaded_rtt_us(lab: Lab) -> float:

@@ -19,7 +19,7 @@ REPETITIONS = 5
 _FABRIC: dict[str, object] = {"nic": {"qps_max": 2 * QPS, "memory": "64MiB"}}
 _LABS: tuple[tuple[str, dict[str, str], int | None, float], ...] = (
     ("unshaped, window 16", {}, 16, 3.0),
-    ("100 Mb/s ports, nscc", {"port_rate": "100Mbit"}, None, 20.0),
+    ("100 Mbit/s ports, nscc", {"port_rate": "100Mbit"}, None, 20.0),
 )
 
 

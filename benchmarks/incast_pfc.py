@@ -1,4 +1,4 @@
-"""4:1 incast into a 100 Mb/s port, without flow control, with PFC and credits: losses, shares, a victim.
+"""4:1 incast into a 100 Mbit/s port, without flow control, with PFC and credits: losses, shares, a victim.
 
 Four hosts write to one across T1s, with fixed windows of 128 packets that no congestion control shrinks; a
 fifth writes to another host at the same T0 (the victim), whose own port is free.
@@ -66,8 +66,8 @@ def _measure(lab: Lab, kind: str, target: str) -> Iterator[Figure]:
     what = f"4:1, flow_control: {kind}:"
     yield Figure("incast_pfc", f"{what} frames lost in {SECONDS:g} s", "frames", tuple(lost), target)
     yield Figure("incast_pfc", f"{what} largest difference from the mean share", "%", tuple(spread))
-    yield Figure("incast_pfc", f"{what} goodput of the incast", "Mb/s", tuple(incast))
-    yield Figure("incast_pfc", f"{what} goodput of the victim", "Mb/s", tuple(victim))
+    yield Figure("incast_pfc", f"{what} goodput of the incast", "Mbit/s", tuple(incast))
+    yield Figure("incast_pfc", f"{what} goodput of the victim", "Mbit/s", tuple(victim))
     if kind != "none":
         stalled_s = (_stalled_ns(lab) - stalled_before) / 1e9
         yield Figure("incast_pfc", f"{what} time that data was held, all ports", "s", (stalled_s,))

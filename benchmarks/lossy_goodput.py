@@ -35,7 +35,7 @@ def run() -> Iterator[Figure]:
     best = sum(rate for rate, _, _ in clean) / REPETITIONS
     shares = tuple(100 * rate / best for rate, _, _ in lossy)
     again = tuple(sent_again / (LOSS * LINKS_CROSSED * sent) for _, sent, sent_again in lossy)
-    yield Figure("lossy_goodput", "no loss: goodput", "Mb/s", tuple(rate * 8 / 1e6 for rate, _, _ in clean))
+    yield Figure("lossy_goodput", "no loss: goodput", "Mbit/s", tuple(rate * 8 / 1e6 for rate, _, _ in clean))
     yield Figure("lossy_goodput", "no loss: sent again", "packet", tuple(float(n) for _, _, n in clean), "0")
     yield Figure("lossy_goodput", "0.1 % on every link: goodput, of that without", "%", shares, ">= 97")
     yield Figure(

@@ -68,7 +68,7 @@ def exactness(bpffs: Path, program: Path) -> Iterator[Figure]:
             link = LinkShape(rate_mbps * 10**6, delay_ns)
             copies = copies_for(link)
             taken = intervals(Pinger([link] * LINKS, WINDOW, bpffs, program, copies=copies))
-            name = f"{rate_mbps} Mb/s, {delay_ns // 1000} us per hop:"
+            name = f"{rate_mbps} Mbit/s, {delay_ns // 1000} us per hop:"
             yield figure(f"{name} round trips", "1/s", (each.answers_per_s for each in taken))
             yield from percentiles(
                 f"{name} RTT error over {HOPS} hops,", taken, lambda each: each.clock_error, TARGETS

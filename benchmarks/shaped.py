@@ -1,4 +1,4 @@
-"""Shaped fabric, 4 planes of 100 Mb/s: capacity used, round-trip times loaded and idle, an idle lab's CPU.
+"""Shaped fabric, 4 planes of 100 Mbit/s: capacity used, round-trip times loaded and idle, an idle lab's CPU.
 
 Capacity is what four NIC ports can serialise: full frames of 2 190 bytes, of which the payload is 2 048. The
 idle round trip is measured with one packet under way at a time and compared with theory: serialisation at
@@ -51,7 +51,7 @@ def _loaded(lab: Lab) -> Iterator[Figure]:
             raise RuntimeError("no round-trip time was recorded")
         quantiles.append(found)
         tails.append(found[2] / found[0])
-    yield Figure("shaped", "delivered, of the capacity of 4 x 100 Mb/s", "%", tuple(ratios), ">= 99")
+    yield Figure("shaped", "delivered, of the capacity of 4 x 100 Mbit/s", "%", tuple(ratios), ">= 99")
     for place, name in enumerate(("p50", "p99", "p99.9")):
         yield Figure("shaped", f"RTT {name}, window 64", "ms", tuple(row[place] / 1e6 for row in quantiles))
     yield Figure("shaped", "RTT p99.9 / p50", "ratio", tuple(tails), "<= 1.10")

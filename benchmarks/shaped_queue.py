@@ -54,7 +54,7 @@ def run() -> Iterator[Figure]:
         for rate_mbps in RATES_MBPS:
             rate_bps = rate_mbps * 10**6
             for line_name, links in lines(rate_bps).items():
-                name = f"{line_name}, {rate_mbps} Mb/s:"
+                name = f"{line_name}, {rate_mbps} Mbit/s:"
                 full = intervals(links, WINDOW, bpffs, program)
                 delivered = (each.answers_per_s * DATA_BYTES * 8 / rate_bps * 100 for each in full)
                 yield figure(f"{name} delivered, window {WINDOW}", "% of capacity", delivered, ">= 99")

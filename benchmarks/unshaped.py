@@ -38,5 +38,5 @@ def _measure(lab: Lab, what: str, window: int, target: str) -> Iterator[Figure]:
             packets.append(packets_per_s)
             goodput.append(bytes_per_s * 8 / 1e9)
     yield Figure("unshaped", what + "verified 2 KiB packets, h0 to h5", "packet/s", tuple(packets), target)
-    yield Figure("unshaped", what + "goodput", "Gb/s", tuple(goodput))
+    yield Figure("unshaped", what + "goodput", "Gbit/s", tuple(goodput))
     yield Figure("unshaped", what + "wrong bytes", "B", (wrong,), "0")

@@ -34,11 +34,11 @@ def _links() -> list[AnyPanel]:
     return [
         time_series(
             "Sent by tier",
-            "Bytes per second into links, by tier of the sending node and plane.",
-            "Bps",
+            "All that is sent into links, by tier of the sending node and plane.",
+            "bps",
             [
                 (
-                    f"sum by (tier, plane) (rate(mrc_port_tx_bytes_total{{{PLANE_NODE}}}[{WINDOW}]))",
+                    f"8 * sum by (tier, plane) (rate(mrc_port_tx_bytes_total{{{PLANE_NODE}}}[{WINDOW}]))",
                     "{{tier}}, plane {{plane}}",
                 )
             ],
@@ -47,10 +47,10 @@ def _links() -> list[AnyPanel]:
             "Busiest link directions",
             "The ten that carry most now. One far above the rest is a hash collision of single-path "
             "transport; spraying keeps them level.",
-            "Bps",
+            "bps",
             [
                 (
-                    f"topk(10, rate(mrc_port_tx_bytes_total{{{PLANE_NODE}}}[{WINDOW}]) > 0)",
+                    f"topk(10, 8 * rate(mrc_port_tx_bytes_total{{{PLANE_NODE}}}[{WINDOW}]) > 0)",
                     "{{node}}: {{link}}",
                 )
             ],
@@ -225,7 +225,7 @@ def _flow_control() -> list[AnyPanel]:
 def _losses() -> list[AnyPanel]:
     return [
         time_series(
-            "Frames lost, by reason",
+            "Frames dropped, by reason",
             "link_down and loss are faults; queue_full and pool_empty are congestion; the rest are frames "
             "that a switch could not forward.",
             "pps",
@@ -233,8 +233,8 @@ def _losses() -> list[AnyPanel]:
             steps=[(1, ORANGE), (100, RED)],
         ),
         ranking(
-            "Link directions that lose most",
-            "The ten that lost most in the shown time.",
+            "Link directions that drop most",
+            "The ten that dropped most frames in the shown time.",
             "short",
             [
                 (

@@ -11,8 +11,8 @@ def faults() -> Dashboard:
     return board(
         "faults",
         "MRC / Faults and recovery",
-        "Every fault that mrc-testbed injects, and what it caused. Scrapes are a second apart: the exact "
-        "times to detect, avoid and restore come from events and stand in the report of a run.",
+        "Every fault that mrc-testbed injects, and what it caused. Scrapes are a second apart: exact times "
+        "to detect, to the last drop and to recover come from events and stand in the report of a run.",
         [
             Section("Faults", _faults()),
             Section("What they cause", _effects()),
@@ -69,19 +69,22 @@ def _faults() -> list[AnyPanel]:
 
 def _recovery() -> list[AnyPanel]:
     explained = {
-        "detect": "From the fault until the first EV on its path leaves, at its slowest occurrence.",
-        "avoid": "From the fault until the last packet lost because of it.",
-        "restore": "From the repair until all EVs that had left are GOOD again.",
+        "detect": (
+            "Time to detect",
+            "From the fault until the first EV on its path leaves, at its slowest occurrence.",
+        ),
+        "avoid": ("Time to last drop", "From the fault until the last packet that it drops."),
+        "restore": ("Recovery time", "From the repair until all EVs that had left are GOOD again."),
     }
     return [
         ranking(
-            f"Time to {phase}",
+            title,
             f"{text} Of the last finished run, from event timestamps rather than scrapes.",
             "s",
             [(f'mrc_recovery_seconds{{{LAB},phase="{phase}"}}', "{{fault_id}}")],
             width=8,
         )
-        for phase, text in explained.items()
+        for phase, (title, text) in explained.items()
     ]
 
 
@@ -116,23 +119,22 @@ def _localisation() -> list[AnyPanel]:
 def _effects() -> list[AnyPanel]:
     return [
         time_series(
-            "Packets taken by faults",
-            "Frames lost at links that are down or lossy. Not all are retransmitted: probes are lost there "
-            "too.",
+            "Frames dropped by faults",
+            "At links that are down or lossy, EV probes included, which nobody retransmits.",
             "pps",
             [(f"sum by (reason) (rate(mrc_link_drops_total{{{PLANE}}}[{WINDOW}]))", "{{reason}}")],
             steps=[(1, ORANGE), (100, RED)],
         ),
         time_series(
             "Retransmissions by reason",
-            "They should end soon after the fault began, not when it ends: that is time to avoid.",
+            "They should end soon after the fault began, not when it ends: that is the time to last drop.",
             "pps",
             [(queries.RETRANSMITS_BY_REASON, "{{reason}}")],
         ),
         time_series(
             "GOOD EVs by plane",
-            "Falls when the fault is detected, rises again when probes have found the repair: time to "
-            "restore.",
+            "Falls when the fault is detected, rises again when probes have found the repair: the "
+            "recovery time.",
             "percentunit",
             [(queries.GOOD_EV_RATIO, "plane {{plane}}")],
             maximum=1,

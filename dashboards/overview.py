@@ -79,10 +79,10 @@ def _traffic() -> list[AnyPanel]:
         ),
         time_series(
             "Sent into each plane",
-            "Bytes that hosts send into each plane, headers and retransmissions included. Spraying makes "
-            "the planes equal; a plane that falls behind has lost EVs.",
-            "Bps",
-            [(queries.SENT_BY_PLANE, "plane {{plane}}")],
+            "All that hosts send into each plane, headers and retransmissions included. Spraying makes the "
+            "planes equal; a plane that falls behind has lost EVs.",
+            "bps",
+            [(queries.SENT_BY_PLANE_BPS, "plane {{plane}}")],
             stacked=True,
         ),
         time_series(
@@ -143,8 +143,8 @@ def _trouble() -> list[AnyPanel]:
             value=("Holds", "short"),
         ),
         time_series(
-            "Packets lost in the fabric",
-            "Frames that a link or a switch lost, by reason.",
+            "Frames dropped",
+            "Frames that a link or a switch dropped, by reason.",
             "pps",
             [(queries.DROPS_BY_REASON, "{{reason}}")],
             steps=[(1, ORANGE), (100, RED)],

@@ -74,10 +74,10 @@ def _share() -> list[AnyPanel]:
             maximum=1,
         ),
         ranking(
-            "Bytes sent per second, by plane",
-            "The same, now.",
-            "Bps",
-            [(queries.SENT_BY_PLANE, "plane {{plane}}")],
+            "Sent into each plane",
+            "All that hosts send, headers and retransmissions included, now.",
+            "bps",
+            [(queries.SENT_BY_PLANE_BPS, "plane {{plane}}")],
         ),
         time_series(
             "RTT p50 by plane",

@@ -6,9 +6,10 @@ from dashboards.board import LAB, PLANE, WINDOW
 from dashboards.panel import GREEN, GREY, ORANGE, RED, YELLOW, Query
 
 GOODPUT_BPS: Final = f"sum(rate(mrc_goodput_bytes_total{{{LAB}}}[{WINDOW}])) * 8"
-SENT_BY_PLANE: Final = f'sum by (plane) (rate(mrc_port_tx_bytes_total{{{PLANE},tier="host"}}[{WINDOW}]))'
+_BYTES_BY_PLANE: Final = f'sum by (plane) (rate(mrc_port_tx_bytes_total{{{PLANE},tier="host"}}[{WINDOW}]))'
+SENT_BY_PLANE_BPS: Final = f"8 * {_BYTES_BY_PLANE}"
 PLANE_SHARE: Final = (
-    f'{SENT_BY_PLANE} / scalar(sum(rate(mrc_port_tx_bytes_total{{{LAB},tier="host"}}[{WINDOW}])) > 0)'
+    f'{_BYTES_BY_PLANE} / scalar(sum(rate(mrc_port_tx_bytes_total{{{LAB},tier="host"}}[{WINDOW}])) > 0)'
 )
 RETRANSMITS_BY_REASON: Final = f"sum by (reason) (rate(mrc_retransmits_total{{{LAB}}}[{WINDOW}]))"
 RETRANSMIT_RATIO: Final = (

@@ -88,8 +88,8 @@ def _collectives() -> list[AnyPanel]:
             "Bus bandwidth",
             "Data of the collectives times their bus factor, by the time they took: what the busiest link "
             "carries, comparable between kinds and numbers of ranks.",
-            "Bps",
-            [(f"{bus} / ({time_s} > 0)", "{{kind}}")],
+            "bps",
+            [(f"8 * {bus} / ({time_s} > 0)", "{{kind}}")],
         ),
         time_series(
             "Step time",

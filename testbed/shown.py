@@ -28,6 +28,11 @@ class Scale:
         factor, name = self.unit(value, digits)
         return f"{format_number(value / factor, digits)} {name}".rstrip()
 
+    def range(self, *values: float) -> str:
+        """*values*, all in the unit of the largest: `299 to 849 ms`."""
+        factor, name = self.unit(max(values, key=abs), DIGITS)
+        return f"{' to '.join(format_number(value / factor, DIGITS) for value in values)} {name}".rstrip()
+
     def unit(self, value: float, digits: int = DIGITS) -> tuple[float, str]:
         """Factor and name of the unit that *value* is written in."""
         least = 1 - 0.5 * 10.0**-digits  # what is rounded up to a unit has it
@@ -46,6 +51,9 @@ def format_number(value: float, digits: int = DIGITS) -> str:
 format_time: Final = Scale(((1, "ns"), (1e3, "\u00b5s"), (1e6, "ms"), (1e9, "s")))
 """A time in ns: `31.5 ms`."""
 
+format_times: Final = format_time.range
+"""Times with the unit of the longest: `299 to 849 ms`."""
+
 format_rate: Final = Scale(((1, "bit/s"), (1e3, "kbit/s"), (1e6, "Mbit/s"), (1e9, "Gbit/s")))
 """A rate in bit/s: `77.1 Mbit/s`."""
 
@@ -60,9 +68,3 @@ format_frequency: Final = Scale(((1, "/s"), (1e3, "k/s"), (1e6, "M/s")))
 
 format_share: Final = Scale(((0.01, "%"),))
 """A part of a whole: `97.3 %`."""
-
-
-def format_times(*times_ns: float) -> str:
-    """Times with the unit of the longest: `299 to 849 ms`."""
-    factor, name = format_time.unit(max(times_ns))
-    return f"{' to '.join(format_number(time_ns / factor, DIGITS) for time_ns in times_ns)} {name}"

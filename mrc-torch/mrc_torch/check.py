@@ -129,8 +129,8 @@ def main() -> int:
         took_s = _all_reduce_s(size // 4, given.repetitions)
         lines.append(f"all-reduce of {size // 1024} KiB: {took_s * 1e3:.2f} ms")
     bandwidth = _bandwidth(max(4, given.repetitions // 4), _MIB // 16)
-    lines.append("MiB/s from (row) to (column)")
-    lines += ["  ".join(f"{value / _MIB:8.1f}" for value in row) for row in bandwidth]
+    lines.append("Mbit/s from (row) to (column)")
+    lines += ["  ".join(f"{value * 8 / 1e6:8.1f}" for value in row) for row in bandwidth]
     slow = dict.fromkeys(slow_ranks(bandwidth), "sends or receives slowly")
     if skew_ms > given.late_ms:
         slow[late.index(max(late))] = "comes late to barriers"

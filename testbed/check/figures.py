@@ -73,7 +73,7 @@ class AllReduceFigures:
         size_bytes: data of each.
         operations: completed.
         time_ns: median; None: none has completed.
-        bus_bytes_per_s: rate at which the busiest NIC sends meanwhile.
+        busbw_bps: rate at which the busiest NIC sends meanwhile.
         error: why they did not complete.
     """
 
@@ -81,7 +81,7 @@ class AllReduceFigures:
     size_bytes: int
     operations: int
     time_ns: float | None
-    bus_bytes_per_s: float
+    busbw_bps: float
     error: str | None
 
 

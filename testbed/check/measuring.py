@@ -242,7 +242,7 @@ class _Measuring:
             size_bytes=size_bytes,
             operations=0 if result.operation is None else result.operation.count,
             time_ns=time_ns,
-            bus_bytes_per_s=size_bytes * load.collective.bus_factor * 1e9 / time_ns if time_ns else 0.0,
+            busbw_bps=size_bytes * load.collective.bus_factor * 8e9 / time_ns if time_ns else 0.0,
             error=error or next(iter(result.errors), None),
         )
 

@@ -33,7 +33,7 @@ from mrc_testbed.workloads.nccl import CollectiveResult, Durations, sweep_sizes
 from mrc_testbed.workloads.schedule import COLLECTIVE_KINDS
 from mrc_testbed.workloads.spec import CollectiveSpec, Training
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 DEFAULT_ITERATIONS: Final = 20
 DEFAULT_WARMUP: Final = 2
 
@@ -246,8 +246,8 @@ def _size_document(result: CollectiveResult) -> dict[str, Any]:
         "dtype": collective.dtype,
         "reduce": _reduction(result),
         "compute_ns": collective.compute_ns,
-        "algbw_bytes_per_s": result.algorithm_bytes_per_s,
-        "busbw_bytes_per_s": result.bus_bytes_per_s,
+        "algbw_bps": result.algorithm_bps,
+        "busbw_bps": result.bus_bps,
         "operation_ns": _durations(result.operation),
         "step_ns": _durations(result.step),
         "reaction_ns": result.reaction_ns,
@@ -277,33 +277,24 @@ def _reduction(result: CollectiveResult) -> str | None:
 
 def _table(results: Sequence[CollectiveResult], heading: str) -> RenderableType:
     is_training = results[0].step is not None or results[0].collective.is_training
-    units = "us" if not is_training else "ms"
-    times = [f"{name}({units})" for name in ("time", "p50", "p99", "p99.9", "max")]
-    right = ["size(B)", "count", times[0], "algbw(GB/s)", "busbw(GB/s)", "#wrong", *times[1:]]
-    if is_training:
-        right = ["size(B)", "count", "steps/s", "busbw(GB/s)", "#wrong", *times[1:]]
+    rates = ["steps/s", "busbw"] if is_training else ["time", "algbw", "busbw"]
+    right = ["size", "count", *rates, "#wrong", "p50", "p99", "p99.9", "max"]
     table = plain_table(*right[:2], "type", "redop", *right[2:], right=right)
     for result in results:
         collective = result.collective
         shown = result.step if is_training else result.operation
-        cells = [str(collective.size_bytes), str(collective.count), collective.dtype]
+        cells = [format_size(collective.size_bytes), str(collective.count), collective.dtype]
         cells.append(_reduction(result) or "none")
         if shown is None:
             table.add_row(*cells, *["-"] * 4)
             continue
-        scale = 1e6 if is_training else 1e3
-        figures = [shown.p50_ns, shown.p99_ns, shown.p999_ns, shown.max_ns]
         if is_training:
             cells.append(format_number(1e9 / shown.mean_ns))
         else:
-            cells += [f"{shown.mean_ns / scale:.1f}", format_number(result.algorithm_bytes_per_s / 1e9)]
+            cells += [format_time(shown.mean_ns), format_rate(result.algorithm_bps)]
         wrong = Text(str(result.wrong_bytes), style="red bold" if result.wrong_bytes else "green")
-        table.add_row(
-            *cells,
-            format_number(result.bus_bytes_per_s / 1e9),
-            wrong,
-            *(f"{figure / scale:.1f}" for figure in figures),
-        )
+        times_ns = (shown.p50_ns, shown.p99_ns, shown.p999_ns, shown.max_ns)
+        table.add_row(*cells, format_rate(result.bus_bps), wrong, *map(format_time, times_ns))
     return Group(_heading(results[0], heading), table, *_footer(results))
 
 
@@ -317,7 +308,7 @@ def collective_table(collectives: Mapping[str, CollectiveResult]) -> RenderableT
         if found.collective.compute_ns is not None:
             what = f"steps of {format_time(found.collective.compute_ns)} and {what}"
         cells = [name, what, str(times.count if times else 0)]
-        cells.append(format_rate(found.bus_bytes_per_s * 8))
+        cells.append(format_rate(found.bus_bps))
         figures = (times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns) if times else ()
         table.add_row(*cells, *(format_time(figure) for figure in figures))
     return table
@@ -338,10 +329,10 @@ def _heading(result: CollectiveResult, transport: str) -> Text:
 def _footer(results: Sequence[CollectiveResult]) -> list[Text]:
     compared = format_size(sum(result.compared_bytes for result in results))
     wrong = sum(result.wrong_bytes for result in results)
-    average = sum(result.bus_bytes_per_s for result in results) / len(results)
+    average = sum(result.bus_bps for result in results) / len(results)
     reaction = max(result.reaction_ns for result in results)
     lines = [
-        Text(f"# average busbw {format_number(average / 1e9)} GB/s", style="dim"),
+        Text(f"# average busbw {format_rate(average)}", style="dim"),
         Text(
             f"# of the times, up to {format_time(reaction)} per step of the ring are this "
             "process, which drives all ranks",

@@ -35,6 +35,7 @@ from mrc_testbed.document.one_step import write_in_one_step
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.extras import from_extra
 from mrc_testbed.metrics.series import summarize
+from mrc_testbed.scenario.measure.expectation import FORMATS
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.spec.quantity import Dimension
 from mrc_testbed.shown import format_share
@@ -267,7 +268,7 @@ def _times(cells: Sequence[Cell], keys: Sequence[str]) -> RenderableType:
 def _interval(found: Estimate, dimension: Dimension) -> str:
     if found.low is None or found.high is None:
         return "-"
-    return f"{format_figure(found.low, dimension)} to {format_figure(found.high, dimension)}"
+    return FORMATS[dimension].range(found.low, found.high)
 
 
 def _gate_table(findings: Sequence[GateFinding], share: float) -> RenderableType:

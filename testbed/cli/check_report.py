@@ -130,7 +130,7 @@ def _facts(measured: Measured, states: Sequence[State]) -> list[tuple[str, Rende
             (
                 "all-reduce",
                 f"{text}{format_time(measured.all_reduce.time_ns)}, "
-                f"bus bandwidth {format_rate(figures.bus_bytes_per_s * 8)}",
+                f"bus bandwidth {format_rate(figures.busbw_bps)}",
             )
         )
     if measured.barrier_ns:

@@ -177,10 +177,11 @@ def _job(job: JobView) -> Text:
 
 def _figures(now: Snapshot) -> Text:
     rtt = _latency(now.rtt)
-    lost = ", ".join(f"{_per_second(count, now)} {reason}" for reason, count in now.dropped.items()) or "none"
+    reasons = (f"{_per_second(count, now)} {reason}" for reason, count in now.dropped.items())
+    dropped = ", ".join(reasons) or "none"
     return Text(
         f"goodput {_rate(now.goodput_bps)}   RTT p50 {rtt[0]}  p99 {rtt[1]}  p99.9 {rtt[2]}   "
-        f"retransmits {_per_second(now.retransmits, now)}   drops {lost}"
+        f"retransmits {_per_second(now.retransmits, now)}   frames dropped {dropped}"
     )
 
 
@@ -236,9 +237,8 @@ def _hosts(now: Snapshot) -> Table:
 
 def _links(clos: Clos, now: Snapshot, view: View) -> Table:
     paused = () if clos.spec.flow_control == "none" else ("paused",)
-    table = _table(
-        "", f"link (by {view.sort})", "state", "load", "up", "down", *paused, "drops", "faults", gap=1
-    )
+    columns = ("state", "load", "up", "down", *paused, "frames dropped", "faults")
+    table = _table("", f"link (by {view.sort})", *columns, gap=1)
     for link in sorted_links(now, view.sort):
         table.add_row(
             _CHOSEN if link.name == view.chosen else "",

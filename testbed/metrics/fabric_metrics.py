@@ -32,7 +32,7 @@ LINK_DROPS: Final = Metric(
     _COUNTER,
     "packets",
     (*_PORT, "reason"),
-    "Frames lost on their way from the node into the link, by reason.",
+    "Frames dropped on their way from the node into the link, by reason.",
     counters=counters.by_reason(counters.LINK_DROPS),
 )
 QUEUE_BYTES: Final = Metric(
@@ -168,5 +168,5 @@ RECOVERY_SECONDS: Final = Metric(
     _GAUGE,
     "seconds",
     ("lab", "fault_id", "phase"),
-    "Longest time to detect, avoid and restore of a fault of the last finished run, from event timestamps.",
+    "Longest time to detect, time to last drop and recovery time of a fault of the last finished run.",
 )

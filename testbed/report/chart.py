@@ -174,8 +174,7 @@ class Chart:
         known = [value for value in series.y if value is not None]
         if not known:
             return f"{series.name} nothing recorded".strip()
-        low, high = self.y.scale(min(known)), self.y.scale(max(known))
-        return f"{series.name} from {low} to {high}".strip()
+        return f"{series.name} from {self.y.scale.range(min(known), max(known))}".strip()
 
 
 def _is_one(values: Iterable[float | None], highest: float) -> bool:

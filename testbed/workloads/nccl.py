@@ -54,14 +54,14 @@ class CollectiveResult:
     errors: tuple[str, ...]
 
     @property
-    def algorithm_bytes_per_s(self) -> float:
+    def algorithm_bps(self) -> float:
         """Data of a rank over the mean time of an operation."""
-        return self.collective.size_bytes * 1e9 / self.operation.mean_ns if self.operation else 0.0
+        return self.collective.size_bytes * 8e9 / self.operation.mean_ns if self.operation else 0.0
 
     @property
-    def bus_bytes_per_s(self) -> float:
+    def bus_bps(self) -> float:
         """Rate that the busiest NIC had to send at, over the same time; comparable with a port's rate."""
-        return self.algorithm_bytes_per_s * self.collective.bus_factor
+        return self.algorithm_bps * self.collective.bus_factor
 
     @property
     def has_passed(self) -> bool:

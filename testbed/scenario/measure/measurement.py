@@ -307,12 +307,12 @@ class Measurement(Measures):
 
     @_measures("fault_drops")
     def _fault_drops(self, quantity: Quantity) -> float:
-        """Packets, including EV probes, that down links and loss faults dropped in the window."""
+        """Frames, EV probes included, that down links and loss faults dropped in the window."""
         return self._drops(quantity, "link_down", "loss")
 
     @_measures("queue_drops")
     def _queue_drops(self, quantity: Quantity) -> float:
-        """Packets that full switch or NIC queues dropped in the window."""
+        """Frames that full switch or NIC queues dropped in the window."""
         return self._drops(quantity, "queue_full", "pool_empty")
 
     @_measures("pauses")

@@ -26,7 +26,7 @@ _DOTS_MAX: Final = 600
 _TITLES: Final[dict[FigureKind, str]] = {
     "goodput-over-time": "Goodput",
     "plane-share": "Share of each plane in what hosts send",
-    "loss-rate": "Packets dropped and retransmitted",
+    "loss-rate": "Frames dropped and packets retransmitted",
     "step-time": "Step time",
     "job-throughput": "Job throughput",
     "per-flow": "Goodput of each flow",
@@ -103,7 +103,7 @@ def _over_time(
         case "plane-share":
             axis, curves = Axis("share", format_share), _plane_shares(sampled, recording)
         case "loss-rate":
-            axis, curves = Axis("packets", format_frequency), _losses(sampled, recording)
+            axis, curves = Axis("per second", format_frequency), _losses(sampled, recording)
         case "step-time":
             form, axis, curves = "dots", Axis("step time", format_time), _steps(workloads, recording)
         case "job-throughput":

@@ -146,8 +146,8 @@ def _collective(result: CollectiveResult | None) -> Json:
     return {
         "kind": result.collective.kind,
         "size_bytes": result.collective.size_bytes,
-        "algbw_bps": round(result.algorithm_bytes_per_s * 8),
-        "busbw_bps": round(result.bus_bytes_per_s * 8),
+        "algbw_bps": round(result.algorithm_bps),
+        "busbw_bps": round(result.bus_bps),
         "operation": None if result.operation is None else asdict(result.operation),
         "step": None if result.step is None else asdict(result.step),
         "reaction_ns": round(result.reaction_ns),

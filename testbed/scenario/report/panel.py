@@ -201,9 +201,9 @@ class _Panels:
         return self._steps("planes", "Sent by plane", Axis("sent", format_rate), curves, note, limit)
 
     def losses(self) -> Chart:
-        axis, curves = Axis("packets", format_frequency), self._per_second(LOSSES)
-        note = "Dropped EV probes are among the drops."
-        return self._steps("losses", "Drops and retransmissions", axis, curves, note)
+        axis, curves = Axis("per second", format_frequency), self._per_second(LOSSES)
+        note = "EV probes are frames too, which nobody retransmits."
+        return self._steps("losses", "Frames dropped and packets retransmitted", axis, curves, note)
 
     def queues(self) -> Chart:
         curves = {
@@ -247,11 +247,13 @@ def _retransmits(each: Interval) -> int:
 
 
 LOSSES: Final[dict[str, Callable[[Interval], int]]] = {
-    "dropped by faults": lambda each: each.port_drops["link_down"] + each.port_drops["loss"],
-    "dropped by full queues": lambda each: each.port_drops["queue_full"] + each.port_drops["pool_empty"],
-    "retransmitted": _retransmits,
+    "frames dropped by faults": lambda each: each.port_drops["link_down"] + each.port_drops["loss"],
+    "frames dropped by full queues": lambda each: (
+        each.port_drops["queue_full"] + each.port_drops["pool_empty"]
+    ),
+    "packets retransmitted": _retransmits,
 }
-"""Packets that did not arrive, and what was sent again: name -> count in an interval."""
+"""Frames that did not arrive, and packets that were sent again: name -> count in an interval."""
 
 
 def _rate(each: Interval, byte_count: int) -> float:

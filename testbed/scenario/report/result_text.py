@@ -195,7 +195,7 @@ def _collective_lines(collectives: Mapping[str, CollectiveResult]) -> list[str]:
         if times is not None:
             shown = (times.p50_ns, times.p99_ns, times.max_ns)
             figures = [format_time(value) for value in shown]
-        busbw = format_rate(found.bus_bytes_per_s * 8)
+        busbw = format_rate(found.bus_bps)
         rows.append((name, kind, format_count(times.count if times else 0), busbw, *figures))
     columns = ("collective", "kind", "#operations", "#busbw", "#p50", "#p99", "#max")
     return ["", *Table(columns, rows).markdown()]

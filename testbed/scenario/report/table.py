@@ -178,7 +178,7 @@ def collective_table(result: RunResult) -> Markup:
                 name,
                 f"{found.collective.kind}{', whole steps' if found.step else ''}",
                 format_count(times.count if times else 0),
-                format_rate(found.bus_bytes_per_s * 8),
+                format_rate(found.bus_bps),
                 *cells,
                 format_count(found.wrong_bytes),
             )

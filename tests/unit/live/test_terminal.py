@@ -57,7 +57,7 @@ def test_the_picture_reports_figures_faults_and_events() -> None:
     text = text_of(UPDATE, View())
     for part in (
         "goodput 12.3 Mbit/s   RTT p50 1.5 ms  p99 3.25 ms  p99.9 4 ms",
-        "retransmits 17 /s   drops 3 /s link_down",
+        "retransmits 17 /s   frames dropped 3 /s link_down",
         "optic  link-down  1.5 s  manual  h0:0~p0-t0-0:0",
         "12:00:01  link down: x",
     ):

@@ -102,10 +102,8 @@ def test_the_limit_is_drawn_where_values_come_near(highest: float, is_drawn: boo
 
 
 def test_a_chart_describes_itself_with_its_faults() -> None:
-    assert (
-        steps([1e6, None, 2e6]).description == "Goodput over time: s0 from 1 Mbit/s to 2 Mbit/s; faults: cut"
-    )
-    assert histogram().description == "Packet RTT, histogram: no fault from 25 % to 75 %"
+    assert steps([1e6, None, 2e6]).description == "Goodput over time: s0 from 1 to 2 Mbit/s; faults: cut"
+    assert histogram().description == "Packet RTT, histogram: no fault from 25 to 75 %"
 
 
 def test_a_browser_gets_every_value_and_gap() -> None:

@@ -70,7 +70,7 @@ def test_a_flow_over_time_is_drawn_at_the_pace_asked_for() -> None:
     [curve] = chart.series
     assert chart.form == "lines"
     assert len(curve.y) == len(curve.x) == 8
-    assert chart.description == "Goodput over time: from 88 Mbit/s to 88 Mbit/s; faults: cut"
+    assert chart.description == "Goodput over time: from 88 to 88 Mbit/s; faults: cut"
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_figure_over_time_shows_its_faults() -> None:
     assert band.name == "cut"
     [period] = band.periods
     assert period == pytest.approx((1e9, 3e9), rel=0.01)
-    assert "dropped by faults from 30 /s to 30 /s" in chart.description
+    assert "frames dropped by faults from 30 to 30 /s" in chart.description
 
 
 def test_planes_have_a_curve_each_also_while_nothing_is_sent() -> None:
@@ -110,7 +110,7 @@ def test_every_step_has_a_dot() -> None:
 
 
 def test_throughput_of_a_job_is_in_steps_per_second() -> None:
-    assert "from 10 /s to 10 /s" in only("{kind: job-throughput, every: 1s}").description
+    assert "from 10 to 10 /s" in only("{kind: job-throughput, every: 1s}").description
 
 
 def test_every_flow_has_a_bar() -> None:
@@ -129,7 +129,7 @@ def test_sizes_are_on_the_axis() -> None:
 
 def test_charts_stand_in_the_order_of_the_scenario() -> None:
     found = charts("{kind: step-time}\n    - {kind: loss-rate}")
-    assert [chart.title for chart in found] == ["Step time", "Packets dropped and retransmitted"]
+    assert [chart.title for chart in found] == ["Step time", "Frames dropped and packets retransmitted"]
     assert len({chart.key for chart in found}) == 2
 
 

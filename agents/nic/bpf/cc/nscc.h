@@ -10,7 +10,7 @@
  *
  * Quotients are rounded down, towards the smaller window. An increase is bytes per window, but
  * SACKs bring parts of a window, so it is first summed as increase x bytes received and divided by
- * the window when it is fulfilled. Worked, 100 Gb/s, 12 us, MTU 4096, trimming:
+ * the window when it is fulfilled. Worked, 100 Gbit/s, 12 us, MTU 4096, trimming:
  *
  *    max_cwnd 225 000   target 9 000 ns   pi 12 288   eta 614   gamma 52 429 / 2^16 (0.8)
  *
