@@ -66,3 +66,9 @@ def format_times(*times_ns: float) -> str:
     """Times with the unit of the longest: `299 to 849 ms`."""
     factor, name = format_time.unit(max(times_ns))
     return f"{' to '.join(format_number(time_ns / factor, DIGITS) for time_ns in times_ns)} {name}"
+
+
+def format_alike(*times_ns: float) -> list[str]:
+    """Each of some times, all with the unit of the longest: `0.9 s`, `1.23 s`."""
+    factor, name = format_time.unit(max(times_ns))
+    return [f"{format_number(time_ns / factor, DIGITS)} {name}" for time_ns in times_ns]
