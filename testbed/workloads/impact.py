@@ -3,8 +3,8 @@
 Faults whose times overlap are one *episode*: a slow step may be due to any of them.
 
 A step is *slow* when it takes more than a tenth longer than the longest one before the episode. The job is
-*back* at the end of the last slow step before SETTLED steps in a row that are not, or before all that are
-left.
+*back* at the end of its last slow step; those after the episode count until SETTLED steps in a row are not
+slow. It is not back when the last step of all is slow.
 
 An *effect* is seen only where noise would not do the same:
 
@@ -138,7 +138,7 @@ class Impact:
         outages: how often they acted.
         before, during: of whole steps before it, and of all that it hit; None without any.
         is_seen: whether there is an effect.
-        slow: of the slow steps until the job was back.
+        slow: of the slow steps until the job was back; None without any.
         back_ns: from the beginning of the last outage to when the job was back, negative when it was
             back before; None: it was not.
     """
@@ -166,7 +166,7 @@ def measure_impact(steps: Sequence[Step], episode: Episode) -> Impact:
     own = [step for step in steps if step.end_ns > begin_ns and step.begin_ns < episode.until_ns]
     during = [step.length_ns for step in own if step.begin_ns < episode.end_ns]
     felt = [step.length_ns for step in own[: len(during) + SETTLED]]
-    slow, back_ns = _slow_steps(own, max(before, default=math.inf), episode.begins_ns[-1])
+    slow, back_ns = _slow_steps(own, len(felt), max(before, default=math.inf), episode.begins_ns[-1])
     return Impact(
         what=episode.what,
         faults=episode.faults,
@@ -196,17 +196,19 @@ def _stands_alone(before: Sequence[int], felt: Sequence[int]) -> bool:
     return len(before) >= _FEWEST_BEFORE and max(felt) > max(before) * max(_SLOW_RATIO, spread)
 
 
-def _slow_steps(steps: Sequence[Step], longest_ns: float, last_begin_ns: int) -> tuple[list[int], int | None]:
-    """Lengths of the slow steps until the job was back, and when that was, as in `Impact`."""
+def _slow_steps(
+    steps: Sequence[Step], felt: int, longest_ns: float, last_begin_ns: int
+) -> tuple[list[int], int | None]:
+    """Lengths of the slow steps and `Impact.back_ns`; the first *felt* steps all count."""
     slow, end_ns, settled = list[int](), last_begin_ns, 0
-    for step in steps:
+    for at, step in enumerate(steps):
+        if at >= felt and settled >= SETTLED:
+            break
         if step.length_ns > _SLOW_RATIO * longest_ns:
             slow.append(step.length_ns)
             end_ns, settled = step.end_ns, 0
         elif step.end_ns > last_begin_ns:
             settled += 1
-            if settled == SETTLED and slow:
-                break
     return slow, end_ns - last_begin_ns if settled or not slow else None
 
 

@@ -158,6 +158,20 @@ def test_a_slow_step_after_the_job_has_settled_is_another_matter() -> None:
     )
 
 
+def test_a_job_is_not_back_before_the_last_slow_step_under_a_fault() -> None:
+    done = steps(*[100] * 5, 300, *[100] * SETTLED, 200, *[100] * SETTLED)
+    assert "; 2 steps slower than any before, up to 300 ms; back after 1.5 s; " in sentence(
+        done, act(500, end_ms=2000)
+    )
+
+
+def test_the_slow_steps_of_a_long_return_count() -> None:
+    done = steps(*[100] * 5, *[200] * (3 * SETTLED), *[100] * SETTLED)
+    assert "; 30 steps slower than any before, up to 200 ms; back after 6 s; " in sentence(
+        done, act(500, end_ms=600)
+    )
+
+
 def test_a_job_that_is_slow_to_its_end_is_not_back() -> None:
     assert "; not back by the end; " in sentence(steps(*[100] * 5, 300, 300), act(500, end_ms=600))
 
