@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from mrc_testbed.fabric.fault_log import FaultWindow
@@ -112,8 +113,17 @@ def _acts(
             own.append([window])
     for fault_id, own in parts.items():
         for part in own:
-            first, end_ns = part[0], part[-1].end_ns or now_ns
+            first = part[0]
+            end_ns = min(now_ns, (part[-1].end_ns or now_ns) + _pause_ns(part))
             begins_ns = tuple(window.start_ns for window in part)
             if len(own) == len(part) == 1 and fault_id in flaps:
                 begins_ns = flaps[fault_id].outage_begins_ns(end_ns) or begins_ns
             yield Act(describe_condition(first.kind, first.links, first.nodes, clos), begins_ns, end_ns)
+
+
+def _pause_ns(outages: Sequence[FaultWindow]) -> int:
+    """The longest time between two outages of a flap: it acts for so long after the last one too."""
+    if outages[0].kind != "link-flap":
+        return 0
+    pauses_ns = (after.start_ns - (each.end_ns or after.start_ns) for each, after in pairwise(outages))
+    return max(pauses_ns, default=0)

@@ -66,6 +66,18 @@ def test_all_faults_that_act_are_named() -> None:
     )
 
 
+def test_a_flap_of_a_run_acts_between_its_outages() -> None:
+    links = ("h0:0~p0-t0-0:0",)
+    outages = [
+        FaultWindow("optic", "link-flap", start_ms * MS, (start_ms + 300) * MS, links=links)
+        for start_ms in (1000, 2000, 3000)
+    ]
+    found = view([100] * 36, *outages, reboot(3500, None))
+    assert "while link h0:0~p0-t0-0:0 flapped and p0-t1-0 was away; " in found.headline
+    over = view([100] * 46, *outages, reboot(4500, None))
+    assert "while p0-t1-0 was away; " in over.headline
+
+
 @pytest.mark.parametrize(
     ("lengths_ms", "end_ms", "now_ms", "is_named"),
     [
