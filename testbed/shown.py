@@ -68,3 +68,9 @@ format_frequency: Final = Scale(((1, "/s"), (1e3, "k/s"), (1e6, "M/s")))
 
 format_share: Final = Scale(((0.01, "%"),))
 """A part of a whole: `97.3 %`."""
+
+
+def format_alike(*times_ns: float) -> list[str]:
+    """Each of some times, all with the unit of the longest: `0.9 s`, `1.23 s`."""
+    factor, name = format_time.unit(max(times_ns))
+    return [f"{format_number(time_ns / factor, DIGITS)} {name}" for time_ns in times_ns]

@@ -1,7 +1,8 @@
 """The jobs of a lab as `top` and `serve` show them. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from mrc_testbed.fabric.fault_log import FaultWindow
@@ -9,11 +10,12 @@ from mrc_testbed.faults.condition import describe_condition
 from mrc_testbed.faults.schedule import Schedule
 from mrc_testbed.shown import format_times
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.workloads.job import Episode, Pace, Step, headline, measure_impact, measure_pace
+from mrc_testbed.workloads.impact import Act, Episode, Impact, find_episodes, headline, measure_impact
+from mrc_testbed.workloads.job import Pace, Step, measure_pace
 from mrc_testbed.workloads.job_ring import RunningJob
 
 PACE_NS: Final = 30 * 1_000_000_000
-"""Over so long a time steps are counted."""
+"""Over so long a time steps are counted; so long a headline keeps to faults that are over."""
 
 _LATEST_STEPS: Final = 10
 _STALLED_STEPS: Final = 3
@@ -28,7 +30,7 @@ class JobView:
         name: of its workload.
         word: what its steps are called.
         pace: of the last PACE_NS, or when no step lies in it, of the latest few; None before the first.
-        headline: what the latest fault does to it, in one sentence.
+        headline: what the latest faults do to it, in one sentence.
         steps: when each of the latest ended, and how long it took; oldest first.
     """
 
@@ -46,7 +48,7 @@ def build_jobs(
     clos: Clos,
     now_ns: int,
 ) -> tuple[JobView, ...]:
-    """State of the jobs at *now_ns*, and the effect of the latest fault on each.
+    """State of the jobs at *now_ns*, and the effect of the latest faults on each.
 
     Args:
         jobs: that run.
@@ -63,9 +65,8 @@ def _view(
 ) -> JobView:
     begin_ns = max(now_ns - PACE_NS, job.steps[0].begin_ns) if job.steps else now_ns
     pace = measure_pace(job.steps, begin_ns, now_ns) or _pace_of_latest(job.steps)
-    episode = _latest(job.steps, windows, flaps, clos, now_ns)
-    impacts = [measure_impact(job.steps, episode)] if episode else []
-    sentence = headline(job.word, impacts, [], is_over=False)
+    impact = _latest_impact(job.steps, _acts(windows, flaps, clos, now_ns), now_ns)
+    sentence = headline(job.word, [impact] if impact else [], [], is_over=False)
     idle_ns = now_ns - job.steps[-1].end_ns if job.steps else 0
     if pace is not None and idle_ns > _STALLED_STEPS * pace.p99_ns:
         sentence = f"no {job.word} has ended for {format_times(idle_ns)}; {sentence}"
@@ -81,35 +82,48 @@ def _pace_of_latest(steps: Sequence[Step]) -> Pace | None:
     return measure_pace(latest, latest[0].begin_ns, latest[-1].end_ns)
 
 
-def _latest(
-    steps: Sequence[Step],
-    windows: Sequence[FaultWindow],
-    flaps: Mapping[str, Schedule],
-    clos: Clos,
-    now_ns: int,
-) -> Episode | None:
-    """The fault that began last of those that began after the job."""
-    if not steps or not windows:
+def _latest_impact(steps: Sequence[Step], acts: Iterable[Act], now_ns: int) -> Impact | None:
+    """That of the faults that act, or of the latest; None when the job has long been back from them."""
+    episodes = find_episodes(acts, steps[0].begin_ns, now_ns) if steps else []
+    if not episodes:
         return None
-    begins: dict[str, FaultWindow] = {}
+    impact = measure_impact(steps, episodes[-1])
+    return impact if _is_shown(impact, episodes[-1], now_ns) else None
+
+
+def _is_shown(impact: Impact, episode: Episode, now_ns: int) -> bool:
+    over_ns = episode.end_ns
+    if impact.is_seen:
+        if impact.back_ns is None:
+            return True
+        over_ns = max(over_ns, episode.begins_ns[-1] + impact.back_ns)
+    return now_ns < over_ns + PACE_NS
+
+
+def _acts(
+    windows: Sequence[FaultWindow], flaps: Mapping[str, Schedule], clos: Clos, now_ns: int
+) -> Iterator[Act]:
+    """The time of each fault; windows of one that PACE_NS part are two."""
+    parts: dict[str, list[list[FaultWindow]]] = {}
     for window in windows:
-        begins.setdefault(window.fault_id, window)
-    first = max(begins.values(), key=lambda window: window.start_ns)
-    if first.start_ns <= steps[0].begin_ns:
-        return None
-    own = [window for window in windows if window.fault_id == first.fault_id]
-    others = [window for window in windows if window.fault_id != first.fault_id]
-    over = [
-        window.end_ns for window in others if window.end_ns is not None and window.end_ns <= first.start_ns
-    ]
-    end_ns = own[-1].end_ns or now_ns
-    begins_ns = tuple(window.start_ns for window in own)
-    if len(own) == 1 and first.fault_id in flaps:
-        begins_ns = flaps[first.fault_id].outage_begins_ns(end_ns) or begins_ns
-    return Episode(
-        what=describe_condition(first.kind, first.links, first.nodes, clos),
-        calm_ns=max([steps[0].begin_ns, *over]),
-        begins_ns=begins_ns,
-        end_ns=end_ns,
-        until_ns=now_ns,
-    )
+        own = parts.setdefault(window.fault_id, [])
+        if own and window.start_ns - (own[-1][-1].end_ns or now_ns) < PACE_NS:
+            own[-1].append(window)
+        else:
+            own.append([window])
+    for fault_id, own in parts.items():
+        for part in own:
+            first = part[0]
+            end_ns = min(now_ns, (part[-1].end_ns or now_ns) + _pause_ns(part))
+            begins_ns = tuple(window.start_ns for window in part)
+            if len(own) == len(part) == 1 and fault_id in flaps:
+                begins_ns = flaps[fault_id].outage_begins_ns(end_ns) or begins_ns
+            yield Act(describe_condition(first.kind, first.links, first.nodes, clos), begins_ns, end_ns)
+
+
+def _pause_ns(outages: Sequence[FaultWindow]) -> int:
+    """The longest time between two outages of a flap: it acts for so long after the last one too."""
+    if outages[0].kind != "link-flap":
+        return 0
+    pauses_ns = (after.start_ns - (each.end_ns or after.start_ns) for each, after in pairwise(outages))
+    return max(pauses_ns, default=0)

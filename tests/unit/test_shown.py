@@ -3,6 +3,7 @@
 import pytest
 
 from mrc_testbed.shown import (
+    format_alike,
     format_count,
     format_frequency,
     format_rate,
@@ -35,6 +36,9 @@ from mrc_testbed.shown import (
         (format_rate(-1500), "-1.5 kbit/s"),
         (format_rate(77_123_456, 12), "77.123456 Mbit/s"),
         (format_times(299e6, 849e6), "299 to 849 ms"),
+        (format_times(900e6, 1.23456e9), "0.9 to 1.23 s"),
+        (format_times(740), "740 ns"),
+        (" | ".join(format_alike(900e6, 1.23456e9)), "0.9 s | 1.23 s"),
     ],
 )
 def test_a_value_has_three_digits_and_a_unit(shown: str, text: str) -> None:

@@ -155,31 +155,114 @@ def test_a_report_that_is_too_large_to_be_mailed_stays_in_its_folder(scenario, s
     assert 'href="#run-' not in page
 
 
+def variant(name, values):
+    measures = {quantity: {"value": value} for quantity, value in values.items()}
+    return VariantRun(name, {"kind": name}, "passed", "", None, (), measures)
+
+
 @pytest.mark.parametrize(
     ("quantity", "values", "sentence"),
     [
         (
             "job_throughput(job) during cut",
             (2.9, 0.21),
-            "mrc kept 2.9 steps/s, roce 0.21 steps/s: 13.8 times (job_throughput(job) during cut)",
+            "mrc had 2.9 steps/s, roce 0.21 steps/s: 13.8 times (job_throughput(job) during cut)",
         ),
         (
             "p99(packet_rtt) during cut",
             (8e6, 2e6),
             "roce took 2 ms, mrc 8 ms: 4 times (p99(packet_rtt) during cut)",
         ),
-        ("goodput(main)", (1e6, 0.0), "mrc kept 1 Mbit/s, roce 0 (goodput(main))"),
-        ("goodput(main)", (1e6, 1.01e6), "goodput(main) is the same in all 2 variants, within 5 %"),
+        ("goodput(main)", (1e6, 0.0), "mrc had 1 Mbit/s, roce 0 (goodput(main))"),
+        (
+            "goodput(main)",
+            (1e6, 1.01e6),
+            "roce had 1.01 Mbit/s, mrc 1 Mbit/s: the same in both variants, within 5 % (goodput(main))",
+        ),
         ("goodput(main)", (1e6, None), ""),
         ("assumed_bad", (1, 2), ""),
     ],
 )
 def test_the_factor_is_said_in_a_sentence(quantity, values, sentence):
-    runs = [
-        VariantRun(name, {"kind": name}, "passed", "", None, (), {quantity: {"value": value}})
-        for name, value in zip(("mrc", "roce"), values, strict=True)
-    ]
+    runs = [variant(name, {quantity: value}) for name, value in zip(("mrc", "roce"), values, strict=True)]
     assert factor_sentence([quantity], runs) == sentence
+
+
+@pytest.mark.parametrize(
+    ("quantity", "before", "values", "sentence"),
+    [
+        (
+            "job_throughput(train) during gray",
+            (3.95, 2.6),
+            (3.91, 2.6),
+            "roce kept 100 % of its 2.6 steps/s, mrc 99 % of its 3.95 steps/s: "
+            "the same share in both variants, within 5 % (job_throughput(train) during gray)",
+        ),
+        (
+            "job_throughput(train) after gray",
+            (4, 2),
+            (4, 1),
+            "mrc kept 100 % of its 4 steps/s, roce 50 % of its 2 steps/s: 2 times "
+            "(job_throughput(train) after gray)",
+        ),
+        (
+            "p99(packet_rtt) during gray",
+            (2e6, 1e6),
+            (2.2e6, 1.5e6),
+            "mrc took 110 % of its 2 ms, roce 150 % of its 1 ms: 1.36 times (p99(packet_rtt) during gray)",
+        ),
+        (
+            "goodput(main) during gray",
+            (2e6, 1e6),
+            (2e6, 0),
+            "mrc kept 100 % of its 2 Mbit/s, roce 0 % of its 1 Mbit/s (goodput(main) during gray)",
+        ),
+        (
+            "goodput(main) during gray",
+            (2e6, None),
+            (2e6, 1e6),
+            "mrc had 2 Mbit/s, roce 1 Mbit/s: 2 times (goodput(main) during gray)",
+        ),
+        (
+            "goodput(main) during gray",
+            (2e6, 0),
+            (2e6, 1e6),
+            "mrc had 2 Mbit/s, roce 1 Mbit/s: 2 times (goodput(main) during gray)",
+        ),
+        (
+            "highest_plane_share during gray",
+            (0.25, 0.25),
+            (0.25, 0.5),
+            "mrc had 100 % of its 25 %, roce 200 % of its 25 %: 2 times (highest_plane_share during gray)",
+        ),
+        (
+            "retransmits during gray",
+            (1, 2),
+            (5, 20),
+            "mrc had 5, roce 20: 4 times (retransmits during gray)",
+        ),
+    ],
+)
+def test_variants_keep_a_share_of_what_each_had_before_the_fault(quantity, before, values, sentence):
+    earlier = quantity.replace("during", "before").replace("after", "before")
+    runs = [
+        variant(name, {earlier: first, quantity: value})
+        for name, first, value in zip(("mrc", "roce"), before, values, strict=True)
+    ]
+    assert factor_sentence([earlier, quantity], runs) == sentence
+
+
+def test_of_several_variants_the_best_and_the_worst_are_named():
+    runs = [
+        variant(name, {"goodput(main)": value}) for name, value in zip("abc", (2e6, 2.05e6, 1e6), strict=True)
+    ]
+    assert (
+        factor_sentence(["goodput(main)"], runs)
+        == "b had 2.05 Mbit/s, c 1 Mbit/s: 2.05 times (goodput(main))"
+    )
+    assert factor_sentence(["goodput(main)"], [*runs[:2], variant("d", {"goodput(main)": 2e6})]).endswith(
+        ": the same in all 3 variants, within 5 % (goodput(main))"
+    )
 
 
 def test_what_happened_during_a_fault_counts_more_than_before():

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+import pytest
+
 from mrc_testbed.fabric.fault_log import FaultWindow
 from mrc_testbed.faults.schedule import Flap, Schedule
 from mrc_testbed.live.jobs import JobView, build_jobs
@@ -39,13 +41,72 @@ def test_a_job_without_faults_has_a_pace() -> None:
     found = view([100] * 20)
     assert found.pace is not None
     assert (found.pace.count, found.pace.slowest_rank, found.pace.slowest_share) == (20, "h1", 1.0)
-    assert found.headline == "no fault was active; no rank lost"
+    assert found.headline == "no fault acts; no rank lost"
     assert found.steps[-1] == (2000 * MS, 100 * MS)
 
 
 def test_the_latest_fault_makes_the_headline() -> None:
-    found = view([100] * 5 + [200] + [100] * 12, reboot(100, 150, "earlier"), reboot(550, 650))
-    assert found.headline == "step p99 100 to 200 ms while p0-t1-0 was away; back after 150 ms; no rank lost"
+    found = view([100] * 7 + [200] + [100] * 12, reboot(100, 150, "earlier"), reboot(750, 850))
+    assert found.headline == (
+        "step median 100 ms (n = 5) before, 200 ms (n = 1) while p0-t1-0 was away; "
+        "1 step of 200 ms, slower than any before; back after 150 ms; no rank lost"
+    )
+
+
+def cut(start_ms: int, end_ms: int | None) -> FaultWindow:
+    end_ns = None if end_ms is None else end_ms * MS
+    return FaultWindow("cut", "link-down", start_ms * MS, end_ns, links=("h0:0~p0-t0-0:0",))
+
+
+def test_all_faults_that_act_are_named() -> None:
+    found = view([100] * 10 + [200] * 10, cut(1050, None), reboot(1250, None))
+    assert found.headline.startswith(
+        "step median 100 ms (n = 10) before, 200 ms (n = 10) while "
+        "link h0:0~p0-t0-0:0 was down and p0-t1-0 was away; 10 steps slower than any before, up to 200 ms; "
+    )
+
+
+def test_a_flap_of_a_run_acts_between_its_outages() -> None:
+    links = ("h0:0~p0-t0-0:0",)
+    outages = [
+        FaultWindow("optic", "link-flap", start_ms * MS, (start_ms + 300) * MS, links=links)
+        for start_ms in (1000, 2000, 3000)
+    ]
+    found = view([100] * 36, *outages, reboot(3500, None))
+    assert "while link h0:0~p0-t0-0:0 flapped and p0-t1-0 was away; " in found.headline
+    over = view([100] * 46, *outages, reboot(4500, None))
+    assert "while p0-t1-0 was away; " in over.headline
+
+
+@pytest.mark.parametrize(
+    ("lengths_ms", "end_ms", "now_ms", "is_named"),
+    [
+        ([100] * 400, 2000, 31_999, True),
+        ([100] * 400, 2000, 32_000, False),
+        ([100] * 10 + [200] * 12 + [100] * 400, 2000, 33_399, True),
+        ([100] * 10 + [200] * 12 + [100] * 400, 2000, 33_400, False),
+        ([100] * 10 + [200] * 200, 2000, 41_000, True),
+        ([100] * 400, None, 40_000, True),
+    ],
+    ids=["over", "long over", "back", "long back", "not back", "acting"],
+)
+def test_a_fault_that_is_over_is_named_until_the_job_has_long_been_back(
+    lengths_ms: list[int], end_ms: int | None, now_ms: int, is_named: bool
+) -> None:
+    done: list[int] = []
+    for length_ms in lengths_ms:
+        if sum(done) + length_ms <= now_ms:
+            done.append(length_ms)
+    headline = view(done, reboot(1000, end_ms), now_ms=now_ms).headline
+    assert ("while p0-t1-0 was away" in headline) is is_named
+    assert headline.endswith("no fault acts; no rank lost") is not is_named
+
+
+def test_a_fault_that_comes_again_after_a_long_time_is_another() -> None:
+    again = view([100] * 600, reboot(1000, 2000), reboot(50_000, None))
+    assert "(n = 480) before, 100 ms (n = 100) while" in again.headline
+    soon = view([100] * 60, reboot(1000, 2000), reboot(3000, None))
+    assert "(n = 10) before, 100 ms (n = 50) while" in soon.headline
 
 
 def test_each_outage_of_a_manual_flap_counts() -> None:
@@ -65,14 +126,18 @@ def test_the_pace_of_a_young_job_counts_from_its_first_step() -> None:
     assert pace.per_second == 10
 
 
-def test_a_fault_before_the_first_step_says_nothing_of_the_job() -> None:
-    assert view([100], reboot(0, None)).headline == "no fault was active; no rank lost"
+def test_a_fault_from_before_the_first_step_leaves_nothing_to_compare_with() -> None:
+    assert view([100], reboot(-50, None)).headline == (
+        "step median 100 ms (n = 1) while p0-t1-0 was away; no rank lost"
+    )
+    assert view([100], reboot(-50, -10)).headline == "no fault acts; no rank lost"
 
 
 def test_a_job_that_stands_still_says_for_how_long() -> None:
     found = view([100] * 10, reboot(950, None), now_ms=5000)
     assert found.headline.startswith(
-        "no step has ended for 4 s; step p99 100 to 100 ms while p0-t1-0 was away"
+        "no step has ended for 4 s; too few steps to tell: step median 100 ms (n = 9) before, "
+        "100 ms (n = 1) while p0-t1-0 was away; "
     )
 
 

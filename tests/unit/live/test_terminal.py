@@ -132,7 +132,13 @@ def test_the_newest_events_are_kept() -> None:
 
 def test_a_job_is_at_the_head() -> None:
     pace = Pace(20, 3.29, 299e6, 849e6, "h3", 0.41)
-    job = JobView("train", "step", pace, "step p99 299 to 849 ms while p0-t1-0 was away; no rank lost", ())
+    job = JobView(
+        "train",
+        "step",
+        pace,
+        "step median 299 ms (n = 9) before, 849 ms (n = 8) while p0-t1-0 was away; no rank lost",
+        (),
+    )
     lines = text_of(replace(UPDATE, jobs=(job,)), View()).splitlines()
     assert lines[1].rstrip() == (
         "job train  3.29 steps/s  p50 299 ms  p99 849 ms  slowest rank h3, last in 41 %"
