@@ -22,7 +22,7 @@ from mrc_testbed.agents.protocol.sizes import ROUNDING_MAX_BYTES, write_nominal_
 
 REFERENCE_RTT_NS: Final = 12_000
 REFERENCE_BDP_BYTES: Final = 150_000
-"""100 Gb/s for REFERENCE_RTT_NS."""
+"""100 Gbit/s for REFERENCE_RTT_NS."""
 
 RATIO_SHIFT: Final = 16
 """Ratios in fixed point are in units of 2**-RATIO_SHIFT."""

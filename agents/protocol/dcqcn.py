@@ -55,7 +55,7 @@ class DcqcnParameters:
 
     @classmethod
     def scaled(cls, rate_bps: int, base_rtt_ns: int, mtu_bytes: int, *, is_fixed: bool = False) -> Self:
-        """The usual parameters of a 100 Gb/s NIC at 10 us, in the same proportion to a rate and an RTT.
+        """The usual parameters of a 100 Gbit/s NIC at 10 us, in the same proportion to a rate and an RTT.
 
         CNPs at most every 5 RTT (50 us), alpha's timer likewise (55 us), the increase timer 30 RTT (300 us),
         the byte counter a hundred windows (10 MB). Steps are larger than usual, for runs are seconds long.

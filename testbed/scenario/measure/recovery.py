@@ -47,7 +47,9 @@ class Recovery:
         occurrence_count: how often it really was applied.
         lost_packets: packets it took, over all occurrences.
         left_evs: EVs that left a path it hit, each counted once per occurrence.
-        detect, avoid, restore: the times.
+        detect: time to detect.
+        avoid: time to last drop.
+        restore: recovery time.
     """
 
     fault_id: str

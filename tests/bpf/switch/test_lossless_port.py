@@ -24,7 +24,7 @@ MBIT = 10**6
 SECOND = 10**9
 BUCKET_NS = 1 << QueueLimit.BUCKET_SHIFT
 FRAME_BYTES = 1000
-FAST_NS, SLOW_NS = 80_000, 800_000  # a frame at 100 and at 10 Mb/s
+FAST_NS, SLOW_NS = 80_000, 800_000  # a frame at 100 and at 10 Mbit/s
 DELAY_NS = 20_000
 SOURCE = PortShape(10**12, 0, ends_at_nic=False)
 

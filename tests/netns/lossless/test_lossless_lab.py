@@ -36,7 +36,7 @@ def flow_of(live: Lab) -> dict[str, LinkFlow]:
 
 @EVERY_LAB
 def test_raw_traffic_of_four_hosts_into_one_port_loses_nothing_under_flow_control(held_lab: Lab) -> None:
-    """No transport holds this back: 40 Mb/s are offered to a port of 10."""
+    """No transport holds this back: 40 Mbit/s are offered to a port of 10."""
     dropped_before = drops_at_switches(held_lab)
     is_lossless = held_lab.spec.flow_control != "none"
     before = flow_of(held_lab) if is_lossless else {}

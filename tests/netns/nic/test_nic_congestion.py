@@ -28,7 +28,7 @@ INCAST = (("h3", "h0"), ("h4", "h0"), ("h5", "h0"))
 
 @pytest.fixture(scope="module")
 def shaped() -> Iterator[Lab]:
-    """A lab with two ports of 100 Mb/s per NIC and one uplink per plane for three hosts."""
+    """A lab with two ports of 100 Mbit/s per NIC and one uplink per plane for three hosts."""
     with lab_up(SPEC, f"c{os.getpid()}") as name, lab.attach(name) as attached:
         yield attached
 

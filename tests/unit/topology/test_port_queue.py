@@ -18,7 +18,7 @@ from mrc_testbed.topology.timing import expected_rtt_ns
 MBIT = 10**6
 FRAME_BYTES, SACK_BYTES = 2190, 154
 IDLE_RTT_NS = 4 * (175_200 + 12_320)
-PRODUCT_BYTES = 16 * FRAME_BYTES  # 100 Mb/s x 750 us is 9376, fewer than 16 packets
+PRODUCT_BYTES = 16 * FRAME_BYTES  # 100 Mbit/s x 750 us is 9376, fewer than 16 packets
 UP, DOWN, T1, NIC = PortKind.T0_UP, PortKind.T0_DOWN, PortKind.T1_DOWN, PortKind.NIC
 
 

@@ -16,7 +16,7 @@ from mrc_testbed.transport.reliable_connection import choose_rc_congestion
 MBIT = 10**6
 FRAME_BYTES = 2190
 DATA_NS, SACK_NS = 175_200, 12_320
-"""Time that a frame occupies a port of 100 Mb/s."""
+"""Time that a frame occupies a port of 100 Mbit/s."""
 
 SLOW_T1: Tree = {"at": "t1", "rate": "25Mbit"}
 SLOW_LINK: Tree = {"select": {"links": "h0:2"}, "rate": "10Mbit"}
