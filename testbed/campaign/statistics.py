@@ -7,9 +7,11 @@ medians, bootstrap intervals (percentile method), the Mann-Whitney U test, Cliff
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist, median
 from typing import Final, Literal
+
+from mrc_testbed.shown import format_share
 
 CONFIDENCE: Final = 0.95
 SIGNIFICANCE: Final = 0.01
@@ -19,7 +21,11 @@ POWER: Final = 0.8
 INTERVAL_RUNS_MIN: Final = 6
 """With five, all of their range holds the median in less than 95 % of cases: 1 - 2 / 2**5."""
 
+RUNS_TIMES_MAX: Final = 5
+"""Limit of the runs that are named as wanted, in times of those there are."""
+
 _RESAMPLES: Final = 9_999
+_BOUND_RESAMPLES: Final = 1_000
 _ORDERS_MAX: Final = 12_870
 """All orders of eight runs and eight others; of more runs with ties, so many are drawn."""
 
@@ -73,13 +79,17 @@ class Effect:
         finding: whether the first is `more` or `less` than the second, both `equal` in every run, a
             difference is `not shown`, or these are `too few runs` for any difference to show.
         more_runs: how many more of each side would show a difference of this size four times in five, or
-            are needed for any to show; None where one is shown or there is none to show.
+            are needed for any to show; None where one is shown, there is none to show, or where it takes
+            more than RUNS_TIMES_MAX times the runs there are.
+        within: share of the second's median that the medians differ by at most, with CONFIDENCE; of a
+            difference that is not shown, None where too few runs or a median of 0 do not tell.
     """
 
     test: RankTest
     p: float
     finding: Finding
     more_runs: int | None
+    within: float | None = None
 
     def verdict(self, better: str | None) -> str:
         """`better` or `worse` where that is known, else `more` or `less`; or why neither is shown."""
@@ -92,7 +102,12 @@ class Effect:
             case "too few runs":
                 return f"too few runs to tell{wanted}"
             case "not shown":
-                return f"no difference shown{wanted}"
+                alike = (
+                    ""
+                    if self.within is None
+                    else f", equal within \N{PLUS-MINUS SIGN}{format_share(self.within)}"
+                )
+                return f"no difference shown{alike}{wanted}"
             case "equal":
                 return "equal"
 
@@ -182,7 +197,25 @@ def judge(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> list[Effe
     tests = [rank_test(*pair) for pair in pairs]
     runs = [min(map(len, pair)) for pair in pairs]
     values = corrected([test.p for test in tests])
-    return [_effect(test, p, each, len(tests)) for test, p, each in zip(tests, values, runs, strict=True)]
+    effects = [_effect(test, p, each, len(tests)) for test, p, each in zip(tests, values, runs, strict=True)]
+    return [
+        replace(effect, within=_within(*pair)) if effect.finding == "not shown" else effect
+        for effect, pair in zip(effects, pairs, strict=True)
+    ]
+
+
+def _within(values: Sequence[float], others: Sequence[float]) -> float | None:
+    """Share of the median of *others* that the medians differ by at most: the far end of its interval."""
+    if min(len(values), len(others)) < INTERVAL_RUNS_MIN or median(others) == 0:
+        return None
+    import numpy as np  # noqa: PLC0415
+
+    generator = np.random.default_rng(0)
+    own, other = (
+        np.median(generator.choice(each, (_BOUND_RESAMPLES, len(each))), axis=1) for each in (values, others)
+    )
+    shares = (own - other) / abs(median(others))
+    return float(np.abs(np.quantile(shares, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))).max())
 
 
 def _effect(test: RankTest, p: float, runs: int, comparisons: int) -> Effect:
@@ -194,7 +227,7 @@ def _effect(test: RankTest, p: float, runs: int, comparisons: int) -> Effect:
     if test.least_p > level:
         return Effect(test, p, "too few runs", _runs_that_can_show(level) - runs)
     wanted = _runs_for(test.delta, level)
-    more = None if wanted is None or wanted <= runs else wanted - runs
+    more = wanted - runs if wanted is not None and runs < wanted <= RUNS_TIMES_MAX * runs else None
     return Effect(test, p, "not shown", more)
 
 

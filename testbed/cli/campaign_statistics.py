@@ -330,6 +330,7 @@ def _comparison_document(each: CellComparison) -> dict[str, Any]:
         "p": each.effect.p,
         "verdict": each.verdict,
         "more_runs": each.effect.more_runs,
+        "within": each.effect.within,
     }
 
 

@@ -3,7 +3,8 @@
 Reads words.txt (every file) and words_c.txt (C), in the format of codespell's dictionaries:
 `word->replacement`. A word stands for identifiers too: `hand on` is found in hand_on(), handOn and "to
 hand on"; `is_by_hand` with its underscore only in identifiers. Without PATH all files that git tracks are
-read. Comments and docstrings must name functions that exist, and begin with the subject: sentences.py. Measured quantities have one name and unit: quantities.py.
+read. Comments and docstrings must name functions that exist, and begin with the subject: sentences.py.
+Measured quantities have one name and one unit: quantities.py.
 """
 
 import argparse

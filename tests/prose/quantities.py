@@ -16,7 +16,7 @@ _OTHER: Final = tuple(
     (re.compile(pattern), said)
     for pattern, said in (
         (r"(?i)\btimes? to (?:avoid|restore)\b", "time to last drop, recovery time"),
-        (r"(?i)\bdetect(?:,|/| and) ?(?:avoid|restore)\b", "time to detect, time to last drop, recovery time"),
+        (r"(?i)\bdetect(?:,|/| and) ?(?:avoid|restore)\b", "time to detect, to last drop, recovery time"),
         (r"(?i)\bpackets (?:that )?(?:full queues|down links|faults) dropped\b", _FRAMES),
         (r"(?i)\bpackets (?:dropped|taken) by (?:faults|full queues)\b", _FRAMES),
         (r"(?<![\w(])(?:[kKMGT]i?B/s|[kKMGT]bps|[kKMGT]b/s)\b", "kbit/s, Mbit/s, Gbit/s, Tbit/s"),

@@ -22,7 +22,11 @@ spec:
     - {name: main, kind: sendrecv, size: 64KiB, shift: 2, duration: 700ms}
     - {name: job, kind: training, hosts: [h0, h2], compute: 5ms, size: 16KiB, duration: 700ms}
   faults:
-    - {id: cut, kind: link-down, select: {links: {plane: 0, between: [t0, t1]}, pick: first}, at: 200ms, for: 100ms}
+    - id: cut
+      kind: link-down
+      select: {links: {plane: 0, between: [t0, t1]}, pick: first}
+      at: 200ms
+      for: 100ms
   expect:
     - fault_drops > 0
     - goodput(main) < 1Mbit

@@ -55,6 +55,23 @@ def test_too_few_runs_are_reported_with_how_many_would_do(runs, more):
     assert judged([*high, *range(200, 200 + more)], [*low, *range(-more, 0)]).finding == "more"
 
 
+def test_a_difference_that_is_not_shown_is_bounded():
+    effect = judged([100.0 + number % 3 for number in range(8)], [100.5 + number % 2 for number in range(8)])
+    assert (effect.finding, effect.more_runs) == ("not shown", None)
+    assert effect.within == pytest.approx(0.0149, abs=1e-4)
+    assert effect.verdict("less") == "no difference shown, equal within \N{PLUS-MINUS SIGN}1.49 %"
+    assert judged([0.0, 1.0] * 4, [0.0] * 8).within is None
+
+
+def test_a_bound_holds_the_difference_as_often_as_it_says():
+    held = 0
+    for seed in range(100):
+        values, others = np.random.default_rng(seed).normal((100, 102), 3, (15, 2)).T.tolist()
+        effect = judged(values, others)
+        held += effect.within is None or effect.within >= 2 / 102
+    assert held >= 90
+
+
 def test_ties_of_few_runs_are_counted_exactly():
     # all orders of 5 and 5 with the lower five on one side: 2 of 252
     assert rank_test([1, 1, 2, 2, 2], [3, 3, 3, 4, 4]).p == pytest.approx(2 / math.comb(10, 5))
