@@ -23,6 +23,22 @@ NUMBER: Final = r"[0-9]{1,19}(?:\.[0-9]{1,20})?"
 _QUANTITY: Final = re.compile(rf"({NUMBER}) ?(.*)", re.DOTALL)
 
 
+_MEANT: Final = {
+    **{f"{prefix}bps": f"{prefix}bit" for prefix in ("", "k", "M", "G")},
+    **dict.fromkeys(("Tbit", "Tbps"), "1000Gbit"),
+    "k": "kbit",
+    "M": "Mbit",
+    "G": "Gbit",
+    "TiB": "1024GiB",
+    "TB": "1000GB",
+    **dict.fromkeys(("\N{MICRO SIGN}s", "\N{GREEK SMALL LETTER MU}s", "usec"), "us"),
+    "msec": "ms",
+    "sec": "s",
+    "min": "m",
+}
+"""Units of others, and ours for them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scale:
     """The units of one quantity, smallest first, as multiples of its base unit."""
@@ -54,7 +70,8 @@ class Scale:
         if not unit:
             raise self.refusal(text, "it has no unit")
         if unit not in self.units:
-            closest = closest_name(unit, self.units)
+            meant = _MEANT.get(unit, "")
+            closest = meant if meant.lstrip("0123456789") in self.units else closest_name(unit, self.units)
             suggestion = "" if closest is None else f", did you mean {closest}?"
             raise self.refusal(text, f"unknown unit {unit!r}{suggestion}")
         value = Decimal(number) * self.units[unit]

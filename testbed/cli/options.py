@@ -247,6 +247,8 @@ def _settings(
     no_color = True if merged["no_color"] or os.environ.get("NO_COLOR") else None
     stdout = TerminalSafeConsole(no_color=no_color, markup=False, highlight=False)
     stderr = TerminalSafeConsole(no_color=no_color, stderr=True, markup=False, highlight=False)
+    if "" in (given.get("name"), before.get("name")):
+        raise UsageError("-n names no lab", hint="leave it out for the default lab")
     if "name" in accepted and merged["name"]:
         lab_paths(merged["name"])  # refuses what no lab can be called, before anything is done or shown
     settings = Settings(

@@ -152,7 +152,8 @@ def report(
         except OSError as error:
             raise UsageError(
                 f"there is no finished run at {what} or {folder}: {error.strerror}",
-                hint="name a result folder, a bundle, or a scenario and the folder of its --runs",
+                hint="name a result folder, a bundle, or a scenario and the folder of its --runs; "
+                "`mrc-testbed campaign show` is for campaigns",
             ) from error
         show(
             settings,

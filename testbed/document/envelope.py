@@ -36,6 +36,14 @@ class Kind(StrEnum):
     CAMPAIGN = "Campaign"
 
 
+_COMMANDS: Final = {
+    Kind.SCENARIO.value: "run",
+    Kind.CAMPAIGN.value: "campaign run",
+    Kind.TOPOLOGY.value: "up -t",
+}
+"""Kind -> the command that takes such a file."""
+
+
 class Metadata(StrictModel):
     """The identity of a file: it names runs, folders and metrics."""
 
@@ -114,6 +122,8 @@ def load(source: Path | str, kind: Kind | str | None = None) -> Document:
     found = tree.get("kind")
     if found not in accepted:
         seen = f", found {found!r}{did_you_mean(found, accepted)}" if isinstance(found, str) else ""
+        if isinstance(found, str) and (command := _COMMANDS.get(found)) is not None:
+            seen += f", which is for `mrc-testbed {command}`"
         problems.append(Problem(("kind",), f"must be {' or '.join(accepted)}{seen}"))
     if problems:
         raise usage_error(name, positions, problems)

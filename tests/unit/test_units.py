@@ -98,6 +98,9 @@ def test_ratio_is_read_as_a_fraction(text: str, ratio: float) -> None:
         ("999999999999999Gbit", "'999999999999999Gbit' is not a rate: it is too large"),
         ("", "'' is not a rate: it does not start with a plain number"),
         ("1Mbit\n", "unknown unit 'Mbit\\n', did you mean Mbit?"),
+        ("1Tbit", "unknown unit 'Tbit', did you mean 1000Gbit?"),
+        ("40Mbps", "unknown unit 'Mbps', did you mean Mbit?"),
+        ("40M", "unknown unit 'M', did you mean Mbit?"),
         ("٣Mbit", "it does not start with a plain number"),
     ],
 )
@@ -112,6 +115,8 @@ def test_wrong_rate_is_refused_with_what_to_write(text: str, message: str) -> No
     [
         ("5", "'5' is not a duration: it has no unit; write it like 200ms (units: ns, us, ms, s, m, h)"),
         ("5mss", "unknown unit 'mss', did you mean ms?"),
+        ("1\N{MICRO SIGN}s", "unknown unit '\N{MICRO SIGN}s', did you mean us?"),
+        ("5M", "unknown unit 'M', did you mean m?"),
         ("0.5ns", "it is finer than 1 ns"),
     ],
 )

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
 from mrc_testbed.errors import UsageError, did_you_mean
 
@@ -54,12 +54,24 @@ def _check_changed_key(key: str) -> str:
     return key if is_entry else _check_key(key)
 
 
+def _check_axis(values: object) -> object:
+    """Refuse an axis whose changes stand where its values belong."""
+    for key, value in values.items() if isinstance(values, dict) else ():
+        if "." in str(key) and not isinstance(value, dict):
+            raise UsageError(f"one level is missing: AXIS: {{VALUE: {{{key}: {value}}}}}")
+    return values
+
+
 VariedKey = Annotated[str, AfterValidator(_check_key)]
 ChangedKey = Annotated[str, AfterValidator(_check_changed_key)]
 """A field, or a whole workload or fault, which null leaves out."""
 
 Changes = dict[ChangedKey, JsonValue]
-Axis = Annotated[dict[Annotated[str, Field(pattern=VALUE_PATTERN)], Changes], Field(min_length=1)]
+Axis = Annotated[
+    dict[Annotated[str, Field(pattern=VALUE_PATTERN)], Changes],
+    Field(min_length=1),
+    BeforeValidator(_check_axis),
+]
 Axes = dict[Annotated[str, Field(pattern=AXIS_PATTERN)], Axis]
 
 

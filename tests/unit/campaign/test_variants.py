@@ -324,6 +324,11 @@ def test_variants_are_one_row_of_a_campaign(scenario, stage, files):
         ("in four-4KiB", "in for-4KiB", "there is no variant 'for-4KiB'; did you mean 'four-4KiB'?"),
         ("in four-64KiB", "", "in which variant?"),
         ("topology.planes: 2", "fabric.planes: 2", "begins with topology, transport, workloads, faults"),
+        (
+            "planes:\n      two: {topology.planes: 2}\n      four: {}\n",
+            "planes: {topology.planes: 2}\n",
+            "spec.variants.planes: one level is missing: AXIS: {VALUE: {topology.planes: 2}}",
+        ),
         ("[goodput(main), messages]", "[messages in four-4KiB]", "leave out `in`"),
     ],
 )

@@ -30,3 +30,9 @@ def test_a_lab_that_does_not_exist_has_status_2(mrc_testbed, monkeypatch, comman
     finished = mrc_testbed("-n", "nowhere", *command.split())
     assert "there is no lab 'nowhere'" in finished.stderr, finished
     assert finished.status == 2
+
+
+@pytest.mark.parametrize("words", [("-n", "", "status"), ("status", "-n", "")])
+def test_an_empty_name_is_refused(mrc_testbed, words):
+    finished = mrc_testbed(*words)
+    assert (finished.status, finished.stderr.splitlines()[0]) == (2, "error: -n names no lab")

@@ -51,7 +51,8 @@ def test_file_of_any_kind_can_be_asked_for() -> None:
 
 
 def test_another_kind_is_refused_by_name() -> None:
-    with pytest.raises(UsageError, match=r"^<text>:3: kind: must be Topology, found 'Scenario'$"):
+    said = r"^<text>:3: kind: must be Topology, found 'Scenario', which is for `mrc-testbed run`$"
+    with pytest.raises(UsageError, match=said):
         load(TEXT, Kind.TOPOLOGY)
 
 
