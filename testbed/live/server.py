@@ -190,7 +190,7 @@ class _Handler(LocalHandler):
             self.begin(HTTPStatus.OK, "text/event-stream")
             self.send_header("Connection", "close")
             self.end_headers()
-            for text in self._updates():
+            for text in self._updates() if self.has_body else ():
                 self.wfile.write(text.encode())
         finally:
             server.streams.give_back(self)

@@ -198,10 +198,19 @@ class LocalHandler(BaseHTTPRequestHandler):
         else:
             self.refuse(refusal)
 
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
     def do_POST(self) -> None:
         self.post()
 
+    @property
+    def has_body(self) -> bool:
+        """Return True unless only the headers of the answer are wanted (RFC 9110, 9.3.2)."""
+        return self.command != "HEAD"
+
     def get(self) -> None:
+        """Answer a GET or HEAD request that is not refused."""
         self.send_error(HTTPStatus.NOT_IMPLEMENTED)
 
     def post(self) -> None:
@@ -230,7 +239,8 @@ class LocalHandler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.has_body:
+            self.wfile.write(body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answers a request that cannot be understood, and closes the connection.

@@ -343,6 +343,17 @@ def test_scrapes_at_the_same_time_all_succeed(url: str) -> None:
     assert all(value(page, "mrc_testbed_lab_up", lab="observed") == 1 for page in pages)
 
 
+def test_head_has_the_headers_alone(url: str) -> None:
+    place = urlsplit(url)
+    connection = http.client.HTTPConnection(place.netloc, timeout=10)
+    for _ in range(2):  # on one connection: a body that is there would be read as the next answer
+        connection.request("HEAD", place.path)
+        answer = connection.getresponse()
+        assert (answer.status, answer.headers["Content-Type"], answer.read()) == (200, CONTENT_TYPE, b"")
+        assert int(answer.headers["Content-Length"]) > 0
+    connection.close()
+
+
 def test_other_paths_are_not_found(url: str) -> None:
     place = urlsplit(url)
     connection = http.client.HTTPConnection(place.netloc, timeout=10)

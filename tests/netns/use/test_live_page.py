@@ -77,6 +77,7 @@ def test_the_page_and_its_parts_are_served(server: LiveServer) -> None:
         assert (
             b"https://" not in body.partition(b"*/")[2 if body[:3] == b"/*!" else 0]
         )  # nothing from elsewhere
+    assert ask(server, "HEAD", "/")[0] == ask(server, "HEAD", "/api/events")[0] == 200
     assert ask(server, "GET", "/assets/../server.py")[0] == 404
     status, fabric = ask(server, "GET", "/api/fabric")
     assert status == 200
