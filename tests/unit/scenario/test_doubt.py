@@ -1,6 +1,8 @@
 """Bounds of what a late run measured, and the verdict on it."""
 
+import io
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +11,17 @@ from xml.etree import ElementTree as ET
 import pytest
 from hand_made import MS, S, applied, cleared, reading, recording
 from histograms import histogram_of
+from rich.console import Console
 from scenario_text import HEAD
 from simulated_lab import SimulatedLab
 
+from mrc_testbed.cli.scenario import _finished
+from mrc_testbed.errors import UsageError
 from mrc_testbed.metrics.series import FlowCounts, HostCounts
 from mrc_testbed.scenario.execution import FinishedRun, execute
 from mrc_testbed.scenario.measure.bounds import Bounds
 from mrc_testbed.scenario.measure.doubt import Doubt
+from mrc_testbed.scenario.measure.expectation import answer_of
 from mrc_testbed.scenario.measure.measurement import Measurement
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.measure.verdict import Status
@@ -342,3 +348,36 @@ def test_a_scenario_may_allow_more_lateness_and_reports_say_so(tmp_path: Path) -
     assert (verdict.status, verdict.late) == (Status.PASSED, ())
     assert finished.result.fidelity[0].limit == "4.50 ms, loosened by the scenario"
     assert "loosened by the scenario" in (finished.folder / "report.html").read_text()
+
+
+def test_the_terminal_says_what_is_untrusted(tmp_path: Path) -> None:
+    finished = run_late("p99(step_time(job)) < 261ms, wrong_bytes == 0", tmp_path)
+    console = Console(width=300, record=True, file=io.StringIO())
+    console.print(_finished(finished, []))
+    shown = console.export_text()
+    assert "UNTRUSTED" in shown
+    assert re.search(r"job .*\(untrusted\)", shown)
+    assert re.search(r"cannot tell +p99\(step_time\(job\)\)", shown)
+    assert re.search(r"held +wrong_bytes == 0", shown)
+
+
+def test_a_manifest_that_does_not_know_outcomes_is_read(tmp_path: Path) -> None:
+    path = run_late(STEPS, tmp_path).folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    (expectation,) = manifest["expectations"]
+    del manifest["late"], expectation["outcome"]
+    path.write_text(json.dumps(manifest))
+    assert answer_of(load_manifest(path)["expectations"][0]) == "held"
+    path.write_text(json.dumps(manifest | {"expectations": [expectation | {"outcome": "perhaps"}]}))
+    with pytest.raises(UsageError, match=r"expectations\.0\.outcome"):
+        load_manifest(path)
+
+
+@pytest.mark.parametrize(("late", "is_accepted"), [("0%", False), ("1000%", True), ("1001%", False)])
+def test_a_limit_may_be_ten_rtts_at_most(late: str, *, is_accepted: bool) -> None:
+    text = TEXT + f"  fidelity: {{late: {late}}}\n"
+    if is_accepted:
+        assert resolve(load_scenario(text)).late_ratio == 10
+    else:
+        with pytest.raises(UsageError, match="late"):
+            load_scenario(text)
