@@ -23,7 +23,7 @@ Better = Literal["more", "less"]
 Argument = Literal["workload", "collective", "job", "program", "fault", "latency"]
 
 LatenessEffect = Literal[
-    "none", "rate", "dip", "time", "mean time", "gap", "share", "count", "added", "resent"
+    "none", "rate", "pace", "dip", "time", "mean time", "gap", "share", "count", "added", "resent"
 ]
 """Ways in which a late machine changes a value; `scenario.measure.doubt` has the bounds of each."""
 
@@ -91,15 +91,15 @@ class QuantityKind:
 
 
 QUANTITIES: Final = (
-    QuantityKind("goodput", Dimension.RATE, "rate", "workload", "more"),
+    QuantityKind("goodput", Dimension.RATE, "pace", "workload", "more"),
     QuantityKind("slowest_flow", Dimension.RATE, "rate", "workload", "more"),
     QuantityKind("fastest_flow", Dimension.RATE, "rate", "workload"),
     QuantityKind("lowest_goodput", Dimension.RATE, "dip", "workload", "more"),
     QuantityKind("interruption", Dimension.TIME, "gap", "workload", "less"),
     QuantityKind("fairness", Dimension.RATIO, "share", "workload", "more"),
-    QuantityKind("algbw", Dimension.RATE, "rate", "collective", "more"),
-    QuantityKind("busbw", Dimension.RATE, "rate", "collective", "more"),
-    QuantityKind("job_throughput", Dimension.COUNT, "rate", "job", "more", unit="steps/s"),
+    QuantityKind("algbw", Dimension.RATE, "pace", "collective", "more"),
+    QuantityKind("busbw", Dimension.RATE, "pace", "collective", "more"),
+    QuantityKind("job_throughput", Dimension.COUNT, "pace", "job", "more", unit="steps/s"),
     QuantityKind("operations", Dimension.COUNT, "count", "job", "more"),
     QuantityKind("loss", Dimension.COUNT, "none", "program", "less"),
     QuantityKind("printed_bandwidth", Dimension.RATE, "rate", "program", "more", has_windows=False),

@@ -26,7 +26,7 @@ spec:
 """
 
 
-NEAR = "goodput(main) > 198Mbit"
+NEAR = "goodput(main) < 200Mbit"
 
 
 @pytest.fixture

@@ -132,8 +132,41 @@ def test_a_time_is_off_by_the_lateness_of_a_tenth_of_its_tail() -> None:
 
 
 def test_a_time_of_many_rtts_meets_the_latest_frames_more_often() -> None:
+    made = late_run([0] * 1997 + [IDLE_NS] * 3)
+    value, found = bounds("p90(packet_rtt)", made)
+    assert value - found.low == pytest.approx(value * 0.0015, rel=0.05)
+    value, found = bounds("p90(message_completion)", made)
+    assert value - found.low == pytest.approx(10 * value * 0.0015, rel=0.05)
+
+
+def test_half_of_all_times_are_late_by_twice_the_mean_at_most() -> None:
     value, found = bounds("p50(message_completion)")
-    assert found.high - value == pytest.approx(value * SHARE + IDLE_NS, rel=0.06)
+    assert found.high - value == pytest.approx(2 * value * SHARE + IDLE_NS / 10, rel=0.06)
+
+
+def test_an_rtt_with_much_that_waits_is_stretched_less() -> None:
+    made = late_run()
+    made.readings[1:] = [
+        replace(each, packet_rtt=(histogram_of([3 * IDLE_NS] * 100 * at), *each.packet_rtt[1:]))
+        for at, each in enumerate(made.readings[1:], start=1)
+    ]
+    value, found = bounds("goodput(main)", made)
+    assert found.high - value == pytest.approx(value * (SHARE / (3 - SHARE) + EDGE), rel=0.06)
+
+
+def test_lateness_makes_nothing_faster_where_there_is_no_other_workload() -> None:
+    made = late_run()
+    plan = made.plan
+    for name, text in (("main", "goodput(main)"), ("job", "job_throughput(job)")):
+        made.plan = replace(plan, workloads=tuple(each for each in plan.workloads if each.name == name))
+        value, found = bounds(text, made)
+        assert value - found.low == pytest.approx(value * EDGE, rel=0.05)
+        assert found.high - value == pytest.approx(value * (SHARE + EDGE), rel=0.05)
+    value, found = bounds("p50(step_time(job))", made)
+    assert value - found.low == pytest.approx(2 * value * SHARE + IDLE_NS / 10, rel=0.05)
+    assert found.high - value == pytest.approx(IDLE_NS / 10, rel=0.05)
+    value, found = bounds("p50(packet_rtt)", made)
+    assert found.high - value == pytest.approx(value - found.low)
 
 
 def test_times_of_faults_and_silences_are_off_by_the_latest_frame() -> None:
