@@ -59,8 +59,9 @@ def annotations(file: Path, document: Mapping[str, Any]) -> Iterator[str]:
             yield annotation("error", file, f"{run['key']}: {run['status']}", run["reason"])
         else:
             for each in run["expectations"]:
-                if not each["passed"]:
-                    yield annotation("error", file, f"{run['key']}: {each['text']}", each["reason"])
+                if not each["passed"] or each["outcome"] == "cannot tell":
+                    level = "warning" if each["outcome"] == "cannot tell" else "error"
+                    yield annotation(level, file, f"{run['key']}: {each['text']}", each["reason"])
 
 
 def _parser() -> argparse.ArgumentParser:

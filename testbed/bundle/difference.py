@@ -76,6 +76,7 @@ class Repetition:
         beyond: those that differ by more than the tolerance.
         files: those that are not the same to the byte; None unless both took place in virtual time.
         is_exact: whether files have to be the same.
+        is_late: whether the figures of one of them are those of a late machine.
     """
 
     key: str
@@ -87,6 +88,7 @@ class Repetition:
     beyond: tuple[ComparedFigure, ...]
     files: tuple[FileDifference, ...] | None
     is_exact: bool
+    is_late: bool = False
 
     @property
     def is_same(self) -> bool:
@@ -119,6 +121,7 @@ def compare_repetition(key: str, before: RunFolder, after: RunFolder, tolerance:
         beyond=tuple(figure for figure in figures if _is_beyond(figure, share)),
         files=tuple(_differences(before, after)) if are_virtual else None,
         is_exact=is_exact,
+        is_late=any(each.get("late") for each in manifests),
     )
 
 

@@ -17,7 +17,7 @@ from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.timing import base_rtt_ns
 
 _COUNTED: Final = frozenset({"passed", "failed"})
-"""Statuses of runs whose figures count: they came to their end and are trusted."""
+"""Statuses of runs whose figures count: they came to their end and are trusted, unless they were late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ class Cell:
     Attributes:
         scenario: its name.
         place: what is varied: dotted key, or axis of a variant -> value.
-        statuses: of its runs -> how many; `not run` is one.
+        statuses: of its runs -> how many; `not run` is one, `passed late` that of a run whose figures do not
+            count.
         is_exact: whether all its runs took place in virtual time, where the same seed gives the same figures.
         idle_rtt_ns: of its topology; 0 for an unshaped one.
         figures: name -> what the runs that count measured.
@@ -95,8 +96,13 @@ class MeasuredRun:
 
     @property
     def counts(self) -> bool:
-        """Return True if the run ended and is trusted."""
-        return self.status in _COUNTED and self.manifest is not None
+        """Return True if the run ended, is trusted and was not late."""
+        return self.status in _COUNTED and self.manifest is not None and not self.is_late
+
+    @property
+    def is_late(self) -> bool:
+        """Return True if the machine was late, so that its expectations are judged and nothing else."""
+        return self.manifest is not None and self.status in _COUNTED and bool(self.manifest.get("late"))
 
     @property
     def is_exact(self) -> bool:
@@ -168,7 +174,7 @@ def _cell(cell_id: CellId, runs: list[MeasuredRun]) -> Cell:
     return Cell(
         cell_id.scenario,
         dict(cell_id.values),
-        dict(Counter(each.status for each in runs)),
+        dict(Counter(f"{each.status} late" if each.is_late else each.status for each in runs)),
         bool(counted) and all(each.is_exact for each in counted),
         base_rtt_ns(resolve_topology(runs[0].run.plan.topology)),
         {

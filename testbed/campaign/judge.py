@@ -3,20 +3,18 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Final, Literal
+from typing import Final
 
 from mrc_testbed.campaign.cells import MeasuredRun, group_by_cell, measured_runs, merged_times
 from mrc_testbed.campaign.expectation import CampaignExpectation, CellId, ParsedExpectation, Quota
 from mrc_testbed.campaign.folder import CampaignFolder
-from mrc_testbed.scenario.measure.expectation import evaluate
+from mrc_testbed.scenario.measure.expectation import Answer, evaluate
 from mrc_testbed.scenario.measure.measures import Measures
 from mrc_testbed.scenario.measure.recording import NotMeasured
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.report.kept_times import times_name
 from mrc_testbed.scenario.spec.expression_tree import Comparison, Quantity
 from mrc_testbed.scenario.spec.quantity import percentile_ratio
-
-Held = Literal["held", "failed", "cannot tell"]
 
 _SHOWN_MAX: Final = 3
 _STATUS: Final = {"failed": Status.FAILED.value, "cannot tell": Status.UNTRUSTED.value}
@@ -35,7 +33,7 @@ class CellOutcome:
 
     text: str
     cell: str
-    outcome: Held
+    outcome: Answer
     reason: str
 
     @property
@@ -124,7 +122,7 @@ def _judge(
         yield CellOutcome(expectation.text, str(cell), outcome, reason)
 
 
-def _of_medians(that: Comparison, sides: Mapping[CellId, Sequence[MeasuredRun]]) -> tuple[Held, str]:
+def _of_medians(that: Comparison, sides: Mapping[CellId, Sequence[MeasuredRun]]) -> tuple[Answer, str]:
     """Sum up medians of the cell, and of the baseline if there is one."""
     counted = {cell: [each for each in runs if each.counts] for cell, runs in sides.items()}
     for cell, runs in counted.items():
@@ -140,7 +138,7 @@ def _of_runs(
     quota: Quota,
     runs: Sequence[MeasuredRun],
     baseline: Sequence[MeasuredRun] | None,
-) -> tuple[Held, str]:
+) -> tuple[Answer, str]:
     others = {run.run.plan.seed: run for run in baseline or () if run.counts}
     held, counted, failed = 0, 0, []
     for each in runs:

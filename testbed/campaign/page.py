@@ -12,7 +12,7 @@ from mrc_testbed.report.chart import Axis, Band, Chart, Series, Spread
 from mrc_testbed.report.page import Section, chart_data, page, render
 from mrc_testbed.report.table import Cell as TableCell
 from mrc_testbed.report.table import Table
-from mrc_testbed.scenario.measure.expectation import FORMATS
+from mrc_testbed.scenario.measure.expectation import FORMATS, answer_of
 from mrc_testbed.shown import format_count
 
 _STYLES: Final = {"passed": "good", "failed": "bad", "error": "bad", "aborted": "bad"}
@@ -49,7 +49,7 @@ def _row(row: SummaryRow, varied: Sequence[str]) -> list[TableCell | str]:
         row.figure,
         row.claim,
         TableCell(row.status, _STYLES.get(row.status, "warn"), is_strong=True),
-        TableCell("", more=render("mrc_testbed.campaign", "measured.html.j2", row=row)),
+        TableCell("", more=render("mrc_testbed.campaign", "measured.html.j2", row=row, answer_of=answer_of)),
         row.fidelity,
     ]
 

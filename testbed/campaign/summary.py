@@ -9,7 +9,8 @@ from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.judge import CellOutcome, outcomes_of
 from mrc_testbed.campaign.plan import PlannedRun
 from mrc_testbed.campaign.variants import VariantRun, in_order, judge_across, reason_of, worst_status
-from mrc_testbed.scenario.measure.expectation import format_value
+from mrc_testbed.scenario.measure.expectation import answer_of, format_value
+from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.spec.quantity import Dimension
 
 _WHOLE: Final = ("passed", "failed", "untrusted")
@@ -34,6 +35,7 @@ class SummaryRow:
         variants: the runs of a scenario with variants; empty for one without.
         compare: quantities that they are compared by, before left of during.
         untrusted_before: how often it was UNTRUSTED before.
+        is_late: whether the machine was late and could not have turned an expectation.
     """
 
     index: int
@@ -50,6 +52,7 @@ class SummaryRow:
     variants: tuple[VariantRun, ...] = ()
     compare: tuple[str, ...] = ()
     untrusted_before: int = 0
+    is_late: bool = False
 
     @property
     def page(self) -> str | None:
@@ -60,9 +63,11 @@ class SummaryRow:
 
     @property
     def fidelity(self) -> str:
-        """Trust in the run: `trusted`, `UNTRUSTED`, or a dash before the end."""
+        """Trust in the run: `trusted`, `trusted, late`, `UNTRUSTED`, or a dash before the end."""
         if self.status in ("passed", "failed"):
-            return f"trusted, after {self.untrusted_before} UNTRUSTED" if self.untrusted_before else "trusted"
+            late = ", late" if self.is_late else ""
+            before = f", after {self.untrusted_before} UNTRUSTED" if self.untrusted_before else ""
+            return f"trusted{late}{before}"
         return "UNTRUSTED" if self.status == "untrusted" else "-"
 
     @property
@@ -73,9 +78,10 @@ class SummaryRow:
         """
         if not self.expectations or self.status not in _WHOLE:
             return self.reason
-        failed = [each for each in self.expectations if not each["passed"]]
+        failed = [each for each in self.expectations if answer_of(each) != "held"]
         shown = failed[0] if failed else self.expectations[0]
         held = f" ({len(self.expectations) - len(failed)} of {len(self.expectations)} held)" if failed else ""
+        held += ", untrusted" if self.status == Status.UNTRUSTED.value else ""
         if shown["left"] is None or shown["right"] is None:
             return f"{shown['reason']}{held}"
         dimension = Dimension(shown["dimension"])
@@ -156,6 +162,7 @@ def _row(folder: CampaignFolder, run: PlannedRun) -> SummaryRow:
         folder=last.folder,
         expectations=() if manifest is None else tuple(manifest.get("expectations", ())),
         untrusted_before=folder.untrusted_before(run),
+        is_late=manifest is not None and bool(manifest.get("late")),
     )
 
 

@@ -15,8 +15,9 @@ from mrc_testbed.campaign.summary import Summary, SummaryRow, summarize_campaign
 from mrc_testbed.campaign.variant_charts import time_chart
 from mrc_testbed.campaign.variant_page import build_variant_page, page_charts
 from mrc_testbed.report.figure import figure_files
+from mrc_testbed.scenario.measure.expectation import answer_of
 from mrc_testbed.scenario.measure.verdict import Status
-from mrc_testbed.scenario.report.junit import Case, junit_suite, junit_text
+from mrc_testbed.scenario.report.junit import Case, expectation_case, junit_suite, junit_text
 
 _ROW_KEYS: Final = (
     "index", "key", "scenario", "varied", "seed", "figure", "claim", "status", "reason", "folder",
@@ -94,7 +95,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
 
 def build_junit(summary: Summary) -> str:
     """junit.xml: the campaign is one suite per run, each expectation a case; what has not run is skipped,
-    and so is what is UNTRUSTED: it has neither passed nor failed.
+    and so is what is not certain of an UNTRUSTED run: it has neither passed nor failed.
     """
     suites = [junit_suite(row.key, list(_cases(row))) for row in summary.rows]
     if summary.expectations:
@@ -116,16 +117,13 @@ def _case(campaign: str, found: CellOutcome) -> Case:
 def _cases(row: SummaryRow) -> Iterator[Case]:
     """The run, and each of its expectations."""
     skipped = _SKIPPED.get(row.status)
+    run = Case(row.scenario, "run")
     if skipped is not None:
-        for name in ("run", *(each["text"] for each in row.expectations)):
-            yield Case(row.scenario, name, "skipped", f"{skipped}{row.reason}")
-        return
-    is_broken = row.status not in ("passed", "failed")
-    yield (
-        Case(row.scenario, "run", "error", row.reason, row.status) if is_broken else Case(row.scenario, "run")
-    )
+        run = replace(run, outcome="skipped", message=f"{skipped}{row.reason}")
+    elif row.status not in ("passed", "failed"):
+        run = replace(run, outcome="error", message=row.reason, kind=row.status)
+    yield run
     for each in row.expectations:
-        case = Case(row.scenario, each["text"])
-        if not each["passed"]:
-            case = replace(case, outcome="failure", message=each["reason"], kind="expectation")
-        yield case
+        # Runs of 0.3 do not say which expectations of an UNTRUSTED one are certain.
+        answer = answer_of(each) if skipped is None or "outcome" in each else "cannot tell"
+        yield expectation_case(Case(row.scenario, each["text"]), answer, each["reason"])

@@ -87,6 +87,7 @@ def run_row(run: RunFolder) -> Row:
         "seed": manifest["seed"],
         "status": manifest["status"],
         "trusted": int(manifest["trusted"]),
+        "late": int(manifest.get("late", False)),
         "started_utc": manifest["started_utc"],
         "duration_ns": manifest["duration_ns"],
         "version": provenance["mrc_testbed"],

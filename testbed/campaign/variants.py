@@ -1,11 +1,11 @@
 """Variants of a scenario side by side: values, expectations across them, the factor between two. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from mrc_testbed.errors import UsageError
-from mrc_testbed.scenario.measure.expectation import evaluate, format_measured
+from mrc_testbed.scenario.measure.expectation import Answer, answer_of, evaluate, format_measured
 from mrc_testbed.scenario.measure.measures import Measures
 from mrc_testbed.scenario.measure.recording import NotMeasured
 from mrc_testbed.scenario.spec.expression import parse_expectation, parse_quantity
@@ -119,6 +119,7 @@ def _in_each(parsed: Comparison, runs: Sequence[VariantRun]) -> Mapping[str, Any
     return {
         "text": text,
         "passed": not failed,
+        "outcome": _answer_in_each(found.values(), len(runs)),
         "reason": "; ".join(failed) or f"held in each of {len(runs)} variants",
         "dimension": parsed.left.dimension.value,
         "left": None,
@@ -129,6 +130,13 @@ def _in_each(parsed: Comparison, runs: Sequence[VariantRun]) -> Mapping[str, Any
             for quantity, value in each["measured"].items()
         },
     }
+
+
+def _answer_in_each(found: Collection[Mapping[str, Any]], wanted: int) -> Answer:
+    answers = {answer_of(each) for each in found}
+    if "failed" in answers or len(found) < wanted:
+        return "failed"
+    return "cannot tell" if "cannot tell" in answers else "held"
 
 
 def in_order(names: Sequence[str]) -> tuple[str, ...]:
@@ -182,7 +190,9 @@ def factor_sentence(compare: Sequence[str], runs: Sequence[VariantRun]) -> str:
     for quantity in sorted(named, key=lambda each: _TELLING.index(each.window)):
         values = _values(quantity, runs)
         if len(values) > 1 and any(values.values()):
-            return _sentence(quantity, values, _before(quantity, runs))
+            is_trusted = not any(run.status == "untrusted" for run in runs if run.name in values)
+            sentence = _sentence(quantity, values, _before(quantity, runs))
+            return sentence if is_trusted else f"{sentence} (untrusted)"
     return ""
 
 

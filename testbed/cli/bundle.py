@@ -146,7 +146,8 @@ def replay(
 
     Compares verdicts, figures beyond the tolerance, versions and machine; for
     virtual time, every byte of every file. The exit status is 0 when all is the
-    same, 4 when a verdict, figure or byte differs, 7 when a run is UNTRUSTED.
+    same, 4 when a verdict, figure or byte differs, 7 when a run is UNTRUSTED or
+    figures differ of one that is late.
 
     [bold]Examples[/bold]
 
@@ -214,7 +215,7 @@ def _replay_run(
     finished = run_plan(settings, plan, text, runs, name=settings.name, where=where)
     [after] = finished_runs(finished.folder)
     repetitions = [compare_repetition(plan.scenario, before, after, tolerance)]
-    return repetitions, _status(repetitions), finished.folder
+    return repetitions, replay_status(repetitions), finished.folder
 
 
 def _replay_campaign(
@@ -238,10 +239,10 @@ def _replay_campaign(
         if before is not None and after is not None:
             repetitions.append(compare_repetition(run.key, before, after, tolerance))
         is_whole = is_whole and (before is None or after is not None)
-    return repetitions, _status(repetitions) if is_whole else status, new.path
+    return repetitions, replay_status(repetitions) if is_whole else status, new.path
 
 
-def _status(repetitions: Sequence[Repetition]) -> int:
+def replay_status(repetitions: Sequence[Repetition]) -> int:
     """The exit status of the worst."""
     codes = set()
     for each in repetitions:
@@ -249,7 +250,8 @@ def _status(repetitions: Sequence[Repetition]) -> int:
         if after in _NO_RESULT and each.after != each.before:
             codes.add(after.exit_code)
         elif not each.is_same:
-            codes.add(Status.FAILED.exit_code)
+            is_unclear = each.is_late and each.before == each.after
+            codes.add((Status.UNTRUSTED if is_unclear else Status.FAILED).exit_code)
     worst_first = (*(each.exit_code for each in _NO_RESULT), Status.FAILED.exit_code)
     return next((code for code in worst_first if code in codes), 0)
 

@@ -11,10 +11,10 @@ from mrc_testbed.campaign.judge import CellOutcome
 from mrc_testbed.campaign.plan import CampaignPlan
 from mrc_testbed.campaign.summary import Summary, SummaryRow
 from mrc_testbed.campaign.variants import factor_sentence
-from mrc_testbed.cli.render import judged_table, plain_table, result_lines
+from mrc_testbed.cli.render import ANSWER_STYLES, judged_table, plain_table, result_lines
+from mrc_testbed.scenario.measure.expectation import answer_of
 from mrc_testbed.units import format_duration_ns, format_ratio
 
-_OUTCOMES: Final = {"held": "green", "failed": "bold red", "cannot tell": "yellow"}
 _STYLES: Final = {"passed": "green", "failed": "bold red", "error": "bold red"}
 
 
@@ -55,7 +55,7 @@ def outcome_table(outcomes: Sequence[CellOutcome]) -> RenderableType:
     """Table with a row per expectation and cell."""
     table = plain_table("", "expectation", "cell", "measured")
     for each in outcomes:
-        style = _OUTCOMES[each.outcome]
+        style = ANSWER_STYLES[each.outcome]
         table.add_row(Text(each.outcome, style=style), Text(each.text), each.cell, Text(each.reason))
     return table
 
@@ -67,7 +67,7 @@ def _variants(row: SummaryRow, path: Path) -> RenderableType:
         (row.status.upper(), _STYLES.get(row.status, "bold yellow")),
         f"  {row.reason}",
     )
-    judged = judged_table((each["passed"], each["text"], each["reason"]) for each in row.expectations)
+    judged = judged_table((answer_of(each), each["text"], each["reason"]) for each in row.expectations)
     compared = plain_table("variant", "run", *row.compare, right=row.compare)
     for run in row.variants:
         status = Text(run.status, style=_STYLES.get(run.status, "yellow"))

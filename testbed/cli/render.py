@@ -16,8 +16,14 @@ from mrc_testbed.report import table as report_table
 
 if TYPE_CHECKING:
     from mrc_testbed.cli.table import Table as DataTable
+    from mrc_testbed.scenario.measure.expectation import Answer
 
 _WIDTH_MAX: Final = 10_000
+ANSWER_STYLES: Final[Mapping["Answer", str]] = {
+    "held": "green",
+    "failed": "bold red",
+    "cannot tell": "yellow",
+}
 _CELL_STYLES: Final = {"good": "green", "bad": "bold red", "warn": "yellow"}
 
 JsonValue = Mapping[str, Any] | Sequence[Any] | str | int | float | bool | None
@@ -114,12 +120,11 @@ def shown_table(table: report_table.Table) -> Table:
     return shown
 
 
-def judged_table(judged: Iterable[tuple[bool, str, str]]) -> Table:
-    """Table of expectations: whether each passed, its text, the reason."""
+def judged_table(judged: Iterable[tuple["Answer", str, str]]) -> Table:
+    """Table of expectations: the answer to each, its text, the reason."""
     table = plain_table("", "expectation", "measured")
-    for has_passed, text, reason in judged:
-        mark = Text("pass", style="green") if has_passed else Text("FAIL", style="bold red")
-        table.add_row(mark, Text(text), Text(reason))
+    for answer, text, reason in judged:
+        table.add_row(Text(answer, style=ANSWER_STYLES[answer]), Text(text), Text(reason))
     return table
 
 

@@ -37,6 +37,7 @@ from mrc_testbed.scenario.report.manifest_file import load_manifest
 from mrc_testbed.scenario.report.result_text import (
     format_link_finding,
     job_figures,
+    job_headline,
     printed_table,
     recovery_table,
     workload_table,
@@ -304,9 +305,9 @@ def _finished(finished: FinishedRun, more: list[str]) -> RenderableType:
     for job in result.jobs:
         figures = plain_table(*(name for name, _ in job_figures(job)))
         figures.add_row(*(value for _, value in job_figures(job)))
-        parts += [Text.assemble((job.name, "bold"), f"  {job.headline}"), figures, Text()]
+        parts += [Text.assemble((job.name, "bold"), f"  {job_headline(result, job)}"), figures, Text()]
     if verdict.outcomes:
-        judged = ((each.has_passed, each.text, each.reason) for each in verdict.outcomes)
+        judged = ((each.answer, each.text, each.reason) for each in verdict.outcomes)
         parts += [judged_table(judged), Text()]
     if result.recoveries:
         parts += [shown_table(recovery_table(result)), Text()]

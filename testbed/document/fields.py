@@ -111,11 +111,13 @@ Size = Annotated[
 ]
 """Model field: a size of zero or more, in bytes."""
 
-Ratio = Annotated[
+Multiple = Annotated[
     float,
-    AfterValidator(_within_one),
     _from_file(parse_ratio, "5%"),
     PlainSerializer(format_ratio, return_type=str),
     _schema(f"^{NUMBER} ?%$", "5%"),
 ]
+"""Model field: a fraction of zero or more, written in percent, also above 100%."""
+
+Ratio = Annotated[Multiple, AfterValidator(_within_one)]
 """Model field: a fraction from 0 to 1, written 0% to 100%."""

@@ -36,6 +36,9 @@ class FidelityLimits:
         steal_ratio: mean share that a hypervisor may take of a CPU.
         pause_ns: longest time the whole machine may have stood still.
         ring_drops_ratio: frames that the rings of the links may lose, of data packets sent.
+        mean_lateness_ns: mean lateness from which nothing bounds what lateness did to a figure; None: not
+            looked at.
+        is_loosened: whether the scenario allows more lateness than a third of the idle RTT.
     """
 
     lateness_ns: int = _LATENESS_MIN_NS
@@ -44,6 +47,8 @@ class FidelityLimits:
     steal_ratio: float = 0.05
     pause_ns: int = 500_000_000
     ring_drops_ratio: float = 0.001
+    mean_lateness_ns: int | None = None
+    is_loosened: bool = False
 
 
 def limits_for(base_rtt_ns: int, late_ratio: float = LATE_RATIO) -> FidelityLimits:
@@ -54,7 +59,12 @@ def limits_for(base_rtt_ns: int, late_ratio: float = LATE_RATIO) -> FidelityLimi
         late_ratio: share of it that 99 of 100 frames may be late; never less than 0.1 ms, which is what a
             machine under load can be held to.
     """
-    return FidelityLimits(lateness_ns=max(_LATENESS_MIN_NS, round(base_rtt_ns * late_ratio)))
+    lateness_ns = max(_LATENESS_MIN_NS, round(base_rtt_ns * late_ratio))
+    return FidelityLimits(
+        lateness_ns=lateness_ns,
+        mean_lateness_ns=max(lateness_ns, base_rtt_ns),
+        is_loosened=late_ratio > LATE_RATIO,
+    )
 
 
 class LatenessReading(NamedTuple):
@@ -97,12 +107,14 @@ class Finding:
         what: in a few words.
         measured, limit: with their units, as text.
         reason: why the run is not to be trusted, one sentence with its numbers; None when it is.
+        is_lateness: whether the reason leaves figures within bounds, which `scenario.measure.doubt` computes.
     """
 
     what: str
     measured: str
     limit: str
     reason: str | None
+    is_lateness: bool = False
 
 
 def judge(evidence: Evidence, limits: FidelityLimits) -> tuple[Finding, ...]:
@@ -112,7 +124,7 @@ def judge(evidence: Evidence, limits: FidelityLimits) -> tuple[Finding, ...]:
         *lateness,
         *([] if lateness or not evidence.is_shaped else _saturation(evidence, limits)),
         *_steal(evidence, limits),
-        _pause(evidence, limits),
+        _pause(evidence, limits, is_lateness=bool(lateness)),
         *_ring_drops(evidence, limits),
         *_losses(evidence.pool_empty_drops, evidence.events_lost),
     )
@@ -153,32 +165,55 @@ def _losses(pool_empty_drops: int, events_lost: int) -> tuple[Finding, ...]:
 
 
 def _lateness(evidence: Evidence, limits: FidelityLimits) -> Sequence[Finding]:
-    readings = evidence.lateness
-    if len(readings) < 2:
-        return ()
-    late_ns = _p99_ns(readings[0], readings[-1])
-    windows = [p99_ns for pair in pairwise(_spaced(readings)) if (p99_ns := _p99_ns(*pair)) is not None]
+    lateness = lateness_of(evidence.lateness)
+    late_ns = _p99_ns(lateness)
     if late_ns is None:
         return ()
+    windows = [p99_ns for each in seconds_of(evidence.lateness) if (p99_ns := _p99_ns(each)) is not None]
     late = sum(p99_ns > limits.lateness_ns for p99_ns in windows)
     limit = _milliseconds(limits.lateness_ns)
+    shown_limit = f"{limit}, loosened by the scenario" if limits.is_loosened else limit
+    mean = _mean_lateness(lateness, limits)
     if late_ns > limits.lateness_ns:
         reason = f"frames left their queues late: p99 {_milliseconds(late_ns)} (limit: {limit})"
-        return (Finding(_LATE, _milliseconds(late_ns), limit, reason),)
+        return (Finding(_LATE, _milliseconds(late_ns), shown_limit, reason, is_lateness=True), *mean)
     is_often = late > max(1, limits.late_windows_ratio * len(windows))  # one alone is another program
     reason = (
         f"frames left their queues late in {late} of {len(windows)} s, p99 {_milliseconds(max(windows))}"
         f" in the worst (limit: {limit}, in {limits.late_windows_ratio:.0%} of the time)"
     )
     return (
-        Finding(_LATE, _milliseconds(late_ns), limit, None),
+        Finding(_LATE, _milliseconds(late_ns), shown_limit, None, is_lateness=True),
         Finding(
             "seconds with a p99 beyond that",
             f"{late} of {len(windows)}",
             f"{limits.late_windows_ratio:.0%}",
             reason if is_often else None,
+            is_lateness=True,
         ),
+        *mean,
     )
+
+
+def _mean_lateness(lateness: Histogram, limits: FidelityLimits) -> Sequence[Finding]:
+    """Frames that are late by more than an idle RTT at a mean: then there are no bounds."""
+    mean_ns = lateness.mean_ns()
+    if mean_ns is None or limits.mean_lateness_ns is None:
+        return ()
+    measured, limit = _milliseconds(mean_ns), _milliseconds(limits.mean_lateness_ns)
+    reason = f"frames left their queues late by {measured} at a mean, which bounds no figure (limit: {limit})"
+    is_beyond = mean_ns > limits.mean_lateness_ns
+    return (Finding("the same, mean", measured, limit, reason if is_beyond else None),)
+
+
+def lateness_of(readings: Sequence[LatenessReading]) -> Histogram:
+    """Lateness of the frames that left between the first and the last reading; empty without two."""
+    return readings[-1].lateness.since(readings[0].lateness) if len(readings) > 1 else Histogram()
+
+
+def seconds_of(readings: Sequence[LatenessReading]) -> list[Histogram]:
+    """The same of each second; a shorter rest belongs to the last."""
+    return [lateness_of(pair) for pair in pairwise(_spaced(readings))] if readings else []
 
 
 def _saturation(evidence: Evidence, limits: FidelityLimits) -> Sequence[Finding]:
@@ -210,11 +245,12 @@ def _steal(evidence: Evidence, limits: FidelityLimits) -> Sequence[Finding]:
     )
 
 
-def _pause(evidence: Evidence, limits: FidelityLimits) -> Finding:
+def _pause(evidence: Evidence, limits: FidelityLimits, *, is_lateness: bool) -> Finding:
     measured, limit = f"{evidence.pause_ns / 1e9:.2f} s", f"{limits.pause_ns / 1e9:.2f} s"
     reason = f"the machine stood still for {measured} (limit: {limit})"
     is_beyond = evidence.pause_ns > limits.pause_ns
-    return Finding("longest standstill of the machine", measured, limit, reason if is_beyond else None)
+    what = "longest standstill of the machine"
+    return Finding(what, measured, limit, reason if is_beyond else None, is_lateness)
 
 
 def _ring_drops(evidence: Evidence, limits: FidelityLimits) -> Sequence[Finding]:
@@ -241,8 +277,8 @@ def _none_lost(what: str, count: int, consequence: str) -> Finding:
     return Finding(what, str(count), "0", f"{count} {consequence}" if count else None)
 
 
-def _p99_ns(earlier: LatenessReading, later: LatenessReading) -> float | None:
-    percentiles_ns = later.lateness.since(earlier.lateness).percentiles_ns((_LATE_QUANTILE,))
+def _p99_ns(lateness: Histogram) -> float | None:
+    percentiles_ns = lateness.percentiles_ns((_LATE_QUANTILE,))
     return None if percentiles_ns is None else percentiles_ns[0]
 
 

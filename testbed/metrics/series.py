@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, Self, get_args
 
-from mrc_testbed.agents.abi import EvState
+from mrc_testbed.agents.abi import EvState, NicCounter
 from mrc_testbed.fabric.deadlock import Deadlock
 from mrc_testbed.metrics import endpoint_metrics
 from mrc_testbed.metrics.cpu_use import CpuReading, CpuUse
@@ -50,6 +50,7 @@ class HostCounts:
         retransmits_timeout: packets sent again after a time-out.
         retransmits_nack: packets sent again because a NACK reported them trimmed.
         retransmits_ack, retransmits_tail: packets sent again to ask for an answer, or after a silence.
+        rx_duplicates: packets received that had come before: sent again although nothing was lost.
         qp_errors: QPs gone into the ERROR state.
         events_lost: events that found the event ring full.
         refused_packets: packets received and refused, for whatever reason.
@@ -68,6 +69,7 @@ class HostCounts:
     retransmits_nack: int = _shown_by(endpoint_metrics.RETRANSMITS, "nack")
     retransmits_ack: int = _shown_by(endpoint_metrics.RETRANSMITS, "ack")
     retransmits_tail: int = _shown_by(endpoint_metrics.RETRANSMITS, "tail")
+    rx_duplicates: int = field(default=0, metadata={"counters": [NicCounter.RX_DUPLICATE]})
 
     @classmethod
     def of(cls, counters: Sequence[int]) -> Self:

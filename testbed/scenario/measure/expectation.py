@@ -1,10 +1,12 @@
 """The judgement of an expectation, with the numbers and the reason in plain words. Pure."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from math import isinf
 from operator import eq, ge, gt, le, lt, ne
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+from mrc_testbed.scenario.measure.bounds import Bounds, BoundsOf, bound
 from mrc_testbed.scenario.measure.measurement import Measurement
 from mrc_testbed.scenario.measure.measures import Measured, Measures
 from mrc_testbed.scenario.measure.recording import NotMeasured, Recording
@@ -20,6 +22,8 @@ from mrc_testbed.shown import (
     format_size,
     format_time,
 )
+
+Answer = Literal["held", "failed", "cannot tell"]
 
 _HOLDS: Final[dict[ComparisonOperator, Callable[[float, float], bool]]] = {
     "<": lt,
@@ -60,6 +64,7 @@ class Outcome:
         left, right: values of the two sides in the base unit; None when they could not be measured.
         measured: value of each quantity in it; empty when one could not be measured.
         is_written: whether it stands in the file; some hold for every run.
+        is_certain: whether it would have come to the same on a machine in time.
     """
 
     text: str
@@ -70,12 +75,21 @@ class Outcome:
     right: float | None
     measured: tuple[Measured, ...]
     is_written: bool = True
+    is_certain: bool = True
+
+    @property
+    def answer(self) -> Answer:
+        """Answer of the run to it."""
+        if not self.is_certain:
+            return "cannot tell"
+        return "held" if self.has_passed else "failed"
 
     def document(self) -> dict[str, Any]:
         """The same as manifests have it."""
         return {
             "text": self.text,
             "passed": self.has_passed,
+            "outcome": self.answer,
             "reason": self.reason,
             "dimension": self.dimension.value,
             "left": self.left,
@@ -84,23 +98,69 @@ class Outcome:
         }
 
 
-def evaluate_expectations(texts: Iterable[str], recording: Recording) -> tuple[Outcome, ...]:
-    """Outcome of each expectation, in order."""
+def answer_of(found: Mapping[str, Any]) -> Answer:
+    """The answer of an expectation as a manifest has it; older ones have but `passed`."""
+    answer: Answer = found.get("outcome", "held" if found["passed"] else "failed")
+    return answer
+
+
+def evaluate_expectations(
+    texts: Iterable[str], recording: Recording, bounds_of: BoundsOf | None = None
+) -> tuple[Outcome, ...]:
+    """Outcome of each expectation, in order; see `evaluate`."""
     measurement = Measurement(recording)
-    return tuple(evaluate(parse_expectation(text), measurement) for text in texts)
+    return tuple(evaluate(parse_expectation(text), measurement, bounds_of) for text in texts)
 
 
-def evaluate(comparison: Comparison, measurement: Measures) -> Outcome:
+def evaluate(comparison: Comparison, measurement: Measures, bounds_of: BoundsOf | None = None) -> Outcome:
+    """The outcome of an expectation.
+
+    Args:
+        comparison: its tree.
+        measurement: where values come from.
+        bounds_of: bounds of the quantities of a late run; None for values that are as they should be.
+    """
     dimension = comparison.left.dimension
     try:
         measured = measurement.measured(comparison)
         left, right = measurement.evaluate(comparison.left), measurement.evaluate(comparison.right)
+        sides = None
+        if bounds_of is not None:
+            sides = bound(comparison.left, bounds_of), bound(comparison.right, bounds_of)
     except NotMeasured as error:
         reason = f"not measured: {error.message}"
-        return Outcome(comparison.text, False, reason, dimension, None, None, ())
+        is_certain = bounds_of is None
+        return Outcome(comparison.text, False, reason, dimension, None, None, (), is_certain=is_certain)
     has_passed = _HOLDS[comparison.operator](left, right)
     reason = _reason(comparison, left, right, measured)
-    return Outcome(comparison.text, has_passed, reason, dimension, left, right, measured)
+    is_certain = sides is None or _is_certain(comparison.operator, *sides)
+    if sides is not None and not is_certain:
+        reason = f"{reason}; cannot tell: on a machine in time {_described(comparison, *sides)}"
+    return Outcome(
+        comparison.text, has_passed, reason, dimension, left, right, measured, is_certain=is_certain
+    )
+
+
+def _is_certain(operator: ComparisonOperator, left: Bounds, right: Bounds) -> bool:
+    """Return True if a comparison comes to the same for all values within the bounds."""
+    if operator in ("==", "!="):
+        is_apart = left.high < right.low or right.high < left.low
+        return is_apart or (left.is_exact and right.is_exact)
+    holds = _HOLDS[operator]
+    return holds(left.low, right.high) == holds(left.high, right.low)
+
+
+def _described(comparison: Comparison, left: Bounds, right: Bounds) -> str:
+    """Such as `p99(packet_rtt) lies between 31us and 33us`."""
+    unit = comparison_unit(comparison)
+    shown = []
+    for text, side in ((comparison.left_text, left), (comparison.right_text, right)):
+        if isinf(side.high):
+            shown.append(f"{text} may be anything")
+        elif not side.is_exact:
+            ends = [format_value(end, comparison.left.dimension, unit=unit) for end in (side.low, side.high)]
+            shown.append(f"{text} lies between {' and '.join(ends)}")
+    return ", ".join(shown)
 
 
 def format_value(value: float, dimension: Dimension, digits: int = DIGITS, *, unit: str = "") -> str:

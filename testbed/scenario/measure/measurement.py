@@ -93,14 +93,18 @@ class Measurement(Measures):
             return Span(span.start_ns, max(span.end_ns, self._recording.readings[-1].time_ns))
         return span
 
-    def _workload_span(self, quantity: Quantity) -> Span:
-        """The window, or the whole run as far as the quantity's workload lasted."""
+    def span(self, quantity: Quantity) -> Span:
+        """The window, or the whole run as far as the quantity's workload lasted.
+
+        Raises:
+            NotMeasured: there was no such time.
+        """
         if quantity.window is None:
             return self._recording.workload_span(quantity.workload or "")
         return self._span(quantity)
 
     def _flow_rates_bps(self, quantity: Quantity) -> list[float]:
-        span = self._workload_span(quantity)
+        span = self.span(quantity)
         rates = list(self._recording.flow_rates_bps(quantity.workload or "", span).values())
         if not rates:
             raise NotMeasured("the flows of a program are its own")
@@ -108,7 +112,7 @@ class Measurement(Measures):
 
     def _flow_readings(self, quantity: Quantity) -> Sequence[FlowReading]:
         """Those of the window, from the one nearest to its beginning to the one nearest to its end."""
-        span, readings = self._workload_span(quantity), self._recording.flow_readings
+        span, readings = self.span(quantity), self._recording.flow_readings
         first_ns, last_ns = (nearest(readings, edge).time_ns for edge in (span.start_ns, span.end_ns))
         found = [reading for reading in readings if first_ns <= reading.time_ns <= last_ns]
         if len(found) < 2:
@@ -133,7 +137,7 @@ class Measurement(Measures):
         """Those of the window; `during` a fault also those that it hit in part."""
         if with_overlapping is None:
             with_overlapping = quantity.window == "during"
-        span = self._workload_span(quantity)
+        span = self.span(quantity)
         return OperationsOfSpan.of(
             self._recording, quantity.workload or "", span, with_overlapping=with_overlapping
         )
@@ -158,7 +162,12 @@ class Measurement(Measures):
         operations = self._operations(quantity)
         return operations.steps_ns() if quantity.argument == "step_time" else operations.durations_ns()
 
-    def _hosts(self, quantity: Quantity) -> HostCounts:
+    def hosts(self, quantity: Quantity) -> HostCounts:
+        """Counts of all NICs in the window; without one, to the last reading.
+
+        Raises:
+            NotMeasured: there are no two readings to compute them from.
+        """
         return add_hosts(self._interval(self._counting_span(quantity)).hosts.values())
 
     def _drops(self, quantity: Quantity, *reasons: str) -> int:
@@ -298,12 +307,12 @@ class Measurement(Measures):
     @_measures("messages")
     def _messages(self, quantity: Quantity) -> float:
         """Messages completed in the window, over all NICs."""
-        return self._hosts(quantity).messages
+        return self.hosts(quantity).messages
 
     @_measures("retransmits")
     def _retransmits(self, quantity: Quantity) -> float:
         """Retransmitted packets in the window, over all NICs."""
-        return self._hosts(quantity).retransmits
+        return self.hosts(quantity).retransmits
 
     @_measures("fault_drops")
     def _fault_drops(self, quantity: Quantity) -> float:
@@ -364,7 +373,7 @@ class Measurement(Measures):
     @_measures("qp_errors")
     def _qp_errors(self, quantity: Quantity) -> float:
         """QPs that went to the error state in the window."""
-        return self._hosts(quantity).qp_errors
+        return self.hosts(quantity).qp_errors
 
     @_measures("wrong_bytes")
     def _wrong_bytes(self, quantity: Quantity) -> float:

@@ -5,6 +5,7 @@ from typing import Final
 
 from mrc_testbed.metrics.fidelity import (
     Evidence,
+    FidelityLimits,
     Finding,
     LatenessReading,
     judge,
@@ -20,7 +21,10 @@ _POOL_EMPTY: Final = "pool_empty"
 
 
 def judge_fidelity(recording: Recording) -> tuple[Finding, ...]:
-    """Findings about the machine, with limits; each reason among them makes the run UNTRUSTED."""
+    """Findings about the machine, with limits.
+
+    A reason of lateness leaves each figure within bounds; any other makes the run UNTRUSTED.
+    """
     # while programs load, the machine is busy and nothing is measured
     readings = [reading for reading in recording.readings if reading.time_ns >= recording.start_ns]
     topology = recording.plan.topology
@@ -31,18 +35,26 @@ def judge_fidelity(recording: Recording) -> tuple[Finding, ...]:
         cpus=[reading.cpus for reading in readings],
         pause_ns=recording.latest_ns,
         is_shaped=topology.is_shaped,
-        lateness=[
-            LatenessReading(reading.time_ns, reading.queue_lateness)
-            for reading in readings
-            if reading.queue_lateness is not None
-        ],
+        lateness=lateness_readings(recording),
         data_packets=counts.tx_data_packets,
         ring_drops=recording.ring_drops,
         pool_empty_drops=_pool_empty_drops(readings),
         events_lost=counts.events_lost,
     )
-    limits = limits_for(base_rtt_ns(resolve_topology(topology)), recording.plan.late_ratio)
-    return (*judge(evidence, limits), *_misdated(recording))
+    return (*judge(evidence, limits_of(recording)), *_misdated(recording))
+
+
+def limits_of(recording: Recording) -> FidelityLimits:
+    return limits_for(base_rtt_ns(resolve_topology(recording.plan.topology)), recording.plan.late_ratio)
+
+
+def lateness_readings(recording: Recording) -> list[LatenessReading]:
+    """Lateness of frames since the workloads were started; none in an unshaped lab."""
+    return [
+        LatenessReading(reading.time_ns, reading.queue_lateness)
+        for reading in recording.readings
+        if reading.queue_lateness is not None and reading.time_ns >= recording.start_ns
+    ]
 
 
 def _misdated(recording: Recording) -> Iterator[Finding]:

@@ -53,6 +53,7 @@ class Verdict:
         outcomes: of the expectations, in the order of the file.
         untrusted: why the numbers are not to be believed, one sentence each; empty when they are.
         exit_code: exit status of the command.
+        late: how the machine was late, one sentence each; expectations are judged all the same.
     """
 
     status: Status
@@ -60,28 +61,52 @@ class Verdict:
     outcomes: tuple[Outcome, ...]
     untrusted: tuple[str, ...]
     exit_code: int
+    late: tuple[str, ...] = ()
 
     @property
     def is_trusted(self) -> bool:
-        """Return True if the testbed itself kept within its limits."""
+        """Return True if the verdict is to be believed."""
         return not self.untrusted
 
 
-def decide(outcomes: tuple[Outcome, ...], untrusted: tuple[str, ...], ending: Ending | None) -> Verdict:
+def decide(
+    outcomes: tuple[Outcome, ...],
+    untrusted: tuple[str, ...],
+    ending: Ending | None,
+    late: tuple[str, ...] = (),
+) -> Verdict:
     """The verdict of a run.
 
     An early end outweighs everything: what was expected of a whole run says nothing about part of one. A
-    run that is not trusted has neither passed nor failed.
+    run that is not trusted has neither passed nor failed. A late run has, as far as its expectations tell:
+    it failed if one of them did, and passed if all of them held.
+
+    Args:
+        outcomes: of the expectations.
+        untrusted: why nothing in the run is to be believed.
+        ending: why it did not end as planned; None when it did.
+        late: how the machine was late; the outcomes say what that may have turned.
     """
+    everything = untrusted + late
     if ending is not None:
         code = ending.status.exit_code if ending.exit_code is None else ending.exit_code
-        return Verdict(ending.status, ending.reason, outcomes, untrusted, code)
-    if untrusted:
-        status, reason = Status.UNTRUSTED, "; ".join(untrusted)
-    elif failed := [outcome for outcome in outcomes if not outcome.has_passed]:
-        status, reason = Status.FAILED, f"{len(failed)} of {len(outcomes)} expectations did not hold"
+        return Verdict(ending.status, ending.reason, outcomes, everything, code, late)
+    failed, unclear = (
+        sum(each.answer == answer for each in outcomes) for answer in ("failed", "cannot tell")
+    )
+    distrust: tuple[str, ...] = ()
+    if untrusted or (late and not outcomes):
+        status, reason, distrust = Status.UNTRUSTED, "; ".join(everything), everything
+    elif failed:
+        status, reason = Status.FAILED, f"{failed} of {len(outcomes)} expectations did not hold"
+    elif unclear:
+        turned = f"this could have turned {unclear} of {len(outcomes)} expectations"
+        status, reason = Status.UNTRUSTED, "; ".join((*late, turned))
+        distrust = (reason,)
     elif outcomes:
         status, reason = Status.PASSED, f"all {len(outcomes)} expectations held"
     else:
         status, reason = Status.PASSED, "nothing was expected, and the run came to its end"
-    return Verdict(status, reason, outcomes, untrusted, status.exit_code)
+    if late and not distrust:
+        reason = "; ".join((reason, *late, "this could not have turned the verdict"))
+    return Verdict(status, reason, outcomes, distrust, status.exit_code, late)

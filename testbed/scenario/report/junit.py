@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 from xml.etree import ElementTree as ET
 
+from mrc_testbed.scenario.measure.expectation import Answer
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.report.result import RunResult
 
@@ -36,28 +37,34 @@ class Case:
 def build_junit(result: RunResult) -> str:
     """junit.xml: the scenario is the suite, each expectation a case, its reason the text of a failure.
 
-    There is one more case, `run`: in error when the run ended early. A run that is not trusted has neither
-    passed nor failed: all its cases are skipped, with the reason.
+    There is one more case, `run`: in error when the run ended early. What is not to be trusted has neither
+    passed nor failed: the case of such a run is skipped, and so is each expectation that is not certain.
     """
     verdict, name = result.verdict, result.plan.scenario
     seconds = f"{result.duration_ns / 1e9:.3f}"
     run = Case(name, "run", time=seconds)
-    cases = [
-        Case(name, each.text, time="0")
-        if each.has_passed
-        else Case(name, each.text, "failure", each.reason, "expectation", each.reason, time="0")
-        for each in verdict.outcomes
-    ]
     if verdict.status is Status.UNTRUSTED:
-        run, *cases = (
-            replace(each, outcome="skipped", message=f"UNTRUSTED: {verdict.reason}", kind="", text="")
-            for each in (run, *cases)
-        )
+        run = replace(run, outcome="skipped", message=f"UNTRUSTED: {verdict.reason}")
     elif verdict.status not in (Status.PASSED, Status.FAILED):
         text = "\n".join([verdict.reason, *verdict.untrusted])
         run = replace(run, outcome="error", message=verdict.reason, kind=verdict.status.value, text=text)
+    cases = [
+        expectation_case(Case(name, each.text, time="0"), each.answer, each.reason)
+        for each in verdict.outcomes
+    ]
     started = result.started.strftime("%Y-%m-%dT%H:%M:%S")
     return junit_text([junit_suite(name, [run, *cases], time=seconds, timestamp=started)])
+
+
+def expectation_case(case: Case, answer: Answer, reason: str) -> Case:
+    """*case* with the outcome of its expectation."""
+    match answer:
+        case "held":
+            return case
+        case "failed":
+            return replace(case, outcome="failure", message=reason, kind="expectation", text=reason)
+        case "cannot tell":
+            return replace(case, outcome="skipped", message=f"UNTRUSTED: {reason}")
 
 
 def junit_suite(name: str, cases: Sequence[Case], **attributes: str) -> ET.Element:

@@ -43,6 +43,7 @@ def build_manifest(result: RunResult) -> Mapping[str, Json]:
         "reason": verdict.reason,
         "exit_code": verdict.exit_code,
         "trusted": verdict.is_trusted,
+        "late": bool(verdict.late),
         "untrusted_reasons": list(verdict.untrusted),
         "fidelity": [_finding(finding) for finding in result.fidelity],
         "ended_utc": _utc(result.ended),

@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 
 from mrc_testbed.errors import UsageError
 from mrc_testbed.printable import printable
+from mrc_testbed.scenario.measure.expectation import Answer
 from mrc_testbed.scenario.measure.provenance import Provenance
 from mrc_testbed.scenario.spec.quantity import Dimension
 from mrc_testbed.scenario.spec.scenario_spec import ExpectationText, QuantityText, accepted_by
@@ -20,6 +21,7 @@ _Dimension = Annotated[str, accepted_by(Dimension)]
 class _Expectation(TypedDict):
     text: ExpectationText
     passed: bool
+    outcome: NotRequired[Answer]
     reason: str
     dimension: _Dimension
     left: float | None
@@ -105,6 +107,7 @@ class _Ended(_Begun):
     reason: str
     exit_code: int
     trusted: bool
+    late: NotRequired[bool]
     untrusted_reasons: list[str]
     fidelity: list[_Finding]
     ended_utc: str

@@ -14,7 +14,7 @@ from mrc_testbed.scenario.report.fabric import fabric_drawing
 from mrc_testbed.scenario.report.figure import run_charts, step_chart
 from mrc_testbed.scenario.report.panel import build_panels, shown_intervals
 from mrc_testbed.scenario.report.result import RunResult
-from mrc_testbed.scenario.report.result_text import declared_compute, job_figures, printed_table
+from mrc_testbed.scenario.report.result_text import job_figures, job_headline, printed_table
 from mrc_testbed.scenario.report.table import (
     alerts,
     collective_table,
@@ -56,7 +56,7 @@ def build_report(result: RunResult) -> str:
     jobs = [
         _Strip(
             job.name,
-            ". ".join(filter(None, (_capital(job.headline), declared_compute(result, job.name)))),
+            _capital(job_headline(result, job)),
             job_figures(job),
             step_chart(recording, job.name, job.word),
         )

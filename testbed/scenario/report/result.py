@@ -1,10 +1,12 @@
 """All that is known about a finished run: what its files and its report are made of. Pure."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from mrc_testbed.metrics.fidelity import Finding
+from mrc_testbed.scenario.measure.doubt import Doubt
 from mrc_testbed.scenario.measure.expectation import evaluate_expectations
 from mrc_testbed.scenario.measure.job import Job, measure_jobs
 from mrc_testbed.scenario.measure.link_finding import LinkFinding, measure_link_finding
@@ -120,9 +122,14 @@ def judge_run(
     plan = recording.plan
     measurement = Measurement(recording)
     fidelity = judge_fidelity(recording)
-    written = evaluate_expectations(plan.expect, recording)
+    late, untrusted = (_reasons(fidelity, is_lateness=is_lateness) for is_lateness in (True, False))
+    if plan.measures:  # variants are compared by figures, which nobody bounds
+        late, untrusted = (), late + untrusted
+    bounds_of = Doubt(recording).bounds if late and not untrusted else None
+    written = evaluate_expectations(plan.expect, recording, bounds_of)
     outcomes = written + unwritten_outcomes(recording, written)
-    untrusted = tuple(finding.reason for finding in fidelity if finding.reason is not None)
+    if untrusted:
+        outcomes = tuple(replace(each, is_certain=False) for each in outcomes)
     return RunResult(
         run_id=run_id,
         started=started.utc,
@@ -131,7 +138,7 @@ def judge_run(
         zero_utc=_zero_utc(recording, ended),
         plan=plan,
         recording=recording,
-        verdict=decide(outcomes, untrusted, ending),
+        verdict=decide(outcomes, untrusted, ending, late),
         recoveries=tuple(measurement.recovery(fault.fault_id) for fault in plan.faults),
         fidelity=fidelity,
         goodput_bps=_of_workloads(measurement, "goodput", plan),
@@ -146,6 +153,10 @@ def judge_run(
         provenance=provenance,
         measures=tuple(_compared(measurement, text) for text in plan.measures),
     )
+
+
+def _reasons(fidelity: Iterable[Finding], *, is_lateness: bool) -> tuple[str, ...]:
+    return tuple(each.reason for each in fidelity if each.reason and each.is_lateness is is_lateness)
 
 
 def _compared(measurement: Measurement, text: str) -> ComparedMeasure:

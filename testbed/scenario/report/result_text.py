@@ -83,7 +83,7 @@ def build_summary(result: RunResult) -> str:
         lines += ["", describe_clock_step(result.clock_step_ns) + "."]
     if verdict.outcomes:
         judged = [
-            (f"`{each.text}`", "pass" if each.has_passed else "**FAIL**", each.reason)
+            (f"`{each.text}`", each.answer if each.answer == "held" else f"**{each.answer}**", each.reason)
             for each in verdict.outcomes
         ]
         lines += ["", *Table(("expectation", "result", "measured"), judged).markdown()]
@@ -157,6 +157,12 @@ def declared_compute(result: RunResult, name: str) -> str:
     return f"Each module computes as long as in the profile {program.compute}"
 
 
+def job_headline(result: RunResult, job: Job) -> str:
+    """The sentence on a job, `untrusted` beside it where it is, and what of it was declared."""
+    trust = "" if result.verdict.is_trusted else " (untrusted)"
+    return ". ".join(filter(None, (f"{job.headline}{trust}", declared_compute(result, job.name))))
+
+
 def job_figures(job: Job) -> tuple[tuple[str, str], ...]:
     """The pace of a job for a strip: name and value of each figure."""
     pace = job.pace
@@ -179,8 +185,7 @@ def _job_lines(result: RunResult) -> list[str]:
         table = Table(
             ("job", *(f"#{name}" for name in numbers), rank), [(job.name, *(value for _, value in figures))]
         )
-        sentences = filter(None, (job.headline, declared_compute(result, job.name)))
-        lines += [f"**{job.name}**: {'. '.join(sentences)}.", "", *table.markdown(), ""]
+        lines += [f"**{job.name}**: {job_headline(result, job)}.", "", *table.markdown(), ""]
     return lines
 
 

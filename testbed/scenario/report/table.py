@@ -36,6 +36,9 @@ def alerts(result: RunResult) -> list[tuple[str, str]]:
     """Style and text of each: why the run did not end as planned, or is not to be trusted."""
     verdict = result.verdict
     shown = [("warn", f"Not trusted: {reason}.") for reason in verdict.untrusted]
+    if verdict.is_trusted and verdict.late:
+        late = "; ".join(verdict.late)
+        shown.append(("warn", f"Late: {late}. Figures that no expectation is about may be off."))
     if verdict.status.value in ("error", "aborted", "interrupted"):
         shown.insert(0, ("bad", f"The run did not come to its end: {verdict.reason}."))
     errors = dict.fromkeys(outcome.error for outcome in result.recording.outcomes if outcome.error)

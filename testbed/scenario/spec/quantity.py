@@ -22,6 +22,11 @@ _PERCENTILE: Final = re.compile(r"p([0-9]{1,2}(?:\.[0-9]{1,4})?)")
 Better = Literal["more", "less"]
 Argument = Literal["workload", "collective", "job", "program", "fault", "latency"]
 
+LatenessEffect = Literal[
+    "none", "rate", "pace", "dip", "time", "mean time", "gap", "share", "count", "added", "resent"
+]
+"""Ways in which a late machine changes a value; `scenario.measure.doubt` has the bounds of each."""
+
 OF_WORKLOADS: Final[tuple[Argument, ...]] = ("workload", "collective", "job", "program")
 """Arguments that name a workload: one whose flows are the testbed's, one of collectives, one with operations
 or steps, one that reports its loss."""
@@ -49,6 +54,7 @@ class QuantityKind:
     Attributes:
         name: as written, without argument; `p<N>` stands for all percentiles.
         dimension: of its values.
+        by_lateness: how a late machine changes them.
         argument: None, or what stands in the parentheses.
         better: which of two values is the better one; None where that depends on what is shown.
         has_windows: whether `before`, `during` and `after` a fault make sense.
@@ -58,6 +64,7 @@ class QuantityKind:
 
     name: str
     dimension: Dimension
+    by_lateness: LatenessEffect
     argument: Argument | None = None
     better: Better | None = None
     has_windows: bool = True
@@ -84,40 +91,42 @@ class QuantityKind:
 
 
 QUANTITIES: Final = (
-    QuantityKind("goodput", Dimension.RATE, "workload", "more"),
-    QuantityKind("slowest_flow", Dimension.RATE, "workload", "more"),
-    QuantityKind("fastest_flow", Dimension.RATE, "workload"),
-    QuantityKind("lowest_goodput", Dimension.RATE, "workload", "more"),
-    QuantityKind("interruption", Dimension.TIME, "workload", "less"),
-    QuantityKind("fairness", Dimension.RATIO, "workload", "more"),
-    QuantityKind("algbw", Dimension.RATE, "collective", "more"),
-    QuantityKind("busbw", Dimension.RATE, "collective", "more"),
-    QuantityKind("job_throughput", Dimension.COUNT, "job", "more", unit="steps/s"),
-    QuantityKind("operations", Dimension.COUNT, "job", "more"),
-    QuantityKind("loss", Dimension.COUNT, "program", "less"),
-    QuantityKind("printed_bandwidth", Dimension.RATE, "program", "more", has_windows=False),
-    QuantityKind("printed_latency", Dimension.TIME, "program", "less", has_windows=False),
-    QuantityKind("p<N>", Dimension.TIME, "latency", "less"),
-    QuantityKind("mean", Dimension.TIME, "latency", "less"),
-    QuantityKind("max", Dimension.TIME, "latency", "less"),
-    QuantityKind("messages", Dimension.COUNT, None, "more"),
-    QuantityKind("retransmits", Dimension.COUNT, None, "less"),
-    QuantityKind("fault_drops", Dimension.COUNT),
-    QuantityKind("queue_drops", Dimension.COUNT, None, "less"),
-    QuantityKind("pauses", Dimension.COUNT, None, "less"),
-    QuantityKind("paused_time", Dimension.TIME, None, "less"),
-    QuantityKind("stalled_time", Dimension.TIME, None, "less"),
-    QuantityKind("deadlocked_ports", Dimension.COUNT, None, "less"),
-    QuantityKind("lowest_plane_share", Dimension.RATIO, None, "more"),
-    QuantityKind("highest_plane_share", Dimension.RATIO, None, "less"),
-    QuantityKind("assumed_bad", Dimension.COUNT),
-    QuantityKind("qp_errors", Dimension.COUNT, None, "less"),
-    QuantityKind("wrong_bytes", Dimension.COUNT, "workload", "less", has_windows=False, needs_argument=False),
-    QuantityKind("lost", Dimension.COUNT, "fault", "less", has_windows=False),
-    QuantityKind("detect", Dimension.TIME, "fault", "less", has_windows=False),
-    QuantityKind("localise", Dimension.TIME, "fault", "less", has_windows=False),
-    QuantityKind("avoid", Dimension.TIME, "fault", "less", has_windows=False),
-    QuantityKind("restore", Dimension.TIME, "fault", "less", has_windows=False),
+    QuantityKind("goodput", Dimension.RATE, "pace", "workload", "more"),
+    QuantityKind("slowest_flow", Dimension.RATE, "rate", "workload", "more"),
+    QuantityKind("fastest_flow", Dimension.RATE, "rate", "workload"),
+    QuantityKind("lowest_goodput", Dimension.RATE, "dip", "workload", "more"),
+    QuantityKind("interruption", Dimension.TIME, "gap", "workload", "less"),
+    QuantityKind("fairness", Dimension.RATIO, "share", "workload", "more"),
+    QuantityKind("algbw", Dimension.RATE, "pace", "collective", "more"),
+    QuantityKind("busbw", Dimension.RATE, "pace", "collective", "more"),
+    QuantityKind("job_throughput", Dimension.COUNT, "pace", "job", "more", unit="steps/s"),
+    QuantityKind("operations", Dimension.COUNT, "count", "job", "more"),
+    QuantityKind("loss", Dimension.COUNT, "none", "program", "less"),
+    QuantityKind("printed_bandwidth", Dimension.RATE, "rate", "program", "more", has_windows=False),
+    QuantityKind("printed_latency", Dimension.TIME, "mean time", "program", "less", has_windows=False),
+    QuantityKind("p<N>", Dimension.TIME, "time", "latency", "less"),
+    QuantityKind("mean", Dimension.TIME, "mean time", "latency", "less"),
+    QuantityKind("max", Dimension.TIME, "time", "latency", "less"),
+    QuantityKind("messages", Dimension.COUNT, "count", None, "more"),
+    QuantityKind("retransmits", Dimension.COUNT, "resent", None, "less"),
+    QuantityKind("fault_drops", Dimension.COUNT, "count"),
+    QuantityKind("queue_drops", Dimension.COUNT, "added", None, "less"),
+    QuantityKind("pauses", Dimension.COUNT, "added", None, "less"),
+    QuantityKind("paused_time", Dimension.TIME, "added", None, "less"),
+    QuantityKind("stalled_time", Dimension.TIME, "added", None, "less"),
+    QuantityKind("deadlocked_ports", Dimension.COUNT, "added", None, "less"),
+    QuantityKind("lowest_plane_share", Dimension.RATIO, "share", None, "more"),
+    QuantityKind("highest_plane_share", Dimension.RATIO, "share", None, "less"),
+    QuantityKind("assumed_bad", Dimension.COUNT, "resent"),
+    QuantityKind("qp_errors", Dimension.COUNT, "none", None, "less"),
+    QuantityKind(
+        "wrong_bytes", Dimension.COUNT, "none", "workload", "less", has_windows=False, needs_argument=False
+    ),
+    QuantityKind("lost", Dimension.COUNT, "count", "fault", "less", has_windows=False),
+    QuantityKind("detect", Dimension.TIME, "time", "fault", "less", has_windows=False),
+    QuantityKind("localise", Dimension.TIME, "time", "fault", "less", has_windows=False),
+    QuantityKind("avoid", Dimension.TIME, "time", "fault", "less", has_windows=False),
+    QuantityKind("restore", Dimension.TIME, "time", "fault", "less", has_windows=False),
 )
 
 _BY_NAME: Final = {kind.name: kind for kind in QUANTITIES}

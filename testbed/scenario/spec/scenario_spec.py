@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails
 
-from mrc_testbed.document.fields import Ratio, StrictModel
+from mrc_testbed.document.fields import Multiple, StrictModel
 from mrc_testbed.errors import did_you_mean
 from mrc_testbed.faults.node_kinds import Clear
 from mrc_testbed.faults.spec import Fault, FaultOrClear
@@ -80,13 +80,15 @@ class TransportSpec(StrictModel):
 
 
 class FidelitySpec(StrictModel):
-    """The limit beyond which a run is UNTRUSTED."""
+    """The limit beyond which a run is late: what lateness could have turned makes it UNTRUSTED."""
 
-    late: Ratio = Field(
+    late: Multiple = Field(
         default=LATE_RATIO,
         gt=0,
+        le=10,
         description="Lateness that 99 of 100 frames may have when they leave their queues, as a share of "
-        "the idle RTT, but at least 0.1 ms. A third is less than half of NSCC's target delay.",
+        "the idle RTT, but at least 0.1 ms. A third is less than half of NSCC's target delay. Less is "
+        "stricter; more, up to 1000%, is looser, and reports say so.",
     )
 
 

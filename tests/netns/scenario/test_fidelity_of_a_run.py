@@ -54,6 +54,7 @@ def test_a_run_that_asks_too_much_of_the_machine_is_untrusted(state_dir: Path, t
     assert result.verdict.status is Status.UNTRUSTED
     assert result.verdict.exit_code == 7
     assert any("frames left their queues late" in reason for reason in result.verdict.untrusted)
+    assert [outcome.answer for outcome in result.verdict.outcomes] == ["cannot tell"]
     assert any(finding.what == "frames lost in receive rings" for finding in result.fidelity)
 
 

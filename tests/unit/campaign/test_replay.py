@@ -8,6 +8,7 @@ import pytest
 
 from mrc_testbed.bundle.difference import compare_repetition
 from mrc_testbed.campaign.tables import finished_runs
+from mrc_testbed.cli.bundle import replay_status
 
 
 @pytest.fixture
@@ -84,3 +85,12 @@ def test_a_figure_that_only_one_run_has_is_beyond_any_tolerance(before):
 def test_another_verdict_is_a_difference(before):
     after = replace(before, manifest=before.manifest | {"status": "failed"})
     assert not compare_repetition("flap", before, after, 1.0).is_same
+
+
+@pytest.mark.parametrize(
+    ("is_late", "status", "exit_code"), [(True, "passed", 7), (False, "passed", 4), (True, "failed", 4)]
+)
+def test_figures_of_a_late_run_differ_for_no_reason_of_the_fabric(before, is_late, status, exit_code):
+    first, other = (in_place(run, "runtime", "netns") for run in (before, with_loss(before, 2)))
+    late = replace(other, manifest=other.manifest | {"late": is_late, "status": status})
+    assert replay_status([compare_repetition("flap", first, late, None)]) == exit_code

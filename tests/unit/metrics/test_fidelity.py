@@ -113,6 +113,35 @@ def test_lost_events_and_an_empty_pool_spoil_a_run() -> None:
     assert events.startswith("2 NIC events were lost")
 
 
+def test_lateness_of_an_idle_rtt_at_a_mean_has_no_bounds() -> None:
+    limits = limits_for(600_000)
+    late = replace(POLLING, lateness=lateness([20_000] * 900 + [3_000_000] * 100))
+    (finding,) = (each for each in judge(late, limits) if each.reason is not None)
+    assert finding.is_lateness
+    later = replace(POLLING, lateness=lateness([20_000] * 700 + [3_000_000] * 300))
+    by_percentile, by_mean = (each for each in judge(later, limits) if each.reason is not None)
+    assert (by_percentile.is_lateness, by_mean.is_lateness) == (True, False)
+    assert by_mean.reason == (
+        "frames left their queues late by 0.91 ms at a mean, which bounds no figure (limit: 0.60 ms)"
+    )
+    assert [each.reason for each in judge(later, limits_for(600_000, 10.0)) if each.reason] == []
+
+
+def test_a_standstill_is_lateness_where_frames_say_how_late_they_were() -> None:
+    paused = replace(IDLE, pause_ns=700_000_000)
+    (finding,) = (each for each in judge(paused, LIMITS) if each.reason is not None)
+    assert not finding.is_lateness
+    seen = replace(paused, lateness=lateness([20_000] * 1000))
+    (finding,) = (each for each in judge(seen, LIMITS) if each.reason is not None)
+    assert finding.is_lateness
+
+
+def test_a_looser_limit_is_shown_as_such() -> None:
+    evidence = replace(POLLING, lateness=lateness([20_000] * 1000))
+    limits = [judge(evidence, limits_for(3_000_000, ratio))[0].limit for ratio in (0.05, 0.33, 0.5)]
+    assert limits == ["0.15 ms", "0.99 ms", "1.50 ms, loosened by the scenario"]
+
+
 @pytest.mark.parametrize(
     ("base_rtt_ns", "ratio", "lateness_ns"),
     [(0, 0.5, 100_000), (150_000, 0.5, 100_000), (600_000, 0.5, 300_000), (140_000_000, 0.05, 7_000_000)],

@@ -115,6 +115,9 @@ class SimulatedLab:
         rate_bps: of each flow while nothing is wrong.
         detect_ns, return_ns: longest delays until an EV leaves, and after the repair returns.
         plane_loss: a fault costs throughput in proportion to the paths it takes.
+
+    Attributes:
+        late_ns: lateness of the frames that leave their queues from one reading to the next; none: unshaped.
     """
 
     name = "simulated"
@@ -142,6 +145,7 @@ class SimulatedLab:
         self.calls: list[str] = []
         self.wrong_bytes = 0
         self.events_lost = 0
+        self.late_ns: Sequence[int] = ()
         self.records: dict[str, list[OperationRecord]] = {}
         self.program_states: list[tuple[int, ProgramState]] = []
         self.fail: dict[str, BaseException] = {}
@@ -155,6 +159,7 @@ class SimulatedLab:
         self._plane_bytes = [0.0] * plan.topology.planes
         self._rtt = [Histogram() for _ in range(plan.topology.planes)]
         self._message = Histogram()
+        self._lateness = Histogram()
         self._cpu_ticks = [0, 0]
         self._paths: dict[tuple[str, str, int], frozenset[str]] = {}
 
@@ -301,6 +306,7 @@ class SimulatedLab:
 
     def read(self) -> Reading:
         self._called("read")
+        self._lateness += histogram_of(self.late_ns)
         hosts = {}
         for host in self.clos.hosts():
             acked = sum(int(flow.acked_bytes) for flow in self.flows if flow.flow.source == host.name)
@@ -319,6 +325,7 @@ class SimulatedLab:
         cpus = tuple(CpuTimes(str(cpu), 10_000 + ticks[0], 4_000 + ticks[1], 3_000, 0) for cpu in range(2))
         return Reading(
             time_ns=self.clock.now_ns(),
+            queue_lateness=self._lateness if self.late_ns else None,
             hosts=hosts,
             packet_rtt=tuple(self._rtt),
             message_completion=self._message,

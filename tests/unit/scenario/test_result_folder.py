@@ -224,7 +224,7 @@ def test_junit_of_an_interrupted_run_is_not_green(tmp_path: Path) -> None:
 def test_summary_names_verdict_reasons_and_recovery(finished: FinishedRun) -> None:
     summary = (finished.folder / "summary.md").read_text()
     assert summary.startswith("# trial: failed\n\n1 of 4 expectations did not hold.\n")
-    assert "| `wrong_bytes == 0` | **FAIL** | wrong_bytes was 3, exactly 0 was expected |" in summary
+    assert "| `wrong_bytes == 0` | **failed** | wrong_bytes was 3, exactly 0 was expected |" in summary
     assert "| flap1 | 4 | " in summary
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from mrc_testbed.errors import CleanupError, Interrupted
@@ -37,6 +39,47 @@ def test_verdict(
     assert (verdict.status.value, verdict.exit_code, verdict.reason) == (status, exit_code, reason)
     assert verdict.outcomes == outcomes
     assert verdict.is_trusted is not bool(untrusted)
+
+
+LATE = ("frames were late",)
+UNCLEAR = replace(HELD, is_certain=False)
+TURNED = "this could not have turned the verdict"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "untrusted", "status", "reason", "is_trusted"),
+    [
+        ((HELD, HELD), (), "passed", f"all 2 expectations held; frames were late; {TURNED}", True),
+        ((HELD, MISSED), (), "failed", f"1 of 2 expectations did not hold; frames were late; {TURNED}", True),
+        (
+            (UNCLEAR, MISSED),
+            (),
+            "failed",
+            f"1 of 2 expectations did not hold; frames were late; {TURNED}",
+            True,
+        ),
+        (
+            (UNCLEAR, HELD, UNCLEAR),
+            (),
+            "untrusted",
+            "frames were late; this could have turned 2 of 3 expectations",
+            False,
+        ),
+        ((), (), "untrusted", "frames were late", False),
+        ((MISSED,), PAUSED, "untrusted", f"{PAUSED[0]}; frames were late", False),
+    ],
+)
+def test_verdict_of_a_late_run(
+    outcomes: tuple[Outcome, ...], untrusted: tuple[str, ...], status: str, reason: str, *, is_trusted: bool
+) -> None:
+    verdict = decide(outcomes, untrusted, None, LATE)
+    assert (verdict.status.value, verdict.reason, verdict.late) == (status, reason, LATE)
+    assert verdict.is_trusted is is_trusted
+
+
+def test_an_early_end_outweighs_lateness() -> None:
+    verdict = decide((HELD,), PAUSED, Ending(Status.ABORTED, "too hot"), LATE)
+    assert (verdict.status, verdict.reason, verdict.untrusted) == (Status.ABORTED, "too hot", PAUSED + LATE)
 
 
 def test_an_interruption_has_one_exit_code_everywhere() -> None:

@@ -1,0 +1,143 @@
+"""Bounds within which each quantity of a late run would lie on a machine in time. Pure.
+
+A frame that leaves late makes the RTT that it is part of longer by as much, so lateness stretches time by the
+share of its mean in what the RTT is without. At each edge of a window one late frame comes on top.
+
+docs/explanation/fidelity.md has the bounds of each quantity.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import Final, assert_never
+
+from mrc_testbed.metrics.fidelity import lateness_of, seconds_of
+from mrc_testbed.metrics.histogram import Histogram, merge
+from mrc_testbed.metrics.series import Reading
+from mrc_testbed.scenario.measure.bounds import Bounds
+from mrc_testbed.scenario.measure.measurement import LOWEST_GOODPUT_READINGS, Measurement
+from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.scenario.measure.trust import lateness_readings, limits_of
+from mrc_testbed.scenario.spec.expression_tree import Quantity
+from mrc_testbed.scenario.spec.quantity import WORKLOAD_TIMES, Dimension, percentile_ratio
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.timing import base_rtt_ns
+
+_TAIL_SHARE: Final = 0.1
+"""Share of the times beyond a percentile that may be later than its bound: p99 is bounded by p99.9."""
+
+
+class Doubt:
+    """Bounds of the quantities of one recording.
+
+    Args:
+        recording: of a shaped lab whose frames were late, with two readings at least.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._measurement = Measurement(recording)
+        self._is_alone = len(recording.plan.workloads) == 1
+        self._lateness = lateness_readings(recording)
+        self._times_ns = [reading.time_ns for reading in self._lateness]
+        times_ns = frozenset(self._times_ns)
+        self._readings = [reading for reading in recording.readings if reading.time_ns in times_ns]
+        self._idle_rtt_ns = max(1, base_rtt_ns(resolve_topology(recording.plan.topology)))
+        is_beyond = recording.latest_ns > limits_of(recording).pause_ns
+        self._standstill_ns = recording.latest_ns if is_beyond else 0
+
+    def bounds(self, quantity: Quantity) -> Bounds:
+        """Bounds of a quantity, in its base unit; its value lies within.
+
+        Raises:
+            NotMeasured: it has no value in this run.
+        """
+        value, effect = self._measurement.measure(quantity), quantity.kind.by_lateness
+        around = self._around(quantity)
+        readings = self._lateness[around]
+        lateness = lateness_of(readings)
+        rtt_ns = self._rtt_in_time_ns(self._readings[around], lateness)
+        share = (lateness.mean_ns() or 0.0) / rtt_ns
+        # A time may be that of the worst second, and a fault lasts no longer.
+        worst_share = max((each.mean_ns() or 0.0 for each in seconds_of(readings)), default=0.0) / rtt_ns
+        edges = self._late_ns(lateness, 0.0) / self._window_ns(quantity)
+        ratio = 0.5 if effect == "mean time" else percentile_ratio(quantity.name)
+        match effect:
+            case "none":
+                return Bounds(value, value)
+            case "rate" | "pace":
+                off = value * (share + edges)
+            case "count":
+                off = value * (share + edges) + 1
+            case "dip":
+                off = value * (worst_share + edges)
+            case "share":
+                off = share + edges
+            case "mean time":
+                off = value * share + self._late_ns(lateness, 0.0, ratio)
+            case "time":
+                off = value * worst_share + self._late_ns(lateness, value, ratio)
+                if ratio is not None:
+                    # By Markov, what lies below the percentile is late by that multiple of the mean at most.
+                    off = min(off, value * share / (1 - ratio) + self._late_ns(lateness, 0.0, ratio))
+            case "gap":
+                step_ns = self._recording.plan.reading_interval_ns
+                off = value * worst_share + self._late_ns(lateness, value) + step_ns
+            case "resent":
+                duplicates = self._measurement.hosts(quantity).rx_duplicates
+                return Bounds(max(0.0, value - duplicates), value * (1 + worst_share))
+            case "added":
+                return Bounds(0.0, value * (1 + worst_share))
+            case _:
+                assert_never(effect)
+        least = value * edges if effect in ("pace", "dip") else self._late_ns(lateness, 0.0, ratio)
+        return self._sides(quantity, value, off, least)
+
+    def _sides(self, quantity: Quantity, value: float, off: float, least: float) -> Bounds:
+        """Bounds of a value that lateness changes by *off*.
+
+        Args:
+            quantity: whose value it is.
+            value: as it was measured.
+            off: for the worse, and for the better where another workload may have lost what this one gained.
+            least: for the better where there is no other workload.
+        """
+        below = above = off
+        if self._is_alone and quantity.kind.by_lateness in ("pace", "dip"):
+            below = least
+        elif self._is_alone and quantity.argument in WORKLOAD_TIMES:
+            above = least
+        high = value + above
+        if quantity.dimension is Dimension.RATIO:
+            high = min(1.0, high)
+        return Bounds(max(0.0, value - below), high)
+
+    def _around(self, quantity: Quantity) -> slice:
+        """Readings from the last one before the window to the first one after it; all if that leaves one."""
+        span = self._measurement.span(quantity)
+        first = max(0, bisect_right(self._times_ns, span.start_ns) - 1)
+        found = slice(first, bisect_left(self._times_ns, span.end_ns) + 1)
+        return found if len(self._times_ns[found]) > 1 else slice(None)
+
+    def _window_ns(self, quantity: Quantity) -> int:
+        if quantity.kind.by_lateness == "dip":
+            return LOWEST_GOODPUT_READINGS * self._recording.plan.reading_interval_ns
+        if quantity.kind.argument == "fault" and self._recording.occurrences(quantity.argument or ""):
+            return self._recording.fault_span(quantity.argument or "").length_ns
+        return self._measurement.span(quantity).length_ns
+
+    def _rtt_in_time_ns(self, readings: Sequence[Reading], lateness: Histogram) -> float:
+        """Mean RTT without lateness: the idle one, or, with what waits in queues, more."""
+        pairs = zip(readings[-1].packet_rtt, readings[0].packet_rtt, strict=True)
+        rtt_ns = merge(later.since(earlier) for later, earlier in pairs).mean_ns() or 0.0
+        return max(self._idle_rtt_ns, rtt_ns - (lateness.mean_ns() or 0.0))
+
+    def _late_ns(self, lateness: Histogram, value_ns: float, ratio: float | None = None) -> float:
+        """Lateness that a percentile of times may have; without a ratio, the largest.
+
+        A time of many RTTs meets the latest frames as many times as often.
+        """
+        tail = 0.0
+        if ratio is not None:
+            tail = (1 - ratio) * _TAIL_SHARE * self._idle_rtt_ns / max(value_ns, self._idle_rtt_ns)
+        found = lateness.percentiles_ns((1 - tail,))
+        return self._standstill_ns + (0.0 if found is None else found[0])

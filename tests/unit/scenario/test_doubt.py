@@ -1,0 +1,416 @@
+"""Bounds of what a late run measured, and the verdict on it."""
+
+import io
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from hand_made import MS, S, applied, cleared, reading, recording
+from histograms import histogram_of
+from rich.console import Console
+from scenario_text import HEAD
+from simulated_lab import SimulatedLab
+
+from mrc_testbed.cli.scenario import _finished
+from mrc_testbed.errors import UsageError
+from mrc_testbed.metrics.series import FlowCounts, HostCounts
+from mrc_testbed.scenario.execution import FinishedRun, execute
+from mrc_testbed.scenario.measure.bounds import Bounds
+from mrc_testbed.scenario.measure.doubt import Doubt
+from mrc_testbed.scenario.measure.expectation import answer_of
+from mrc_testbed.scenario.measure.measurement import Measurement
+from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.report.manifest_file import load_manifest
+from mrc_testbed.scenario.spec.expression import parse_quantity
+from mrc_testbed.scenario.spec.load import load_scenario
+from mrc_testbed.scenario.spec.quantity import QUANTITIES, QuantityKind
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.timing import base_rtt_ns
+from mrc_testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.outcome import FlowOutcome
+
+TEXT = (
+    HEAD
+    + """\
+  topology: {port_rate: 25Mbit}
+  workloads:
+    - {name: main, kind: sendrecv, shift: 4, size: 1MiB, duration: 1s}
+    - {name: job, kind: training, compute: 60ms, size: 1MiB, duration: 1s}
+  faults:
+    - {id: f, at: 400ms, for: 200ms, kind: link-down, select: {links: h0:0}}
+"""
+)
+IDLE_NS = base_rtt_ns(resolve_topology(resolve(load_scenario(TEXT)).topology))
+LATE_NS = [IDLE_NS // 100] * 90 + [IDLE_NS // 10] * 9 + [IDLE_NS]
+"""Lateness of a hundred frames: a mean of 2.8 % of the idle RTT."""
+SHARE = sum(LATE_NS) / 100 / IDLE_NS
+FLOW_BYTES = 12_500
+
+
+def late_run(late_ns: Sequence[int] = LATE_NS) -> Recording:
+    """Readings 100 ms apart, in which each of eight hosts has 12500 bytes acknowledged and 10 packets sent
+    again, of which 4 arrive twice, and in which frames leave late.
+    """
+    readings = [
+        replace(
+            reading(
+                at * 100 * MS,
+                hosts={
+                    f"h{host}": HostCounts(
+                        acknowledged_bytes=FLOW_BYTES * at,
+                        messages=5 * at,
+                        retransmits_sack=10 * at,
+                        rx_duplicates=4 * at,
+                    )
+                    for host in range(8)
+                },
+                rtt_ns=(IDLE_NS,) * 100 * at,
+                message_ns=(10 * IDLE_NS,) * 100 * at,
+                drops={"link_down": 3 * at, "queue_full": 2 * at},
+            ),
+            queue_lateness=histogram_of([*late_ns] * at),
+            flow=FlowCounts(at, at * MS, at, at * MS),
+            plane_tx_bytes=(at * 100, at * 100, at * 100, at * 150),
+        )
+        for at in range(11)
+    ]
+    made = recording(TEXT, readings, end_ns=S)
+    made.fault_changes = [applied("f", 400 * MS), cleared("f", 600 * MS, lost=10, last_lost_ns=450 * MS)]
+    made.operations = {
+        "job": [
+            OperationRecord(at, at + 60 * MS, at + 100 * MS, 0, 1, 0, "h1")
+            for at in range(made.start_ns, made.start_ns + S, 100 * MS)
+        ]
+    }
+    flows = [flow for workload in made.plan.workloads for flow in workload.flows]
+    made.outcomes = [FlowOutcome(flow, 1, 0, 1, 1, 1, 1, 0, None) for flow in flows]
+    return made
+
+
+def bounds(text: str, made: Recording | None = None) -> tuple[float, Bounds]:
+    """The value of a quantity, and its bounds."""
+    quantity = parse_quantity(text)
+    run = made or late_run()
+    return Measurement(run).measure(quantity), Doubt(run).bounds(quantity)
+
+
+EDGE = IDLE_NS / S
+
+
+@pytest.mark.parametrize(
+    ("text", "off"),
+    [
+        ("goodput(main)", SHARE + EDGE),
+        ("goodput(main) during f", SHARE + 5 * EDGE),
+        ("slowest_flow(main)", SHARE + EDGE),
+        ("job_throughput(job)", SHARE + EDGE),
+        ("lowest_goodput(main)", SHARE + 5 * EDGE),
+        ("busbw(job)", SHARE + EDGE),
+    ],
+)
+def test_a_rate_is_off_by_the_lateness_and_a_frame_at_the_edge(text: str, off: float) -> None:
+    value, found = bounds(text)
+    assert found.high - value == pytest.approx(value * off, rel=0.05)
+    assert value - found.low == pytest.approx(value * off, rel=0.05)
+
+
+def test_a_time_is_off_by_the_lateness_of_a_tenth_of_its_tail() -> None:
+    value, found = bounds("p50(packet_rtt)")
+    assert found.high - value == pytest.approx(value * SHARE + IDLE_NS / 10, rel=0.05)
+    value, found = bounds("p99(packet_rtt)")
+    assert found.high - value == pytest.approx(value * SHARE + IDLE_NS, rel=0.05)
+    value, found = bounds("max(packet_rtt)")
+    assert found.high - value == pytest.approx(value * SHARE + IDLE_NS, rel=0.05)
+    value, found = bounds("mean(packet_rtt)")
+    assert found.high - value == pytest.approx(value * SHARE + IDLE_NS / 10, rel=0.05)
+
+
+def test_a_time_of_many_rtts_meets_the_latest_frames_more_often() -> None:
+    made = late_run([0] * 1997 + [IDLE_NS] * 3)
+    value, found = bounds("p90(packet_rtt)", made)
+    assert value - found.low == pytest.approx(value * 0.0015, rel=0.05)
+    value, found = bounds("p90(message_completion)", made)
+    assert value - found.low == pytest.approx(10 * value * 0.0015, rel=0.05)
+
+
+def test_half_of_all_times_are_late_by_twice_the_mean_at_most() -> None:
+    value, found = bounds("p50(message_completion)")
+    assert found.high - value == pytest.approx(2 * value * SHARE + IDLE_NS / 10, rel=0.06)
+
+
+def test_an_rtt_with_much_that_waits_is_stretched_less() -> None:
+    made = late_run()
+    made.readings[1:] = [
+        replace(each, packet_rtt=(histogram_of([3 * IDLE_NS] * 100 * at), *each.packet_rtt[1:]))
+        for at, each in enumerate(made.readings[1:], start=1)
+    ]
+    value, found = bounds("goodput(main)", made)
+    assert found.high - value == pytest.approx(value * (SHARE / (3 - SHARE) + EDGE), rel=0.06)
+
+
+def test_lateness_makes_nothing_faster_where_there_is_no_other_workload() -> None:
+    made = late_run()
+    plan = made.plan
+    for name, text in (("main", "goodput(main)"), ("job", "job_throughput(job)")):
+        made.plan = replace(plan, workloads=tuple(each for each in plan.workloads if each.name == name))
+        value, found = bounds(text, made)
+        assert value - found.low == pytest.approx(value * EDGE, rel=0.05)
+        assert found.high - value == pytest.approx(value * (SHARE + EDGE), rel=0.05)
+    value, found = bounds("p50(step_time(job))", made)
+    assert value - found.low == pytest.approx(2 * value * SHARE + IDLE_NS / 10, rel=0.05)
+    assert found.high - value == pytest.approx(IDLE_NS / 10, rel=0.05)
+    value, found = bounds("p50(packet_rtt)", made)
+    assert found.high - value == pytest.approx(value - found.low)
+
+
+def test_times_of_faults_and_silences_are_off_by_the_latest_frame() -> None:
+    value, found = bounds("avoid(f)")
+    assert value == 50 * MS
+    assert found.high - value == pytest.approx(value * SHARE + IDLE_NS, rel=0.05)
+    value, found = bounds("interruption(main)")
+    assert (value, found.low) == (0, 0)
+    assert found.high == pytest.approx(IDLE_NS + 100 * MS, rel=0.05)
+
+
+def test_packets_that_came_twice_may_have_been_sent_again_for_lateness() -> None:
+    value, found = bounds("retransmits")
+    assert (value, found.low) == (800, 800 - 320)
+    assert found.high == pytest.approx(800 * (1 + SHARE))
+    value, found = bounds("assumed_bad")
+    assert (value, found) == (0, Bounds(0, 0))
+
+
+def test_lateness_only_adds_to_drops_and_pauses() -> None:
+    for text in ("queue_drops", "pauses", "paused_time", "stalled_time"):
+        value, found = bounds(text)
+        assert value > 0
+        assert found.low == 0
+        assert found.high == pytest.approx(value * (1 + SHARE))
+    assert bounds("deadlocked_ports") == (0, Bounds(0, 0))
+
+
+def test_a_count_is_off_by_one_more() -> None:
+    for text in ("messages", "fault_drops", "operations(job)"):
+        value, found = bounds(text)
+        assert found.high - value == pytest.approx(1 + value * (SHARE + EDGE), rel=0.05)
+    value, found = bounds("lost(f)")
+    assert value == 10
+    assert found.high - value == pytest.approx(1 + 10 * (SHARE + 5 * EDGE), rel=0.05)
+
+
+def test_a_share_is_off_by_as_many_points() -> None:
+    value, found = bounds("lowest_plane_share")
+    assert found.high - value == pytest.approx(SHARE + EDGE, rel=0.05)
+    value, found = bounds("fairness(main)")
+    assert (value, found.high) == (1, 1)
+    assert found.low == pytest.approx(1 - SHARE - EDGE, rel=0.05)
+
+
+def test_lateness_does_not_change_what_is_wrong() -> None:
+    assert bounds("wrong_bytes") == (0, Bounds(0, 0))
+    assert bounds("qp_errors") == (0, Bounds(0, 0))
+
+
+def test_only_lateness_around_the_window_counts() -> None:
+    made = late_run([0])
+    late = histogram_of([0] * 10 + [IDLE_NS // 2] * 1000)
+    made.readings[9:] = [replace(each, queue_lateness=late) for each in made.readings[9:]]
+    value, before = bounds("goodput(main) before f", made)
+    assert before == Bounds(value, value)
+    value, after = bounds("goodput(main) after f", made)
+    assert after.high > 1.4 * value
+
+
+def test_a_time_may_be_about_the_worst_second_and_a_mean_is_not() -> None:
+    made = late_run([0] * 100)
+    last = made.readings[-1]
+    much = histogram_of([0] * 1000 + [IDLE_NS] * 100)
+    made.readings += [
+        replace(last, time_ns=last.time_ns + S),
+        replace(last, time_ns=last.time_ns + 2 * S, queue_lateness=much),
+    ]
+    made.end_ns = made.readings[-1].time_ns
+    value, found = bounds("max(packet_rtt)", made)
+    assert found.high - value == pytest.approx(value + IDLE_NS, rel=0.05)
+    value, found = bounds("mean(packet_rtt)", made)
+    assert found.high - value == pytest.approx(value / 11 + IDLE_NS, rel=0.05)
+
+
+def test_a_standstill_comes_on_top() -> None:
+    made = late_run()
+    made.latest_ns = 600 * MS
+    value, found = bounds("max(packet_rtt)", made)
+    assert found.high - value == pytest.approx(value * SHARE + IDLE_NS + 600 * MS, rel=0.05)
+    made.latest_ns = 400 * MS
+    _, found = bounds("max(packet_rtt)", made)
+    assert found.high < 3 * IDLE_NS
+
+
+OF = {
+    None: "",
+    "workload": "(main)",
+    "collective": "(job)",
+    "job": "(job)",
+    "program": "(job)",
+    "fault": "(f)",
+    "latency": "(packet_rtt)",
+}
+
+
+@pytest.mark.parametrize("kind", QUANTITIES, ids=lambda kind: kind.name)
+def test_every_quantity_lies_within_its_bounds(kind: QuantityKind, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Measurement, "measure", lambda *_: 0.5)
+    quantity = parse_quantity(kind.name.replace("<N>", "99") + OF[kind.argument])
+    found = Doubt(late_run()).bounds(quantity)
+    assert found.low <= 0.5 <= found.high
+    assert found.is_exact is (kind.name in ("loss", "qp_errors", "wrong_bytes"))
+
+
+LATE_JOB = """\
+apiVersion: mrc-testbed/v1
+kind: Scenario
+metadata: {name: late}
+spec:
+  topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 2, port_rate: 25Mbit}
+  workloads:
+    - {name: job, kind: training, compute: 200ms, size: 1MiB, warmup: 500ms, duration: 5s}
+  expect: [EXPECT]
+"""
+
+
+def run_late(expect: str, folder: Path, *, more: str = "", beyond: int = 0) -> FinishedRun:
+    """A run of steps of 260 ms with a p99 of lateness of 1.9 ms.
+
+    Args:
+        expect: its expectations.
+        folder: of the results.
+        more: lines of the scenario.
+        beyond: NIC events that were lost.
+    """
+    text = LATE_JOB.replace("EXPECT", expect) + more
+    lab = SimulatedLab(resolve(load_scenario(text)))
+    lab.late_ns = [20_000] * 980 + [1_900_000] * 20
+    begun_ns = lab.clock.time_ns
+    lab.records["job"] = [
+        OperationRecord(at, at + 200 * MS, at + 260 * MS, 0, 4 << 20, 0, "h1")
+        for at in range(begun_ns, begun_ns + 8 * S, 260 * MS)
+    ]
+    stop = lab.stop
+
+    def lose_events(name: str) -> None:
+        lab.events_lost = beyond
+        stop(name)
+
+    lab.stop = lose_events  # type: ignore[method-assign]
+    return execute(lab.plan, text, lab.world, lab, folder)
+
+
+STEPS = "p99(step_time(job)) < 286ms"
+LATE = "frames left their queues late: p99 1.88 ms (limit: 0.99 ms)"
+
+
+def cases(finished: FinishedRun) -> dict[str | None, str]:
+    """Name of each case of junit.xml -> what it came to."""
+    root = ET.parse(finished.folder / "junit.xml").getroot()  # noqa: S314 - our own file
+    return {case.get("name"): next((child.tag for child in case), "passed") for case in root.iter("testcase")}
+
+
+def test_lateness_that_can_turn_no_expectation_leaves_a_run_trusted(tmp_path: Path) -> None:
+    finished = run_late(f"{STEPS}, job_throughput(job) > 3, wrong_bytes == 0", tmp_path)
+    verdict = finished.result.verdict
+    assert (verdict.status, verdict.exit_code, verdict.is_trusted) == (Status.PASSED, 0, True)
+    assert verdict.reason == f"all 3 expectations held; {LATE}; this could not have turned the verdict"
+    manifest = load_manifest(finished.folder / "manifest.json")
+    assert (manifest["trusted"], manifest["late"]) == (True, True)
+    assert [each["outcome"] for each in manifest["expectations"]] == ["held"] * 3
+    assert set(cases(finished).values()) == {"passed"}
+    report = (finished.folder / "report.html").read_text()
+    assert f"Late: {LATE}. Figures that no expectation is about may be off." in report
+    assert "(untrusted)" not in report
+
+
+def test_an_expectation_within_the_lateness_of_its_limit_leaves_a_run_untrusted(tmp_path: Path) -> None:
+    near = "p99(step_time(job)) < 261ms"
+    finished = run_late(f"{STEPS}, {near}", tmp_path)
+    verdict = finished.result.verdict
+    assert (verdict.status, verdict.exit_code, verdict.is_trusted) == (Status.UNTRUSTED, 7, False)
+    assert verdict.reason == f"{LATE}; this could have turned 1 of 2 expectations"
+    assert [outcome.answer for outcome in verdict.outcomes] == ["held", "cannot tell"]
+    assert cases(finished) == {"run": "skipped", STEPS: "passed", near: "skipped"}
+    manifest = json.loads((finished.folder / "manifest.json").read_text())
+    assert [each["outcome"] for each in manifest["expectations"]] == ["held", "cannot tell"]
+    assert [each["passed"] for each in manifest["expectations"]] == [True, True]
+    summary = (finished.folder / "summary.md").read_text()
+    assert summary.count("(untrusted)") == 1
+    assert f"| `{near}` | **cannot tell** | p99(step_time(job)) was 260 ms" in summary
+    report = (finished.folder / "report.html").read_text()
+    assert report.count("(untrusted)") == 1
+    assert "? cannot tell" in report
+
+
+def test_a_failure_that_lateness_cannot_explain_fails_a_late_run(tmp_path: Path) -> None:
+    finished = run_late("p99(step_time(job)) < 200ms, p99(step_time(job)) < 261ms", tmp_path)
+    verdict = finished.result.verdict
+    assert (verdict.status, verdict.is_trusted) == (Status.FAILED, True)
+    assert (
+        verdict.reason == f"1 of 2 expectations did not hold; {LATE}; this could not have turned the verdict"
+    )
+    assert [outcome.answer for outcome in verdict.outcomes] == ["failed", "cannot tell"]
+
+
+@pytest.mark.parametrize("expect", ["", STEPS])
+def test_what_has_no_bounds_taints_a_late_run(expect: str, tmp_path: Path) -> None:
+    finished = run_late(expect, tmp_path, beyond=1 if expect else 0)
+    verdict = finished.result.verdict
+    assert verdict.status is Status.UNTRUSTED
+    assert verdict.reason.endswith(LATE)
+    assert verdict.untrusted[0].startswith("1 NIC events were lost" if expect else LATE)
+    assert {outcome.answer for outcome in verdict.outcomes} <= {"cannot tell"}
+    assert set(cases(finished).values()) == {"skipped"}
+
+
+def test_a_scenario_may_allow_more_lateness_and_reports_say_so(tmp_path: Path) -> None:
+    finished = run_late("p99(step_time(job)) < 261ms", tmp_path, more="  fidelity: {late: 150%}\n")
+    verdict = finished.result.verdict
+    assert (verdict.status, verdict.late) == (Status.PASSED, ())
+    assert finished.result.fidelity[0].limit == "4.50 ms, loosened by the scenario"
+    assert "loosened by the scenario" in (finished.folder / "report.html").read_text()
+
+
+def test_the_terminal_says_what_is_untrusted(tmp_path: Path) -> None:
+    finished = run_late("p99(step_time(job)) < 261ms, wrong_bytes == 0", tmp_path)
+    console = Console(width=300, record=True, file=io.StringIO())
+    console.print(_finished(finished, []))
+    shown = console.export_text()
+    assert "UNTRUSTED" in shown
+    assert re.search(r"job .*\(untrusted\)", shown)
+    assert re.search(r"cannot tell +p99\(step_time\(job\)\)", shown)
+    assert re.search(r"held +wrong_bytes == 0", shown)
+
+
+def test_a_manifest_that_does_not_know_outcomes_is_read(tmp_path: Path) -> None:
+    path = run_late(STEPS, tmp_path).folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    (expectation,) = manifest["expectations"]
+    del manifest["late"], expectation["outcome"]
+    path.write_text(json.dumps(manifest))
+    assert answer_of(load_manifest(path)["expectations"][0]) == "held"
+    path.write_text(json.dumps(manifest | {"expectations": [expectation | {"outcome": "perhaps"}]}))
+    with pytest.raises(UsageError, match=r"expectations\.0\.outcome"):
+        load_manifest(path)
+
+
+@pytest.mark.parametrize(("late", "is_accepted"), [("0%", False), ("1000%", True), ("1001%", False)])
+def test_a_limit_may_be_ten_rtts_at_most(late: str, *, is_accepted: bool) -> None:
+    text = TEXT + f"  fidelity: {{late: {late}}}\n"
+    if is_accepted:
+        assert resolve(load_scenario(text)).late_ratio == 10
+    else:
+        with pytest.raises(UsageError, match="late"):
+            load_scenario(text)
