@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from mrc_testbed.campaign.figures import ComparedFigure, compare_runs
 from mrc_testbed.campaign.tables import RunFolder
-from mrc_testbed.virtual.world import RUNTIME as VIRTUAL
 
 LIVE_TOLERANCE: Final = 0.05
 
@@ -107,7 +106,7 @@ def compare_repetition(key: str, before: RunFolder, after: RunFolder, tolerance:
             between two runs in virtual time, LIVE_TOLERANCE otherwise.
     """
     manifests = before.manifest, after.manifest
-    are_virtual = all(each["provenance"]["runtime"] == VIRTUAL for each in manifests)
+    are_virtual = before.is_virtual and after.is_virtual
     is_exact = are_virtual and tolerance is None
     share = (0.0 if is_exact else LIVE_TOLERANCE) if tolerance is None else tolerance
     figures = compare_runs(*manifests)

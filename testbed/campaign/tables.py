@@ -17,6 +17,7 @@ from mrc_testbed.campaign.plan import PlannedRun
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.report.manifest_file import has_ended, load_manifest
 from mrc_testbed.scenario.spec.quantity import Dimension
+from mrc_testbed.virtual.world import RUNTIME as VIRTUAL
 
 Row = dict[str, str | int | float | None]
 
@@ -41,6 +42,11 @@ class RunFolder:
     path: Path
     manifest: Mapping[str, Any]
     varied: Mapping[str, str]
+
+    @property
+    def is_virtual(self) -> bool:
+        """Return True if it took place in virtual time."""
+        return bool(self.manifest["provenance"]["runtime"] == VIRTUAL)
 
 
 def finished_runs(path: Path) -> list[RunFolder]:

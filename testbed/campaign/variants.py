@@ -202,9 +202,7 @@ def _values(quantity: Quantity, runs: Sequence[VariantRun]) -> dict[str, float]:
 
 def _before(quantity: Quantity, runs: Sequence[VariantRun]) -> dict[str, float]:
     """Values of the same before the fault; none of a quantity that grows with the length of its window."""
-    kind = quantity.kind
-    is_level = kind.unit or kind.argument == "latency" or kind.dimension in (Dimension.RATE, Dimension.RATIO)
-    if not is_level or quantity.window not in ("during", "after"):
+    if quantity.kind.grows or quantity.window not in ("during", "after"):
         return {}
     return _values(replace(quantity, window="before"), runs)
 

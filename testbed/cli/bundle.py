@@ -144,6 +144,7 @@ def replay(
 ) -> int:
     """Repeat a run or campaign as planned and report differences.
 
+    What took place in virtual time is repeated there, unless --runtime is given.
     Compares verdicts, figures beyond the tolerance, versions and machine; for
     virtual time, every byte of every file. The exit status is 0 when all is the
     same, 4 when a verdict, figure or byte differs, 7 when a run is UNTRUSTED or
@@ -151,15 +152,17 @@ def replay(
 
     [bold]Examples[/bold]
 
-      mrc-testbed replay t0-t1-flap.tar.zst --virtual
+      mrc-testbed replay t0-t1-flap.tar.zst
       mrc-testbed replay loss-ratio.tar.zst --virtual --jobs 2
       mrc-testbed replay runs/t0-t1-flap/latest --tolerance 10%
     """
     share = None if tolerance is None else parse_ratio(tolerance)
-    where = Where(runtime, is_virtual=virtual, jobs=jobs)
-    gate = OverloadGate(insists=overload, is_virtual=virtual)
     with opened(Path(what)) as given:
         folder = find_results(str(given), runs, campaigns)
+        if runtime is None:
+            virtual = virtual or all(run.is_virtual for run in finished_runs(folder))
+        where = Where(runtime, is_virtual=virtual, jobs=jobs)
+        gate = OverloadGate(insists=overload, is_virtual=virtual)
         is_campaign = held_in(folder) == "campaign"
         if Path(what).is_file() and not programs:
             _refuse_programs(_plans(folder, is_campaign=is_campaign))

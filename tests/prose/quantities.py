@@ -26,16 +26,19 @@ _OF_OTHERS: Final = frozenset({"testbed/units.py", "tests/unit/test_units.py"})
 """Files that name units of others, to say which of ours is meant."""
 
 _NUMBER: Final = r"\d[\d.,]*"
-_RANGES: Final = tuple(
-    (re.compile(rf"{_NUMBER} (?:{units})\sto\s{_NUMBER} (?:{units})(?![\w/])"), "one unit, written once")
-    for units in ("ns|us|\N{MICRO SIGN}s|ms|s", "bit/s|kbit/s|Mbit/s|Gbit/s")
+_SHOWN: Final = (
+    (re.compile(r"(?<![\w-])(?:pass|FAIL)(?![\w-])"), "held, failed, cannot tell"),
+    *(
+        (re.compile(rf"{_NUMBER} (?:{units})\sto\s{_NUMBER} (?:{units})(?![\w/])"), "one unit, written once")
+        for units in ("ns|us|\N{MICRO SIGN}s|ms|s", "bit/s|kbit/s|Mbit/s|Gbit/s")
+    ),
 )
 
 
 def quantities(path: str, text: str, *, is_shown: bool = False) -> Iterator[Finding]:
-    """Yield other names and units in a text, and ranges with two units in what is shown of a run."""
+    """Yield other names and units; in what is shown of a run, other outcomes and ranges of two units too."""
     if path in _OF_OTHERS:
         return
-    for pattern, said in chain(_OTHER, _RANGES if is_shown else ()):
+    for pattern, said in chain(_OTHER, _SHOWN if is_shown else ()):
         for match in pattern.finditer(text):
             yield Finding(path, text.count("\n", 0, match.start()) + 1, match[0].replace("\n", " "), said)

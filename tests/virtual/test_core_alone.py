@@ -36,7 +36,7 @@ run small.yaml --dry-run
 report small
 bundle small --into small.tar.zst
 report small.tar.zst
-replay small.tar.zst --virtual
+replay small.tar.zst
 campaign run windows.yaml --virtual
 campaign list
 campaign stats windows

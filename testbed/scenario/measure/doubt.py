@@ -18,7 +18,7 @@ from mrc_testbed.scenario.measure.measurement import LOWEST_GOODPUT_READINGS, Me
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.measure.trust import lateness_readings, limits_of
 from mrc_testbed.scenario.spec.expression_tree import Quantity
-from mrc_testbed.scenario.spec.quantity import WORKLOAD_TIMES, Dimension, percentile_ratio
+from mrc_testbed.scenario.spec.quantity import LATENCIES, WORKLOAD_TIMES, Dimension, percentile_ratio
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.timing import base_rtt_ns
 
@@ -30,7 +30,7 @@ class Doubt:
     """Bounds of the quantities of one recording.
 
     Args:
-        recording: of a shaped lab whose frames were late, with two readings at least.
+        recording: of a shaped lab, with two readings of the lateness of frames at least.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -42,8 +42,7 @@ class Doubt:
         times_ns = frozenset(self._times_ns)
         self._readings = [reading for reading in recording.readings if reading.time_ns in times_ns]
         self._idle_rtt_ns = max(1, base_rtt_ns(resolve_topology(recording.plan.topology)))
-        is_beyond = recording.latest_ns > limits_of(recording).pause_ns
-        self._standstill_ns = recording.latest_ns if is_beyond else 0
+        self._is_still = recording.latest_ns > limits_of(recording).pause_ns
 
     def bounds(self, quantity: Quantity) -> Bounds:
         """Bounds of a quantity, in its base unit; its value lies within.
@@ -59,7 +58,8 @@ class Doubt:
         share = (lateness.mean_ns() or 0.0) / rtt_ns
         # A time may be that of the worst second, and a fault lasts no longer.
         worst_share = max((each.mean_ns() or 0.0 for each in seconds_of(readings)), default=0.0) / rtt_ns
-        edges = self._late_ns(lateness, 0.0) / self._window_ns(quantity)
+        still_ns = self._standstill_ns(quantity)
+        edges = (still_ns + self._late_ns(lateness, 0.0)) / self._window_ns(quantity)
         ratio = 0.5 if effect == "mean time" else percentile_ratio(quantity.name)
         match effect:
             case "none":
@@ -73,15 +73,15 @@ class Doubt:
             case "share":
                 off = share + edges
             case "mean time":
-                off = value * share + self._late_ns(lateness, 0.0, ratio)
+                off = value * share + self._late_ns(lateness, 0.0, ratio) + still_ns
             case "time":
                 off = value * worst_share + self._late_ns(lateness, value, ratio)
-                if ratio is not None:
-                    # By Markov, what lies below the percentile is late by that multiple of the mean at most.
-                    off = min(off, value * share / (1 - ratio) + self._late_ns(lateness, 0.0, ratio))
+                # By Markov, what lies below a percentile is late by that multiple of the mean at most.
+                most = off if ratio is None else value * share / (1 - ratio)
+                off = still_ns + min(off, most + self._late_ns(lateness, 0.0, ratio))
             case "gap":
                 step_ns = self._recording.plan.reading_interval_ns
-                off = value * worst_share + self._late_ns(lateness, value) + step_ns
+                off = value * worst_share + self._late_ns(lateness, value) + still_ns + step_ns
             case "resent":
                 duplicates = self._measurement.hosts(quantity).rx_duplicates
                 return Bounds(max(0.0, value - duplicates), value * (1 + worst_share))
@@ -89,7 +89,9 @@ class Doubt:
                 return Bounds(0.0, value * (1 + worst_share))
             case _:
                 assert_never(effect)
-        least = value * edges if effect in ("pace", "dip") else self._late_ns(lateness, 0.0, ratio)
+        least = value * edges
+        if effect not in ("pace", "dip"):
+            least = self._late_ns(lateness, 0.0, ratio) + still_ns
         return self._sides(quantity, value, off, least)
 
     def _sides(self, quantity: Quantity, value: float, off: float, least: float) -> Bounds:
@@ -118,6 +120,22 @@ class Doubt:
         found = slice(first, bisect_left(self._times_ns, span.end_ns) + 1)
         return found if len(self._times_ns[found]) > 1 else slice(None)
 
+    def _standstill_ns(self, quantity: Quantity) -> int:
+        """Longest time that the machine stood still while somebody was to act.
+
+        The fabric goes on meanwhile, unless it was beyond its limit. What depends on the testbed's processes
+        does not: workloads post no work, and a fault is injected later than it says.
+        """
+        if quantity.argument in LATENCIES and not self._is_still:
+            return 0
+        changes = [
+            change
+            for change in self._recording.fault_changes
+            if quantity.kind.argument == "fault" and change.fault_id == quantity.argument
+        ]
+        took_ns = max((change.after_ns - change.before_ns for change in changes), default=0)
+        return self._recording.latest_ns + took_ns
+
     def _window_ns(self, quantity: Quantity) -> int:
         if quantity.kind.by_lateness == "dip":
             return LOWEST_GOODPUT_READINGS * self._recording.plan.reading_interval_ns
@@ -140,4 +158,4 @@ class Doubt:
         if ratio is not None:
             tail = (1 - ratio) * _TAIL_SHARE * self._idle_rtt_ns / max(value_ns, self._idle_rtt_ns)
         found = lateness.percentiles_ns((1 - tail,))
-        return self._standstill_ns + (0.0 if found is None else found[0])
+        return 0.0 if found is None else found[0]

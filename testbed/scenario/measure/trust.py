@@ -44,6 +44,11 @@ def judge_fidelity(recording: Recording) -> tuple[Finding, ...]:
     return (*judge(evidence, limits_of(recording)), *_misdated(recording))
 
 
+def has_lateness(recording: Recording) -> bool:
+    """Return True if it is known how late frames were, so that figures have bounds."""
+    return not recording.is_simulated and len(lateness_readings(recording)) > 1
+
+
 def limits_of(recording: Recording) -> FidelityLimits:
     return limits_for(base_rtt_ns(resolve_topology(recording.plan.topology)), recording.plan.late_ratio)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from mrc_testbed.scenario.measure.expectation import Outcome
 
@@ -26,6 +27,9 @@ class Status(Enum):
             Status.INTERRUPTED: 130,
             Status.ERROR: 1,
         }[self]
+
+
+_WITHIN: Final = "the machine was late, although within the limits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ def decide(
         status, reason = Status.FAILED, f"{failed} of {len(outcomes)} expectations did not hold"
     elif unclear:
         turned = f"this could have turned {unclear} of {len(outcomes)} expectations"
-        status, reason = Status.UNTRUSTED, "; ".join((*late, turned))
+        status, reason = Status.UNTRUSTED, "; ".join((*(late or (_WITHIN,)), turned))
         distrust = (reason,)
     elif outcomes:
         status, reason = Status.PASSED, f"all {len(outcomes)} expectations held"

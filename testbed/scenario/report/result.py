@@ -15,7 +15,7 @@ from mrc_testbed.scenario.measure.operations_of_span import OperationsOfSpan
 from mrc_testbed.scenario.measure.provenance import Provenance
 from mrc_testbed.scenario.measure.recording import NotMeasured, Recording
 from mrc_testbed.scenario.measure.recovery import Recovery
-from mrc_testbed.scenario.measure.trust import judge_fidelity
+from mrc_testbed.scenario.measure.trust import has_lateness, judge_fidelity
 from mrc_testbed.scenario.measure.verdict import Ending, Verdict, decide
 from mrc_testbed.scenario.measure.workload_end import unwritten_outcomes
 from mrc_testbed.scenario.spec.expression import parse_quantity
@@ -125,8 +125,8 @@ def judge_run(
     late, untrusted = (_reasons(fidelity, is_lateness=is_lateness) for is_lateness in (True, False))
     if plan.measures:  # variants are compared by figures, which nobody bounds
         late, untrusted = (), late + untrusted
-    bounds_of = Doubt(recording).bounds if late and not untrusted else None
-    written = evaluate_expectations(plan.expect, recording, bounds_of)
+    bounds_of = Doubt(recording).bounds if has_lateness(recording) and not untrusted else None
+    written = evaluate_expectations(plan.expect, recording, bounds_of, is_late=bool(late))
     outcomes = written + unwritten_outcomes(recording, written)
     if untrusted:
         outcomes = tuple(replace(each, is_certain=False) for each in outcomes)

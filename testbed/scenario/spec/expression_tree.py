@@ -130,9 +130,25 @@ class Comparison:
         yield from _quantities(self.right)
 
     @property
+    def has_quotient(self) -> bool:
+        """Return True if a quantity divides another one."""
+        return any(
+            term.operator == "/" and any(_quantities(term.right))
+            for side in (self.left, self.right)
+            for term in _arithmetic(side)
+        )
+
+    @property
     def is_across_variants(self) -> bool:
         """Return True if it names variants, so that no single run can tell."""
         return any(quantity.variant is not None for quantity in self.quantities())
+
+
+def _arithmetic(term: Term) -> Iterator[Arithmetic]:
+    if isinstance(term, Arithmetic):
+        yield term
+        yield from _arithmetic(term.left)
+        yield from _arithmetic(term.right)
 
 
 def _quantities(term: Term) -> Iterator[Quantity]:

@@ -59,7 +59,7 @@ class QuantityKind:
         better: which of two values is the better one; None where that depends on what is shown.
         has_windows: whether `before`, `during` and `after` a fault make sense.
         needs_argument: whether the argument may not be left out.
-        unit: of a count that is one per second.
+        unit: of a count that has one.
     """
 
     name: str
@@ -69,7 +69,13 @@ class QuantityKind:
     better: Better | None = None
     has_windows: bool = True
     needs_argument: bool = True
-    unit: Literal["", "steps/s"] = ""
+    unit: Literal["", "steps/s", "packets", "frames"] = ""
+
+    @property
+    def grows(self) -> bool:
+        """Return True if a value grows with the length of its window."""
+        is_level = self.dimension in (Dimension.RATE, Dimension.RATIO) or self.argument == "latency"
+        return not is_level and not self.unit.endswith("/s")
 
     @property
     def argument_help(self) -> str:
@@ -108,9 +114,9 @@ QUANTITIES: Final = (
     QuantityKind("mean", Dimension.TIME, "mean time", "latency", "less"),
     QuantityKind("max", Dimension.TIME, "time", "latency", "less"),
     QuantityKind("messages", Dimension.COUNT, "count", None, "more"),
-    QuantityKind("retransmits", Dimension.COUNT, "resent", None, "less"),
-    QuantityKind("fault_drops", Dimension.COUNT, "count"),
-    QuantityKind("queue_drops", Dimension.COUNT, "added", None, "less"),
+    QuantityKind("retransmits", Dimension.COUNT, "resent", None, "less", unit="packets"),
+    QuantityKind("fault_drops", Dimension.COUNT, "count", unit="frames"),
+    QuantityKind("queue_drops", Dimension.COUNT, "added", None, "less", unit="frames"),
     QuantityKind("pauses", Dimension.COUNT, "added", None, "less"),
     QuantityKind("paused_time", Dimension.TIME, "added", None, "less"),
     QuantityKind("stalled_time", Dimension.TIME, "added", None, "less"),
@@ -122,7 +128,7 @@ QUANTITIES: Final = (
     QuantityKind(
         "wrong_bytes", Dimension.COUNT, "none", "workload", "less", has_windows=False, needs_argument=False
     ),
-    QuantityKind("lost", Dimension.COUNT, "count", "fault", "less", has_windows=False),
+    QuantityKind("lost", Dimension.COUNT, "count", "fault", "less", has_windows=False, unit="packets"),
     QuantityKind("detect", Dimension.TIME, "time", "fault", "less", has_windows=False),
     QuantityKind("localise", Dimension.TIME, "time", "fault", "less", has_windows=False),
     QuantityKind("avoid", Dimension.TIME, "time", "fault", "less", has_windows=False),

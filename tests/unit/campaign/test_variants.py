@@ -239,7 +239,7 @@ def test_the_factor_is_said_in_a_sentence(quantity, values, sentence):
             "retransmits during gray",
             (1, 2),
             (5, 20),
-            "mrc had 5, roce 20: 4 times (retransmits during gray)",
+            "mrc had 5 packets, roce 20 packets: 4 times (retransmits during gray)",
         ),
     ],
 )

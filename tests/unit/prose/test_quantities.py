@@ -29,8 +29,12 @@ def test_other_names_and_units_are_found(text: str, found: list[str]) -> None:
         ("from 299 ms to\n849 ms", ["299 ms to 849 ms"]),
         ("10 Mbit/s to 1 Gbit/s", ["10 Mbit/s to 1 Gbit/s"]),
         ("299 to 849 ms, 64 KiB to 4 MiB", []),
+        ("| pass | goodput", ["pass"]),
+        ("FAILED; packets pass-through; held", []),
     ],
 )
-def test_ranges_of_what_is_shown_have_one_unit(text: str, found: list[str]) -> None:
+def test_what_is_shown_has_ranges_of_one_unit_and_one_word_for_an_outcome(
+    text: str, found: list[str]
+) -> None:
     assert [finding.word for finding in quantities("a.md", text, is_shown=True)] == found
     assert list(quantities("a.md", text)) == []

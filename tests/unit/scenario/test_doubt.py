@@ -252,6 +252,19 @@ def test_a_standstill_comes_on_top() -> None:
     assert found.high < 3 * IDLE_NS
 
 
+def test_what_depends_on_processes_is_off_by_any_standstill() -> None:
+    made = late_run([0] * 100)
+    made.latest_ns = 90 * MS
+    value, found = bounds("max(step_time(job))", made)
+    assert (value - found.low, found.high - value) == (90 * MS, 90 * MS)
+    applied_late = replace(made.fault_changes[0], after_ns=made.fault_changes[0].before_ns + 30 * MS)
+    made.fault_changes[0] = applied_late
+    value, found = bounds("avoid(f)", made)
+    assert found.high - value == 120 * MS
+    value, found = bounds("goodput(main)", made)
+    assert found.high - value == pytest.approx(value * 0.09)
+
+
 OF = {
     None: "",
     "workload": "(main)",
@@ -362,6 +375,24 @@ def test_a_failure_that_lateness_cannot_explain_fails_a_late_run(tmp_path: Path)
         verdict.reason == f"1 of 2 expectations did not hold; {LATE}; this could not have turned the verdict"
     )
     assert [outcome.answer for outcome in verdict.outcomes] == ["failed", "cannot tell"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "status"),
+    [("286ms", "passed"), ("261ms", "passed"), ("259ms", "untrusted"), ("200ms", "failed")],
+)
+def test_within_the_limits_of_lateness_only_a_failure_is_doubted(
+    limit: str, status: str, tmp_path: Path
+) -> None:
+    finished = run_late(
+        f"p99(step_time(job)) < {limit}, wrong_bytes == 0", tmp_path, more="  fidelity: {late: 150%}\n"
+    )
+    verdict = finished.result.verdict
+    assert (verdict.status.value, verdict.late) == (status, ())
+    if status == "untrusted":
+        assert verdict.reason == (
+            "the machine was late, although within the limits; this could have turned 1 of 2 expectations"
+        )
 
 
 @pytest.mark.parametrize("expect", ["", STEPS])
