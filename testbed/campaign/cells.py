@@ -10,9 +10,10 @@ from mrc_testbed.campaign.expectation import CellId
 from mrc_testbed.campaign.figures import Figure, run_figures
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.plan import PlannedRun
-from mrc_testbed.campaign.statistics import Effect, judge, median_ratio
+from mrc_testbed.campaign.statistics import Effect, judge, median_ratio, ratio_interval
 from mrc_testbed.metrics.histogram import Histogram, merge
 from mrc_testbed.scenario.spec.quantity import Better, Dimension
+from mrc_testbed.shown import format_number
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.timing import base_rtt_ns
 
@@ -211,6 +212,15 @@ class CellComparison:
     def ratio(self) -> float | None:
         """The cell's median by the baseline's; None where that is not defined."""
         return median_ratio(self.figure.values, self.reference.values)
+
+    @property
+    def factor(self) -> str:
+        """Ratio and its interval, such as `1.95 times (1.9 to 2)`; empty where they are not known."""
+        interval = ratio_interval(self.figure.values, self.reference.values)
+        if self.ratio is None or interval is None:
+            return ""
+        low, high = map(format_number, interval)
+        return f"{format_number(self.ratio)} times ({low} to {high})"
 
     @property
     def verdict(self) -> str:

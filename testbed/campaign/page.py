@@ -26,14 +26,25 @@ def build_page(summary: Summary, found: Sequence[Cell], baseline: Mapping[str, s
     heads = ["scenario", *summary.varied, "seed", "figure", "claim", "verdict", "measured", "fidelity"]
     outcomes = Table(("", "expectation", "cell", "measured"), list(map(_outcome, summary.expectations)))
     cells, charts = cell_sections(found, baseline, summary.varied)
+    factors = list(_factors(compare_cells(found, baseline), summary.named))
     sections = [
         Section("expectations", "Expectations", outcomes.html()),
         *cells,
         Section("runs", "Runs", Table(heads, [_row(row, summary.varied) for row in summary.rows]).html()),
     ]
     data = chart_data(charts) if charts else ""
-    body = render("mrc_testbed.campaign", "page.html.j2", summary=summary, sections=sections, data=data)
+    parts = {"factors": factors, "sections": sections, "data": data}
+    body = render("mrc_testbed.campaign", "page.html.j2", summary=summary, **parts)
     return page(summary.name, body, has_charts=bool(charts))
+
+
+def _factors(compared: Sequence[CellComparison], named: Sequence[str]) -> Iterator[str]:
+    """A sentence for each cell that differs from its baseline in the first of *named* that any differs in."""
+    shown = [each for each in compared if each.effect.finding in ("more", "less") and each.factor]
+    name = next((name for name in named if any(each.name == name for each in shown)), None)
+    for each in shown:
+        if each.name == name:
+            yield f"{each.cell}: {each.factor} the {name} of {each.baseline}"
 
 
 def _outcome(each: CellOutcome) -> tuple[TableCell | str, ...]:

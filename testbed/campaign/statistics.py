@@ -102,12 +102,10 @@ class Effect:
             case "too few runs":
                 return f"too few runs to tell{wanted}"
             case "not shown":
-                alike = (
-                    ""
-                    if self.within is None
-                    else f", equal within \N{PLUS-MINUS SIGN}{format_share(self.within)}"
-                )
-                return f"no difference shown{alike}{wanted}"
+                if self.within is None:
+                    return f"no difference shown{wanted}"
+                alike = f"within \N{PLUS-MINUS SIGN}{format_share(self.within)} ({CONFIDENCE:.0%})"
+                return f"no difference shown, {alike}{wanted}"
             case "equal":
                 return "equal"
 
@@ -204,8 +202,11 @@ def judge(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> list[Effe
     ]
 
 
-def _within(values: Sequence[float], others: Sequence[float]) -> float | None:
-    """Share of the median of *others* that the medians differ by at most: the far end of its interval."""
+def ratio_interval(values: Sequence[float], others: Sequence[float]) -> tuple[float, float] | None:
+    """Return the 95 % bootstrap interval of the ratio of medians.
+
+    None with fewer than INTERVAL_RUNS_MIN runs on a side, and where the median of *others* is 0.
+    """
     if min(len(values), len(others)) < INTERVAL_RUNS_MIN or median(others) == 0:
         return None
     import numpy as np  # noqa: PLC0415
@@ -214,8 +215,15 @@ def _within(values: Sequence[float], others: Sequence[float]) -> float | None:
     own, other = (
         np.median(generator.choice(each, (_BOUND_RESAMPLES, len(each))), axis=1) for each in (values, others)
     )
-    shares = (own - other) / abs(median(others))
-    return float(np.abs(np.quantile(shares, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))).max())
+    ratios = 1 + (own - other) / median(others)
+    low, high = np.quantile(ratios, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
+    return float(low), float(high)
+
+
+def _within(values: Sequence[float], others: Sequence[float]) -> float | None:
+    """Share of the median of *others* that the medians differ by at most: the far end of its interval."""
+    found = ratio_interval(values, others)
+    return None if found is None else max(abs(end - 1) for end in found)
 
 
 def _effect(test: RankTest, p: float, runs: int, comparisons: int) -> Effect:

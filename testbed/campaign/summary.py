@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from mrc_testbed.campaign.expectation import CampaignExpectation
+from mrc_testbed.campaign.figures import format_figure, run_figures
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.judge import CellOutcome, outcomes_of
 from mrc_testbed.campaign.plan import PlannedRun
@@ -36,6 +38,7 @@ class SummaryRow:
         compare: quantities that they are compared by, before left of during.
         untrusted_before: how often it was UNTRUSTED before.
         is_late: whether the machine was late and could not have turned an expectation.
+        own: the figure of the run that the campaign expects something of; empty for none.
     """
 
     index: int
@@ -53,6 +56,7 @@ class SummaryRow:
     compare: tuple[str, ...] = ()
     untrusted_before: int = 0
     is_late: bool = False
+    own: str = ""
 
     @property
     def page(self) -> str | None:
@@ -72,13 +76,15 @@ class SummaryRow:
 
     @property
     def measured(self) -> str:
-        """The first expectation that failed, else the first, which a scenario is about, with its numbers.
+        """The first expectation that failed; else the campaign's own figure, or the first expectation.
 
         Of a run that did not come to its end, why.
         """
         if not self.expectations or self.status not in _WHOLE:
             return self.reason
         failed = [each for each in self.expectations if answer_of(each) != "held"]
+        if not failed and self.own:
+            return self.own
         shown = failed[0] if failed else self.expectations[0]
         held = f" ({len(self.expectations) - len(failed)} of {len(self.expectations)} held)" if failed else ""
         held += ", untrusted" if self.status == Status.UNTRUSTED.value else ""
@@ -98,6 +104,7 @@ class Summary:
         varied: dotted keys that are varied, in the order in which they first occur.
         rows: one per run, or per scenario with variants, in the order of the file.
         expectations: of the campaign, cell by cell.
+        named: quantities that its expectations name, in their order.
     """
 
     name: str
@@ -105,6 +112,7 @@ class Summary:
     varied: tuple[str, ...]
     rows: tuple[SummaryRow, ...]
     expectations: tuple[CellOutcome, ...] = ()
+    named: tuple[str, ...] = ()
 
     @property
     def is_of_variants(self) -> bool:
@@ -144,7 +152,12 @@ def summarize_campaign(folder: CampaignFolder) -> Summary:
         for group in groups.values()
     )
     plan = folder.plan
-    return Summary(plan.name, plan.description, tuple(keys), tuple(rows), outcomes_of(folder))
+    named = dict.fromkeys(
+        quantity.within_run for each in plan.expect for quantity in each.parsed.that.quantities()
+    )
+    return Summary(
+        plan.name, plan.description, tuple(keys), tuple(rows), outcomes_of(folder), named=tuple(named)
+    )
 
 
 def _row(folder: CampaignFolder, run: PlannedRun) -> SummaryRow:
@@ -163,7 +176,21 @@ def _row(folder: CampaignFolder, run: PlannedRun) -> SummaryRow:
         expectations=() if manifest is None else tuple(manifest.get("expectations", ())),
         untrusted_before=folder.untrusted_before(run),
         is_late=manifest is not None and bool(manifest.get("late")),
+        own=_own(folder.plan.expect, run, manifest or {}),
     )
+
+
+def _own(expect: Sequence[CampaignExpectation], run: PlannedRun, manifest: Mapping[str, Any]) -> str:
+    """The first figure of a run that the campaign expects something of; empty for none."""
+    figures = run_figures(manifest)
+    named = (
+        quantity.within_run
+        for each in expect
+        if each.is_of(run.cell)
+        for quantity in each.parsed.that.quantities()
+    )
+    name = next((name for name in named if name in figures), None)
+    return "" if name is None else f"{name}: {format_figure(figures[name].value, figures[name].dimension)}"
 
 
 def _row_of_variants(folder: CampaignFolder, group: Sequence[PlannedRun]) -> SummaryRow:

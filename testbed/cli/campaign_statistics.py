@@ -245,7 +245,7 @@ def _tables(
                     format_figure(median(figure.values), figure.dimension)
                     for figure in (each.figure, each.reference)
                 ),
-                "-" if each.ratio is None else f"{each.ratio:.3f}",
+                each.factor or ("-" if each.ratio is None else f"{each.ratio:.3f}"),
                 f"{each.effect.test.delta:+.2f}",
                 f"{each.effect.p:.2g}",
                 Text(each.verdict, style=_STYLES.get(each.verdict, "")),

@@ -1,6 +1,7 @@
 """junit.xml, as CI systems read it: of a run, and the parts that one of a campaign is made of. Pure."""
 
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -67,8 +68,11 @@ def expectation_case(case: Case, answer: Answer, reason: str) -> Case:
             return replace(case, outcome="skipped", message=f"UNTRUSTED: {reason}")
 
 
-def junit_suite(name: str, cases: Sequence[Case], **attributes: str) -> ET.Element:
-    """A suite with the numbers of its failures, errors and skipped cases."""
+def junit_suite(suite_name: str, cases: Sequence[Case], **attributes: str) -> ET.Element:
+    """A suite with the numbers of its failures, errors and skipped cases.
+
+    CI systems join cases of one name: those after the first get a number.
+    """
     outcomes = [case.outcome for case in cases]
     counts = {
         "tests": str(len(cases)),
@@ -76,10 +80,13 @@ def junit_suite(name: str, cases: Sequence[Case], **attributes: str) -> ET.Eleme
         "errors": str(outcomes.count("error")),
         "skipped": str(outcomes.count("skipped")),
     }
-    suite = ET.Element("testsuite", {"name": printable(name), **counts, **attributes})
+    suite = ET.Element("testsuite", {"name": printable(suite_name), **counts, **attributes})
+    names = Counter[str]()
     for case in cases:
+        names[case.name] += 1
+        name = case.name if names[case.name] == 1 else f"{case.name} ({names[case.name]})"
         time = {"time": case.time} if case.time else {}
-        named = {"classname": printable(case.suite), "name": printable(case.name), **time}
+        named = {"classname": printable(case.suite), "name": printable(name), **time}
         element = ET.SubElement(suite, "testcase", named)
         if case.outcome is not None:
             kind = {"type": case.kind} if case.kind else {}

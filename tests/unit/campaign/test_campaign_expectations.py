@@ -14,6 +14,7 @@ from mrc_testbed.campaign.expectation import CampaignExpectation, Quota, parse_c
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.judge import judge_cells
 from mrc_testbed.campaign.plan import plan_campaign
+from mrc_testbed.campaign.summary import summarize_campaign
 from mrc_testbed.cli.app import run as mrc_testbed
 from mrc_testbed.errors import UsageError
 from mrc_testbed.metrics.histogram import Histogram
@@ -243,6 +244,7 @@ def test_a_campaign_is_held_to_what_it_expects(folder, stage, capsys):
     assert exit_code(again) == 4
     summary = json.loads((folder.path / "summary.json").read_text())
     assert summary["counts"] == {"passed": 4}
+    assert {row.measured.partition(":")[0] for row in summarize_campaign(again).rows} == {"goodput(main)"}
     assert [each["outcome"] for each in summary["expectations"]] == [
         *["held"] * 4,
         "failed",

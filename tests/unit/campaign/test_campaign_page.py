@@ -1,12 +1,15 @@
 """Plots of a campaign's cells: what is drawn, what is said of too few runs, and what is left out."""
 
+import re
+
 import pytest
 
 from mrc_testbed.campaign.cells import Cell, CellFigure
 from mrc_testbed.campaign.execution import execute_campaign
 from mrc_testbed.campaign.folder import CampaignFolder
-from mrc_testbed.campaign.page import cell_sections
+from mrc_testbed.campaign.page import build_page, cell_sections
 from mrc_testbed.campaign.plan import plan_campaign
+from mrc_testbed.campaign.summary import Summary
 from mrc_testbed.metrics.histogram import Histogram
 from mrc_testbed.report.page import part
 from mrc_testbed.scenario.spec.quantity import Dimension
@@ -56,6 +59,19 @@ def test_a_shown_difference_is_said_below_the_plot():
     html = section(cell("16", runs(1e8, 8)), cell("32", runs(2e8, 8)), cell("64", runs(5e7, 8)))
     assert '<span class="better">cell 2: better</span>' in html
     assert '<span class="worse">cell 3: worse</span>' in html
+
+
+def test_the_first_figure_that_the_campaign_names_and_that_differs_is_the_headline():
+    same = {"retransmits": CellFigure(Dimension.COUNT, "less", dict.fromkeys(range(8), 3.0))}
+    cells = [cell("16", runs(1e8, 8), **same), cell("32", runs(2e8, 8), **same)]
+    summary = Summary("c", "", (KEY,), (), named=("retransmits", "goodput(main)"))
+    html = build_page(summary, cells, BASELINE)
+    found = re.search(
+        rf"<p>flap {KEY}=32: (\S+) times \((\S+) to (\S+)\) the goodput\(main\) of flap {KEY}=16</p>", html
+    )
+    assert found is not None
+    assert 1.9 < float(found[2]) <= float(found[1]) <= float(found[3]) < 2.1
+    assert " times (" not in build_page(summary, cells[:1], BASELINE)
 
 
 def test_too_few_runs_have_no_interval_and_say_how_many_more_would_do():

@@ -59,7 +59,7 @@ def test_a_difference_that_is_not_shown_is_bounded():
     effect = judged([100.0 + number % 3 for number in range(8)], [100.5 + number % 2 for number in range(8)])
     assert (effect.finding, effect.more_runs) == ("not shown", None)
     assert effect.within == pytest.approx(0.0149, abs=1e-4)
-    assert effect.verdict("less") == "no difference shown, equal within \N{PLUS-MINUS SIGN}1.49 %"
+    assert effect.verdict("less") == "no difference shown, within \N{PLUS-MINUS SIGN}1.49 % (95%)"
     assert judged([0.0, 1.0] * 4, [0.0] * 8).within is None
 
 

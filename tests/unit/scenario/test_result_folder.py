@@ -19,6 +19,7 @@ from mrc_testbed.report import page
 from mrc_testbed.scenario.execution import FinishedRun, execute
 from mrc_testbed.scenario.measure.provenance import Provenance, observe_provenance, parse_cpu_model
 from mrc_testbed.scenario.measure.series import series_columns
+from mrc_testbed.scenario.report.junit import Case, junit_suite
 from mrc_testbed.scenario.report.result_folder import ResultFolder
 from mrc_testbed.scenario.run.runner import Runner
 from mrc_testbed.scenario.spec.load import load_scenario
@@ -207,6 +208,11 @@ def test_junit_has_a_case_per_expectation_and_the_reason_of_each_failure(finishe
     failed = {case.get("name"): case.findtext("failure") for case in suite.iter("testcase")}
     assert failed["wrong_bytes == 0"] == "wrong_bytes was 3, exactly 0 was expected"
     assert failed["qp_errors == 0"] is None
+
+
+def test_equal_expectations_are_two_cases_of_junit() -> None:
+    suite = junit_suite("trial", [Case("trial", "qp_errors == 0"), Case("trial", "qp_errors == 0")])
+    assert [case.get("name") for case in suite] == ["qp_errors == 0", "qp_errors == 0 (2)"]
 
 
 def test_junit_of_an_interrupted_run_is_not_green(tmp_path: Path) -> None:
