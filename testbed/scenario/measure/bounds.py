@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import inf, isnan
 from typing import Self
 
-from mrc_testbed.scenario.spec.expression_tree import Number, Quantity, Term
+from mrc_testbed.scenario.spec.expression_tree import Quantity, Term, fold
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +57,4 @@ def bound(term: Term, bounds_of: BoundsOf) -> Bounds:
     Raises:
         NotMeasured: a quantity in it has no value.
     """
-    if isinstance(term, Number):
-        return Bounds(term.value, term.value)
-    if isinstance(term, Quantity):
-        return bounds_of(term)
-    left, right = bound(term.left, bounds_of), bound(term.right, bounds_of)
-    match term.operator:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-        case "/":
-            return left / right
+    return fold(term, lambda value: Bounds(value, value), bounds_of)

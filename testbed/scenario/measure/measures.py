@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from mrc_testbed.scenario.measure.recording import NotMeasured
-from mrc_testbed.scenario.spec.expression_tree import Arithmetic, Comparison, Number, Quantity, Term
+from mrc_testbed.scenario.spec.expression_tree import Comparison, Quantity, Term, fold
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +32,10 @@ class Measures(ABC):
         Raises:
             NotMeasured: a quantity in it has no value in this run, or it divides by zero.
         """
-        match term:
-            case Number():
-                return term.value
-            case Quantity():
-                return self.measure(term)
-            case Arithmetic():
-                left, right = self.evaluate(term.left), self.evaluate(term.right)
-                match term.operator:
-                    case "+":
-                        return left + right
-                    case "-":
-                        return left - right
-                    case "*":
-                        return left * right
-                    case "/":
-                        if right == 0:
-                            raise NotMeasured("it divides by a measured zero")
-                        return left / right
+        try:
+            return fold(term, float, self.measure)
+        except ZeroDivisionError as error:
+            raise NotMeasured("it divides by a measured zero") from error
 
     def measured(self, comparison: Comparison) -> tuple[Measured, ...]:
         """Value of each quantity of an expectation, in the order of the text, each once.

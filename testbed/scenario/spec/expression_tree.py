@@ -1,8 +1,9 @@
 """The parsed expectation: a comparison of terms over quantities and numbers. Pure."""
 
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Final, Literal, TypeVar
 
 from mrc_testbed.errors import did_you_mean
 from mrc_testbed.scenario.spec.quantity import WORKLOAD_TIMES, Dimension, QuantityKind
@@ -107,6 +108,32 @@ class Arithmetic:
 
 
 Term = Number | Quantity | Arithmetic
+
+
+_OPERATIONS: Final[dict[ArithmeticOperator, Callable[[Any, Any], Any]]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+Value = TypeVar("Value")
+
+
+def fold(term: Term, of_number: Callable[[float], Value], of_quantity: Callable[[Quantity], Value]) -> Value:
+    """Value of a term, in whatever numbers and quantities become: they have the operators of Python.
+
+    Raises:
+        ZeroDivisionError: it divides by zero, of numbers that say so.
+    """
+    match term:
+        case Number():
+            return of_number(term.value)
+        case Quantity():
+            return of_quantity(term)
+        case Arithmetic():
+            sides = (fold(side, of_number, of_quantity) for side in (term.left, term.right))
+            found: Value = _OPERATIONS[term.operator](*sides)
+            return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,8 +51,8 @@ PORT = (
     - qp_errors == 0
 """
 )
-KILL = (
-    HEAD
+KILL = (  # long enough for an agent that takes a second to start again
+    HEAD.replace("duration: 1500ms", "duration: 4s")
     + """\
   faults:
     - {id: kill1, at: 1s, for: 200ms, kind: nic-agent-kill, select: {nodes: h1}}

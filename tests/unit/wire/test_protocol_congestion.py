@@ -27,7 +27,7 @@ def test_parameters_are_listed_with_their_ranges() -> None:
 
 def test_worked_values_are_what_the_defaults_come_to() -> None:
     heads = re.findall(
-        r"(\d+) ([GM])b/s, (\d+) us", PARAMETERS.split("\n| MTU, bytes")[0].split("\n| | ")[-1]
+        r"(\d+) ([GM])bit/s, (\d+) us", PARAMETERS.split("\n| MTU, bytes")[0].split("\n| | ")[-1]
     )
     rows = {
         cells[0]: cells[1:]
