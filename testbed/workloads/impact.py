@@ -223,7 +223,7 @@ def headline(word: str, impacts: Sequence[Impact], errors: Sequence[str], *, is_
     """
     ranks = f"the job failed: {'; '.join(errors)}" if errors else "no rank lost"
     if not impacts:
-        return f"no fault {'was active' if is_over else 'acts'}; {ranks}"
+        return f"no fault {'was' if is_over else 'is'} active; {ranks}"
     worst = max(impacts, key=lambda impact: (impact.is_seen, impact.ratio))
     noun = "groups of faults" if any(impact.faults > 1 for impact in impacts) else "faults"
     more = f", the worst of {len(impacts)} {noun}" if len(impacts) > 1 else ""

@@ -19,13 +19,13 @@ metadata: {name: named}
 spec:
   topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 2, port_rate: 40Mbit}
   workloads:
-    - {name: main, kind: sendrecv, size: 64KiB, shift: 2, duration: 700ms}
-    - {name: job, kind: training, hosts: [h0, h2], compute: 5ms, size: 16KiB, duration: 700ms}
+    - {name: main, kind: sendrecv, size: 64KiB, shift: 2, duration: 400ms}
+    - {name: job, kind: training, hosts: [h0, h2], compute: 5ms, size: 16KiB, duration: 400ms}
   faults:
     - id: cut
       kind: link-down
       select: {links: {plane: 0, between: [t0, t1]}, pick: first}
-      at: 200ms
+      at: 100ms
       for: 100ms
   expect:
     - fault_drops > 0

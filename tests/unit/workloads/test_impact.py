@@ -226,7 +226,7 @@ def test_of_several_faults_the_worst_makes_the_sentence() -> None:
     said = sentence(done, act(500, end_ms=600), act(1850, end_ms=2000))
     assert "(n = 12) before, 800 ms (n = 1) while p0-t1-0 was away, the worst of 2 faults; " in said
     assert sentence(done) == "no fault was active; no rank lost"
-    assert headline("step", [], (), is_over=False) == "no fault acts; no rank lost"
+    assert headline("step", [], (), is_over=False) == "no fault is active; no rank lost"
 
 
 @pytest.mark.parametrize(
