@@ -25,8 +25,9 @@ _PERCENTILES: Final = ("p50", "p90", "p99", "p99.9", "max")
 def build_page(summary: Summary, found: Sequence[Cell], baseline: Mapping[str, str]) -> str:
     heads = ["scenario", *summary.varied, "seed", "figure", "claim", "verdict", "measured", "fidelity"]
     outcomes = Table(("", "expectation", "cell", "measured"), list(map(_outcome, summary.expectations)))
-    cells, charts = cell_sections(found, baseline, summary.varied)
-    factors = list(_factors(compare_cells(found, baseline), summary.named))
+    compared = compare_cells(found, baseline)
+    cells, charts = cell_sections(found, compared, baseline, summary.varied)
+    factors = list(_factors(compared, summary.named))
     sections = [
         Section("expectations", "Expectations", outcomes.html()),
         *cells,
@@ -40,11 +41,11 @@ def build_page(summary: Summary, found: Sequence[Cell], baseline: Mapping[str, s
 
 def _factors(compared: Sequence[CellComparison], named: Sequence[str]) -> Iterator[str]:
     """A sentence for each cell that differs from its baseline in the first of *named* that any differs in."""
-    shown = [each for each in compared if each.effect.finding in ("more", "less") and each.factor]
+    shown = [each for each in compared if each.effect.finding in ("more", "less")]
     name = next((name for name in named if any(each.name == name for each in shown)), None)
     for each in shown:
-        if each.name == name:
-            yield f"{each.cell}: {each.factor} the {name} of {each.baseline}"
+        if each.name == name and (factor := each.factor):
+            yield f"{each.cell}: {factor} the {name} of {each.baseline}"
 
 
 def _outcome(each: CellOutcome) -> tuple[TableCell | str, ...]:
@@ -81,17 +82,20 @@ class CellPlot(NamedTuple):
 
 
 def cell_sections(
-    cells: Sequence[Cell], baseline: Mapping[str, str], varied: Collection[str]
+    cells: Sequence[Cell],
+    compared: Sequence[CellComparison],
+    baseline: Mapping[str, str],
+    varied: Collection[str],
 ) -> tuple[list[Section], list[Chart]]:
     """Sections of the page and their charts; none when the campaign neither repeats nor varies anything.
 
     Args:
         cells: of a campaign, in order.
+        compared: with the baseline's cells.
         baseline: what is varied -> value of the cells that others are compared with; empty for none.
         varied: dotted keys that the campaign varies; variants of a scenario have a page of their own.
     """
     numbers = {cell.key: number for number, cell in enumerate(cells, start=1)}
-    compared = compare_cells(cells, baseline)
     scenarios = dict.fromkeys(
         cell.scenario for cell in cells if cell.counted > 1 or not cell.place.keys().isdisjoint(varied)
     )

@@ -182,7 +182,7 @@ def _row(folder: CampaignFolder, run: PlannedRun) -> SummaryRow:
 
 def _own(expect: Sequence[CampaignExpectation], run: PlannedRun, manifest: Mapping[str, Any]) -> str:
     """The first figure of a run that the campaign expects something of; empty for none."""
-    figures = run_figures(manifest)
+    figures = run_figures(manifest) if expect else {}
     named = (
         quantity.within_run
         for each in expect

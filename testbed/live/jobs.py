@@ -15,7 +15,7 @@ from mrc_testbed.workloads.job import Pace, Step, measure_pace
 from mrc_testbed.workloads.job_ring import RunningJob
 
 PACE_NS: Final = 30 * 1_000_000_000
-"""Over so long a time steps are counted; so long a headline keeps to faults that are over."""
+"""Time over which steps are counted, and for which a headline stays after its faults have ended."""
 
 _LATEST_STEPS: Final = 10
 _STALLED_STEPS: Final = 3
@@ -83,7 +83,7 @@ def _pace_of_latest(steps: Sequence[Step]) -> Pace | None:
 
 
 def _latest_impact(steps: Sequence[Step], acts: Iterable[Act], now_ns: int) -> Impact | None:
-    """That of the faults that act, or of the latest; None when the job has long been back from them."""
+    """The impact of the faults that act, or of the latest; None when the job has long been back."""
     episodes = find_episodes(acts, steps[0].begin_ns, now_ns) if steps else []
     if not episodes:
         return None
@@ -92,6 +92,7 @@ def _latest_impact(steps: Sequence[Step], acts: Iterable[Act], now_ns: int) -> I
 
 
 def _is_shown(impact: Impact, episode: Episode, now_ns: int) -> bool:
+    """Return True until PACE_NS after the faults have ended and the job is back."""
     over_ns = episode.end_ns
     if impact.is_seen:
         if impact.back_ns is None:
@@ -103,7 +104,7 @@ def _is_shown(impact: Impact, episode: Episode, now_ns: int) -> bool:
 def _acts(
     windows: Sequence[FaultWindow], flaps: Mapping[str, Schedule], clos: Clos, now_ns: int
 ) -> Iterator[Act]:
-    """The time of each fault; windows of one that PACE_NS part are two."""
+    """The time of each fault; windows of one fault that lie PACE_NS apart count as two faults."""
     parts: dict[str, list[list[FaultWindow]]] = {}
     for window in windows:
         own = parts.setdefault(window.fault_id, [])

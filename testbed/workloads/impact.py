@@ -12,10 +12,11 @@ An *effect* is seen only where noise would not do the same:
   does so in 1 of 400 jobs at most; or so many are shorter. With n steps before and m hit, chance alone makes
   the k longest of all lie among the m with probability C(m,k) / C(n+m,k), whatever the distribution of their
   lengths. This includes a median outside the spread before, once the steps are enough to tell.
-* Or a single step stands alone: it is slow, and longer than the longest before by more than the whole spread
-  before, both as ratios; with n < 20 steps before by 20/n times that, as the spread of few is too small.
-  It may be one of the SETTLED steps after the faults. Noise of a log-normal distribution, however wide, does
-  so in about 1 of 200 jobs at most. Fewer than four steps before prove nothing of a single one.
+* Or a single step stands alone: it is slow, and it exceeds the longest before by a larger ratio than that of
+  the longest to the shortest before. With n < 20 steps before, their spread is too small, and that ratio is
+  raised to the power of 20/n. The step may be one of the SETTLED steps after the faults. Noise of a
+  log-normal distribution, however wide, does so in about 1 of 200 jobs at most. Fewer than four steps before
+  prove nothing of a single one.
 """
 
 import math

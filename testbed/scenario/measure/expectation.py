@@ -109,8 +109,8 @@ def evaluate_expectations(
 ) -> tuple[Outcome, ...]:
     """Outcome of each expectation, in order; see `evaluate`.
 
-    In a run that was not late, what held is certain: lateness within its limits makes nothing better by as
-    much as it makes other things worse. A failure may still be the machine's.
+    In a run that was not late, what held is certain, because lateness within its limits hardly improves a
+    figure. A failure may still be due to the machine.
     """
     measurement = Measurement(recording)
     outcomes = []

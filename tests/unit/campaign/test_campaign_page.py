@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from mrc_testbed.campaign.cells import Cell, CellFigure
+from mrc_testbed.campaign.cells import Cell, CellFigure, compare_cells
 from mrc_testbed.campaign.execution import execute_campaign
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.page import build_page, cell_sections
@@ -31,7 +31,7 @@ def cell(window, goodput, scenario="flap", **figures):
 
 def built(*cells, baseline=BASELINE, varied=(KEY,)):
     """HTML of the sections, and their charts."""
-    sections, charts = cell_sections(cells, baseline, varied)
+    sections, charts = cell_sections(cells, compare_cells(cells, baseline), baseline, varied)
     return part("sections", sections), charts
 
 
