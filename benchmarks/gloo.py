@@ -5,18 +5,26 @@ import os
 from collections import defaultdict
 from collections.abc import Sequence
 
-from mrc_testbed.fabric.ranks import Rank, free_port, rank_environment, run_ranks
+from mrc_testbed.fabric.ranks import Rank, RunningRanks, free_port, rank_environment
 
 
-def by_gloo(hosts: Sequence[str], command: Sequence[str]) -> list[str]:
+def by_gloo(hosts: Sequence[str], command: Sequence[str], steps: int) -> list[str]:
     """Output of the ranks, each line with its rank in front, as `launch` writes it.
 
-    Their status does not count: PyTorch aborts now and then while they end.
+    How they end does not count: PyTorch aborts now and then, or waits for ever, as the destructor of gloo's
+    process group joins a thread that needs the lock of the interpreter that the destructor holds.
+
+    Args:
+        hosts: one for each rank.
+        command: of each rank, which prints a line per step.
+        steps: after which ranks are ended.
     """
     lines: list[str] = []
+    left = {number: steps for number, _ in enumerate(hosts)}
 
     def write(rank: Rank, is_error: bool, line: bytes) -> None:
-        if not is_error:
+        if not is_error and left[rank.number]:
+            left[rank.number] -= 1
             lines.append(f"[{rank.number}] {line.decode()}")
 
     master = "127.0.0.1", free_port("127.0.0.1")
@@ -25,7 +33,10 @@ def by_gloo(hosts: Sequence[str], command: Sequence[str]) -> list[str]:
         Rank(number, host, tuple(command), rank_environment(hosts, number, master, base))
         for number, host in enumerate(hosts)
     ]
-    run_ranks(ranks, write)
+    with RunningRanks(write) as running:
+        running.start(ranks)
+        while any(left.values()) and not running.is_over:
+            running.serve(None)
     return lines
 
 

@@ -38,7 +38,7 @@ def losses() -> Iterator[Figure]:
     """The losses of eight ranks, 100 steps, through faults at drawn places."""
     for kind, options in KINDS.items():
         job = (*EXAMPLE, "--backend", "gloo", "--steps", "100", *options)
-        expected = of_ranks(by_gloo(HOSTS, job))
+        expected = of_ranks(by_gloo(HOSTS, job, 100))
         assert [len(each) for each in expected.values()] == [100] * len(HOSTS)
         differing, lost, seconds = 0, 0, []
         for seed in range(1, PLANS + 1):

@@ -17,7 +17,7 @@ from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.log_file import log_lines
 from mrc_testbed.fabric.node_entry import enter_command
 from mrc_testbed.fabric.process import marked_environment
-from mrc_testbed.fabric.rdma import RdmaTransport, rdma_command, rdma_environment
+from mrc_testbed.fabric.rdma import RdmaTransport, named_command, rdma_command, rdma_environment
 from mrc_testbed.fabric.repair import Repair
 from mrc_testbed.faults.attendance import repair_faults, under_faults
 
@@ -37,7 +37,7 @@ def execute(
     arguments: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="Program and arguments.")],
     rdma: Annotated[
         bool,
-        typer.Option("--rdma", help="Give the program the host's NIC as RDMA device mrc0, and host names."),
+        typer.Option("--rdma", help="Give the program the host's NIC as RDMA device mrc0."),
     ] = False,
     transport: Annotated[
         RdmaTransport | None,
@@ -48,9 +48,13 @@ def execute(
 ) -> int:
     """Run a program in a node and return its exit status.
 
+    On a host of a lab in network namespaces, names of hosts are addresses of the
+    management network, which faults do not touch.
+
     [bold]Examples[/bold]
 
       mrc-testbed exec h0 -- ip -br link
+      mrc-testbed exec h0 -- ping -c 1 h1
       mrc-testbed exec p0-t0-0 -- bpftool net
       mrc-testbed exec h1 --rdma -- ib_write_bw -d mrc0 &
       mrc-testbed exec h0 --rdma -- ib_write_bw -d mrc0 h1
@@ -68,6 +72,9 @@ def execute(
             if rdma:
                 enter += stack.enter_context(rdma_command(attached, name, chosen))
                 environment |= rdma_environment(chosen)
+            elif container is None and not attached.clos.node(name).is_switch:
+                others = [host.name for host in attached.clos.hosts() if host.name in arguments]
+                enter += stack.enter_context(named_command(attached, name, others))
         return subprocess.run([*enter, *arguments], env=environment, check=False).returncode
 
 

@@ -1,7 +1,7 @@
-"""RDMA programs on a host: what stands between entering the host's network and starting the program."""
+"""Programs on a host: what stands between entering the host's network and starting the program."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Final
@@ -39,7 +39,7 @@ def rdma_environment(transport: RdmaTransport = RdmaTransport.MRC) -> dict[str, 
 
 @contextmanager
 def rdma_command(attached: Lab, host: str, transport: RdmaTransport) -> Iterator[tuple[str, ...]]:
-    """The program, with arguments, that runs what follows it with the lab's names, as long as it may.
+    """The program, with arguments, that runs an RDMA program with the lab's names, as long as it may.
 
     Raises:
         UsageError: the node has no NIC that programs can use, the fabric does not keep the order that the
@@ -57,6 +57,23 @@ def rdma_command(attached: Lab, host: str, transport: RdmaTransport) -> Iterator
         check_order(attached.clos, transport.value)
     if not VERBS_LIBRARY.exists():
         raise UsageError(f"{VERBS_LIBRARY} is not there", hint=how_to_build("setup"))
-    connect(attached.name, attached.clos, host)
+    with named_command(attached, host, ()) as command:
+        yield command
+
+
+@contextmanager
+def named_command(attached: Lab, host: str, others: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """The program, with arguments, that runs what follows it with the lab's names, as long as it may.
+
+    Args:
+        attached: the lab, in network namespaces.
+        host: that the program runs on.
+        others: hosts that it can reach by then.
+
+    Raises:
+        FabricError: a host cannot be given a management network.
+    """
+    for each in (host, *others):
+        connect(attached.name, attached.clos, each)
     with hosts_file(attached.clos, host) as file:
         yield "unshare", "--mount", "sh", "-c", _WITH_HOSTS_FILE, str(file)

@@ -240,8 +240,9 @@ globalThis.mrcCharts = (() => {
       const { form, y, limit, spreads, lanes } = this.model;
       if (form === "lanes") return [0, lanes.length];
       if (low === null || high === null || !Number.isFinite(low)) return y.log ? [1, 10] : [0, 1];
-      if (y.log) return logEnds(low, high);
-      high = Math.max(high, limit?.[1] ?? high, ...spreads.map(([, , , top]) => top ?? high));
+      high = Math.max(high, limit?.[1] ?? high);
+      if (y.log) return logEnds(Math.min(low, limit?.[1] || low), high);
+      high = Math.max(high, ...spreads.map(([, , , top]) => top ?? high));
       low = Math.min(low, ...spreads.map(([, , bottom]) => bottom ?? low));
       if (form !== "cells" || (low >= 0 && low < 0.5 * high)) low = Math.min(0, low);
       if (high <= low) high = low + (Math.abs(low) || 1);
@@ -293,13 +294,13 @@ globalThis.mrcCharts = (() => {
       for (const [name, periods] of form === "cells" ? [] : bands) {
         if (periods.at(-1)[1] < u.scales.x.min || periods[0][0] > u.scales.x.max) continue;
         const from = place(periods[0][0]), to = place(periods.at(-1)[1]);
-        const row = Math.max(0, rowEnds.findIndex((end) => end <= from));
-        const wide = name.length * 6.6 * ratio, y = bbox.top - (4 + row * FAULT_ROW) * ratio;
-        const hidden = rowEnds[row] > from;
-        rowEnds[row] = Math.max(rowEnds[row], to, from + wide) + 6 * ratio;
+        const wide = name.length * 6.6 * ratio, left = Math.max(bbox.left, Math.min(from, right - wide));
+        const row = Math.max(0, rowEnds.findIndex((end) => end <= left)), y = bbox.top - (4 + row * FAULT_ROW) * ratio;
+        const hidden = rowEnds[row] > left;
+        rowEnds[row] = Math.max(rowEnds[row], to, left + wide) + 6 * ratio;
         ctx.fillStyle = css("--fault");
         ctx.fillRect(from, y, Math.max(to - from, 2 * ratio), 2.5 * ratio);
-        if (!hidden) text(name, Math.min(from, right - wide), y - 2 * ratio, "left", css("--ink"), "600 ");
+        if (!hidden) text(name, left, y - 2 * ratio, "left", css("--ink"), "600 ");
       }
       if (limit) {
         const y = u.valToPos(limit[1], "y", true);

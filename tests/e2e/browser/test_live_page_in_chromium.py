@@ -145,6 +145,12 @@ def test_a_gray_switch_and_a_drained_plane_are_marked_until_they_are_cleared(
         browser.wait_for(f"document.querySelector('{element}').dataset.state === 'up'")
 
 
+def test_a_plane_is_chosen_by_its_name(browser: Browser, served: LiveServer) -> None:
+    open_page(browser, served)
+    browser.click("text.plane-name")
+    browser.wait_for("document.querySelector('#target').value.startsWith('plane ')")
+
+
 def test_a_flap_marks_its_link_with_the_number_of_outages(browser: Browser, served: LiveServer) -> None:
     open_page(browser, served)
     browser.click(ON_LINK)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from chromium import Browser, Scheme, browsing
 
-from mrc_testbed.report.chart import SECONDS, Axis, Chart, Series, bar_chart, size_chart
+from mrc_testbed.report.chart import SECONDS, Axis, Band, Chart, Limit, Series, bar_chart, size_chart
 from mrc_testbed.report.page import chart_cards, chart_data, page
 from mrc_testbed.shown import format_rate, format_time
 
@@ -22,6 +22,20 @@ INKED = """(place => {
     const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
     return new Set(new Uint32Array(data.buffer)).size;
 })"""
+
+
+WRITTEN = """(place => {
+    const found = [], context = CanvasRenderingContext2D.prototype, fillText = context.fillText;
+    context.fillText = function (text, x, y) {
+        const {width, actualBoundingBoxLeft} = this.measureText(text), left = x - actualBoundingBoxLeft;
+        if (/fault|idle/.test(text)) found.push([text, left, left + width, y]);
+        fillText.call(this, text, x, y);
+    };
+    place.chart.drawOver(place.chart.u);
+    context.fillText = fillText;
+    return [found, place.chart.u.bbox.top];
+})(document.querySelector('figure.chart'))"""
+"""Names of faults and of the limit, as drawn: text, left, right, baseline; and the top of the plot."""
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +152,27 @@ def test_charts_fit_a_narrow_screen_and_paper(browser: Browser, report: Path) ->
     widths = browser.value(f"{canvases}.map(each => each.getBoundingClientRect().width)")
     assert max(widths) <= 400
     browser.emulate("light")
+
+
+def test_names_of_faults_and_of_a_limit_do_not_overlap(program: Browser, tmp_path: Path) -> None:
+    ends = ((7.15e9, 7.3e9), (9.2e9, 9.4e9), (9.5e9, 9.6e9), (9.7e9, 9.8e9))
+    bands = tuple(Band(f"a long name of fault {number}", (each,)) for number, each in enumerate(ends))
+    time = Axis("time", SECONDS, 0.0, 10e9, bands=bands, measured=(0.0, 10e9))
+    rtts = [Series("", (0.0, 5e9, 1e10), (1e6, 2e6, 3e6))]
+    rtt = Axis("RTT", format_time, is_log=True)
+    chart = Chart("RTT", "lines", time, rtt, rtts, "rtt", limit=Limit("idle", 5.9e6))
+    file = tmp_path / "page.html"
+    file.write_text(page("chart", f"<article>{chart_cards([chart])}{chart_data([chart])}</article>"))
+    program.open(file.as_uri())
+    program.wait_for("document.querySelector('figure.chart').chart?.u?.status === 1")
+    written, top = program.value(WRITTEN)
+    limits = [line for line in written if line[0].startswith("idle")]
+    assert [baseline > top for *_, baseline in limits] == [True], written
+    names = [line for line in written if not line[0].startswith("idle")]
+    assert len(names) >= 2
+    for text, left, right, baseline in names:
+        others = [each for each in names if each[0] != text and each[3] == baseline]
+        assert all(right <= other[1] or other[2] <= left for other in others), names
 
 
 def test_charts_with_nothing_or_little_in_them_are_drawn_too(program: Browser, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_losses_are_those_of_gloo_and_bytes_those_of_the_run_before(
     scenario = tmp_path / "faults.yaml"
     scenario.write_text(FAULTS)
     command = [torch_python, *EXAMPLE, "--backend", "gloo", "--steps", "15", *kind]
-    expected = losses(by_gloo(HOSTS, command))
+    expected = losses(by_gloo(HOSTS, command, 15))
     assert [len(steps) for steps in expected.values()] == [15] * 4
     options = ("-t", str(scenario), "--compute", "1ms", "--as", "gloo", "--", *command)
     status, said, complained = launched(tmp_path, *options)

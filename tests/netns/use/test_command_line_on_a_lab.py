@@ -202,10 +202,20 @@ def test_exec_runs_inside_the_node_and_passes_the_status_on(lab_name: str) -> No
     inside = subprocess.run(
         [*program, "ip", "-br", "link"], capture_output=True, text=True, check=True, timeout=30
     )
-    names = [line.split("@")[0] for line in inside.stdout.splitlines()]
+    names = [line.split()[0].split("@")[0] for line in inside.stdout.splitlines()]
     # a test that used TCP may have left the kernel's interfaces
-    assert [name for name in names if not name.startswith(("lo", "kernel"))] == ["plane0", "plane1"]
+    assert [name for name in names if name.startswith("plane")] == ["plane0", "plane1"]
+    assert "management" in names
     assert subprocess.run([*program, "sh", "-c", "exit 3"], check=False, timeout=30).returncode == 3
+
+
+def test_exec_finds_names_and_addresses_of_the_hosts_in_the_command(lab_name: str) -> None:
+    testbed = [sys.executable, "-m", "mrc_testbed.cli", "-n", lab_name]
+    connects = "import socket; socket.create_connection(('h1', 9), timeout=10)"
+    for host in ("h0", "h2"):
+        line = [*testbed, "exec", host, "--", sys.executable, "-c", connects, "h1"]
+        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=30)
+        assert "ConnectionRefusedError" in done.stderr
 
 
 def test_inspect_counts_what_crossed_a_port(command: Command) -> None:
