@@ -1,16 +1,18 @@
 """Cells of a campaign, which are runs that differ in their seed alone, and each against its baseline cell."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import median
 from typing import Any, Final
 
 from mrc_testbed.campaign.expectation import CellId
-from mrc_testbed.campaign.figures import Figure, run_figures
+from mrc_testbed.campaign.figures import Figure, format_figure, run_figures
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.plan import PlannedRun
-from mrc_testbed.campaign.statistics import Effect, judge, median_ratio, ratio_interval
+from mrc_testbed.campaign.statistics import Effect, judge, median_ratio, ratio_interval, two_modes
 from mrc_testbed.metrics.histogram import Histogram, merge
 from mrc_testbed.scenario.spec.quantity import Better, Dimension
 from mrc_testbed.shown import format_number
@@ -19,6 +21,9 @@ from mrc_testbed.topology.timing import base_rtt_ns
 
 _COUNTED: Final = frozenset({"passed", "failed"})
 """Statuses of runs whose figures count: they came to their end and are trusted, unless they were late."""
+
+_MODE_GAP_SHARE: Final = 0.01
+"""Least gap between two modes of anything but a count, as a share of the median."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,17 @@ class CellFigure:
     def values(self) -> tuple[float, ...]:
         """Values of the runs, in the base unit."""
         return tuple(self.by_seed.values())
+
+    @property
+    def modes(self) -> str:
+        """The two modes that the runs fall into, such as `two modes: 5 runs near 3 ms, 3 near 9 ms`."""
+        middle = abs(median(self.values))
+        is_count = self.dimension is Dimension.COUNT
+        found = two_modes(self.values, math.sqrt(max(1, middle)) if is_count else _MODE_GAP_SHARE * middle)
+        if found is None:
+            return ""
+        low, high = (format_figure(each.median, self.dimension) for each in found)
+        return f"two modes: {found[0].runs} runs near {low}, {found[1].runs} near {high}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ def _figures(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Figure]]:
     for each in manifest.get("measures", ()):
         yield each["quantity"], _figure_of(each["quantity"], each["value"])
     for each in manifest.get("faults", ()):
-        yield f"lost({each['id']})", Figure(each["lost_packets"], Dimension.COUNT, "less")
+        yield f"lost({each['id']})", Figure(each["lost_packets"], Dimension.COUNT)
         for phase in _PHASES:
             yield f"{phase}({each['id']})", Figure(each[phase]["longest_ns"], Dimension.TIME, "less")
 

@@ -141,15 +141,26 @@ def _plots(
             spreads.append(Spread(place, found.median, found.low, found.high))
             if (cell.key, name) in references:
                 bands.append(Band("baseline", ((place - 0.5, place + 0.5),)))
-            note = _note(effects.get((cell.key, name)), found)
-            if note:
-                notes.setdefault(note, []).append(numbers[cell.key])
-        ticks = tuple((float(place), str(numbers[cell.key])) for place, cell in enumerate(measured))
-        across = Axis("", format_count, -0.5, len(measured) - 0.5, ticks=ticks, bands=tuple(bands))
-        upward = Axis("", FORMATS[measured[0].figures[name].dimension])
+            for note in (_note(effects.get((cell.key, name)), found), cell.figures[name].modes):
+                if note:
+                    notes.setdefault(note, []).append(numbers[cell.key])
+        title, labels = _labels(measured, numbers)
+        ticks = tuple((float(place), label) for place, label in enumerate(labels))
+        across = Axis(title, format_count, -0.5, len(measured) - 0.5, ticks=ticks, bands=tuple(bands))
+        upward = Axis(name.partition(" ")[0], FORMATS[measured[0].figures[name].dimension])
         runs_of_all = (Series("runs", tuple(places), tuple(values)),)
         chart = Chart(name, "cells", across, upward, runs_of_all, f"{key}-{name}", spreads=tuple(spreads))
         yield CellPlot(chart, notes)
+
+
+def _labels(cells: Sequence[Cell], numbers: Mapping[str, int]) -> tuple[str, list[str]]:
+    """Title of the axis of cells, and their labels: number, and value where they differ in one key alone."""
+    keys = dict.fromkeys(key for cell in cells for key in cell.place)
+    varied = [key for key in keys if len({cell.place.get(key) for cell in cells}) > 1]
+    if len(varied) != 1:
+        return "cell", [str(numbers[cell.key]) for cell in cells]
+    [key] = varied
+    return f"cell: {key}", [f"{numbers[cell.key]}: {cell.place.get(key, '')}" for cell in cells]
 
 
 def _asides(count: int) -> list[float]:

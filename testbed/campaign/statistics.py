@@ -32,6 +32,12 @@ _ORDERS_MAX: Final = 12_870
 _EXACT_RUNS_MAX: Final = 10
 """Limit of the larger side: above it U has its normal approximation, up to it every order is counted."""
 
+_MODE_RUNS_MIN: Final = 3
+_MODE_GAP: Final = 3
+"""Least gap between two modes, in times of what the wider one's runs differ by: fewer than one normal or
+exponential sample in a hundred has one.
+"""
+
 Finding = Literal["more", "less", "equal", "not shown", "too few runs"]
 
 
@@ -136,6 +142,25 @@ def estimate(values: Sequence[float]) -> Estimate:
         rng=0,
     ).confidence_interval
     return Estimate(len(values), middle, float(interval.low), float(interval.high))
+
+
+def two_modes(values: Sequence[float], least_gap: float) -> tuple[Estimate, Estimate] | None:
+    """Return the two groups that the runs of a cell fall into; None where they are one.
+
+    Args:
+        values: of the runs.
+        least_gap: what the groups differ by at least.
+    """
+    ordered = sorted(values)
+    cuts = range(_MODE_RUNS_MIN, len(ordered) - _MODE_RUNS_MIN + 1)
+    cut = max(cuts, key=lambda cut: ordered[cut] - ordered[cut - 1], default=None)
+    if cut is None:
+        return None
+    low, high = ordered[:cut], ordered[cut:]
+    range_max = max(group[-1] - group[0] for group in (low, high))
+    if high[0] - low[-1] < max(least_gap, _MODE_GAP * range_max):
+        return None
+    return estimate(low), estimate(high)
 
 
 def rank_test(values: Sequence[float], others: Sequence[float]) -> RankTest:

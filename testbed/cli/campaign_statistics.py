@@ -229,7 +229,8 @@ def _tables(
         for name, figure in cell.figures.items():
             found = estimate(figure.values)
             shown = format_figure(found.median, figure.dimension)
-            table.add_row(*head, name, str(found.runs), shown, _interval(found, figure.dimension))
+            interval = ", ".join(filter(None, [_interval(found, figure.dimension), figure.modes]))
+            table.add_row(*head, name, str(found.runs), shown, interval)
     parts: list[RenderableType] = [Text(folder.plan.name, style="bold"), Text(), table]
     if any(cell.times for cell in cells):
         parts += [Text(), Text("times of all runs together", style="bold"), Text(), _times(cells, keys)]
@@ -309,6 +310,7 @@ def _cell_document(cell: Cell) -> dict[str, Any]:
                 "median": (found := estimate(figure.values)).median,
                 "low": found.low,
                 "high": found.high,
+                "modes": figure.modes,
             }
             for name, figure in cell.figures.items()
         },

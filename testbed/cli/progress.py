@@ -1,6 +1,7 @@
 """Progress of a command on stderr: a bar after two seconds on a terminal, log lines with -v.
 
-A run in virtual time shows how much time it has simulated; without a terminal, a line every ten seconds.
+A run in virtual time shows how much time it has simulated. Without a terminal, a line every ten seconds says
+how far the command is.
 """
 
 import logging
@@ -44,6 +45,7 @@ class Progress:
         self._timer: threading.Timer | None = None
         self._simulation_began_ns: int | None = None
         self._next_update_ns = 0
+        self._next_line_ns: int | None = None
 
     def __call__(self, name: str, done: int | None = None, total: int | None = None) -> None:
         """Set the stage, and its progress if known; from any thread."""
@@ -53,6 +55,13 @@ class Progress:
         amount = "" if total is None else f"{done}/{total}"
         self.stage = f"{name} {amount}".rstrip()
         self._draw(done or 0, total, amount)
+        if total is not None:
+            now_ns = machine_ns()
+            if self._next_line_ns is None:
+                self._next_line_ns = now_ns + LINE_EVERY_NS
+            elif now_ns >= self._next_line_ns:
+                self._next_line_ns = now_ns + LINE_EVERY_NS
+                self._write(self.stage)
 
     def simulate(self, done_ns: int, total_ns: int | None) -> None:
         """Set the simulated time, and its total if known; cheap enough to call often."""
@@ -66,8 +75,11 @@ class Progress:
         self._next_update_ns = now_ns + interval_ns
         amount = _simulated(done_ns, total_ns, now_ns - self._simulation_began_ns)
         self._draw(done_ns, total_ns, amount)
+        self._write(f"simulated {amount}")
+
+    def _write(self, line: str) -> None:
         if self._bar is None and not self._is_quiet:
-            self._console.print(f"simulated {amount}", highlight=False)
+            self._console.print(line, highlight=False)
 
     def _draw(self, done: int, total: int | None, amount: str) -> None:
         bar = self._bar

@@ -39,7 +39,7 @@ spec:
   expect:
     - goodput(main) > 1Mbit
     - p99(message_completion) < 1s
-    - retransmits >= 0
+    - retransmit_ratio >= 0%
     - restore(gray) < 10s
 """
 CHANGES = [

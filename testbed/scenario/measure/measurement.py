@@ -170,6 +170,17 @@ class Measurement(Measures):
         """
         return add_hosts(self._interval(self._counting_span(quantity)).hosts.values())
 
+    def packets_sent(self, span: Span) -> int:
+        """Data packets that all NICs sent, retransmissions included.
+
+        Raises:
+            NotMeasured: there are none.
+        """
+        sent = add_hosts(self._interval(span).hosts.values()).tx_data_packets
+        if not sent:
+            raise NotMeasured("NICs sent no data packet")
+        return sent
+
     def _drops(self, quantity: Quantity, *reasons: str) -> int:
         drops = self._interval(self._counting_span(quantity)).port_drops
         return sum(drops.get(reason, 0) for reason in reasons)
@@ -314,6 +325,11 @@ class Measurement(Measures):
         """Retransmitted packets in the window, over all NICs."""
         return self.hosts(quantity).retransmits
 
+    @_measures("retransmit_ratio")
+    def _retransmit_ratio(self, quantity: Quantity) -> float:
+        """Retransmitted packets per data packet sent in the window, over all NICs."""
+        return self.hosts(quantity).retransmits / self.packets_sent(self._counting_span(quantity))
+
     @_measures("fault_drops")
     def _fault_drops(self, quantity: Quantity) -> float:
         """Frames, EV probes included, that down links and loss faults dropped in the window."""
@@ -323,6 +339,11 @@ class Measurement(Measures):
     def _queue_drops(self, quantity: Quantity) -> float:
         """Frames that full switch or NIC queues dropped in the window."""
         return self._drops(quantity, "queue_full", "pool_empty")
+
+    @_measures("queue_drop_ratio")
+    def _queue_drop_ratio(self, quantity: Quantity) -> float:
+        """Frames that full queues dropped per data packet sent in the window."""
+        return self._queue_drops(quantity) / self.packets_sent(self._counting_span(quantity))
 
     @_measures("pauses")
     def _pauses(self, quantity: Quantity) -> float:
@@ -396,6 +417,12 @@ class Measurement(Measures):
     def _lost(self, quantity: Quantity) -> float:
         """Data packets that the fault dropped, in all its occurrences; lost EV probes do not count."""
         return float(self.recovery(quantity.argument or "").lost_packets)
+
+    @_measures("lost_ratio")
+    def _lost_ratio(self, quantity: Quantity) -> float:
+        """Data packets that the fault dropped per data packet sent from its first start to its last end."""
+        fault = quantity.argument or ""
+        return self._lost(quantity) / self.packets_sent(self._recording.fault_span(fault))
 
     @_measures("detect")
     def _detect(self, quantity: Quantity) -> float:

@@ -56,7 +56,8 @@ class QuantityKind:
         dimension: of its values.
         by_lateness: how a late machine changes them.
         argument: None, or what stands in the parentheses.
-        better: which of two values is the better one; None where that depends on what is shown.
+        better: which of two values is the better one; None where that depends on what is shown, as of packets
+            that are lost: who sends more loses more.
         has_windows: whether `before`, `during` and `after` a fault make sense.
         needs_argument: whether the argument may not be left out.
         unit: of a count that has one.
@@ -114,9 +115,11 @@ QUANTITIES: Final = (
     QuantityKind("mean", Dimension.TIME, "mean time", "latency", "less"),
     QuantityKind("max", Dimension.TIME, "time", "latency", "less"),
     QuantityKind("messages", Dimension.COUNT, "count", None, "more"),
-    QuantityKind("retransmits", Dimension.COUNT, "resent", None, "less", unit="packets"),
+    QuantityKind("retransmits", Dimension.COUNT, "resent", unit="packets"),
+    QuantityKind("retransmit_ratio", Dimension.RATIO, "added", None, "less"),
     QuantityKind("fault_drops", Dimension.COUNT, "count", unit="frames"),
-    QuantityKind("queue_drops", Dimension.COUNT, "added", None, "less", unit="frames"),
+    QuantityKind("queue_drops", Dimension.COUNT, "added", unit="frames"),
+    QuantityKind("queue_drop_ratio", Dimension.RATIO, "added", None, "less"),
     QuantityKind("pauses", Dimension.COUNT, "added", None, "less"),
     QuantityKind("paused_time", Dimension.TIME, "added", None, "less"),
     QuantityKind("stalled_time", Dimension.TIME, "added", None, "less"),
@@ -128,7 +131,8 @@ QUANTITIES: Final = (
     QuantityKind(
         "wrong_bytes", Dimension.COUNT, "none", "workload", "less", has_windows=False, needs_argument=False
     ),
-    QuantityKind("lost", Dimension.COUNT, "count", "fault", "less", has_windows=False, unit="packets"),
+    QuantityKind("lost", Dimension.COUNT, "count", "fault", has_windows=False, unit="packets"),
+    QuantityKind("lost_ratio", Dimension.RATIO, "count", "fault", "less", has_windows=False),
     QuantityKind("detect", Dimension.TIME, "time", "fault", "less", has_windows=False),
     QuantityKind("localise", Dimension.TIME, "time", "fault", "less", has_windows=False),
     QuantityKind("avoid", Dimension.TIME, "time", "fault", "less", has_windows=False),

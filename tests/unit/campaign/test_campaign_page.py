@@ -52,7 +52,14 @@ def test_each_run_is_a_dot_and_each_cell_a_median():
     assert [spread.x for spread in chart.spreads] == [0, 1]
     assert all(spread.low < spread.median < spread.high for spread in chart.spreads)
     assert [(band.name, band.periods) for band in chart.x.bands] == [("baseline", ((-0.5, 0.5),))]
-    assert [name for _, name in chart.x.ticks] == ["1", "2"]
+    assert [name for _, name in chart.x.ticks] == ["1: 16", "2: 32"]
+    assert (chart.x.title, chart.y.title) == (f"cell: {KEY}", "goodput(main)")
+
+
+def test_a_cell_with_two_modes_says_so():
+    html = section(cell("16", [*runs(1e8, 5), *runs(1.5e8, 3)]), cell("32", runs(2e8, 8)))
+    assert "cell 1: two modes: 5 runs near 100 Mbit/s, 3 near 150 Mbit/s" in html
+    assert html.count("two modes") == 1
 
 
 def test_a_shown_difference_is_said_below_the_plot():

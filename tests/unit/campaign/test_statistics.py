@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.campaign.statistics import INTERVAL_RUNS_MIN, SIGNIFICANCE, estimate, judge, rank_test
+from mrc_testbed.campaign.statistics import (
+    INTERVAL_RUNS_MIN,
+    SIGNIFICANCE,
+    estimate,
+    judge,
+    rank_test,
+    two_modes,
+)
 
 RUNS = 20
 TABLES = 20
@@ -75,6 +82,27 @@ def test_a_bound_holds_the_difference_as_often_as_it_says():
 def test_ties_of_few_runs_are_counted_exactly():
     # all orders of 5 and 5 with the lower five on one side: 2 of 252
     assert rank_test([1, 1, 2, 2, 2], [3, 3, 3, 4, 4]).p == pytest.approx(2 / math.comb(10, 5))
+
+
+@pytest.mark.parametrize("count", [6, 8, 10, 20])
+def test_one_sample_has_two_modes_once_in_fifty_at_most(count):
+    found = 0
+    for seed in range(400):
+        generator = np.random.default_rng(seed)
+        drawn = (generator.normal(100, 3, count), generator.exponential(size=count))
+        found += sum(two_modes(values.tolist(), 0.0) is not None for values in drawn)
+    assert found <= 0.02 * 800
+
+
+def test_two_samples_far_apart_are_two_modes_unless_one_is_a_run_or_two():
+    near, far = [100.0, 101.0, 102.0, 103.0], [140.0, 141.0, 142.0]
+    found = two_modes([*far, *near], 1.0)
+    assert found is not None
+    low, high = found
+    assert (low.runs, low.median, high.runs, high.median) == (4, 101.5, 3, 141.0)
+    assert two_modes([*near, *far[:2]], 1.0) is None
+    assert two_modes([*far, *near], 40.0) is None
+    assert two_modes([1.0] * 6, 0.1) is None
 
 
 def test_equal_runs_are_equal():

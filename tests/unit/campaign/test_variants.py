@@ -236,10 +236,10 @@ def test_the_factor_is_said_in_a_sentence(quantity, values, sentence):
             "mrc had 100 % of its 25 %, roce 200 % of its 25 %: 2 times (highest_plane_share during gray)",
         ),
         (
-            "retransmits during gray",
-            (1, 2),
-            (5, 20),
-            "mrc had 5 packets, roce 20 packets: 4 times (retransmits during gray)",
+            "retransmit_ratio during gray",
+            (0.0, 0.0),
+            (0.01, 0.04),
+            "mrc had 1 %, roce 4 %: 4 times (retransmit_ratio during gray)",
         ),
     ],
 )

@@ -78,6 +78,16 @@ def test_simulated_time_is_a_line_every_ten_seconds_without_a_terminal(monkeypat
     assert console.file.getvalue() == f"simulated {text}\n"
 
 
+def test_work_that_is_counted_is_a_line_every_ten_seconds_without_a_terminal(monkeypatch):
+    console = terminal(is_terminal=False)
+    progress = Progress(console, is_quiet=False)
+    at_times_s(monkeypatch, 1000.0, 1009.9, 1010.1, 1020.0, 1020.2)
+    progress("connecting")
+    for done in range(5):
+        progress("sending, seconds", done, 30)
+    assert console.file.getvalue() == "sending, seconds 2/30\nsending, seconds 4/30\n"
+
+
 def test_simulated_time_fills_the_bar(monkeypatch):
     monkeypatch.setattr(module, "SHOWN_AFTER_S", 0)
     at_times_s(monkeypatch, 1000.0, 1000.2)

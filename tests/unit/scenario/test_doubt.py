@@ -279,6 +279,7 @@ OF = {
 @pytest.mark.parametrize("kind", QUANTITIES, ids=lambda kind: kind.name)
 def test_every_quantity_lies_within_its_bounds(kind: QuantityKind, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Measurement, "measure", lambda *_: 0.5)
+    monkeypatch.setattr(Measurement, "packets_sent", lambda *_: 1000)
     quantity = parse_quantity(kind.name.replace("<N>", "99") + OF[kind.argument])
     found = Doubt(late_run()).bounds(quantity)
     assert found.low <= 0.5 <= found.high

@@ -15,9 +15,10 @@ REFUSED = {
     "goodputt(main) > 1Gbit": "column 1: nothing measured is called 'goodputt'; did you mean 'goodput'? "
     "(known: goodput, slowest_flow, fastest_flow, lowest_goodput, interruption, fairness, algbw, busbw, "
     "job_throughput, operations, loss, printed_bandwidth, "
-    "printed_latency, p<N>, mean, max, messages, retransmits, fault_drops, queue_drops, "
-    "pauses, paused_time, stalled_time, deadlocked_ports, lowest_plane_share, highest_plane_share, "
-    "assumed_bad, qp_errors, wrong_bytes, lost, detect, localise, avoid, restore)",
+    "printed_latency, p<N>, mean, max, messages, retransmits, retransmit_ratio, fault_drops, "
+    "queue_drops, queue_drop_ratio, pauses, paused_time, stalled_time, deadlocked_ports, "
+    "lowest_plane_share, highest_plane_share, "
+    "assumed_bad, qp_errors, wrong_bytes, lost, lost_ratio, detect, localise, avoid, restore)",
     "p100(packet_rtt) < 1s": "column 1: 'p100' is not a percentile; write one above p0 and below p100, "
     "such as p99.9",
     "p0(packet_rtt) < 1s": "column 1: 'p0' is not a percentile; write one above p0 and below p100, "
