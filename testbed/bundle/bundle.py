@@ -38,12 +38,12 @@ _HEADER: Final = "bundle.json"
 _ID: Final = r"\d{8}T\d{6}Z-[0-9a-f]{6}"
 _NAME: Final = r"[a-z0-9][a-z0-9-]{0,62}"
 _RUN: Final = (
-    r"(?:manifest\.json|plan\.json|scenario\.yaml|events\.jsonl|(?:series|flows|operations)\.csv"
+    r"(?:manifest\.json|plan\.json|scenario\.yaml|events\.jsonl|(?:series|samples|flows|operations)\.csv"
     r"|histograms\.json|figure\.svg|summary\.md|junit\.xml|report\.html|[a-z][a-z0-9_-]{0,31}\.log)"
 )
 _CAMPAIGN: Final = (
     r"(?:campaign\.yaml|plan\.json|plans/\d{4}\.(?:json|yaml)|journal\.jsonl|summary\.(?:md|json)|junit\.xml"
-    rf"|report\.html|variants/\d{{4}}-{_NAME}\.(?:html|svg)|runs/{_NAME}/{_ID}/{_RUN})"
+    rf"|runs\.csv|report\.html|variants/\d{{4}}-{_NAME}\.(?:html|svg)|runs/{_NAME}/{_ID}/{_RUN})"
 )
 _FILES: Final[dict[Holds, re.Pattern[str]]] = {"run": re.compile(_RUN), "campaign": re.compile(_CAMPAIGN)}
 

@@ -5,7 +5,7 @@ plan.json       the runs, in order
 plans/          each run's plan and scenario: what a resume carries out
 journal.jsonl   one line per finished run, the last of a run counts
 runs/           result folders, as `run` writes them
-summary.md, summary.json, junit.xml, report.html
+summary.md, summary.json, junit.xml, report.html; runs.csv: a row per run that has ended
 variants/       a page and a figure for each scenario with variants; of one alone, the report itself
 """
 

@@ -1,4 +1,4 @@
-"""Files of a campaign's summary: Markdown, JSON, JUnit and HTML."""
+"""Files of a campaign's summary: Markdown, JSON, JUnit, CSV and HTML."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -12,6 +12,7 @@ from mrc_testbed.campaign.markdown import build_markdown
 from mrc_testbed.campaign.page import build_page
 from mrc_testbed.campaign.plan import PlannedRun
 from mrc_testbed.campaign.summary import Summary, SummaryRow, summarize_campaign
+from mrc_testbed.campaign.tables import build_csv, finished_run, run_row
 from mrc_testbed.campaign.variant_charts import time_chart
 from mrc_testbed.campaign.variant_page import build_variant_page, page_charts
 from mrc_testbed.report.figure import figure_files
@@ -28,7 +29,7 @@ _SKIPPED: Final = {NOT_RUN: "the campaign ended before it", Status.UNTRUSTED.val
 
 
 def write_summary(folder: CampaignFolder) -> Summary:
-    """Writes summary.md, summary.json, junit.xml and report.html; returns what they say.
+    """Write summary.md, summary.json, junit.xml, runs.csv and report.html; return what they say.
 
     Raises:
         TestbedError: a file cannot be written.
@@ -37,6 +38,8 @@ def write_summary(folder: CampaignFolder) -> Summary:
     folder.write("summary.md", build_markdown(summary))
     folder.write("summary.json", json.dumps(summary_document(summary), indent=2, ensure_ascii=False) + "\n")
     folder.write("junit.xml", build_junit(summary))
+    ended = (finished_run(folder, run) for run in sorted(folder.wanted, key=lambda run: run.index))
+    folder.write("runs.csv", build_csv([run_row(run) for run in ended if run is not None]))
     _write_pages(folder, summary)
     return summary
 

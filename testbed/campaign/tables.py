@@ -5,17 +5,18 @@ Three tables, each row with the `run` it is of: `runs` has one row per run, `fig
 """
 
 import csv
-import re
-from collections.abc import Iterator, Mapping
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from mrc_testbed.campaign.figures import run_figures
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.plan import PlannedRun
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.report.manifest_file import has_ended, load_manifest
+from mrc_testbed.scenario.report.samples import samples
 from mrc_testbed.scenario.spec.quantity import Dimension
 from mrc_testbed.virtual.world import RUNTIME as VIRTUAL
 
@@ -29,10 +30,6 @@ UNITS: Final = {
     Dimension.RATE: "bit/s",
     Dimension.SIZE: "B",
 }
-_SUFFIX_UNITS: Final = {"ns": "ns", "bps": "bit/s", "bytes": "B", "ratio": "1"}
-_COLUMN: Final = re.compile(
-    r"(?P<metric>.+?)(?:_(?P<node>h\d+))?(?:_plane(?P<plane>\d+))?(?:_(?P<suffix>ns|bps|bytes|ratio))?"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +121,8 @@ def sample_rows(run: RunFolder) -> Iterator[Row]:
     path = run.path / "series.csv"
     try:
         with path.open(encoding="utf-8", newline="") as stream:
-            for values in csv.DictReader(stream):
-                time_ns, interval_ns = int(values.pop("time_ns")), int(values.pop("interval_ns"))
-                for column, text in values.items():
-                    if text:
-                        yield {
-                            "run": run.manifest["run"],
-                            "time_ns": time_ns,
-                            "interval_ns": interval_ns,
-                            **_split(column),
-                            "value": float(text),
-                        }
+            for sample in samples(stream):
+                yield {"run": run.manifest["run"], **sample}
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: {error}") from error
 
@@ -152,27 +140,22 @@ def rows_of(table: str, runs: list[RunFolder]) -> Iterator[Row]:
 
 
 def write_csv(path: Path, table: str, runs: list[RunFolder]) -> None:
-    """Writes one of TABLES; columns are those of all rows, in the order in which they first occur."""
+    """Write one of TABLES; columns are those of all rows, in the order in which they first occur."""
     columns: dict[str, None] = {}
     for row in rows_of(table, runs):
         columns |= dict.fromkeys(row)
     with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, columns, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows_of(table, runs))
+        _write_rows(stream, columns, rows_of(table, runs))
 
 
-def _split(column: str) -> Row:
-    """Node, plane, metric and unit of a column of series.csv, such as `tx_plane0_bytes`."""
-    if column.startswith("goodput_of_"):
-        workload = column.removeprefix("goodput_of_").removesuffix("_bps")
-        return {"node": None, "plane": None, "metric": f"goodput({workload})", "unit": "bit/s"}
-    found = _COLUMN.fullmatch(column)
-    parts: Mapping[str, str | None] = {} if found is None else found.groupdict()
-    plane, suffix = parts.get("plane"), parts.get("suffix")
-    return {
-        "node": parts.get("node"),
-        "plane": None if plane is None else int(plane),
-        "metric": parts.get("metric") or column,
-        "unit": "1" if suffix is None else _SUFFIX_UNITS[suffix],
-    }
+def build_csv(rows: Sequence[Row]) -> str:
+    """Text of a table that is not large."""
+    stream = io.StringIO()
+    _write_rows(stream, dict.fromkeys(column for row in rows for column in row), rows)
+    return stream.getvalue()
+
+
+def _write_rows(stream: TextIO, columns: Iterable[str], rows: Iterable[Row]) -> None:
+    writer = csv.DictWriter(stream, list(columns), restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from statistics import fmean
 from typing import Final
 
 from mrc_testbed.metrics.series import Interval, Reading
@@ -22,6 +23,9 @@ from mrc_testbed.workloads.job import slowest_of_each
 
 _DOTS_MAX: Final = 600
 """Dots of a job at most; of more steps, the slowest of each few neighbours is drawn."""
+
+_EDGE_SHARE: Final = 1e-5
+"""Time that a published curve takes to change, as a share of the axis."""
 
 _TITLES: Final[dict[FigureKind, str]] = {
     "goodput-over-time": "Goodput",
@@ -111,7 +115,31 @@ def _over_time(
             curves = _operations_per_second(workloads, figure.every_ns, recording)
         case _:
             raise ValueError(figure.kind)
-    return Chart(title, form, time, axis, list(curves), limit=limit)
+    drawn = [*curves]
+    if published := _published(figure, drawn, time):
+        drawn = [replace(each, name=each.name or "measured") for each in drawn] + [published]
+    return Chart(title, form, time, axis, drawn, limit=limit)
+
+
+def _published(figure: PlannedFigure, curves: Sequence[Series], time: Axis) -> Series | None:
+    """The published curve, as high before its first change as the run's own curves are on average."""
+    if not figure.published:
+        return None
+    first_ns, _ = figure.published[0]
+    before = [
+        value
+        for curve in curves
+        for at_ns, value in zip(curve.x, curve.y, strict=True)
+        if 0 <= at_ns < first_ns and value is not None
+    ]
+    if not before or time.high is None:
+        return None
+    level, places, values = fmean(before), [0.0], [fmean(before)]
+    for at_ns, share in figure.published:
+        if at_ns < time.high:
+            places += [at_ns - _EDGE_SHARE * time.high, float(at_ns)]
+            values += [values[-1], level * share]
+    return Series("published", (*places, time.high), (*values, values[-1]))
 
 
 def _nic_rate(workloads: Sequence[PlannedWorkload], recording: Recording) -> Limit | None:

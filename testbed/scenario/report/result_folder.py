@@ -3,7 +3,8 @@
     manifest.json  status, expectations, recovery, provenance     events.jsonl  what happened, in ns
     plan.json      the resolved plan, for `replay`                series.csv    one row per 100 ms
     scenario.yaml  the file as it was                             flows.csv     one row per QP
-    histograms.json  all times by bucket          figure.svg, figure.pdf  where the scenario asks for one
+    samples.csv    the same, one row per value    figure.svg, figure.pdf  where the scenario asks for one
+    histograms.json  all times by bucket          operations.csv  one row per collective or step
     summary.md  junit.xml  report.html            <workload>.log  what the ranks of a program wrote
 
 While a run goes on, its manifest says `running`, and events.jsonl and series.csv grow line by line: a killed
@@ -44,6 +45,7 @@ from mrc_testbed.scenario.report.manifest import Json, build_manifest, opening_m
 from mrc_testbed.scenario.report.page import build_report
 from mrc_testbed.scenario.report.result import RunResult
 from mrc_testbed.scenario.report.result_text import build_flows, build_operations, build_summary
+from mrc_testbed.scenario.report.samples import build_samples
 from mrc_testbed.scenario.spec.plan import Plan, dump_plan
 
 _ID_BYTES: Final = 3
@@ -131,7 +133,9 @@ class ResultFolder:
         try:
             self._opened.close()
             self._write("events.jsonl", "".join(_line(record) + "\n" for record in all_records(recording)))
-            self._write("series.csv", self._series_text(recording))
+            series = self._series_text(recording)
+            self._write("series.csv", series)
+            self._write("samples.csv", build_samples(series))
             self._write("flows.csv", build_flows(result))
             self._write(HISTOGRAMS, dump_histograms(build_histograms(recording)))
             if any(workload.shared_work is not None for workload in result.plan.workloads):

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from mrc_testbed.document.fields import Duration, StrictModel
+from mrc_testbed.document.fields import Duration, Ratio, StrictModel
 
 FigureKind = Literal[
     "goodput-over-time",
@@ -29,8 +29,18 @@ DRAWN: Final[Mapping[FigureKind, Literal["operations", "flows"]]] = {
 """Kinds that draw something of workloads: operations have only collectives, training and programs, flows all
 but programs."""
 
+PUBLISHED_KINDS: Final[tuple[FigureKind, ...]] = ("goodput-over-time", "job-throughput")
+"""Kinds beside which a published curve can be drawn."""
+
 READINGS_PER_VALUE: Final = 2
 """From one value of a curve over time to the next: usually 200 ms, as in the paper's plots of bandwidth."""
+
+
+class PublishedChange(StrictModel):
+    """A change of the published curve."""
+
+    at_ns: Annotated[Duration, Field(ge=0)] = Field(alias="at", description="Time in the run.")
+    share: Ratio = Field(description="Value from then on, as a share of that before the first change.")
 
 
 class FigureSpec(StrictModel):
@@ -60,6 +70,11 @@ class FigureSpec(StrictModel):
         description="Time between two values of a curve. Left out: two readings. Readings are 100ms apart; "
         "in a run of less than a second, a hundredth of the run.",
     )
+    published: list[PublishedChange] = Field(
+        default=[],
+        description="The changes of the published curve, in order, drawn beside goodput-over-time or "
+        "job-throughput. Before the first change it is the run's own mean.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +87,7 @@ class PlannedFigure:
         workloads: names of those drawn, in the order of the plan.
         by: what a curve is of.
         every_ns: distance of two values of a curve over time.
+        published: (time, share of what was before the first of them) of each change of the published curve.
     """
 
     kind: FigureKind
@@ -79,3 +95,4 @@ class PlannedFigure:
     workloads: tuple[str, ...]
     by: Grouping
     every_ns: int
+    published: tuple[tuple[int, float], ...] = ()

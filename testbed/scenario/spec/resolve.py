@@ -116,6 +116,7 @@ def _resolve_figure(
         workloads=tuple(name for name in drawable if name in chosen),
         by=figure.by or "workload",
         every_ns=READINGS_PER_VALUE * interval_ns if figure.every_ns is None else figure.every_ns,
+        published=tuple((change.at_ns, change.share) for change in figure.published),
     )
 
 

@@ -5,6 +5,7 @@ Rules that need the fabric (does this host exist, does that selector match) are 
 
 import math
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Annotated, Self
 
 from pydantic import (
@@ -25,7 +26,7 @@ from mrc_testbed.metrics.fidelity import LATE_RATIO
 from mrc_testbed.scenario.spec.abort import parse_abort
 from mrc_testbed.scenario.spec.expression import parse_expectation, parse_quantity
 from mrc_testbed.scenario.spec.expression_tree import Quantity
-from mrc_testbed.scenario.spec.figure_spec import DRAWN, FigureSpec
+from mrc_testbed.scenario.spec.figure_spec import DRAWN, PUBLISHED_KINDS, FigureSpec
 from mrc_testbed.scenario.spec.variant import VARIANTS_MAX, Axes, variants_of
 from mrc_testbed.topology.algorithm import check_ev_selector
 from mrc_testbed.topology.resolve import check_topology
@@ -312,6 +313,13 @@ class ScenarioSpec(StrictModel):
             if figure.by is not None and figure.kind != "goodput-over-time":
                 message = f"only goodput-over-time can be drawn by something, not {figure.kind}"
                 yield _problem(("figure", index, "by"), figure.by, message)
+            if figure.published and figure.kind not in PUBLISHED_KINDS:
+                message = f"only {' and '.join(PUBLISHED_KINDS)} are drawn beside a published curve"
+                yield _problem(("figure", index, "published"), figure.kind, message)
+            for place, (earlier, later) in enumerate(pairwise(figure.published), start=1):
+                if later.at_ns <= earlier.at_ns:
+                    at = ("figure", index, "published", place, "at")
+                    yield _problem(at, later.at_ns, "changes are in the order of their time")
 
     def _wrong_variants(self) -> Iterator[InitErrorDetails]:
         count = math.prod(len(values) for values in self.variants.values())

@@ -90,6 +90,7 @@ def test_a_campaign_is_interrupted_and_resumed_and_leaves_nothing(place: Path) -
     assert all((folder / run["folder"] / "report.html").is_file() for run in summary["runs"])
     assert {path.name for path in folder.iterdir()} >= {
         "summary.md",
+        "runs.csv",
         "summary.json",
         "junit.xml",
         "report.html",

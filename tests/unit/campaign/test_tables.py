@@ -11,7 +11,7 @@ from mrc_testbed import results
 from mrc_testbed.campaign.execution import execute_campaign
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.plan import plan_campaign
-from mrc_testbed.campaign.tables import TABLES, finished_runs, rows_of, write_csv
+from mrc_testbed.campaign.tables import TABLES, finished_runs, rows_of, run_row, write_csv
 from mrc_testbed.cli.app import run
 from mrc_testbed.errors import UsageError
 
@@ -59,6 +59,14 @@ def test_each_value_of_a_series_is_one_sample(finished):
     assert found["tx", None, 1, "B"] == float(last["tx_plane1_bytes"])
     assert found["ev_good", None, 0, "1"] == float(last["ev_good_plane0"])
     assert found["messages", None, None, "1"] == float(last["messages"])
+
+
+def test_a_campaign_has_a_row_per_run_in_its_folder(finished):
+    with (finished.path / "runs.csv").open(newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    rows = [run_row(run) for run in finished_runs(finished.path)]
+    given = [{name: text for name, text in line.items() if text} for line in lines]
+    assert given == [{name: str(value) for name, value in row.items()} for row in rows]
 
 
 def test_csv_and_data_frames_say_the_same(finished, tmp_path):

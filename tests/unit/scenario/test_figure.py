@@ -73,6 +73,21 @@ def test_a_flow_over_time_is_drawn_at_the_pace_asked_for() -> None:
     assert chart.description == "Goodput over time: from 88 to 88 Mbit/s; faults: cut"
 
 
+def test_the_published_curve_is_drawn_beside_as_a_share_of_what_was_before() -> None:
+    changes = "[{at: 1s, share: 75%}, {at: 3s, share: 100%}, {at: 9s, share: 50%}]"
+    chart = only(f"{{kind: goodput-over-time, workloads: [flow], published: {changes}}}")
+    measured, published = chart.series
+    assert (measured.name, published.name) == ("measured", "published")
+    assert [round(x / MS) for x in published.x] == [0, 1000, 1000, 3000, 3000, 4000]
+    assert sorted(set(published.x)) == list(published.x)
+    assert published.y == pytest.approx((88e6, 88e6, 66e6, 66e6, 88e6, 88e6))
+
+
+def test_without_a_value_before_its_first_change_there_is_no_published_curve() -> None:
+    chart = only("{kind: goodput-over-time, workloads: [flow], published: [{at: 0s, share: 75%}]}")
+    assert [curve.name for curve in chart.series] == [""]
+
+
 @pytest.mark.parametrize(
     ("by", "names"),
     [
@@ -167,6 +182,11 @@ def test_a_plan_saved_before_there_were_figures_is_still_read(tmp_path: Path) ->
         ("{kind: per-flow, workloads: [flo]}", "there is no workload 'flo'; did you mean 'flow'?"),
         ("{kind: per-flow, by: host}", "only goodput-over-time can be drawn by something, not per-flow"),
         ("{kind: loss-rate, every: 0ms}", "every"),
+        ("{kind: loss-rate, published: [{at: 1s, share: 50%}]}", "published: only goodput-over-time and"),
+        (
+            "{kind: goodput-over-time, published: [{at: 1s, share: 50%}, {at: 1s, share: 9%}]}",
+            "published[1].at: changes are in the order of their time",
+        ),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_with_its_line(figure: str, message: str) -> None:

@@ -35,6 +35,7 @@ FILES = [
     "manifest.json",
     "plan.json",
     "report.html",
+    "samples.csv",
     "scenario.yaml",
     "series.csv",
     "summary.md",
@@ -154,6 +155,16 @@ def test_series_has_a_row_per_interval_and_units_in_its_columns(finished: Finish
     times = [int(row["time_ns"]) for row in series]
     assert times == sorted(times)
     assert int(series[0]["time_ns"]) < 0 < int(series[-1]["time_ns"])
+
+
+def test_samples_are_the_values_of_the_series_with_node_plane_metric_and_unit(finished: FinishedRun) -> None:
+    samples = rows(finished.folder / "samples.csv")
+    assert list(samples[0]) == ["time_ns", "interval_ns", "node", "plane", "metric", "value", "unit"]
+    series = rows(finished.folder / "series.csv")
+    sent = [row for row in samples if (row["metric"], row["plane"], row["unit"]) == ("tx", "1", "B")]
+    assert [float(row["value"]) for row in sent] == [float(row["tx_plane1_bytes"]) for row in series]
+    received = [row for row in samples if row["node"] == "h1"]
+    assert [float(row["value"]) for row in received] == [float(row["goodput_h1_bps"]) for row in series]
 
 
 def test_rates_of_hosts_add_up_to_the_goodput(finished: FinishedRun) -> None:
