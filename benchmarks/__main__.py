@@ -36,6 +36,7 @@ NAMES = (
     "exporter_cost",
     "guard",
     "lossy_soak",
+    "lost_packets",
     "nic_fuzz",
     "qp_replacements",
     "scale",
