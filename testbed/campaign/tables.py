@@ -4,23 +4,20 @@ Three tables, each row with the `run` it is of: `runs` has one row per run, `fig
 `samples` one per value of series.csv, in long form. Times and values are in the base unit that `unit` names.
 """
 
-import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 from mrc_testbed.campaign.figures import run_figures
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.plan import PlannedRun
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.report.manifest_file import has_ended, load_manifest
-from mrc_testbed.scenario.report.samples import samples
+from mrc_testbed.scenario.report.samples import Row, samples, write_rows
 from mrc_testbed.scenario.spec.quantity import Dimension
 from mrc_testbed.virtual.world import RUNTIME as VIRTUAL
-
-Row = dict[str, str | int | float | None]
 
 TABLES: Final = ("runs", "figures", "samples")
 UNITS: Final = {
@@ -145,17 +142,11 @@ def write_csv(path: Path, table: str, runs: list[RunFolder]) -> None:
     for row in rows_of(table, runs):
         columns |= dict.fromkeys(row)
     with path.open("w", encoding="utf-8", newline="") as stream:
-        _write_rows(stream, columns, rows_of(table, runs))
+        write_rows(stream, columns, rows_of(table, runs))
 
 
 def build_csv(rows: Sequence[Row]) -> str:
     """Text of a table that is not large."""
     stream = io.StringIO()
-    _write_rows(stream, dict.fromkeys(column for row in rows for column in row), rows)
+    write_rows(stream, dict.fromkeys(column for row in rows for column in row), rows)
     return stream.getvalue()
-
-
-def _write_rows(stream: TextIO, columns: Iterable[str], rows: Iterable[Row]) -> None:
-    writer = csv.DictWriter(stream, list(columns), restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)

@@ -44,8 +44,7 @@ class Progress:
         self._bar: Bar | None = None
         self._timer: threading.Timer | None = None
         self._simulation_began_ns: int | None = None
-        self._next_update_ns = 0
-        self._next_line_ns: int | None = None
+        self._next_update_ns: int | None = None
 
     def __call__(self, name: str, done: int | None = None, total: int | None = None) -> None:
         """Set the stage, and its progress if known; from any thread."""
@@ -55,27 +54,27 @@ class Progress:
         amount = "" if total is None else f"{done}/{total}"
         self.stage = f"{name} {amount}".rstrip()
         self._draw(done or 0, total, amount)
-        if total is not None:
-            now_ns = machine_ns()
-            if self._next_line_ns is None:
-                self._next_line_ns = now_ns + LINE_EVERY_NS
-            elif now_ns >= self._next_line_ns:
-                self._next_line_ns = now_ns + LINE_EVERY_NS
-                self._write(self.stage)
+        if total is not None and self._is_due(machine_ns()):
+            self._write(self.stage)
 
     def simulate(self, done_ns: int, total_ns: int | None) -> None:
         """Set the simulated time, and its total if known; cheap enough to call often."""
         now_ns = machine_ns()
-        interval_ns = LINE_EVERY_NS if self._bar is None else _UPDATE_EVERY_NS
         if self._simulation_began_ns is None:
             self._simulation_began_ns = now_ns
-            self._next_update_ns = now_ns + interval_ns
-        if now_ns < self._next_update_ns:
+        if not self._is_due(now_ns):
             return
-        self._next_update_ns = now_ns + interval_ns
         amount = _simulated(done_ns, total_ns, now_ns - self._simulation_began_ns)
         self._draw(done_ns, total_ns, amount)
         self._write(f"simulated {amount}")
+
+    def _is_due(self, now_ns: int) -> bool:
+        """Return True if a line, or the bar, is to be brought up to date: not at the first call."""
+        is_first = self._next_update_ns is None
+        if self._next_update_ns is not None and now_ns < self._next_update_ns:
+            return False
+        self._next_update_ns = now_ns + (LINE_EVERY_NS if self._bar is None else _UPDATE_EVERY_NS)
+        return not is_first
 
     def _write(self, line: str) -> None:
         if self._bar is None and not self._is_quiet:

@@ -39,7 +39,7 @@ def rdma_environment(transport: RdmaTransport = RdmaTransport.MRC) -> dict[str, 
 
 @contextmanager
 def rdma_command(attached: Lab, host: str, transport: RdmaTransport) -> Iterator[tuple[str, ...]]:
-    """The program, with arguments, that runs an RDMA program with the lab's names, as long as it may.
+    """Command to put in front of an RDMA program on a host; it resolves the lab's names while this lasts.
 
     Raises:
         UsageError: the node has no NIC that programs can use, the fabric does not keep the order that the
@@ -63,12 +63,12 @@ def rdma_command(attached: Lab, host: str, transport: RdmaTransport) -> Iterator
 
 @contextmanager
 def named_command(attached: Lab, host: str, others: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    """The program, with arguments, that runs what follows it with the lab's names, as long as it may.
+    """Command to put in front of a program on a host; it resolves the lab's names while this lasts.
 
     Args:
         attached: the lab, in network namespaces.
         host: that the program runs on.
-        others: hosts that it can reach by then.
+        others: hosts to connect to the management network with it.
 
     Raises:
         FabricError: a host cannot be given a management network.

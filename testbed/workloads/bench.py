@@ -23,7 +23,7 @@ from mrc_testbed.workloads.transport import Transport
 DRAIN_TIMEOUT_NS: Final = 10_000_000_000
 """Time for messages that have begun to complete once the sending time is over."""
 
-Progress = Callable[[str, int | None, int | None], None]
+SayProgress = Callable[[str, int | None, int | None], None]
 """Receives the present step, and how much of it is done of how much where that is known."""
 
 _SECOND_NS: Final = 1_000_000_000
@@ -37,7 +37,7 @@ def run_bench(
     seed: int,
     transport: TransportKind = "mrc",
     congestion: AnyCongestion | None = None,
-    progress: Progress = lambda *_: None,
+    progress: SayProgress = lambda *_: None,
 ) -> BenchReport:
     """The report of *load* on *lab*; QPs and memory are given back, also when it fails or is interrupted.
 
@@ -74,7 +74,7 @@ def run_collective(
     seed: int,
     transport: TransportKind = "mrc",
     congestion: AnyCongestion | None = None,
-    progress: Progress = lambda *_: None,
+    progress: SayProgress = lambda *_: None,
 ) -> CollectiveResult:
     """The result of a collective *load* on *lab*; connections and memory are given back in any case.
 
@@ -111,7 +111,7 @@ def run_collective(
 
 
 def _carry_out(
-    engine: WorkloadEngine, load: Load, duration_ns: int | None, what: str, progress: Progress
+    engine: WorkloadEngine, load: Load, duration_ns: int | None, what: str, progress: SayProgress
 ) -> list[FlowOutcome]:
     progress(what, None, None)
     engine.start(load.name)

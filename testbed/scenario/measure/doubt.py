@@ -67,7 +67,10 @@ class Doubt:
             case "rate" | "pace":
                 off = value * (share + edges)
             case "count":
-                off = value * (share + edges) + self._one(quantity)
+                is_ratio = quantity.dimension is Dimension.RATIO
+                off = value * (share + edges) + 1 / (
+                    self._measurement.packets_sent(quantity) if is_ratio else 1
+                )
             case "dip":
                 off = value * (worst_share + edges)
             case "share":
@@ -112,12 +115,6 @@ class Doubt:
         if quantity.dimension is Dimension.RATIO:
             high = min(1.0, high)
         return Bounds(max(0.0, value - below), high)
-
-    def _one(self, quantity: Quantity) -> float:
-        """A packet more or less, in the unit of a count or of a share of packets sent."""
-        if quantity.dimension is not Dimension.RATIO:
-            return 1.0
-        return 1 / self._measurement.packets_sent(self._recording.fault_span(quantity.argument or ""))
 
     def _around(self, quantity: Quantity) -> slice:
         """Readings from the last one before the window to the first one after it; all if that leaves one."""

@@ -1,23 +1,17 @@
-"""The value of each quantity of an expectation in a recorded run. Pure.
+"""The value of each quantity of an expectation in a recorded run. Pure."""
 
-Windows: none is the whole run. Rates and times then cover the end of warm-up to the workload's end; counts
-go on to the last reading, so that an error while messages drain is not overlooked.
-"""
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import pairwise
 from statistics import fmean
 from typing import Final
 
 from mrc_testbed.agents.abi import EvState
 from mrc_testbed.metrics.histogram import Histogram, merge
-from mrc_testbed.metrics.series import HostCounts, Interval, add_hosts
 from mrc_testbed.scenario.measure.event import EvTransition
 from mrc_testbed.scenario.measure.link_finding import measure_link_finding
-from mrc_testbed.scenario.measure.measures import Measures
-from mrc_testbed.scenario.measure.operations_of_span import OperationsOfSpan
-from mrc_testbed.scenario.measure.recording import FlowReading, NotMeasured, Recording, Span, nearest
+from mrc_testbed.scenario.measure.recording import FlowReading, NotMeasured, Recording, nearest
 from mrc_testbed.scenario.measure.recovery import Phase, Recovery, measure_recovery
+from mrc_testbed.scenario.measure.windows import Windows
 from mrc_testbed.scenario.spec.expression_tree import Quantity
 from mrc_testbed.scenario.spec.quantity import percentile_ratio
 from mrc_testbed.units import format_duration_ns
@@ -46,7 +40,7 @@ def description(name: str) -> str:
     return " ".join((_MEASURES[name].__doc__ or "").split())
 
 
-class Measurement(Measures):
+class Measurement(Windows):
     """Looks quantities up in one recording; what is asked for twice is computed once.
 
     Args:
@@ -54,8 +48,7 @@ class Measurement(Measures):
     """
 
     def __init__(self, recording: Recording) -> None:
-        self._recording = recording
-        self._intervals: dict[Span, Interval] = {}
+        super().__init__(recording)
         self._recoveries: dict[str, Recovery] = {}
 
     def measure(self, quantity: Quantity) -> float:
@@ -75,49 +68,12 @@ class Measurement(Measures):
             self._recoveries[fault_id] = measure_recovery(self._recording, fault)
         return self._recoveries[fault_id]
 
-    def _interval(self, span: Span) -> Interval:
-        if span not in self._intervals:
-            self._intervals[span] = self._recording.interval(span)
-        return self._intervals[span]
-
-    def _span(self, quantity: Quantity) -> Span:
-        if quantity.stretch_ns is not None:
-            return self._recording.stretch(*quantity.stretch_ns)
-        if quantity.window is None or quantity.fault_id is None:
-            return self._recording.measured_span()
-        return self._recording.window(quantity.window, quantity.fault_id)
-
-    def _counting_span(self, quantity: Quantity) -> Span:
-        span = self._span(quantity)
-        if quantity.window is None:
-            return Span(span.start_ns, max(span.end_ns, self._recording.readings[-1].time_ns))
-        return span
-
-    def span(self, quantity: Quantity) -> Span:
-        """The window, or the whole run as far as the quantity's workload lasted.
-
-        Raises:
-            NotMeasured: there was no such time.
-        """
-        if quantity.window is None:
-            return self._recording.workload_span(quantity.workload or "")
-        return self._span(quantity)
-
     def _flow_rates_bps(self, quantity: Quantity) -> list[float]:
         span = self.span(quantity)
         rates = list(self._recording.flow_rates_bps(quantity.workload or "", span).values())
         if not rates:
             raise NotMeasured("the flows of a program are its own")
         return rates
-
-    def _flow_readings(self, quantity: Quantity) -> Sequence[FlowReading]:
-        """Those of the window, from the one nearest to its beginning to the one nearest to its end."""
-        span, readings = self.span(quantity), self._recording.flow_readings
-        first_ns, last_ns = (nearest(readings, edge).time_ns for edge in (span.start_ns, span.end_ns))
-        found = [reading for reading in readings if first_ns <= reading.time_ns <= last_ns]
-        if len(found) < 2:
-            raise NotMeasured(f"no two readings lie in these {span.length_ns} ns")
-        return found
 
     @staticmethod
     def _acknowledged(quantity: Quantity, earlier: FlowReading, later: FlowReading) -> int:
@@ -132,15 +88,6 @@ class Measurement(Measures):
         if not sum(sent):
             raise NotMeasured("hosts sent nothing")
         return [of_plane / sum(sent) for of_plane in sent]
-
-    def _operations(self, quantity: Quantity, *, with_overlapping: bool | None = None) -> OperationsOfSpan:
-        """Those of the window; `during` a fault also those that it hit in part."""
-        if with_overlapping is None:
-            with_overlapping = quantity.window == "during"
-        span = self.span(quantity)
-        return OperationsOfSpan.of(
-            self._recording, quantity.workload or "", span, with_overlapping=with_overlapping
-        )
 
     def times(self, quantity: Quantity) -> Histogram:
         """All times that a percentile, mean or maximum is of.
@@ -161,29 +108,6 @@ class Measurement(Measures):
     def _times_ns(self, quantity: Quantity) -> list[int]:
         operations = self._operations(quantity)
         return operations.steps_ns() if quantity.argument == "step_time" else operations.durations_ns()
-
-    def hosts(self, quantity: Quantity) -> HostCounts:
-        """Counts of all NICs in the window; without one, to the last reading.
-
-        Raises:
-            NotMeasured: there are no two readings to compute them from.
-        """
-        return add_hosts(self._interval(self._counting_span(quantity)).hosts.values())
-
-    def packets_sent(self, span: Span) -> int:
-        """Data packets that all NICs sent, retransmissions included.
-
-        Raises:
-            NotMeasured: there are none.
-        """
-        sent = add_hosts(self._interval(span).hosts.values()).tx_data_packets
-        if not sent:
-            raise NotMeasured("NICs sent no data packet")
-        return sent
-
-    def _drops(self, quantity: Quantity, *reasons: str) -> int:
-        drops = self._interval(self._counting_span(quantity)).port_drops
-        return sum(drops.get(reason, 0) for reason in reasons)
 
     @_measures("goodput")
     def _goodput(self, quantity: Quantity) -> float:
@@ -328,7 +252,7 @@ class Measurement(Measures):
     @_measures("retransmit_ratio")
     def _retransmit_ratio(self, quantity: Quantity) -> float:
         """Retransmitted packets per data packet sent in the window, over all NICs."""
-        return self.hosts(quantity).retransmits / self.packets_sent(self._counting_span(quantity))
+        return self.hosts(quantity).retransmits / self.packets_sent(quantity)
 
     @_measures("fault_drops")
     def _fault_drops(self, quantity: Quantity) -> float:
@@ -343,7 +267,7 @@ class Measurement(Measures):
     @_measures("queue_drop_ratio")
     def _queue_drop_ratio(self, quantity: Quantity) -> float:
         """Frames that full queues dropped per data packet sent in the window."""
-        return self._queue_drops(quantity) / self.packets_sent(self._counting_span(quantity))
+        return self._queue_drops(quantity) / self.packets_sent(quantity)
 
     @_measures("pauses")
     def _pauses(self, quantity: Quantity) -> float:
@@ -421,8 +345,7 @@ class Measurement(Measures):
     @_measures("lost_ratio")
     def _lost_ratio(self, quantity: Quantity) -> float:
         """Data packets that the fault dropped per data packet sent from its first start to its last end."""
-        fault = quantity.argument or ""
-        return self._lost(quantity) / self.packets_sent(self._recording.fault_span(fault))
+        return self._lost(quantity) / self.packets_sent(quantity)
 
     @_measures("detect")
     def _detect(self, quantity: Quantity) -> float:

@@ -122,7 +122,7 @@ def _over_time(
 
 
 def _published(figure: PlannedFigure, curves: Sequence[Series], time: Axis) -> Series | None:
-    """The published curve, as high before its first change as the run's own curves are on average."""
+    """The published curve; before its first change it is the mean of the run's own curves."""
     if not figure.published:
         return None
     first_ns, _ = figure.published[0]
@@ -134,7 +134,8 @@ def _published(figure: PlannedFigure, curves: Sequence[Series], time: Axis) -> S
     ]
     if not before or time.high is None:
         return None
-    level, places, values = fmean(before), [0.0], [fmean(before)]
+    level = fmean(before)
+    places, values = [0.0], [level]
     for at_ns, share in figure.published:
         if at_ns < time.high:
             places += [at_ns - _EDGE_SHARE * time.high, float(at_ns)]

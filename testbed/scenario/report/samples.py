@@ -4,9 +4,9 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, TextIO
 
-Sample = dict[str, str | int | float | None]
+Row = dict[str, str | int | float | None]
 
 COLUMNS: Final = ("time_ns", "interval_ns", "node", "plane", "metric", "value", "unit")
 
@@ -16,7 +16,7 @@ _COLUMN: Final = re.compile(
 )
 
 
-def samples(series: Iterable[str]) -> Iterator[Sample]:
+def samples(series: Iterable[str]) -> Iterator[Row]:
     """Each value of series.csv that is not empty; `time_ns` is the end of its interval.
 
     Args:
@@ -25,7 +25,7 @@ def samples(series: Iterable[str]) -> Iterator[Sample]:
     Raises:
         ValueError: a value is no number.
     """
-    known: dict[str, Sample] = {}
+    known: dict[str, Row] = {}
     for values in csv.DictReader(series):
         time_ns, interval_ns = int(values.pop("time_ns")), int(values.pop("interval_ns"))
         for column, text in values.items():
@@ -38,13 +38,18 @@ def samples(series: Iterable[str]) -> Iterator[Sample]:
 def build_samples(series: str) -> str:
     """samples.csv of the text of series.csv."""
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(samples(series.splitlines()))
+    write_rows(stream, COLUMNS, samples(series.splitlines()))
     return stream.getvalue()
 
 
-def _place(column: str) -> Sample:
+def write_rows(stream: TextIO, columns: Iterable[str], rows: Iterable[Row]) -> None:
+    """Write rows as CSV with a header; a value that a row lacks is empty."""
+    writer = csv.DictWriter(stream, list(columns), restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+def _place(column: str) -> Row:
     """Node, plane, metric and unit of a column of series.csv, such as `tx_plane0_bytes`."""
     if column.startswith("goodput_of_"):
         workload = column.removeprefix("goodput_of_").removesuffix("_bps")
