@@ -69,12 +69,11 @@ class Progress:
         self._write(f"simulated {amount}")
 
     def _is_due(self, now_ns: int) -> bool:
-        """Return True if a line, or the bar, is to be brought up to date: not at the first call."""
-        is_first = self._next_update_ns is None
-        if self._next_update_ns is not None and now_ns < self._next_update_ns:
-            return False
-        self._next_update_ns = now_ns + (LINE_EVERY_NS if self._bar is None else _UPDATE_EVERY_NS)
-        return not is_first
+        """Return True if the next line or update of the bar is due; the first call sets the time."""
+        next_ns = self._next_update_ns
+        if next_ns is None or now_ns >= next_ns:
+            self._next_update_ns = now_ns + (LINE_EVERY_NS if self._bar is None else _UPDATE_EVERY_NS)
+        return next_ns is not None and now_ns >= next_ns
 
     def _write(self, line: str) -> None:
         if self._bar is None and not self._is_quiet:

@@ -72,8 +72,9 @@ class FigureSpec(StrictModel):
     )
     published: list[PublishedChange] = Field(
         default=[],
-        description="The changes of the published curve, in order, drawn beside goodput-over-time or "
-        "job-throughput. Before the first change it is the run's own mean.",
+        description="The published curve beside goodput-over-time or job-throughput: "
+        "`{at: TIME, share: 50%}` for each change, in order. A share is of the run's own mean before "
+        "the first change.",
     )
 
 
