@@ -70,6 +70,7 @@ PANELS: Final = {
         Listed("doctor", "machine", "Check this machine and say how to fix what it lacks."),
         Listed("setup", "setup", "Install what labs need on this machine."),
         Listed("observe", "observe", "Run Prometheus and Grafana beside the labs."),
+        Listed("size", "size", "Plan a multi-plane Clos fabric: switches, links, optics, losses, cost here."),
         Listed("validate", "files", "Check scenario, topology and campaign files; print their schemas."),
     ),
 }

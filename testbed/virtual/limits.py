@@ -14,6 +14,7 @@ from mrc_testbed.scenario.spec.plan import Plan, PlannedTransport
 from mrc_testbed.shown import format_rate, format_size, format_time
 from mrc_testbed.topology import port_queue, timing
 from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.numbering import Numbering
 from mrc_testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
@@ -100,12 +101,17 @@ def memory_bytes(plan: Plan) -> int:
         else:
             layout = layouts[load.name]
             regions_bytes += len(load.flows) * (layout.local_bytes + layout.remote_bytes)
+    return fabric_bytes(clos.numbering, qps, regions_bytes)
+
+
+def fabric_bytes(number: Numbering, qps: int, regions_bytes: int) -> int:
+    """Memory that a run takes, about, with so many QPs and bytes of messages in all."""
     return (
         _LAB_BYTES
         + regions_bytes
         + qps * sizeof(Qp)
-        + clos.numbering.host_count * _NIC_BYTES
-        + clos.numbering.port_count * _PORT_BYTES
+        + number.host_count * _NIC_BYTES
+        + number.port_count * _PORT_BYTES
     )
 
 
@@ -158,7 +164,12 @@ def duration_ns(plan: Plan) -> int | None:
     """Time of this machine that a run may take, at most; None where it ends by iterations."""
     if plan.end_ns is None:
         return None
-    return round(plan_frame_hops(plan) * (plan.end_ns - plan.start_ns) / HOPS_PER_S)
+    return hops_ns(plan_frame_hops(plan), plan.end_ns - plan.start_ns)
+
+
+def hops_ns(hops_per_s: float, length_ns: int) -> int:
+    """Time of this machine that so many frame hops per second take, over *length_ns* of virtual time."""
+    return round(hops_per_s * length_ns / HOPS_PER_S)
 
 
 def _refused(where: Location, check: Callable[[], None]) -> list[Problem]:

@@ -25,6 +25,7 @@ COMMANDS = {
     "Graph": ["graph"],
     "EvPath": ["ev", "explain", "h0", "h5", "0x00000000"],
     "EvSet": ["ev", "list", "h0", "h5"],
+    "FabricSize": ["size", "131072"],
     "FaultKinds": ["fault", "kinds"],
     "StackExport": ["observe", "export", "exported"],
     "ScenarioList": ["scenarios", "list"],
