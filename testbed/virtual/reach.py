@@ -1,6 +1,7 @@
 """The part of a planned fabric that virtual time can run on this machine, and the time that it takes."""
 
 from dataclasses import dataclass
+from functools import cache
 from math import isqrt
 from typing import Final
 
@@ -8,9 +9,9 @@ from pydantic import ValidationError
 
 from mrc_testbed.errors import UsageError
 from mrc_testbed.shown import format_size, format_time
-from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.numbering import Numbering
 from mrc_testbed.topology.offered_load import all_hosts_at_once, frame_hops_per_s
+from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.sizing import Fabric
 from mrc_testbed.topology.spec import NicSpec, TopologySpec
 from mrc_testbed.topology.usid import INDEX_COUNT
@@ -82,8 +83,7 @@ def reach(fabric: Fabric) -> Reach:
 
 def cost(number: Numbering, port_rate_bps: int) -> Cost:
     """The cost of a fabric in virtual time, from that of two NICs."""
-    two = Clos(_topology(_two_nics(number), port_rate_bps))
-    hops_per_s = frame_hops_per_s(two, all_hosts_at_once(two)) / 2 * number.host_count
+    hops_per_s = _hops_per_s_of_two(_two_nics(number), port_rate_bps) / 2 * number.host_count
     load = Load("all", SIZE_BYTES, DEPTH, None, (Flow("all", "h0", "h1", 0), Flow("all", "h1", "h0", 0)))
     [layout] = place([load], dict.fromkeys(load.hosts, NIC.memory)).values()
     regions_bytes = (layout.local_bytes + layout.remote_bytes) * number.host_count
@@ -92,6 +92,12 @@ def cost(number: Numbering, port_rate_bps: int) -> Cost:
         limits.hops_ns(hops_per_s, LENGTH_NS),
         limits.fabric_bytes(number, 2 * number.host_count, regions_bytes),
     )
+
+
+@cache
+def _hops_per_s_of_two(number: Numbering, port_rate_bps: int) -> float:
+    clos = resolve_topology(_topology(number, port_rate_bps))
+    return frame_hops_per_s(clos, all_hosts_at_once(clos))
 
 
 def _obstacle(number: Numbering, port_rate_bps: int, available_bytes: int) -> str | None:

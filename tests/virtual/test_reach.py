@@ -71,6 +71,7 @@ def test_the_largest_part_that_fits_is_found(
     found = reach(planned(131_072))
     assert obstacle in (found.obstacle or "")
     assert found.part is not None
+    assert found.part.t0 == 2 * found.part.t1 == 2 * found.part.hosts_per_t0
     assert too_much(found.part)
     if available_bytes == 4 << 30:  # a plan of some hundred hosts takes no time to make
         assert limits.problems_of(plan_of(found, tmp_path)) == []

@@ -114,9 +114,17 @@ def test_a_loss_counts_the_nics_and_ways_of_the_cabling(fabric: Fabric) -> None:
         assert (losses[part].count if part in losses else 0) == switches[tier]
     for part, ends in (("host link", ("nic", "t0")), ("T0-T1 link", ("t0", "t1"))):
         assert (losses[part].count if part in losses else 0) == links[ends]
+    modules = {t0: ceil(hosts / planes) for t0, hosts in row.items()}
+    at_hosts = losses["T0 optic to hosts"]
+    assert (at_hosts.count, at_hosts.of_plane) == (planes * sum(modules.values()), 1)
+    assert at_hosts.nics == max(min(planes, hosts) for hosts in row.values())
+    of_nic = losses["NIC optic"]
+    assert (of_nic.count, of_nic.nics, of_nic.planes, of_nic.of_nic) == (fabric.nics, 1, planes, 1)
     if fabric.t1:
         first = [upper for lower, upper in cabled if lower == ("t0", 0, 0)]
         assert losses["T0-T1 link"].of_plane == 1 / len(first)
+        assert losses["T0 optic to T1s"].of_plane == len(first[:planes]) / len(first)
+        assert losses["T0 optic to T1s"].count == switches["t0"] * ceil(len(first) / planes)
         assert losses["T1"].of_plane == pytest.approx(first.count(("t1", 0, 0)) / len(first))
         below = {lower for lower, upper in cabled if upper == ("t1", 0, 0)}
         behind = sum(row[t0] for t0 in below)
