@@ -328,7 +328,7 @@ def _virtual_document(found: Reach) -> dict[str, Any]:
     return {
         "length_ns": LENGTH_NS,
         "assumed_hops_per_s": HOPS_PER_S,
-        "whole": asdict(found.whole),
+        "whole": None if found.whole is None else asdict(found.whole),
         "obstacle": found.obstacle,
         "part_nics": None if part is None else part.numbering.host_count,
         "part": None if found.cost is None else asdict(found.cost),
@@ -340,7 +340,7 @@ def _virtual_lines(found: Reach) -> Iterator[RenderableType]:
     part, cost = found.part, found.cost
     length = format_time(LENGTH_NS)
     yield Text(f"Virtual time on this machine: {length} of a permutation, packets of 4 KiB", style="bold")
-    pairs = [("all of it", _cost(found.whole))]
+    pairs = [] if found.whole is None else [("all of it", _cost(found.whole))]
     if found.obstacle is not None:
         pairs.append(("refused", found.obstacle))
         pairs.append(("runs", "nothing of it"))

@@ -52,14 +52,14 @@ class Reach:
     """The answer of `reach`.
 
     Attributes:
-        whole: cost of the planned fabric.
+        whole: cost of the planned fabric; None: it has three tiers.
         obstacle: to running it whole, in words; None: it runs.
         part: what runs: the planned fabric, or the largest full one of the same planes and port rate, with
             smaller switches; None: nothing does.
         cost: of that part.
     """
 
-    whole: Cost
+    whole: Cost | None
     obstacle: str | None
     part: TopologySpec | None
     cost: Cost | None
@@ -68,9 +68,11 @@ class Reach:
 def reach(fabric: Fabric) -> Reach:
     """The part of a fabric that the lab can number, memory holds, and that takes an hour at most."""
     port_rate_bps, available_bytes = fabric.parts.port_rate_bps, limits.allowed_bytes()
-    whole = cost(fabric.numbering, port_rate_bps)
-    obstacle = "the lab has two tiers of switches, not three" if fabric.t2 else None
-    obstacle = obstacle or _obstacle(fabric.numbering, port_rate_bps, available_bytes)
+    whole: Cost | None = None
+    obstacle: str | None = "the lab has two tiers of switches, not three"
+    if not fabric.t2:
+        whole = cost(fabric.numbering, port_rate_bps)
+        obstacle = _obstacle(fabric.numbering, port_rate_bps, available_bytes)
     if obstacle is None:
         return Reach(whole, None, _topology(fabric.numbering, port_rate_bps), whole)
     most = min(isqrt(2 * fabric.nics), fabric.parts.switch_ports, INDEX_COUNT)

@@ -43,6 +43,7 @@ def test_a_fabric_costs_what_its_plan_does(nics: int, planes: int, nic_gbps: int
     plan = plan_of(found, tmp_path)
     clos = Clos(plan.topology)
     assert found.obstacle is None
+    assert found.whole is not None
     assert found.whole == found.cost
     assert found.whole.memory_bytes == limits.memory_bytes(plan)
     hops_per_s = frame_hops_per_s(clos, all_hosts_at_once(clos))
@@ -79,7 +80,7 @@ def test_the_largest_part_that_fits_is_found(
 
 def test_three_tiers_are_not_for_the_lab() -> None:
     found = reach(planned(4096, planes=1, tiers=3))
-    assert found.obstacle == "the lab has two tiers of switches, not three"
+    assert (found.whole, found.obstacle) == (None, "the lab has two tiers of switches, not three")
     assert found.part is not None
 
 
