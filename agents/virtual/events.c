@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * The queue of events: a heap of four children per node. Events at one time come in the order in
- * which they were pushed, or in one drawn from the seed: each is one that a real machine may show.
+ * The queue of events: a ring of buckets of one nanosecond for those that are due soon, a heap for
+ * the rest. Time never goes back, so an event of the heap was pushed before every event of the ring
+ * that is due at the same time.
+ *
+ * Events at one time come in the order in which they were pushed, or, all from the heap, in one
+ * drawn from the seed: each is one that a real machine may show.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +16,15 @@ enum {
 	HEAP_CHILDREN = 4,
 	ORDER_KIND_BITS = 2,
 	ORDER_NUMBER_BITS = 40,
+	RING_NS = 8192, /* a power of two: more than a frame and a link at 100 Gbit/s take */
+	RING_WORD_BITS = 64,
+	BUCKET_FIRST_ROOM = 16,
+	WARM_AHEAD = 16, /* events of which a step gets what they read into the cache */
+};
+
+struct bucket {
+	struct virtual_event *events;
+	__u32 count, room, taken;
 };
 
 __u64 virtual_now_ns = 1;
@@ -19,6 +32,16 @@ struct mrc_virtual_totals virtual_totals;
 
 static struct virtual_event *heap;
 static __u64 heap_size, heap_room, pushed;
+static struct bucket ring[RING_NS];
+static __u64 ring_words[RING_NS / RING_WORD_BITS]; /* bit by bucket: it has events */
+static __u64 ring_size, ring_last_ns;		   /* no event of the ring is later */
+static struct {
+	struct virtual_event seen[WARM_AHEAD];
+	__u64 time_ns; /* of the bucket of the next one */
+	__u64 number;
+	__u32 at;    /* in that bucket */
+	__u32 count; /* of those between the next event and here */
+} ahead;
 static __u64 random_state, tie_seed;
 static int has_shuffled_ties;
 
@@ -36,9 +59,20 @@ __u32 bpf_get_prandom_u32(void)
 	return mix(random_state++) >> 32;
 }
 
+static void empty_ring(void)
+{
+	for (__u32 i = 0; i < RING_NS; i++)
+		ring[i].count = ring[i].taken = 0;
+	memset(ring_words, 0, sizeof(ring_words));
+	memset(&ahead, 0, sizeof(ahead));
+	ring_size = 0;
+	ring_last_ns = 0;
+}
+
 void virtual_begin_events(__u64 seed, int shuffles_ties)
 {
 	heap_size = 0;
+	empty_ring();
 	pushed = 0;
 	memset(&virtual_totals, 0, sizeof(virtual_totals));
 	random_state = mix(seed);
@@ -52,7 +86,26 @@ void virtual_end_events(void)
 	heap = 0;
 	heap_size = 0;
 	heap_room = 0;
+	empty_ring();
+	for (__u32 i = 0; i < RING_NS; i++) {
+		free(ring[i].events);
+		ring[i].events = 0;
+		ring[i].room = 0;
+	}
 }
+
+static void *grown(void *events, __u64 room)
+{
+	void *found = realloc(events, room * sizeof(struct virtual_event));
+
+	if (!found) {
+		perror("virtual time: queue of events");
+		abort();
+	}
+	return found;
+}
+
+/* ---- the heap: of four children per node */
 
 static inline int is_before(const struct virtual_event *one, const struct virtual_event *other)
 {
@@ -60,48 +113,31 @@ static inline int is_before(const struct virtual_event *one, const struct virtua
 	       (one->time_ns == other->time_ns && one->order < other->order);
 }
 
-static void grow(void)
+static void heap_push(const struct virtual_event *event)
 {
-	heap_room = heap_room ? heap_room * 2 : HEAP_FIRST_ROOM;
-	heap = realloc(heap, heap_room * sizeof(*heap));
-	if (!heap) {
-		perror("virtual time: queue of events");
-		abort();
+	__u64 at = heap_size++;
+
+	if (heap_size > heap_room) {
+		heap_room = heap_room ? heap_room * 2 : HEAP_FIRST_ROOM;
+		heap = grown(heap, heap_room);
 	}
-}
-
-void virtual_push(__u64 time_ns, enum virtual_event_kind kind, struct virtual_event event)
-{
-	__u64 at = heap_size++, number = pushed++;
-
-	if (heap_size > heap_room)
-		grow();
-	if (heap_size > virtual_totals.queued_peak)
-		virtual_totals.queued_peak = heap_size;
-	event.time_ns = time_ns > virtual_now_ns ? time_ns : virtual_now_ns;
-	event.order = number << ORDER_KIND_BITS | kind;
-	if (has_shuffled_ties)
-		event.order |= mix(tie_seed + number) << (ORDER_NUMBER_BITS + ORDER_KIND_BITS);
 	while (at) {
 		__u64 up = (at - 1) / HEAP_CHILDREN;
 
-		if (!is_before(&event, &heap[up]))
+		if (!is_before(event, &heap[up]))
 			break;
 		heap[at] = heap[up];
 		at = up;
 	}
-	heap[at] = event;
+	heap[at] = *event;
 }
 
-int virtual_pop(__u64 until_ns, struct virtual_event *event)
+static void heap_pop(struct virtual_event *event)
 {
 	struct virtual_event last;
 	__u64 at = 0;
 
-	if (!heap_size || heap[0].time_ns > until_ns)
-		return 0;
 	*event = heap[0];
-	virtual_totals.events++;
 	last = heap[--heap_size];
 	for (;;) {
 		__u64 child = at * HEAP_CHILDREN + 1, best = child, end = child + HEAP_CHILDREN;
@@ -119,6 +155,117 @@ int virtual_pop(__u64 until_ns, struct virtual_event *event)
 		at = best;
 	}
 	heap[at] = last;
+}
+
+/* ---- the ring */
+
+static void ring_push(const struct virtual_event *event)
+{
+	__u32 index = event->time_ns % RING_NS;
+	struct bucket *bucket = &ring[index];
+
+	if (bucket->count == bucket->room) {
+		bucket->room = bucket->room ? bucket->room * 2 : BUCKET_FIRST_ROOM;
+		bucket->events = grown(bucket->events, bucket->room);
+	}
+	bucket->events[bucket->count++] = *event;
+	ring_words[index / RING_WORD_BITS] |= 1ULL << index % RING_WORD_BITS;
+	ring_size++;
+	if (event->time_ns > ring_last_ns)
+		ring_last_ns = event->time_ns;
+}
+
+/* The time of the first bucket with events from a time on; there is one, and no later than this. */
+static __u64 ring_first_ns(__u64 from_ns)
+{
+	__u64 base_ns = from_ns - from_ns % RING_WORD_BITS;
+	__u64 bits =
+	    ring_words[from_ns % RING_NS / RING_WORD_BITS] & ~0ULL << from_ns % RING_WORD_BITS;
+
+	while (!bits) {
+		base_ns += RING_WORD_BITS;
+		bits = ring_words[base_ns % RING_NS / RING_WORD_BITS];
+	}
+	return base_ns + __builtin_ctzll(bits);
+}
+
+/*
+ * Sends the next event that was not looked at yet through the steps of getting what it reads into
+ * the cache. Returns 0 if there is none.
+ */
+static int look_ahead(void)
+{
+	struct bucket *bucket = &ring[ahead.time_ns % RING_NS];
+
+	if (ahead.at >= bucket->count) {
+		if (ahead.time_ns >= ring_last_ns)
+			return 0;
+		ahead.time_ns = ring_first_ns(ahead.time_ns + 1);
+		ahead.at = 0;
+		bucket = &ring[ahead.time_ns % RING_NS];
+	}
+	ahead.seen[ahead.number % WARM_AHEAD] = bucket->events[ahead.at++];
+	for (__u32 step = 0; step < WARM_STEPS; step++)
+		virtual_warm(
+		    step,
+		    &ahead.seen[(ahead.number - step * WARM_AHEAD / WARM_STEPS) % WARM_AHEAD]);
+	ahead.number++;
+	return 1;
+}
+
+static void ring_pop(__u64 time_ns, struct virtual_event *event)
+{
+	__u32 index = time_ns % RING_NS;
+	struct bucket *bucket = &ring[index];
+
+	if (!ahead.count) {
+		ahead.time_ns = time_ns;
+		ahead.at = bucket->taken;
+	}
+	while (ahead.count < WARM_AHEAD && look_ahead())
+		ahead.count++;
+	ahead.count -= ahead.count > 0;
+	*event = bucket->events[bucket->taken++];
+	ring_size--;
+	if (bucket->taken < bucket->count)
+		return;
+	bucket->count = bucket->taken = 0;
+	ring_words[index / RING_WORD_BITS] &= ~(1ULL << index % RING_WORD_BITS);
+}
+
+/* ---- both */
+
+void virtual_push(__u64 time_ns, enum virtual_event_kind kind, struct virtual_event event)
+{
+	__u64 number = pushed++;
+
+	event.time_ns = time_ns > virtual_now_ns ? time_ns : virtual_now_ns;
+	event.order = number << ORDER_KIND_BITS | kind;
+	if (has_shuffled_ties)
+		event.order |= mix(tie_seed + number) << (ORDER_NUMBER_BITS + ORDER_KIND_BITS);
+	if (has_shuffled_ties || event.time_ns - virtual_now_ns >= RING_NS)
+		heap_push(&event);
+	else
+		ring_push(&event);
+	if (heap_size + ring_size > virtual_totals.queued_peak)
+		virtual_totals.queued_peak = heap_size + ring_size;
+}
+
+int virtual_pop(__u64 until_ns, struct virtual_event *event)
+{
+	__u64 ring_ns = ring_size ? ring_first_ns(virtual_now_ns) : ~0ULL;
+	__u64 heap_ns = heap_size ? heap[0].time_ns : ~0ULL;
+
+	if (heap_ns <= ring_ns) {
+		if (!heap_size || heap_ns > until_ns)
+			return 0;
+		heap_pop(event);
+	} else {
+		if (ring_ns > until_ns)
+			return 0;
+		ring_pop(ring_ns, event);
+	}
+	virtual_totals.events++;
 	return 1;
 }
 

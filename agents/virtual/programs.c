@@ -23,6 +23,7 @@
 #undef _license
 
 #include "virtual.h"
+#include "warm.h"
 
 #define ENTRY(which, of_kind)                                                                      \
 	{                                                                                          \

@@ -1,6 +1,6 @@
 """A connection to a NIC agent in virtual time: the verbs without a socket."""
 
-import os
+from collections.abc import Callable
 from typing import Any
 
 from mrc_testbed.agents.nic.connection import Connection
@@ -15,6 +15,7 @@ class VirtualConnection(Connection):
     Args:
         lab: the lab.
         host: whose agent it leads to.
+        on_event: called when there is something to drain, until it was drained.
 
     Attributes:
         resources: what was created through it.
@@ -23,21 +24,18 @@ class VirtualConnection(Connection):
         AgentError: there is no agent.
     """
 
-    def __init__(self, lab: VirtualLab, host: str) -> None:
-        self._lab = lab
+    def __init__(self, lab: VirtualLab, host: str, on_event: Callable[[], None] = lambda: None) -> None:
+        self._on_event = on_event
         self._agent = lab.agent(host)
         self._agent.attach(self)
         self._kinds: frozenset[str] = frozenset()
         self._events: list[dict[str, Any]] = []
-        self._ready: int | None = None
         self._is_broken = False
         self.resources = ClientResources()
 
     def fileno(self) -> int:
-        """Readable when an event waits, or the agent is dead."""
-        if self._ready is None:
-            self._ready = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        return self._ready
+        """Refuse: in virtual time nobody waits for real."""
+        raise ValueError(f"{self._agent.host}: a connection in virtual time has no descriptor")
 
     def call(self, verb: str, **arguments: Any) -> Any:
         self._check()
@@ -57,7 +55,7 @@ class VirtualConnection(Connection):
 
     @property
     def has_events(self) -> bool:
-        """Return True if events wait; no connection to a dead agent has any that `fileno` does not show."""
+        """Return True if events wait, of an agent that lives."""
         return bool(self._events) and not self._is_broken
 
     def drain_events(self) -> list[dict[str, Any]]:
@@ -68,18 +66,13 @@ class VirtualConnection(Connection):
         """
         if not self._events:
             self._check()
-        if self._ready is not None and self._events:
-            os.eventfd_read(self._ready)
         events, self._events = self._events, []
         if self._is_broken:
-            self._make_readable()
+            self._on_event()
         return events
 
     def close(self) -> None:
         """Ends the connection; the agent takes back what was created through it."""
-        if self._ready is not None:
-            os.close(self._ready)
-            self._ready = None
         if not self._is_broken:
             self._agent.detach(self)
             self._is_broken = True
@@ -91,18 +84,13 @@ class VirtualConnection(Connection):
         if fields["event"] not in self._kinds and fields["event"] != "refused":
             return
         if not self._events:
-            self._make_readable()
+            self._on_event()
         self._events.append(fields)
 
     def break_off(self) -> None:
         if not self._events:
-            self._make_readable()
+            self._on_event()
         self._is_broken = True
-
-    def _make_readable(self) -> None:
-        if self._ready is not None:
-            os.eventfd_write(self._ready, 1)
-            self._lab.notify()
 
     def _check(self) -> None:
         if self._is_broken:

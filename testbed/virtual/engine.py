@@ -20,7 +20,7 @@ from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.program import Program
 from mrc_testbed.workloads.running import RunningWorkload
 from mrc_testbed.workloads.shown_operations import OperationListener
-from mrc_testbed.workloads.transport import Transport
+from mrc_testbed.workloads.transport import Connector, Transport
 
 _FOR_EVER_NS = (1 << 63) - 1
 
@@ -86,6 +86,41 @@ class VirtualEngine(Engine):
         work()
 
 
+class VirtualTransport(Transport):
+    """NICs that announce their events: however many there are, only those are looked at.
+
+    Args:
+        connector: how QPs connect.
+        lab: of the NICs.
+    """
+
+    def __init__(self, connector: Connector, lab: VirtualLab) -> None:
+        super().__init__(connector, self._open)
+        self._lab = lab
+        self._hosts: dict[str, None] = {}
+
+    @property
+    def has_events(self) -> bool:
+        return bool(self._hosts)
+
+    def _open(self, host: str) -> Context:
+        def on_event() -> None:
+            self._hosts[host] = None
+            self._lab.notify()
+
+        return Context(VirtualConnection(self._lab, host, on_event), NicMaps(self._lab.node_pins(host)))
+
+    def _attend(self, nic: Context) -> None:
+        pass
+
+    def _ready(self) -> list[Context]:
+        hosts, self._hosts = self._hosts, {}
+        return [self._attended[host] for host in hosts if host in self._attended]
+
+    def _forget(self, nic: Context) -> None:
+        pass
+
+
 def virtual_transport(lab: VirtualLab, transport: PlannedTransport) -> Transport:
     """The transport of the messages of a plan.
 
@@ -99,6 +134,4 @@ def virtual_transport(lab: VirtualLab, transport: PlannedTransport) -> Transport
     connector = choose_connector(
         lab.clos, transport.kind, congestion, evs=transport.evs, connect_hosts=lambda _: None
     )
-    return Transport(
-        connector, lambda host: Context(VirtualConnection(lab, host), NicMaps(lab.node_pins(host)))
-    )
+    return VirtualTransport(connector, lab)

@@ -57,15 +57,15 @@ class Transport:
         self._open_nic = open_nic
         self._nics: dict[str, Context] = {}
         self._epoll = select.epoll()
-        self._attended: dict[int, Context] = {}
+        self._host_of: dict[int, str] = {}
+        self._attended: dict[str, Context] = {}
 
     def open(self, hosts: Sequence[str]) -> None:
         """Gets ready for these hosts; asked once, before anything else."""
         self._connector.open(hosts)
         for host in hosts:
-            nic = self._nics[host] = self._open_nic(host)
-            self._epoll.register(nic.completions.fileno(), select.EPOLLIN)
-            self._attended[nic.completions.fileno()] = nic
+            nic = self._nics[host] = self._attended[host] = self._open_nic(host)
+            self._attend(nic)
 
     def memory_bytes(self, host: str) -> int:
         """Size of a host's memory for regions."""
@@ -94,16 +94,13 @@ class Transport:
 
     def events(self) -> list[Event]:
         """Events so far, those of one host in their order; does not wait."""
-        ready = {number: None for number, nic in self._attended.items() if nic.completions.has_entries}
-        ready |= dict.fromkeys(number for number, _ in self._epoll.poll(0))
         events: list[Event] = []
-        for number in ready:
-            nic = self._attended[number]
+        for nic in self._ready():
             try:
                 events += nic.completions.poll()
             except AgentError as error:
-                self._epoll.unregister(number)
-                del self._attended[number]
+                self._forget(nic)
+                del self._attended[nic.host]
                 events.append(HostLost(nic.host, f"the NIC agent of {nic.host} is lost: {error.message}"))
         return events
 
@@ -114,3 +111,18 @@ class Transport:
         self._nics.clear()
         self._attended.clear()
         self._epoll.close()
+
+    # -- how NICs are waited for
+
+    def _attend(self, nic: Context) -> None:
+        self._epoll.register(nic.completions.fileno(), select.EPOLLIN)
+        self._host_of[nic.completions.fileno()] = nic.host
+
+    def _ready(self) -> list[Context]:
+        """The NICs that may have events."""
+        ready = {host: None for host, nic in self._attended.items() if nic.completions.has_entries}
+        ready |= dict.fromkeys(self._host_of[number] for number, _ in self._epoll.poll(0))
+        return [self._attended[host] for host in ready]
+
+    def _forget(self, nic: Context) -> None:
+        self._epoll.unregister(nic.completions.fileno())
