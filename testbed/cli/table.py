@@ -75,6 +75,7 @@ def summary_table(clos: Clos) -> Table:
                 "link delay",
                 format_time(spec.link_delay) + _but(len(overriding_delays_ns(clos)), "link"),
             ),
+            *([("NIC delay", format_time(spec.nic.delay))] if spec.nic.delay else []),
             ("buffer per port", f"{format_size(data_buffer_bytes(clos))} for data"),
             ("T0-T1 links", _thresholds(clos) + _but(len(overrides_by_port(clos)), "port")),
             ("idle RTT in theory", format_time(timing.base_rtt_ns(clos))),

@@ -45,7 +45,7 @@ from mrc_testbed.topology.element import Port
 from mrc_testbed.topology.flow_control import LinkBuffer, link_buffers
 from mrc_testbed.topology.forwarding import FIB_STRIDE, fib_entries
 from mrc_testbed.topology.port_queue import PortQueue, drainer_of, port_queues
-from mrc_testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
+from mrc_testbed.topology.port_selection import link_delays_ns, port_rates_bps
 from mrc_testbed.topology.usid import BLOCK
 
 EMIT_PROGRAM: Final = "emit"
@@ -225,12 +225,12 @@ def fabric_rodata(clos: Clos, lateness_ns: int = timing.LATENESS_NS) -> bytes:
 def fill_fabric(loaded: LoadedMaps, clos: Clos) -> None:
     """Writes the port table and every switch's forwarding table into the maps of the switch program."""
     table = MappedArray(loaded.map_fd("port_table"), PortEntry)
-    delays_ns, rates_bps = overriding_delays_ns(clos), port_rates_bps(clos)
+    delays_ns, rates_bps = link_delays_ns(clos), port_rates_bps(clos)
     queues = port_queues(clos)
     for port in clos.ports():
         _fill_port(table[port.id], clos, port, rates_bps[port.id])
         table[port.id].is_direct = queues[port.id].is_direct
-        table[port.id].delay_ns = delays_ns.get(port.link_id, clos.spec.link_delay)
+        table[port.id].delay_ns = delays_ns[port.link_id]
     if clos.spec.is_shaped:
         settings = MappedArray(loaded.map_fd("queue_settings"), QueueSettings)
         for port in clos.ports():

@@ -17,7 +17,7 @@ from typing import Final
 
 from mrc_testbed.topology import timing
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
+from mrc_testbed.topology.port_selection import link_delays_ns, port_rates_bps
 
 TRANSIT_FRAMES: Final = 16
 """Frames that may be sent to a switch that has not looked at them yet; MRC_LOSSLESS_TRANSIT_MAX of the data
@@ -52,9 +52,9 @@ def link_buffers(clos: Clos) -> tuple[LinkBuffer, ...]:
     """The buffer at the far end of every port's link, by port id; empty without flow control."""
     if clos.spec.flow_control == "none":
         return ()
-    delays_ns, usual_ns = overriding_delays_ns(clos), clos.spec.link_delay
+    delays_ns = link_delays_ns(clos)
     return tuple(
-        _link_buffer(clos, rate_bps, delays_ns.get(port_id // 2, usual_ns))
+        _link_buffer(clos, rate_bps, delays_ns[port_id // 2])
         for port_id, rate_bps in enumerate(port_rates_bps(clos))
     )
 

@@ -29,6 +29,17 @@ def overriding_delays_ns(clos: Clos) -> Mapping[int, int]:
     return delays_ns
 
 
+@lru_cache(maxsize=4)
+def link_delays_ns(clos: Clos) -> tuple[int, ...]:
+    """One-way delay of each link, by link id, with the time that a NIC at one of its ends takes."""
+    number, own_ns = clos.numbering, overriding_delays_ns(clos)
+    return tuple(
+        own_ns.get(link_id, clos.spec.link_delay)
+        + (clos.spec.nic.delay if link_id < number.host_link_count else 0)
+        for link_id in range(number.link_count)
+    )
+
+
 def overrides_by_port(clos: Clos) -> Mapping[int, tuple[QueueOverride, ...]]:
     """By port id, the overrides that are for it, in their order; ports without any are left out."""
     found: dict[int, tuple[QueueOverride, ...]] = {}

@@ -87,6 +87,11 @@ class NicSpec(StrictModel):
         default=2048,
         description="Payload bytes per packet: 256B, 512B, 1KiB or 2KiB; with --virtual 4KiB, too.",
     )
+    delay: Duration = Field(
+        default=0,
+        description="Time that a frame spends in the NIC that sends it, and again in the one that receives "
+        "it, besides its time on the port; a constant of the model. Needs port_rate.",
+    )
     icrc: Literal["off", "on"] = Field(
         default="off",
         description="on: NICs compute and check the invariant CRC of every packet. An unshaped flow is "
@@ -274,6 +279,7 @@ class TopologySpec(StrictModel):
         for key, value in {
             "link_delay": self.link_delay,
             "link_delays": self.link_delays,
+            "nic.delay": self.nic.delay,
             "queue.overrides": [override for override in self.queue.overrides if override.needs_rate],
             "queue.drainer": self.queue.drainer != "auto" and self.queue.drainer,
             "queue.drainers": self.queue.drainers > 1 and self.queue.drainers,

@@ -1,10 +1,11 @@
 """Times in an idle fabric by theory: store-and-forward serialisation plus propagation."""
 
+from functools import lru_cache
 from typing import Final
 
 from mrc_testbed.agents.abi import Limit
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
+from mrc_testbed.topology.port_selection import link_delays_ns, port_rates_bps
 
 DATA_OVERHEAD_BYTES: Final = 142
 """Frame bytes of a data packet around its payload: Ethernet 14, outer and inner IPv6 80, UDP 8, BTH 12,
@@ -64,6 +65,7 @@ def control_frame_bytes(clos: Clos) -> int:
     return SACK_FRAME_BYTES - _bytes_saved(clos)
 
 
+@lru_cache(maxsize=4)  # of a large fabric it looks at all links
 def base_rtt_ns(clos: Clos) -> int:
     """Idle RTT of a full packet over the longest path, across a T1 if there are two T0s; 0 if unshaped.
 
@@ -132,10 +134,9 @@ class IdleFabric:
         self._clos, self._numbering = clos, clos.numbering
         self._data_bytes = data_frame_bytes or full_frame_bytes(clos)
         self._sack_bytes = sack_frame_bytes or control_frame_bytes(clos)
-        self._rates_bps, self._delays_ns = port_rates_bps(clos), overriding_delays_ns(clos)
-        self._usual_delay_ns = clos.spec.link_delay
+        self._rates_bps, self._delays_ns = port_rates_bps(clos), link_delays_ns(clos)
         self._between_rows_ns: dict[tuple[int, int, int], int] = {}
-        self.are_alike = not self._delays_ns and len(set(self._rates_bps)) == 1
+        self.are_alike = len(set(self._delays_ns)) == len(set(self._rates_bps)) == 1
 
     def rtt_ns(self, source: int, destination: int) -> int:
         """RTT in ns between two hosts; see `expected_rtt_ns`.
@@ -160,9 +161,8 @@ class IdleFabric:
         there_bps, back_bps = self._rates_bps[port_id], self._rates_bps[port_id ^ 1]
         if not there_bps:
             return 0
-        delay_ns = self._delays_ns.get(port_id // 2, self._usual_delay_ns)
         data_ns = serialisation_ns(self._data_bytes, there_bps)
-        return data_ns + serialisation_ns(self._sack_bytes, back_bps) + 2 * delay_ns
+        return data_ns + serialisation_ns(self._sack_bytes, back_bps) + 2 * self._delays_ns[port_id // 2]
 
     def _across_t1_ns(self, plane: int, row: int, far_row: int) -> int:
         """By the slowest way from one T0 to another and back; the same for all hosts that hang on them."""

@@ -15,7 +15,7 @@ from mrc_testbed.shown import format_rate, format_size, format_time
 from mrc_testbed.topology import port_queue, timing
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.numbering import Numbering
-from mrc_testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
+from mrc_testbed.topology.port_selection import link_delays_ns, port_rates_bps
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.virtual.compute import declared_compute
@@ -34,10 +34,10 @@ _PORT_BYTES: Final = 16 << 10
 
 def pool_frames(clos: Clos) -> int:
     """Frames that can be under way at once: on every link, and in every queue until it is full."""
-    rates_bps, delays_ns = port_rates_bps(clos), overriding_delays_ns(clos)
+    rates_bps, delays_ns = port_rates_bps(clos), link_delays_ns(clos)
     data_bytes, control_bytes = timing.full_frame_bytes(clos), timing.control_frame_bytes(clos)
     frames = sum(
-        rates_bps[port.id] * delays_ns.get(port.link_id, clos.spec.link_delay) // (8 * 10**9 * control_bytes)
+        rates_bps[port.id] * delays_ns[port.link_id] // (8 * 10**9 * control_bytes)
         + queue.data_buffer_bytes // data_bytes
         + queue.control_buffer_bytes // control_bytes
         for port, queue in zip(clos.ports(), port_queue.port_queues(clos), strict=True)

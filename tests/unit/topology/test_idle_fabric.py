@@ -18,6 +18,7 @@ SHAPE: dict[str, Tree] = {"planes": 2, "t0": 3, "t1": 2, "hosts_per_t0": 2, "upl
 DATA_BYTES, SACK_BYTES = 1000, 200
 EVS_TRIED = 32
 """EVs of a plane where switches hash; there are 8 ways between two T0s."""
+NIC_DELAY_NS = 30_000
 
 
 def uneven_fabric(forwarding: str, seed: int) -> Clos:
@@ -33,6 +34,7 @@ def uneven_fabric(forwarding: str, seed: int) -> Clos:
         **SHAPE,
         "forwarding": forwarding,
         "port_rate": "100Mbit",
+        "nic": {"delay": f"{NIC_DELAY_NS}ns"},
         "queue": {
             "overrides": [
                 {"at": "t1", "rate": "90Mbit"},
@@ -65,6 +67,8 @@ def rtt_ns(clos: Clos, path: Path) -> int:
             there_bps, back_bps = rates_bps[hop.egress.id], rates_bps[hop.egress.peer_id]
             total_ns += serialisation_ns(DATA_BYTES, there_bps) + serialisation_ns(SACK_BYTES, back_bps)
             total_ns += 2 * delays_ns.get(hop.egress.link_id, clos.spec.link_delay)
+            if hop.egress.link_id < clos.numbering.host_link_count:
+                total_ns += 2 * NIC_DELAY_NS
     return total_ns
 
 
