@@ -1,14 +1,17 @@
 """A campaign's summary as Markdown: the table of all rows, variants side by side, what did not pass."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from mrc_testbed.campaign.folder import NOT_RUN
 from mrc_testbed.campaign.summary import Summary, SummaryRow
 from mrc_testbed.campaign.variants import factor_sentence
 from mrc_testbed.errors import UsageError
 from mrc_testbed.report.table import Cell, Table
-from mrc_testbed.scenario.measure.expectation import answer_of
+from mrc_testbed.scenario.measure.expectation import answer_of, format_value
+from mrc_testbed.scenario.spec.expression import parse_expectation
+from mrc_testbed.scenario.spec.quantity import Dimension
 
 
 def build_markdown(summary: Summary) -> str:
@@ -54,6 +57,9 @@ def _body(summary: Summary, level: int) -> Iterator[str]:
             for found in summary.expectations
         ]
         yield from Table(("", "expectation", "cell", "measured"), rows).markdown()
+    if any(row.published for row in summary.rows):
+        yield from ("", f"{'#' * level} Published figures", "")
+        yield from _published(summary.rows)
     for row in summary.rows:
         if row.variants:
             yield from ("", f"{'#' * level} {row.key}", "")
@@ -85,6 +91,33 @@ def _table(summary: Summary) -> Sequence[str]:
         for row in summary.rows
     ]
     return Table([*heads, "claim", "measured", "verdict", "fidelity"], rows).markdown()
+
+
+def _published(rows: Sequence[SummaryRow]) -> Sequence[str]:
+    """Each published figure beside the measured one, and how far the measured one is from it."""
+    return Table(
+        ("scenario", "figure", "quantity", "published", "here", "deviation"),
+        [
+            (
+                row.scenario,
+                row.figure,
+                Cell(parse_expectation(found["text"]).left_text, is_code=True),
+                *_beside(found),
+            )
+            for row in rows
+            for found in row.published
+        ],
+    ).markdown()
+
+
+def _beside(found: Mapping[str, Any]) -> tuple[str, str, str]:
+    """The published value, the measured one, and their deviation."""
+    here, published = found["left"], found["right"]
+    if here is None or published is None:
+        return ("-", found["reason"], "-")
+    dimension = Dimension(found["dimension"])
+    deviation = "-" if not published else f"{100 * (here / published - 1):+.1f} %"
+    return (format_value(published, dimension), format_value(here, dimension), deviation)
 
 
 def _variants(row: SummaryRow) -> Sequence[str]:

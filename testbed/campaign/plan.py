@@ -22,7 +22,7 @@ from mrc_testbed.scenario.spec.expression import parse_quantity
 from mrc_testbed.scenario.spec.load import Scenario, build_scenario, scenario_variants
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.scenario.spec.resolve import resolve
-from mrc_testbed.scenario.spec.scenario_spec import SEED_MAX, compared_quantities
+from mrc_testbed.scenario.spec.scenario_spec import SEED_MAX, compared_quantities, published_comparisons
 from mrc_testbed.scenario.spec.variation import vary
 
 Admit = Callable[[Scenario, Plan], None]
@@ -43,6 +43,7 @@ class PlannedRun:
         source: text of the scenario file.
         expect: all expectations of the scenario, those across variants too; empty without variants.
         compare: quantities that its variants are compared by.
+        published: published figures of the scenario, as comparisons.
         is_extra: whether it is run only if the repetition asks for it.
     """
 
@@ -55,6 +56,7 @@ class PlannedRun:
     source: str
     expect: tuple[str, ...]
     compare: tuple[str, ...]
+    published: tuple[str, ...]
     is_extra: bool = False
 
     @property
@@ -326,6 +328,7 @@ def _planned(
         source=source,
         expect=() if scenario.variant is None else tuple(scenario.spec.expect),
         compare=compared_quantities(scenario.spec),
+        published=published_comparisons(scenario.spec),
         is_extra=is_extra,
     )
 

@@ -10,7 +10,14 @@ from mrc_testbed.campaign.figures import format_figure, run_figures
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.judge import CellOutcome, outcomes_of
 from mrc_testbed.campaign.plan import PlannedRun
-from mrc_testbed.campaign.variants import VariantRun, in_order, judge_across, reason_of, worst_status
+from mrc_testbed.campaign.variants import (
+    VariantRun,
+    in_order,
+    judge_across,
+    judge_published,
+    reason_of,
+    worst_status,
+)
 from mrc_testbed.scenario.measure.expectation import answer_of, format_value
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.spec.quantity import Dimension
@@ -38,6 +45,7 @@ class SummaryRow:
         compare: quantities that they are compared by, before left of during.
         untrusted_before: how often it was UNTRUSTED before.
         is_late: whether the machine was late and could not have turned an expectation.
+        published: published figures beside the measured ones, as expectations are; empty before the end.
         own: the figure of the run that the campaign expects something of; empty for none.
     """
 
@@ -56,6 +64,7 @@ class SummaryRow:
     compare: tuple[str, ...] = ()
     untrusted_before: int = 0
     is_late: bool = False
+    published: tuple[Mapping[str, Any], ...] = ()
     own: str = ""
 
     @property
@@ -162,6 +171,7 @@ def summarize_campaign(folder: CampaignFolder) -> Summary:
 
 def _row(folder: CampaignFolder, run: PlannedRun) -> SummaryRow:
     last, manifest = folder.last(run), folder.manifest(run)
+    is_whole = manifest is not None and not run.axes
     return SummaryRow(
         index=run.index,
         key=run.key,
@@ -176,6 +186,7 @@ def _row(folder: CampaignFolder, run: PlannedRun) -> SummaryRow:
         expectations=() if manifest is None else tuple(manifest.get("expectations", ())),
         untrusted_before=folder.untrusted_before(run),
         is_late=manifest is not None and bool(manifest.get("late")),
+        published=judge_published(run.published, [_variant_run(folder, run)]) if is_whole else (),
         own=_own(folder.plan.expect, run, manifest or {}),
     )
 
@@ -210,6 +221,7 @@ def _row_of_variants(folder: CampaignFolder, group: Sequence[PlannedRun]) -> Sum
         variants=runs,
         compare=in_order(first.compare),
         untrusted_before=0,
+        published=judge_published(first.published, runs) if is_whole else (),
     )
 
 

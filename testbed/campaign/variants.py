@@ -69,7 +69,7 @@ class _Across(Measures):
         run = self._runs[quantity.variant or ""]
         found = run.measures.get(quantity.within_run)
         if found is None:
-            raise NotMeasured(f"{quantity}: the variant has no result ({run.status})")
+            raise NotMeasured(f"{quantity}: {run.name or 'the run'} has no result ({run.status})")
         if found["value"] is None:
             raise NotMeasured(f"{quantity}: {found['reason']}")
         return float(found["value"])
@@ -88,6 +88,17 @@ def judge_across(expect: Sequence[str], runs: Sequence[VariantRun]) -> tuple[Map
         evaluate(parsed, across).document() if parsed.is_across_variants else _in_each(parsed, runs)
         for parsed in map(parse_expectation, expect)
     )
+
+
+def judge_published(texts: Sequence[str], runs: Sequence[VariantRun]) -> tuple[Mapping[str, Any], ...]:
+    """Each published figure beside the measured one, in the shape that manifests have of expectations.
+
+    Args:
+        texts: comparisons of a measured figure, left, with a published one, right.
+        runs: of all variants, or the only one, without a name.
+    """
+    across = _Across(runs)
+    return tuple(evaluate(parse_expectation(text), across).document() for text in texts)
 
 
 def worst_status(runs: Sequence[VariantRun], expectations: Sequence[Mapping[str, Any]]) -> str:

@@ -19,7 +19,12 @@ from mrc_testbed.scenario.spec.plan import (
     reading_interval_ns,
 )
 from mrc_testbed.scenario.spec.resolve_faults import resolve_faults
-from mrc_testbed.scenario.spec.scenario_spec import ScenarioSpec, TransportSpec, compared_quantities
+from mrc_testbed.scenario.spec.scenario_spec import (
+    ScenarioSpec,
+    TransportSpec,
+    compared_quantities,
+    published_comparisons,
+)
 from mrc_testbed.scenario.spec.seed import derive_seed
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.resolve import resolve_topology
@@ -81,7 +86,7 @@ def resolve(scenario: Scenario, *, seed: int | None = None) -> Plan:
         end_ns=spec.end_ns,
         figure=tuple(_resolve_figure(figure, workloads, interval_ns) for figure in spec.figure),
         variant=None if scenario.variant is None else scenario.variant.name,
-        measures=() if scenario.variant is None else _measures(spec, scenario.variant.name),
+        measures=_measures(spec, None if scenario.variant is None else scenario.variant.name),
         late_ratio=spec.fidelity.late,
         reading_interval_ns=interval_ns,
     )
@@ -120,11 +125,11 @@ def _resolve_figure(
     )
 
 
-def _measures(spec: ScenarioSpec, variant: str) -> tuple[str, ...]:
-    """The quantities that variants are compared by, as far as they concern one of them."""
+def _measures(spec: ScenarioSpec, variant: str | None) -> tuple[str, ...]:
+    """The quantities that variants and published figures are compared by, as far as *variant* has them."""
     named = [
         quantity.within_run
-        for text in spec.expect
+        for text in (*(spec.expect if variant is not None else ()), *published_comparisons(spec))
         for quantity in parse_expectation(text).quantities()
         if quantity.variant == variant
     ]

@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails
 
 from mrc_testbed.document.fields import Multiple, StrictModel
-from mrc_testbed.errors import did_you_mean
+from mrc_testbed.errors import UsageError, did_you_mean
 from mrc_testbed.faults.node_kinds import Clear
 from mrc_testbed.faults.spec import Fault, FaultOrClear
 from mrc_testbed.metrics.fidelity import LATE_RATIO
@@ -145,6 +145,11 @@ class ScenarioSpec(StrictModel):
     fidelity: FidelitySpec = Field(
         default=FidelitySpec(), description="The limits of the machine during the run."
     )
+    published: dict[str, str | int | float] = Field(
+        default={},
+        description="Measured quantity -> published value, or an expression of quantities: campaigns show "
+        "both, and their deviation. No verdict depends on them.",
+    )
     figure: list[FigureSpec] = Field(
         default=[], description="Drawings for figure.svg and the top of the report, from the top down."
     )
@@ -182,6 +187,9 @@ class ScenarioSpec(StrictModel):
 
     @model_validator(mode="after")
     def _check_across_fields(self) -> Self:
+        problems = list(self._unreadable())
+        if problems:
+            raise ValidationError.from_exception_data("scenario", problems)
         problems = [
             *self._duplicates(),
             *self._faults_outside_the_run(),
@@ -195,6 +203,13 @@ class ScenarioSpec(StrictModel):
         if problems:
             raise ValidationError.from_exception_data("scenario", problems)
         return self
+
+    def _unreadable(self) -> Iterator[InitErrorDetails]:
+        for measured, text in zip(self.published, published_comparisons(self), strict=True):
+            try:
+                parse_expectation(text)
+            except UsageError as error:
+                yield _problem(("published", measured), text, error.message)
 
     def _duplicates(self) -> Iterator[InitErrorDetails]:
         for key, names in (
@@ -280,7 +295,7 @@ class ScenarioSpec(StrictModel):
                 )
 
     def _beyond_the_run(
-        self, place: tuple[str, int], text: str, window_end_ns: int, column: int
+        self, place: tuple[str, int | str], text: str, window_end_ns: int, column: int
     ) -> Iterator[InitErrorDetails]:
         if self.end_ns is not None and window_end_ns > self.end_ns:
             over = f"the last workload is over at {format_duration_ns(self.end_ns)}"
@@ -329,30 +344,43 @@ class ScenarioSpec(StrictModel):
         names = [variant.name for variant in variants_of(self.variants)]
         for name in {name for name in names if names.count(name) > 1}:
             yield _problem(("variants",), name, f"two combinations are called {name!r}")
-        for index, text in enumerate(self.expect):
+        for place, text in self._comparisons():
             comparison = parse_expectation(text)
+            is_published = place[0] == "published"
             for quantity in comparison.quantities():
                 where = f"column {quantity.column}: "
-                if quantity.variant is None and comparison.is_across_variants:
-                    message = f"{where}in which variant? others of this expectation name one with `in`"
-                    yield _problem(("expect", index), text, message)
+                if quantity.variant is None and (comparison.is_across_variants or (is_published and names)):
+                    message = f"{where}in which variant? name one with `in`"
+                    yield _problem(place, text, message)
                 elif quantity.variant is not None and quantity.variant not in names:
                     known = f"known: {', '.join(names)}" if names else "the scenario has no `variants`"
                     near = did_you_mean(quantity.variant, names)
                     message = f"{where}there is no variant {quantity.variant!r}{near} ({known})"
-                    yield _problem(("expect", index), text, message)
+                    yield _problem(place, text, message)
         for index, text in enumerate(self.compare):
             if not names:
                 yield _problem(("compare", index), text, "there is nothing to compare without `variants`")
             elif parse_quantity(text).variant is not None:
                 yield _problem(("compare", index), text, "it is compared in all variants; leave out `in`")
 
-    def _quantities(self) -> Iterator[tuple[tuple[str, int], Quantity, str]]:
+    def _comparisons(self) -> Iterator[tuple[tuple[str, int | str], str]]:
+        """Place and text of each expectation and of each published figure."""
         for index, text in enumerate(self.expect):
+            yield ("expect", index), text
+        for measured, text in zip(self.published, published_comparisons(self), strict=True):
+            yield ("published", measured), text
+
+    def _quantities(self) -> Iterator[tuple[tuple[str, int | str], Quantity, str]]:
+        for place, text in self._comparisons():
             for quantity in parse_expectation(text).quantities():
-                yield ("expect", index), quantity, text
+                yield place, quantity, text
         for index, text in enumerate(self.compare):
             yield ("compare", index), parse_quantity(text), text
+
+
+def published_comparisons(spec: ScenarioSpec) -> tuple[str, ...]:
+    """Each published figure as a comparison of the measured quantity with it."""
+    return tuple(f"{measured} >= {published}" for measured, published in spec.published.items())
 
 
 def compared_quantities(spec: ScenarioSpec) -> tuple[str, ...]:

@@ -1,0 +1,66 @@
+"""Published figures beside the measured ones, in the summary of a campaign."""
+
+import pytest
+
+from mrc_testbed.campaign.execution import execute_campaign
+from mrc_testbed.campaign.folder import CampaignFolder
+from mrc_testbed.campaign.markdown import build_markdown
+from mrc_testbed.campaign.plan import plan_campaign
+from mrc_testbed.campaign.summary import summarize_campaign
+
+CAMPAIGN = """\
+apiVersion: mrc-testbed/v1
+kind: Campaign
+metadata: {name: known}
+spec: {scenarios: [alone.yaml, sides.yaml]}
+"""
+SCENARIO = """\
+apiVersion: mrc-testbed/v1
+kind: Scenario
+metadata: {name: %s, paper: Fig. 1}
+spec:
+  topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: 25Mbit}
+  workloads:
+    - {name: main, kind: write-bw, from: h0, to: h1, size: 64KiB, duration: 1s}
+  expect: [wrong_bytes == 0]
+"""
+ALONE = """\
+  published: {goodput(main): 20Mbit, qp_errors: 0}
+"""
+SIDES = """\
+  variants:
+    window: {few: {transport.window: 2}, many: {}}
+  published:
+    2 * goodput(main) in few: 20Mbit
+    goodput(main) in many: goodput(main) in few
+"""
+
+
+def rows(folder: CampaignFolder) -> list[list[str]]:
+    _, _, after = build_markdown(summarize_campaign(folder)).partition("## Published figures\n\n")
+    table, _, _ = after.partition("\n\n")
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "known.yaml").write_text(CAMPAIGN)
+    (tmp_path / "alone.yaml").write_text(SCENARIO % "alone" + ALONE)
+    (tmp_path / "sides.yaml").write_text(SCENARIO % "sides" + SIDES)
+    return CampaignFolder.create(tmp_path / "campaigns", plan_campaign(tmp_path / "known.yaml"))
+
+
+def test_each_published_figure_has_the_measured_one_and_the_deviation(folder, stage):
+    assert rows(folder) == []
+    assert execute_campaign(folder, stage, progress=lambda _: None) == 0
+    alone, *variants = (folder.manifest(run) for run in folder.plan.runs)
+    goodput = {each["quantity"]: each["value"] for each in alone["measures"]}["goodput(main)"]
+    few, many = ({each["quantity"]: each["value"] for each in found["measures"]} for found in variants)
+    ratio = many["goodput(main)"] / few["goodput(main)"]
+    assert [(row[0], row[2], row[-1]) for row in rows(folder)] == [
+        ("alone", "`goodput(main)`", f"{100 * (goodput / 20e6 - 1):+.1f} %"),
+        ("alone", "`qp_errors`", "-"),
+        ("sides", "`2 * goodput(main) in few`", f"{100 * (2 * few['goodput(main)'] / 20e6 - 1):+.1f} %"),
+        ("sides", "`goodput(main) in many`", f"{100 * (ratio - 1):+.1f} %"),
+    ]
+    assert rows(folder) == rows(CampaignFolder.open(folder.path))
