@@ -6,6 +6,7 @@ and writing new inputs is not part of its time. In training they are done while 
 """
 
 import enum
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from random import Random
@@ -28,6 +29,10 @@ from mrc_testbed.workloads.shown_operations import OperationListener
 from mrc_testbed.workloads.transport import Event, Transport
 
 _IMMEDIATE_MASK: Final = 0xFFFFFFFF
+
+UNDER_WAY_MAX: Final = 32
+"""Messages of a connection that were posted and have not arrived: half of a QP's work ring, in which the
+requests of those that have arrived stay until they are acknowledged."""
 
 
 class _Phase(enum.Enum):
@@ -86,6 +91,8 @@ class RunningCollective:
         self._compared_bytes = [0] * count
         self._wrong_bytes = [0] * count
         self._errors: dict[int, str] = {}
+        self._under_way = [0] * count
+        self._waiting: list[deque[int]] = [deque() for _ in range(count)]
 
     # ---- set-up and removal
 
@@ -248,7 +255,16 @@ class RunningCollective:
             self._send(index)
 
     def _send(self, index: int) -> None:
+        """Post a message, or let it wait until one of its connection has arrived."""
+        connection = self._schedule.transfers[index].connection
+        if self._under_way[connection] < UNDER_WAY_MAX:
+            self._post(index)
+        else:
+            self._waiting[connection].append(index)
+
+    def _post(self, index: int) -> None:
         transfer = self._schedule.transfers[index]
+        self._under_way[transfer.connection] += 1
         between = self._schedule.connections[transfer.connection]
         try:
             self._near[transfer.connection].send_write(
@@ -279,6 +295,9 @@ class RunningCollective:
                 f"{length} and {self._operation} were sent",
             )
             return
+        self._under_way[connection] -= 1
+        if self._waiting[connection]:
+            self._post(self._waiting[connection].popleft())
         end_ns = event.time_ns
         if transfer.reduce_start is not None:
             memory = self._memory[self._schedule.connections[connection].target]
