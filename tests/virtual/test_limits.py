@@ -86,7 +86,7 @@ def test_packets_of_4_kib_are_refused_live(tmp_path: Path) -> None:
         lab_checks(Clos(TopologySpec(nic=NicSpec(path_mtu=4096))), has_containers=False)
 
 
-@pytest.mark.parametrize("folder", ["", "paper", "true"])
+@pytest.mark.parametrize("folder", ["", "paper", "paper-true", "true"])
 def test_ready_scenarios_are_let_through(folder: str) -> None:
     gate = OverloadGate(insists=False, is_virtual=True)
     for path in (SCENARIOS / folder).glob("*.yaml"):

@@ -15,11 +15,18 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.spec.load import load_scenario
 
-FILES = sorted(
-    str(path.relative_to(SCENARIOS))
-    for path in SCENARIOS.rglob("*.yaml")
+SHORT_TRUE = {"nic-links-flap-true", "t1-down-true"}
+"""Scenarios of the paper at its own rates that take three seconds; the others take up to half a minute."""
+SLOW = pytest.mark.slow("a packet at 800 Gbit/s costs as much as one at 100 Mbit/s, and there are many")
+
+FILES = [
+    pytest.param(
+        str(path.relative_to(SCENARIOS)),
+        marks=SLOW if path.parent.name == "paper-true" and path.stem not in SHORT_TRUE else (),
+    )
+    for path in sorted(SCENARIOS.rglob("*.yaml"))
     if path.parent.name not in {"campaigns", "train"} and path.name != "all.yaml"
-)
+]
 """Those of train/ need PyTorch: tests/e2e/torch."""
 
 TRANSPORT = "transport: {kind: mrc}"
