@@ -116,7 +116,7 @@ def _beside(found: Mapping[str, Any]) -> tuple[str, str, str]:
     if here is None or published is None:
         return ("-", found["reason"], "-")
     dimension = Dimension(found["dimension"])
-    deviation = "-" if not published else f"{100 * (here / published - 1):+.1f} %"
+    deviation = "-" if not published else f"{round(100 * (here / published - 1), 1) + 0.0:+.1f} %"
     return (format_value(published, dimension), format_value(here, dimension), deviation)
 
 

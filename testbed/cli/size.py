@@ -27,7 +27,6 @@ from mrc_testbed.topology.sizing import Fabric, Loss, Parts, plan_fabric
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.topology.usid import CARRIER_SLOTS, INDEX_COUNT, PLANE_COUNT
 from mrc_testbed.units import parse_rate_bps
-from mrc_testbed.virtual.limits import HOPS_PER_S
 from mrc_testbed.virtual.reach import LENGTH_NS, Cost, Reach, reach
 
 SCHEMA_VERSION: Final = 1
@@ -327,7 +326,6 @@ def _virtual_document(found: Reach) -> dict[str, Any]:
     part = found.part
     return {
         "length_ns": LENGTH_NS,
-        "assumed_hops_per_s": HOPS_PER_S,
         "whole": None if found.whole is None else asdict(found.whole),
         "obstacle": found.obstacle,
         "part_nics": None if part is None else part.numbering.host_count,
@@ -371,5 +369,5 @@ def _plain(part: TopologySpec) -> dict[str, Any]:
 def _cost(cost: Cost) -> str:
     return (
         f"{format_number(cost.hops_per_ms / 1e6)} million frame hops, {format_time(cost.takes_ns)} at "
-        f"{format_frequency(HOPS_PER_S)}, {format_size(cost.memory_bytes)} of memory"
+        f"{format_frequency(cost.assumed_hops_per_s)}, {format_size(cost.memory_bytes)} of memory"
     )

@@ -38,11 +38,13 @@ class Cost:
 
     Attributes:
         hops_per_ms: frames that leave ports per millisecond of virtual time.
+        assumed_hops_per_s: frame hops per second of this machine's time.
         takes_ns: time of this machine for LENGTH_NS of virtual time.
         memory_bytes: of the run.
     """
 
     hops_per_ms: float
+    assumed_hops_per_s: int
     takes_ns: int
     memory_bytes: int
 
@@ -85,13 +87,15 @@ def reach(fabric: Fabric) -> Reach:
 
 def cost(number: Numbering, port_rate_bps: int) -> Cost:
     """The cost of a fabric in virtual time, from that of two NICs."""
+    assumed_hops_per_s = limits.assumed_hops_per_s(number.host_count)
     hops_per_s = _hops_per_s_of_two(_two_nics(number), port_rate_bps) / 2 * number.host_count
     load = Load("all", SIZE_BYTES, DEPTH, None, (Flow("all", "h0", "h1", 0), Flow("all", "h1", "h0", 0)))
     [layout] = place([load], dict.fromkeys(load.hosts, NIC.memory)).values()
     regions_bytes = (layout.local_bytes + layout.remote_bytes) * number.host_count
     return Cost(
         hops_per_s / _MS_PER_S,
-        limits.hops_ns(hops_per_s, LENGTH_NS),
+        assumed_hops_per_s,
+        round(hops_per_s * LENGTH_NS / assumed_hops_per_s),
         limits.fabric_bytes(number, 2 * number.host_count, regions_bytes),
     )
 

@@ -15,15 +15,21 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.spec.load import load_scenario
 
-SHORT_TRUE = {"nic-links-flap-true", "t1-down-true"}
+SHORT = {"nic-links-flap-true", "t1-down-true"}
 """Scenarios of the paper at its own rates that take three seconds; the others take up to half a minute."""
+LONG = {"allreduce-true", "alltoall-true", "incast-victim-true", "permutation-true"}
+"""Those that take a minute or more, as all of a thousand NICs do."""
 SLOW = pytest.mark.slow("a packet at 800 Gbit/s costs as much as one at 100 Mbit/s, and there are many")
 
+
+def marks_of(path: Path) -> list[pytest.MarkDecorator]:
+    if path.stem in LONG or path.stem.endswith(("-1024", "-1024-flap")):
+        return [SLOW]
+    return [SLOW, pytest.mark.ci] if path.parent.name == "paper-true" and path.stem not in SHORT else []
+
+
 FILES = [
-    pytest.param(
-        str(path.relative_to(SCENARIOS)),
-        marks=SLOW if path.parent.name == "paper-true" and path.stem not in SHORT_TRUE else (),
-    )
+    pytest.param(str(path.relative_to(SCENARIOS)), marks=marks_of(path))
     for path in sorted(SCENARIOS.rglob("*.yaml"))
     if path.parent.name not in {"campaigns", "train"} and path.name != "all.yaml"
 ]

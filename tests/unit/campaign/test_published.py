@@ -42,6 +42,10 @@ def rows(folder: CampaignFolder) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
 
 
+def percent(ratio: float) -> str:
+    return f"{round(100 * (ratio - 1), 1) + 0.0:+.1f} %"
+
+
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "known.yaml").write_text(CAMPAIGN)
@@ -58,9 +62,9 @@ def test_each_published_figure_has_the_measured_one_and_the_deviation(folder, st
     few, many = ({each["quantity"]: each["value"] for each in found["measures"]} for found in variants)
     ratio = many["goodput(main)"] / few["goodput(main)"]
     assert [(row[0], row[2], row[-1]) for row in rows(folder)] == [
-        ("alone", "`goodput(main)`", f"{100 * (goodput / 20e6 - 1):+.1f} %"),
+        ("alone", "`goodput(main)`", percent(goodput / 20e6)),
         ("alone", "`qp_errors`", "-"),
-        ("sides", "`2 * goodput(main) in few`", f"{100 * (2 * few['goodput(main)'] / 20e6 - 1):+.1f} %"),
-        ("sides", "`goodput(main) in many`", f"{100 * (ratio - 1):+.1f} %"),
+        ("sides", "`2 * goodput(main) in few`", percent(2 * few["goodput(main)"] / 20e6)),
+        ("sides", "`goodput(main) in many`", percent(ratio)),
     ]
     assert rows(folder) == rows(CampaignFolder.open(folder.path))

@@ -12,7 +12,11 @@ from mrc_testbed.scenario.spec.resolve import resolve
 FOLDER = Path(__file__).parent / "refused"
 CASES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 FOLDERS = Path(__file__).parents[3] / "scenarios"
-READY = sorted(path for path in FOLDERS.rglob("*.yaml") if path.parent.name not in ("campaigns", "paper"))
+READY = sorted(
+    path
+    for path in FOLDERS.rglob("*.yaml")
+    if path.parent.name not in ("campaigns", "paper") and path.stem != "all"
+)
 PAPER = sorted(path for path in (FOLDERS / "paper").glob("*.yaml") if path.stem != "all")
 PAPER_PAGE = FOLDERS.parent / "docs/explanation/paper.md"
 GUIDE = FOLDERS.parent / "docs" / "guide" / "scenarios.md"
