@@ -19,7 +19,6 @@ enum {
 	RING_NS = 8192, /* a power of two: more than a frame and a link at 100 Gbit/s take */
 	RING_WORD_BITS = 64,
 	BUCKET_FIRST_ROOM = 16,
-	WARM_AHEAD = 16, /* events of which a step gets what they read into the cache */
 };
 
 struct bucket {
@@ -34,14 +33,7 @@ static struct virtual_event *heap;
 static __u64 heap_size, heap_room, pushed;
 static struct bucket ring[RING_NS];
 static __u64 ring_words[RING_NS / RING_WORD_BITS]; /* bit by bucket: it has events */
-static __u64 ring_size, ring_last_ns;		   /* no event of the ring is later */
-static struct {
-	struct virtual_event seen[WARM_AHEAD];
-	__u64 time_ns; /* of the bucket of the next one */
-	__u64 number;
-	__u32 at;    /* in that bucket */
-	__u32 count; /* of those between the next event and here */
-} ahead;
+static __u64 ring_size;
 static __u64 random_state, tie_seed;
 static int has_shuffled_ties;
 
@@ -64,9 +56,7 @@ static void empty_ring(void)
 	for (__u32 i = 0; i < RING_NS; i++)
 		ring[i].count = ring[i].taken = 0;
 	memset(ring_words, 0, sizeof(ring_words));
-	memset(&ahead, 0, sizeof(ahead));
 	ring_size = 0;
-	ring_last_ns = 0;
 }
 
 void virtual_begin_events(__u64 seed, int shuffles_ties)
@@ -171,16 +161,14 @@ static void ring_push(const struct virtual_event *event)
 	bucket->events[bucket->count++] = *event;
 	ring_words[index / RING_WORD_BITS] |= 1ULL << index % RING_WORD_BITS;
 	ring_size++;
-	if (event->time_ns > ring_last_ns)
-		ring_last_ns = event->time_ns;
 }
 
-/* The time of the first bucket with events from a time on; there is one, and no later than this. */
-static __u64 ring_first_ns(__u64 from_ns)
+/* The time of the first bucket with events; there is one. */
+static __u64 ring_first_ns(void)
 {
-	__u64 base_ns = from_ns - from_ns % RING_WORD_BITS;
-	__u64 bits =
-	    ring_words[from_ns % RING_NS / RING_WORD_BITS] & ~0ULL << from_ns % RING_WORD_BITS;
+	__u64 base_ns = virtual_now_ns - virtual_now_ns % RING_WORD_BITS;
+	__u64 bits = ring_words[base_ns % RING_NS / RING_WORD_BITS] &
+		     ~0ULL << virtual_now_ns % RING_WORD_BITS;
 
 	while (!bits) {
 		base_ns += RING_WORD_BITS;
@@ -189,42 +177,11 @@ static __u64 ring_first_ns(__u64 from_ns)
 	return base_ns + __builtin_ctzll(bits);
 }
 
-/*
- * Sends the next event that was not looked at yet through the steps of getting what it reads into
- * the cache. Returns 0 if there is none.
- */
-static int look_ahead(void)
-{
-	struct bucket *bucket = &ring[ahead.time_ns % RING_NS];
-
-	if (ahead.at >= bucket->count) {
-		if (ahead.time_ns >= ring_last_ns)
-			return 0;
-		ahead.time_ns = ring_first_ns(ahead.time_ns + 1);
-		ahead.at = 0;
-		bucket = &ring[ahead.time_ns % RING_NS];
-	}
-	ahead.seen[ahead.number % WARM_AHEAD] = bucket->events[ahead.at++];
-	for (__u32 step = 0; step < WARM_STEPS; step++)
-		virtual_warm(
-		    step,
-		    &ahead.seen[(ahead.number - step * WARM_AHEAD / WARM_STEPS) % WARM_AHEAD]);
-	ahead.number++;
-	return 1;
-}
-
 static void ring_pop(__u64 time_ns, struct virtual_event *event)
 {
 	__u32 index = time_ns % RING_NS;
 	struct bucket *bucket = &ring[index];
 
-	if (!ahead.count) {
-		ahead.time_ns = time_ns;
-		ahead.at = bucket->taken;
-	}
-	while (ahead.count < WARM_AHEAD && look_ahead())
-		ahead.count++;
-	ahead.count -= ahead.count > 0;
 	*event = bucket->events[bucket->taken++];
 	ring_size--;
 	if (bucket->taken < bucket->count)
@@ -253,7 +210,7 @@ void virtual_push(__u64 time_ns, enum virtual_event_kind kind, struct virtual_ev
 
 int virtual_pop(__u64 until_ns, struct virtual_event *event)
 {
-	__u64 ring_ns = ring_size ? ring_first_ns(virtual_now_ns) : ~0ULL;
+	__u64 ring_ns = ring_size ? ring_first_ns() : ~0ULL;
 	__u64 heap_ns = heap_size ? heap[0].time_ns : ~0ULL;
 
 	if (heap_ns <= ring_ns) {

@@ -23,7 +23,6 @@
 #undef _license
 
 #include "virtual.h"
-#include "warm.h"
 
 #define ENTRY(which, of_kind)                                                                      \
 	{                                                                                          \

@@ -32,11 +32,6 @@ void virtual_end_rates(void)
 	ports = 0;
 }
 
-void virtual_warm_rate(__u32 port_id)
-{
-	__builtin_prefetch(&ports[port_id], 1);
-}
-
 static void observe_from_now(struct observed_port *port, const struct mrc_port *now)
 {
 	__u64 delay_ns = port->delay_ns > now->delay_ns ? port->delay_ns : now->delay_ns;

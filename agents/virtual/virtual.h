@@ -9,8 +9,6 @@
 #include <mrc/queue_abi.h>
 #include <mrc/virtual_abi.h>
 
-struct virtual_event;
-
 /* Not a NIC. */
 #define VIRTUAL_NO_NIC (~0U)
 
@@ -49,12 +47,6 @@ void virtual_show_arrival(__u32 entry);
 void virtual_request_tx(__u32 qp_index, __u32 frames);
 __u32 virtual_event_room(void); /* bytes of a NIC's ring of events */
 int virtual_is_event_ring(const void *ring);
-
-/* ---- warm.h */
-enum {
-	WARM_STEPS = 4,
-};
-void virtual_warm(__u32 step, const struct virtual_event *event);
 
 /* ---- maps.c */
 void virtual_enter_nic(__u32 nic);
@@ -105,7 +97,6 @@ void virtual_run_frames(__u32 nic, __u32 frames);
 /* ---- rates.c */
 int virtual_begin_rates(__u32 port_count);
 void virtual_end_rates(void);
-void virtual_warm_rate(__u32 port_id);
 void virtual_observe(__u32 port_id, __u32 frame, const struct mrc_queue_descriptor *descriptor);
 
 /* ---- payload.c */

@@ -61,10 +61,9 @@ class Queue:
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("events")
-    (folder / "cold.c").write_text("void virtual_warm(unsigned step, const void *event) {}\n")
     includes = [f"-I{ROOT / 'agents' / each}" for each in ("virtual/shim", "include", "_objects", "virtual")]
-    sources = [ROOT / "agents" / "virtual" / "events.c", folder / "cold.c"]
-    command = ["cc", "-shared", "-fPIC", "-DMRC_VIRTUAL", *includes, "-o", folder / "events.so", *sources]
+    source = ROOT / "agents" / "virtual" / "events.c"
+    command = ["cc", "-shared", "-fPIC", "-DMRC_VIRTUAL", *includes, "-o", folder / "events.so", source]
     subprocess.run(command, check=True)
     return folder / "events.so"
 
