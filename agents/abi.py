@@ -1789,14 +1789,14 @@ class Qp(Structure):
 class QueueDelay(Structure):
     """struct mrc_queue_delay, 1424 bytes."""
 
+    buckets: "Array[c_uint64]"
     sum_ns: int
     max_ns: int
-    buckets: "Array[c_uint64]"
 
     _fields_ = (
+        ("buckets", (c_uint64 * 176)),
         ("sum_ns", c_uint64),
         ("max_ns", c_uint64),
-        ("buckets", (c_uint64 * 176)),
     )
 
 

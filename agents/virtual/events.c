@@ -4,8 +4,8 @@
  * the rest. Time never goes back, so an event of the heap was pushed before every event of the ring
  * that is due at the same time.
  *
- * Events at one time come in the order in which they were pushed, or, all from the heap, in one
- * drawn from the seed: each is one that a real machine may show.
+ * Events at one time come in the order in which they were pushed. Where the seed draws their order,
+ * the heap has all of them. A real machine may show either order.
  */
 #include <stdio.h>
 #include <stdlib.h>

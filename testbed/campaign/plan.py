@@ -328,7 +328,7 @@ def _planned(
         source=source,
         expect=() if scenario.variant is None else tuple(scenario.spec.expect),
         compare=compared_quantities(scenario.spec),
-        published=published_comparisons(scenario.spec),
+        published=tuple(published_comparisons(scenario.spec).values()),
         is_extra=is_extra,
     )
 

@@ -93,9 +93,9 @@ struct mrc_queue_settings {
 
 /* queue_delays[port id], mmapable array, written by BPF only, under the port's lock. */
 struct mrc_queue_delay {
+	__u64 buckets[MRC_QUEUE_DELAY_BUCKETS];
 	__u64 sum_ns;
 	__u64 max_ns;
-	__u64 buckets[MRC_QUEUE_DELAY_BUCKETS];
 };
 
 struct mrc_queue_delays {

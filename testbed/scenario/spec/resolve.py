@@ -129,7 +129,7 @@ def _measures(spec: ScenarioSpec, variant: str | None) -> tuple[str, ...]:
     """The quantities that variants and published figures are compared by, as far as *variant* has them."""
     named = [
         quantity.within_run
-        for text in (*(spec.expect if variant is not None else ()), *published_comparisons(spec))
+        for text in (*(spec.expect if variant is not None else ()), *published_comparisons(spec).values())
         for quantity in parse_expectation(text).quantities()
         if quantity.variant == variant
     ]

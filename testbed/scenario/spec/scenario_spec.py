@@ -205,7 +205,7 @@ class ScenarioSpec(StrictModel):
         return self
 
     def _unreadable(self) -> Iterator[InitErrorDetails]:
-        for measured, text in zip(self.published, published_comparisons(self), strict=True):
+        for measured, text in published_comparisons(self).items():
             try:
                 parse_expectation(text)
             except UsageError as error:
@@ -367,7 +367,7 @@ class ScenarioSpec(StrictModel):
         """Place and text of each expectation and of each published figure."""
         for index, text in enumerate(self.expect):
             yield ("expect", index), text
-        for measured, text in zip(self.published, published_comparisons(self), strict=True):
+        for measured, text in published_comparisons(self).items():
             yield ("published", measured), text
 
     def _quantities(self) -> Iterator[tuple[tuple[str, int | str], Quantity, str]]:
@@ -378,9 +378,9 @@ class ScenarioSpec(StrictModel):
             yield ("compare", index), parse_quantity(text), text
 
 
-def published_comparisons(spec: ScenarioSpec) -> tuple[str, ...]:
-    """Each published figure as a comparison of the measured quantity with it."""
-    return tuple(f"{measured} >= {published}" for measured, published in spec.published.items())
+def published_comparisons(spec: ScenarioSpec) -> dict[str, str]:
+    """By measured quantity, its comparison with the published figure."""
+    return {measured: f"{measured} >= {published}" for measured, published in spec.published.items()}
 
 
 def compared_quantities(spec: ScenarioSpec) -> tuple[str, ...]:
