@@ -16,11 +16,12 @@ class Finished:
 
 
 @pytest.fixture(autouse=True)
-def clean_environment(monkeypatch, tmp_path):
+def clean_environment(monkeypatch, tmp_path, tmp_path_factory):
     """No flag from outside, nothing known of this machine, no lab, and bug logs in a folder of the test."""
     for name in [name for name in os.environ if name.startswith("MRC_TESTBED_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("MRC_TESTBED_STATE_DIR", str(tmp_path / "run"))
+    # a socket's path has 107 bytes: without the name of the test there is room for any number of runs
+    monkeypatch.setenv("MRC_TESTBED_STATE_DIR", str(tmp_path_factory.mktemp("lab")))
     monkeypatch.setenv("MRC_TESTBED_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("COLUMNS", "80")
