@@ -252,6 +252,7 @@ class Limit(IntEnum):
     MPR_MAX = 8
     RNR_FOREVER = 7
     WIMM_MAX = 128
+    MAILBOX_BYTES = 262144
     PSN_WORDS = 16
     ACK_PATH_SPACING = 64
     RESTORE_SACKS = 64
@@ -594,13 +595,13 @@ class Arrival(Structure):
     number: int
     immediate: int
     length: int
-    pad0: int
+    r_key: int
 
     _fields_ = (
         ("number", c_uint32),
         ("immediate", c_uint32),
         ("length", c_uint32),
-        ("pad0", c_uint32),
+        ("r_key", c_uint32),
     )
 
 
@@ -1019,14 +1020,16 @@ class Histogram(Structure):
 
 
 class Immediate(Structure):
-    """struct mrc_immediate, 8 bytes."""
+    """struct mrc_immediate, 12 bytes."""
 
     immediate: int
     length: int
+    r_key: int
 
     _fields_ = (
         ("immediate", c_uint32),
         ("length", c_uint32),
+        ("r_key", c_uint32),
     )
 
 
@@ -1519,7 +1522,7 @@ class TxSlot(Structure):
 
 
 class Qp(Structure):
-    """struct mrc_qp, 79056 bytes."""
+    """struct mrc_qp, 79568 bytes."""
 
     lock: "object"
     state: int
@@ -1983,7 +1986,7 @@ class RcSlot(Structure):
 
 
 class RcQp(Structure):
-    """struct mrc_rc_qp, 47512 bytes."""
+    """struct mrc_rc_qp, 51608 bytes."""
 
     lock: "object"
     state: int
@@ -2284,7 +2287,7 @@ class WorkRing(Structure):
     turn: int
     notify: int
     failure: int
-    pad0: int
+    mailbox: int
     arrivals: "Array[Arrival]"
     entries: "Array[Work]"
 
@@ -2294,7 +2297,7 @@ class WorkRing(Structure):
         ("turn", c_uint32),
         ("notify", c_uint32),
         ("failure", c_uint32),
-        ("pad0", c_uint32),
+        ("mailbox", c_uint32),
         ("arrivals", (Arrival * 128)),
         ("entries", (Work * 64)),
     )

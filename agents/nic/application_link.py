@@ -279,7 +279,7 @@ class ApplicationLink:
         elif state == QpState.RTS:
             arguments["first_psn"] = request.psn
         self._call("modify_qp", arguments, owned)
-        reply.window_packets = self._reactions.verbs.window_of(request.qpn)
+        reply.window_packets, reply.pmtu_bytes = self._reactions.verbs.sending_of(request.qpn)
 
     @staticmethod
     def _create_channel(application: _Application) -> socket.socket:

@@ -82,9 +82,10 @@ class ApplicationVerbs(WorkVerbs):
         profile.fill_auto(self._device.config.uplink_count)
         return [ev for ev in profile.evs if ev is not None]
 
-    def window_of(self, qpn: int) -> int:
-        """Packets that a QP may have under way at most."""
-        return self._queue(qpn).attributes.window_packets
+    def sending_of(self, qpn: int) -> tuple[int, int]:
+        """Packets that a QP may have under way at most, and the payload bytes of one."""
+        attributes = self._queue(qpn).attributes
+        return attributes.window_packets, attributes.pmtu_bytes
 
     def _find_either(self, qpn: int) -> QueuePair | RcQueuePair:
         """A QP of an application, of either transport."""

@@ -40,7 +40,7 @@ static int is_send_due(struct queue_pair *queue_pair, enum ibv_wc_status *status
 	if (queue_pair->done == queue_pair->posted)
 		return 0;
 	*status = IBV_WC_SUCCESS;
-	if (queue_pair->done != queue_pair->completed)
+	if (queue_is_done(queue_pair))
 		return 1;
 	failure = queue_failure(queue_pair);
 	if (!failure && queue_pair->qp.state != IBV_QPS_ERR)
@@ -62,7 +62,6 @@ static int take_sends(struct queue_pair *queue_pair, int count, struct ibv_wc *w
 		if (status != IBV_WC_SUCCESS) {
 			if (queue_pair->handed == queue_pair->done)
 				queue_pair->handed++; /* it never was in the ring */
-			queue_pair->completed++;
 			queue_pair->has_failed = 1;
 			queue_pair->qp.state = IBV_QPS_ERR;
 		}
@@ -72,8 +71,11 @@ static int take_sends(struct queue_pair *queue_pair, int count, struct ibv_wc *w
 		wc[taken++] = (struct ibv_wc){
 		    .wr_id = request->wr_id,
 		    .status = status,
-		    .opcode = IBV_WC_RDMA_WRITE,
-		    .byte_len = request->work.length,
+		    .opcode =
+			request->opcode == IBV_WR_SEND || request->opcode == IBV_WR_SEND_WITH_IMM
+			    ? IBV_WC_SEND
+			    : IBV_WC_RDMA_WRITE,
+		    .byte_len = request->length,
 		    .qp_num = queue_pair->qp.qp_num,
 		};
 	}
@@ -82,9 +84,10 @@ static int take_sends(struct queue_pair *queue_pair, int count, struct ibv_wc *w
 
 static int is_receive_due(struct queue_pair *queue_pair)
 {
-	return queue_pair->received != queue_pair->receive_posted &&
-	       (queue_pair->received != queue_pair->arrived || queue_failure(queue_pair) ||
-		queue_pair->qp.state == IBV_QPS_ERR);
+	if (queue_pair->received != queue_pair->arrived)
+		return 1;
+	return queue_pair->received != queue_pair->receives.posted &&
+	       (queue_failure(queue_pair) || queue_pair->qp.state == IBV_QPS_ERR);
 }
 
 /* Completions of receives, oldest first; returns how many were written. */
@@ -93,23 +96,23 @@ static int take_receives(struct queue_pair *queue_pair, int count, struct ibv_wc
 	int taken = 0;
 
 	while (taken < count && is_receive_due(queue_pair)) {
-		struct receive *receive =
-		    &queue_pair->receives[queue_pair->received % queue_pair->receive_capacity];
-		int has_arrived = queue_pair->received != queue_pair->arrived;
+		struct receive_queue *queue = &queue_pair->receives;
+		struct receive *receive = &queue->receives[queue_pair->received % queue->capacity];
 
 		wc[taken] = (struct ibv_wc){
 		    .wr_id = receive->wr_id,
-		    .status = has_arrived ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR,
-		    .opcode = IBV_WC_RECV_RDMA_WITH_IMM,
+		    .status = receive->status,
+		    .opcode = receive->opcode,
+		    .byte_len = receive->length,
 		    .qp_num = queue_pair->qp.qp_num,
 		    .src_qp = queue_pair->attr.dest_qp_num,
 		};
-		if (has_arrived) {
-			wc[taken].byte_len = receive->length;
+		if (queue_pair->received == queue_pair->arrived) {
+			queue_pair->arrived++; /* none will come for it */
+			wc[taken].status = IBV_WC_WR_FLUSH_ERR;
+		} else if (receive->has_immediate) {
 			wc[taken].imm_data = htonl(receive->immediate);
 			wc[taken].wc_flags = IBV_WC_WITH_IMM;
-		} else {
-			queue_pair->arrived++; /* none will come for it */
 		}
 		queue_pair->received++;
 		taken++;
@@ -254,7 +257,6 @@ static int has_completion(struct queue_pair *queue_pair)
 {
 	enum ibv_wc_status status;
 
-	queue_advance(queue_pair);
 	while (is_send_due(queue_pair, &status)) {
 		struct request *request =
 		    &queue_pair->requests[queue_pair->done % queue_pair->capacity];
@@ -272,6 +274,7 @@ static int is_ready(struct queue_pair *queue_pair, const struct ibv_cq *cq)
 	int is_due;
 
 	pthread_mutex_lock(&queue_pair->lock);
+	queue_advance(queue_pair);
 	is_due = (queue_pair->qp.send_cq == cq && has_completion(queue_pair)) ||
 		 (queue_pair->qp.recv_cq == cq && is_receive_due(queue_pair));
 	pthread_mutex_unlock(&queue_pair->lock);

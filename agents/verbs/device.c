@@ -124,7 +124,10 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 	attr->vendor_part_id = 1;
 	attr->max_qp = hello->qp_count;
 	attr->max_qp_wr = QUEUE_MAX;
-	attr->max_sge = 1;
+	attr->max_sge = SGE_MAX;
+	attr->max_srq = SRQ_MAX;
+	attr->max_srq_wr = QUEUE_MAX;
+	attr->max_srq_sge = SGE_MAX;
 	attr->max_cq = 1024;
 	attr->max_cqe = CQE_MAX;
 	attr->max_mr = REGIONS_MAX;
@@ -250,6 +253,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *found)
 	context->ops.req_notify_cq = req_notify_cq;
 	context->ops.post_send = post_send;
 	context->ops.post_recv = post_recv;
+	context->ops.post_srq_recv = post_srq_recv;
 	return context;
 no_link:
 	free(device);

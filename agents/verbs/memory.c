@@ -444,17 +444,21 @@ void region_free(struct region *region, char *mapped)
 	free(region);
 }
 
-/* Where a stretch of a region lies in the NIC's memory; -1 when the key does not cover it. */
-int64_t region_offset(struct device_context *device, uint32_t lkey, uint64_t address,
-		      uint32_t length)
+/*
+ * Whether a region covers bytes of the program; an errno value. *offset: where they lie in a row in
+ * the NIC's memory, else NOT_THERE.
+ */
+int region_find(struct device_context *device, uint32_t lkey, uint64_t address, uint32_t length,
+		uint32_t *offset)
 {
 	struct region *region = device->regions[lkey % REGIONS_MAX];
 	uint64_t within;
 
 	if (!region || region->mr.lkey != lkey)
-		return -1;
+		return EINVAL;
 	within = address - (uintptr_t)region->mr.addr;
 	if (within > region->mr.length || length > region->mr.length - within)
-		return -1;
-	return region->offset + within;
+		return EINVAL;
+	*offset = region->offset + within;
+	return 0;
 }

@@ -19,41 +19,73 @@ static uint32_t at_least_one(uint32_t count)
 
 static void free_queue_pair(struct queue_pair *queue_pair)
 {
-	if (queue_pair->inline_data)
-		region_free(queue_pair->inline_data, queue_pair->inline_bytes);
+	if (queue_pair->staging.region)
+		region_free(queue_pair->staging.region, queue_pair->staging.bytes);
+	if (queue_pair->mailbox)
+		region_free(queue_pair->mailbox, queue_pair->mail);
 	pthread_mutex_destroy(&queue_pair->lock);
+	receive_queue_free(&queue_pair->receives);
 	free(queue_pair->requests);
-	free(queue_pair->receives);
+	free(queue_pair->parts);
+	free(queue_pair->inline_bytes);
 	free(queue_pair);
 }
 
-/* Queues of the size that was asked for, and memory for inline data; an errno value. */
-static int allocate_queues(struct device_context *device, struct queue_pair *queue_pair,
-			   struct ibv_qp_cap *cap)
+/* Queues of the size that was asked for; an errno value. */
+static int allocate_queues(struct queue_pair *queue_pair, const struct ibv_qp_cap *cap)
 {
-	size_t inline_bytes;
+	struct shared_queue *shared = queue_pair->shared;
 
-	if (cap->max_send_wr > QUEUE_MAX || cap->max_recv_wr > QUEUE_MAX || cap->max_send_sge > 1 ||
-	    cap->max_recv_sge > 1 || cap->max_inline_data > INLINE_MAX)
+	if (cap->max_send_wr > QUEUE_MAX || cap->max_recv_wr > QUEUE_MAX ||
+	    cap->max_send_sge > SGE_MAX || cap->max_recv_sge > SGE_MAX ||
+	    cap->max_inline_data > INLINE_MAX)
 		return EINVAL;
-	queue_pair->capacity = at_least_one(cap->max_send_wr);
-	queue_pair->receive_capacity = at_least_one(cap->max_recv_wr);
-	queue_pair->requests = calloc(queue_pair->capacity, sizeof(*queue_pair->requests));
-	queue_pair->receives = calloc(queue_pair->receive_capacity, sizeof(*queue_pair->receives));
-	if (!queue_pair->requests || !queue_pair->receives)
+	queue_pair->cap = (struct ibv_qp_cap){
+	    .max_send_wr = at_least_one(cap->max_send_wr),
+	    .max_recv_wr = shared ? shared->queue.capacity : at_least_one(cap->max_recv_wr),
+	    .max_send_sge = at_least_one(cap->max_send_sge),
+	    .max_recv_sge = shared ? shared->queue.max_sge : at_least_one(cap->max_recv_sge),
+	    .max_inline_data = cap->max_inline_data,
+	};
+	cap = &queue_pair->cap;
+	queue_pair->capacity = cap->max_send_wr;
+	queue_pair->requests = calloc(cap->max_send_wr, sizeof(*queue_pair->requests));
+	queue_pair->parts =
+	    calloc((size_t)cap->max_send_wr * cap->max_send_sge, sizeof(*queue_pair->parts));
+	queue_pair->inline_bytes = malloc((size_t)cap->max_send_wr * cap->max_inline_data + 1);
+	if (receive_queue_allocate(&queue_pair->receives, cap->max_recv_wr, cap->max_recv_sge) ||
+	    !queue_pair->requests || !queue_pair->parts || !queue_pair->inline_bytes)
 		return ENOMEM;
-	inline_bytes = (size_t)queue_pair->capacity * cap->max_inline_data;
-	if (inline_bytes) {
-		queue_pair->inline_data =
-		    region_allocate(device, inline_bytes, &queue_pair->inline_bytes);
-		if (!queue_pair->inline_data)
-			return errno;
-	}
-	queue_pair->cap = *cap;
-	queue_pair->cap.max_send_wr = queue_pair->capacity;
-	queue_pair->cap.max_recv_wr = queue_pair->receive_capacity;
-	queue_pair->cap.max_send_sge = queue_pair->cap.max_recv_sge = 1;
 	return 0;
+}
+
+/* Has the NIC take SENDs; an errno value. */
+int queue_pair_open_mailbox(struct queue_pair *queue_pair)
+{
+	if (queue_pair->mailbox)
+		return 0;
+	queue_pair->mailbox = region_allocate(device_of(queue_pair->qp.context), MRC_MAILBOX_BYTES,
+					      &queue_pair->mail);
+	if (!queue_pair->mailbox)
+		return errno;
+	__atomic_store_n(&queue_pair->ring->mailbox, 1 + queue_pair->mailbox->offset / PAGE_BYTES,
+			 __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* Ends a QP of which a message was too long for its receive. With the lock held. */
+void queue_pair_fail(struct queue_pair *queue_pair)
+{
+	struct mrc_application_request request = {
+	    .verb = MRC_APPLICATION_MODIFY_QP,
+	    .qpn = queue_pair->qp.qp_num,
+	    .state = MRC_QP_ERROR,
+	};
+	struct mrc_application_reply reply;
+
+	queue_pair->qp.state = IBV_QPS_ERR;
+	if (!queue_failure(queue_pair))
+		link_call(&device_of(queue_pair->qp.context)->link, &request, &reply, NULL);
 }
 
 static void use_cq(struct ibv_cq *cq, int change)
@@ -61,6 +93,20 @@ static void use_cq(struct ibv_cq *cq, int change)
 	struct completion_queue *queue = container_of(cq, struct completion_queue, cq);
 
 	queue->users += change;
+}
+
+/* Takes a QP back that nobody sees any more. */
+static void end_queue_pair(struct queue_pair *queue_pair)
+{
+	struct mrc_application_request request = {
+	    .verb = MRC_APPLICATION_DESTROY_QP,
+	    .qpn = queue_pair->qp.qp_num,
+	};
+	struct mrc_application_reply reply;
+
+	/* Of an agent that is gone nothing is left to take back. */
+	link_call(&device_of(queue_pair->qp.context)->link, &request, &reply, NULL);
+	free_queue_pair(queue_pair);
 }
 
 EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
@@ -75,16 +121,21 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	struct queue_pair *queue_pair;
 	int error;
 
-	if (init->srq || !init->send_cq || !init->recv_cq ||
-	    (init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UC)) {
-		errno = init->qp_type == IBV_QPT_UD || init->srq ? EOPNOTSUPP : EINVAL;
+	if (!init->send_cq || !init->recv_cq) {
+		errno = EINVAL;
+		return NULL;
+	}
+	if (init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UC) {
+		errno = EOPNOTSUPP;
 		return NULL;
 	}
 	queue_pair = calloc(1, sizeof(*queue_pair));
 	if (!queue_pair)
 		return NULL;
 	pthread_mutex_init(&queue_pair->lock, NULL);
-	error = allocate_queues(device, queue_pair, &init->cap);
+	if (init->srq)
+		queue_pair->shared = container_of(init->srq, struct shared_queue, srq);
+	error = allocate_queues(queue_pair, &init->cap);
 	if (!error)
 		error = link_call(&device->link, &request, &reply, NULL);
 	if (error) {
@@ -95,6 +146,7 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	init->cap = queue_pair->cap;
 	queue_pair->signals_all = init->sq_sig_all;
 	queue_pair->window_packets = 1;
+	queue_pair->pmtu_bytes = device->link.hello.pmtu_bytes;
 	queue_pair->ring =
 	    (struct mrc_work_ring *)(device->rings +
 				     device->ring_stride * (reply.qpn % (1U << MRC_QP_INDEX_BITS)));
@@ -104,15 +156,24 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	    .pd = pd,
 	    .send_cq = init->send_cq,
 	    .recv_cq = init->recv_cq,
+	    .srq = init->srq,
 	    .qp_num = reply.qpn,
 	    .state = IBV_QPS_RESET,
 	    .qp_type = init->qp_type,
 	};
 	pthread_mutex_init(&queue_pair->qp.mutex, NULL);
 	pthread_cond_init(&queue_pair->qp.cond, NULL);
+	error = queue_pair->shared ? queue_pair_open_mailbox(queue_pair) : 0;
+	if (error) {
+		end_queue_pair(queue_pair);
+		errno = error;
+		return NULL;
+	}
 	pthread_mutex_lock(&device->lock);
 	use_cq(init->send_cq, 1);
 	use_cq(init->recv_cq, 1);
+	if (queue_pair->shared)
+		queue_pair->shared->users++;
 	queue_pair->next = device->queue_pairs;
 	device->queue_pairs = queue_pair;
 	completion_join(queue_pair);
@@ -123,12 +184,7 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
 	struct queue_pair *queue_pair = container_of(qp, struct queue_pair, qp), **link;
-	struct mrc_application_request request = {
-	    .verb = MRC_APPLICATION_DESTROY_QP,
-	    .qpn = qp->qp_num,
-	};
 	struct device_context *device = device_of(qp->context);
-	struct mrc_application_reply reply;
 
 	pthread_mutex_lock(&device->lock);
 	for (link = &device->queue_pairs; *link != queue_pair;)
@@ -136,10 +192,10 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 	*link = queue_pair->next;
 	use_cq(qp->send_cq, -1);
 	use_cq(qp->recv_cq, -1);
+	if (queue_pair->shared)
+		queue_pair->shared->users--;
 	pthread_mutex_unlock(&device->lock);
-	/* Of an agent that is gone nothing is left to take back. */
-	link_call(&device->link, &request, &reply, NULL);
-	free_queue_pair(queue_pair);
+	end_queue_pair(queue_pair);
 	return 0;
 }
 
@@ -280,8 +336,11 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	} else if (mask & IBV_QP_STATE) {
 		qp->state = attr->qp_state;
 	}
-	if (!error && request.state == MRC_QP_RTR)
+	if (!error && request.state == MRC_QP_RTR) {
 		queue_pair->window_packets = reply.window_packets;
+		queue_pair->pmtu_bytes = reply.pmtu_bytes;
+		queue_advance(queue_pair); /* what a shared queue has is there from now on */
+	}
 	pthread_mutex_unlock(&queue_pair->lock);
 	return error;
 }
@@ -301,6 +360,7 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr,
 	    .qp_context = qp->qp_context,
 	    .send_cq = qp->send_cq,
 	    .recv_cq = qp->recv_cq,
+	    .srq = qp->srq,
 	    .cap = queue_pair->cap,
 	    .qp_type = qp->qp_type,
 	    .sq_sig_all = queue_pair->signals_all,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Operations that MRC does not have: SEND, READ, ATOMIC and all that serves them. None may be
+ * Operations that MRC does not have: READ, ATOMIC and all that serves them. None may be
  * missing here: the genuine function would get an object of ours. Nobody looks at parameters, so
  * none are declared.
  */
@@ -24,10 +24,6 @@
 		return NULL;                                                                       \
 	}
 
-REFUSES_WITH_NULL(ibv_create_srq)
-REFUSES_WITH_ERRNO(ibv_modify_srq)
-REFUSES_WITH_ERRNO(ibv_query_srq)
-REFUSES_WITH_ERRNO(ibv_destroy_srq)
 REFUSES_WITH_NULL(ibv_create_ah)
 REFUSES_WITH_NULL(ibv_create_ah_from_wc)
 REFUSES_WITH_ERRNO(ibv_init_ah_from_wc)

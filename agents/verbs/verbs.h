@@ -29,6 +29,8 @@ enum {
 	QUEUE_MAX = 4096, /* work requests of a QP */
 	CQE_MAX = 1 << 16,
 	INLINE_MAX = 512,
+	SGE_MAX = 16,
+	SRQ_MAX = 1024, /* that are said to be had; nothing limits them */
 };
 
 /* The connection to the agent, and what came with it. */
@@ -92,18 +94,69 @@ struct completion_queue {
 	int is_armed;
 };
 
-/* A work request as it was posted; the ring holds fewer of them than the queue. */
-struct request {
-	uint64_t wr_id;
-	struct mrc_work work;
-	uint32_t is_signalled;
+/* A piece of what a request sends: an SGE, or inline data. */
+struct part {
+	const char *bytes;
+	uint32_t length;
+	uint32_t offset; /* in the NIC's memory; NOT_THERE: they are copied there */
 };
 
-/* A receive, and what arrived for it. */
-struct receive {
+enum { NOT_THERE = 0xffffffff };
+
+/* A work request as it was posted. It becomes one entry of the ring or several. */
+struct request {
 	uint64_t wr_id;
+	uint64_t remote_address;
+	enum ibv_wr_opcode opcode;
+	uint32_t r_key;
 	uint32_t immediate;
 	uint32_t length;
+	uint32_t part_count;
+	uint32_t is_signalled;
+	uint32_t entries_end; /* of the ring, free-running, once it is there whole */
+};
+
+/* How far the request has got that is on its way into the ring. */
+struct progress {
+	uint32_t part;
+	uint32_t part_bytes; /* of that part */
+	uint32_t bytes;
+};
+
+/* A place in the NIC's memory for what is sent from elsewhere; it is used as a ring. */
+struct staging {
+	struct region *region;
+	char *bytes;
+	uint32_t head, tail;	      /* free-running */
+	uint32_t ends[MRC_WORK_RING]; /* head behind each entry's bytes */
+};
+
+/* A posted receive, and what has become of it. */
+struct receive {
+	uint64_t wr_id;
+	struct ibv_sge *sges;
+	uint32_t sge_count;
+	uint32_t length; /* this and all below: of what arrived */
+	uint32_t immediate;
+	uint32_t has_immediate;
+	enum ibv_wc_opcode opcode;
+	enum ibv_wc_status status;
+};
+
+/* Receives, oldest first, with room for max_sge SGEs each. */
+struct receive_queue {
+	struct receive *receives; /* by number % capacity */
+	struct ibv_sge *sges;
+	uint32_t capacity, max_sge;
+	uint32_t posted; /* free-running */
+};
+
+struct shared_queue {
+	struct ibv_srq srq;
+	pthread_mutex_t lock; /* taken after a QP's */
+	struct receive_queue queue;
+	uint32_t taken; /* by QPs */
+	uint32_t users;
 };
 
 struct queue_pair {
@@ -116,14 +169,27 @@ struct queue_pair {
 	int given; /* mask of what the program has set in it */
 	int signals_all;
 	uint32_t window_packets;
-	/* requests[posted % capacity]: done (polled for) <= completed <= handed (to the ring) <=
-	 * posted, all free-running */
+	uint32_t pmtu_bytes; /* of a part of a SEND, and the distance of two in a mailbox */
+
+	/* requests[number % capacity]: done (polled for) <= handed (whole in the ring) <= posted,
+	 * all free-running, as are the entries of the ring */
 	struct request *requests;
-	uint32_t capacity, posted, handed, completed, done;
-	struct receive *receives; /* likewise: received (polled for) <= arrived <= receive_posted */
-	uint32_t receive_capacity, received, arrived, receive_posted;
-	struct region *inline_data; /* cap.max_inline_data for each place of the queue */
-	char *inline_bytes;
+	struct part *parts; /* cap.max_send_sge for each */
+	char *inline_bytes; /* cap.max_inline_data for each */
+	uint32_t capacity, posted, handed, done;
+	struct progress progress; /* of requests[handed] */
+	uint32_t entries_end, entries_done;
+	uint32_t immediates; /* messages with immediate in the ring so far, parts of SENDs too */
+	struct staging staging;
+
+	/* likewise: received (polled for) <= arrived (whole) <= posted */
+	struct receive_queue receives;
+	uint32_t received, arrived;
+	uint32_t taken;	 /* arrivals taken from the ring; a SEND is as many as it has parts */
+	int is_arriving; /* the first parts of a SEND have been taken */
+	struct shared_queue *shared;
+	struct region *mailbox;
+	char *mail;
 	int has_failed; /* the request that failed has been completed: the rest is flushed */
 };
 
@@ -150,8 +216,8 @@ int link_is_alive(struct agent_link *link);
 /* memory.c */
 struct region *region_allocate(struct device_context *device, size_t bytes, char **mapped);
 void region_free(struct region *region, char *mapped);
-int64_t region_offset(struct device_context *device, uint32_t lkey, uint64_t address,
-		      uint32_t length);
+int region_find(struct device_context *device, uint32_t lkey, uint64_t address, uint32_t length,
+		uint32_t *offset);
 
 void region_begin(struct device_context *device);
 void region_end(struct device_context *device);
@@ -160,9 +226,29 @@ int region_has_stretches(void);
 /* mapping.c */
 int mapping_next(uintptr_t from, struct mapping *found);
 
-/* queue.c */
+/* send.c */
 int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+void queue_hand_over(struct queue_pair *queue_pair);
+int queue_is_done(const struct queue_pair *queue_pair);
+
+/* receive.c */
 int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int receive_queue_allocate(struct receive_queue *queue, uint32_t capacity, uint32_t max_sge);
+void receive_queue_free(struct receive_queue *queue);
+int receive_queue_add(struct device_context *device, struct receive_queue *queue, uint32_t in_use,
+		      const struct ibv_recv_wr *wr);
+void queue_take_arrivals(struct queue_pair *queue_pair);
+
+/* queue_pair.c */
+int queue_pair_open_mailbox(struct queue_pair *queue_pair);
+void queue_pair_fail(struct queue_pair *queue_pair);
+
+/* shared_queue.c */
+int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+uint32_t shared_queue_left(struct shared_queue *shared);
+int shared_queue_take(struct shared_queue *shared, struct receive *receive);
+
+/* queue.c */
 void queue_advance(struct queue_pair *queue_pair);
 int queue_failure(struct queue_pair *queue_pair);
 

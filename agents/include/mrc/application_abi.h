@@ -63,7 +63,7 @@ struct mrc_application_reply {
 	__u32 version;
 	__u32 host_index; /* this and all up to memory_bytes: of HELLO */
 	__u32 qp_count;
-	__u32 pmtu_bytes;
+	__u32 pmtu_bytes; /* of HELLO, and of a QP in RTR */
 	__u32 ring_bytes; /* sizeof(struct mrc_work_ring) */
 	__u64 inner_prefix;
 	__u64 memory_bytes;

@@ -18,6 +18,7 @@ enum mrc_limit {
 	MRC_MPR_MAX = 8,	      /* MRC_PSN_RING / MRC_MPR_UNIT */
 	MRC_RNR_FOREVER = 7,	      /* IBTA's rnr_retry without end */
 	MRC_WIMM_MAX = 128,	      /* WRITEs with immediate a responder can hold back */
+	MRC_MAILBOX_BYTES = 262144,   /* MRC_WIMM_MAX parts of SENDs, a packet each */
 	MRC_PSN_WORDS = 16,	      /* MRC_PSN_RING / 64 */
 	MRC_ACK_PATH_SPACING = 64,    /* packets a responder takes between two ACK-path probes */
 	MRC_RESTORE_SACKS = 64,	      /* SACKs that say that a receiver penalty has ended */

@@ -59,6 +59,18 @@ struct mrc_region {
 	__u32 pad0;
 };
 
+/*
+ * R_Keys that no region has. A part of a SEND goes to the mailbox of the QP that it is for: RETH.va
+ * counts from there. The end of a WRITE with immediate that was sent in several pieces is empty:
+ * RETH.va is the length of all of it (docs/reference/protocol.md, "SEND").
+ */
+enum mrc_reserved_key {
+	MRC_KEY_SEND_PART = 1,
+	MRC_KEY_SEND_LAST = 2,
+	MRC_KEY_SEND_LAST_IMMEDIATE = 3, /* whose immediate is the program's */
+	MRC_KEY_WRITE_END = 4,
+};
+
 /* A path of the NIC: what one QP finds out about it is known to all that share it. */
 struct mrc_nic_path {
 	__u64 suspected_ns; /* when a packet or a probe on it was last found lost; 0: it is not

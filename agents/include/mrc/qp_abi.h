@@ -135,6 +135,7 @@ enum mrc_loss {
 struct mrc_immediate {
 	__u32 immediate;
 	__u32 length;
+	__u32 r_key;
 };
 
 /* An EV of one plane on which the peer is known to be reached. */

@@ -41,7 +41,7 @@ struct mrc_arrival {
 	__u32 number; /* from 1; stored last */
 	__u32 immediate;
 	__u32 length;
-	__u32 pad0;
+	__u32 r_key; /* by which its last packet was placed: enum mrc_reserved_key, or a region's */
 };
 
 /* work_ring[qp index], mmapable array: user space fills entries, then stores the new tail. */
@@ -51,7 +51,7 @@ struct mrc_work_ring {
 	__u32 turn;	    /* of the last QP here: it outlives the agent, as packets do */
 	__u32 notify;	    /* enum mrc_notify */
 	__u32 failure;	    /* 1 + enum mrc_status of a QP in ERROR, written by the agent; 0 */
-	__u32 pad0;
+	__u32 mailbox;	    /* 1 + page in the NIC's memory where SENDs go; 0: nowhere */
 	struct mrc_arrival arrivals[MRC_WIMM_MAX]; /* by number % MRC_WIMM_MAX */
 	struct mrc_work entries[MRC_WORK_RING];
 };

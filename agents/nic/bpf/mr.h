@@ -37,10 +37,31 @@ static __always_inline __s64 mr_check(__u32 r_key, __u32 pd, __u64 va, __u32 len
 	return region->offset + va;
 }
 
-/* The same for a QP whose peer may write or not. Nothing may be anywhere. */
-static __always_inline __s64 mr_of_qp(__u32 is_writable, __u32 pd, __u32 r_key, __u64 va,
-				      __u32 length)
+/* Where a part of a SEND goes, in the mailbox of a QP; likewise. */
+static __noinline __s64 mr_mailbox(__u32 qp_index, __u64 va, __u32 length)
 {
+	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
+	__u32 mailbox = ring ? ring->mailbox : 0;
+
+	if (!mailbox) {
+		nic_count(MRC_NC_DROP_R_KEY, 1);
+		return -1;
+	}
+	if (va > MRC_MAILBOX_BYTES || length > MRC_MAILBOX_BYTES - va) {
+		nic_count(MRC_NC_DROP_BOUNDS, 1);
+		return -1;
+	}
+	return ((__u64)(mailbox - 1) << 12) + va;
+}
+
+/* The same for a QP whose peer may write or not. Nothing may be anywhere. */
+static __always_inline __s64 mr_of_qp(__u32 qp_index, __u32 is_writable, __u32 pd, __u32 r_key,
+				      __u64 va, __u32 length)
+{
+	if (r_key - 1 < MRC_KEY_SEND_LAST_IMMEDIATE)
+		return length ? mr_mailbox(qp_index, va, length) : 0;
+	if (r_key == MRC_KEY_WRITE_END && !length)
+		return 0;
 	if (!is_writable) {
 		nic_count(MRC_NC_DROP_R_KEY, 1);
 		return -1;
@@ -106,6 +127,12 @@ static __always_inline int mr_copy(struct xdp_md *ctx, __u32 frame_offset, __u32
 	if (mr_copy_pieces(ctx, frame_offset, offset, first, direction))
 		return -1;
 	return mr_copy_pieces(ctx, frame_offset + first, offset + first, length - first, direction);
+}
+
+/* Bytes of the message that a packet with immediate ends. */
+static __always_inline __u32 mr_message_bytes(__u32 r_key, __u64 va, __u32 dmalen)
+{
+	return r_key == MRC_KEY_WRITE_END ? (__u32)va : dmalen;
 }
 
 enum {

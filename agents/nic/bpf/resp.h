@@ -140,7 +140,7 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 {
 	struct wire_write *head = frame_head(ctx, sizeof(*head));
 	struct rx_response *response = lookup0(&rx_responses);
-	__u32 udp_bytes, pad, length, distance, dmalen, is_new, opcode, r_key, rqmsn;
+	__u32 udp_bytes, pad, length, distance, dmalen, is_new, opcode, rqmsn;
 	__u32 head_bytes, has_immediate, flags_psn, psn;
 	struct mrc_nic_counters *counters;
 	struct rx_packet *packet;
@@ -175,12 +175,12 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 	packet->tx_timestamp = head->tx_timestamp;
 	packet->msn = bpf_ntohs(head->msn);
 	packet->is_end = opcode >= WIRE_WRITE_LAST;
-	packet->message_bytes = dmalen;
 	packet->wimm = 0;
 	packet->is_probe = 0;
 	rqmsn = bpf_ntohs(head->rqmsn);
-	r_key = bpf_ntohl(head->r_key);
+	packet->r_key = bpf_ntohl(head->r_key);
 	va = bpf_be64_to_cpu(head->va);
+	packet->message_bytes = mr_message_bytes(packet->r_key, va, dmalen);
 
 	packet->psn = flags_psn;
 	qp = resp_find_qp(packet->qp_index, &head->stack);
@@ -202,9 +202,6 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 	}
 	is_new = (__s32)distance >= 0 && !ring_test(qp->received_bits, psn);
 	if (is_new) {
-		offset = mr_of_qp(qp->is_writable, qp->pd, r_key, va, length);
-		if (offset < 0)
-			return respond_nak(response, RESPONSE_AETH, WIRE_AETH_NAK_REMOTE_ACCESS);
 		if (has_immediate) {
 			wimm = wimm_number(qp, packet->qp_index, rqmsn);
 			if (!wimm)
@@ -219,6 +216,10 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 			packet->wimm = wimm;
 			packet->immediate = bpf_ntohl(immediate);
 		}
+		offset =
+		    mr_of_qp(packet->qp_index, qp->is_writable, qp->pd, packet->r_key, va, length);
+		if (offset < 0)
+			return respond_nak(response, RESPONSE_AETH, WIRE_AETH_NAK_REMOTE_ACCESS);
 		if (!place_begin(qp->placings, psn - qp->first_expected))
 			return drop_concurrent_copy();
 		if (mr_copy(ctx, head_bytes, offset, length, MR_FROM_FRAME)) {

@@ -34,7 +34,7 @@ struct rx_packet {
 	__u32 wimm;    /* number of the message among those with immediate; 0: it has none */
 	__u32 immediate;
 	__u32 message_bytes;
-	__u32 pad0;
+	__u32 r_key;
 };
 
 enum response_kind {
@@ -109,6 +109,7 @@ static __always_inline void resp_receive(struct mrc_qp *qp, const struct rx_pack
 		ring_set(qp->wimm_bits, psn);
 		entry->immediate = packet->immediate;
 		entry->length = packet->message_bytes;
+		entry->r_key = packet->r_key;
 	}
 	qp->received_bytes += nominal_bytes;
 	qp->received_above++;
@@ -229,7 +230,7 @@ __noinline int deliver_immediate(__u32 qp_index)
 	bpf_spin_unlock(&qp->lock);
 	if (!number)
 		return 0;
-	report_arrival(qp_index, number, entry.immediate, entry.length);
+	report_arrival(qp_index, number, entry.immediate, entry.length, entry.r_key);
 	return 1;
 }
 

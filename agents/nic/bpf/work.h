@@ -156,8 +156,8 @@ static __noinline int report_completion(__u32 qp_index, __u32 index, __u32 itera
 }
 
 /* Reports a WRITE with immediate to whoever posted the receive. */
-static __noinline __attribute__((unused)) int report_arrival(__u32 qp_index, __u32 number,
-							     __u32 immediate, __u32 length)
+static __noinline __attribute__((unused)) int
+report_arrival(__u32 qp_index, __u32 number, __u32 immediate, __u32 length, __u32 r_key)
 {
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
 	struct mrc_arrival *arrival;
@@ -167,6 +167,7 @@ static __noinline __attribute__((unused)) int report_arrival(__u32 qp_index, __u
 	arrival = &ring->arrivals[number & (MRC_WIMM_MAX - 1)];
 	arrival->immediate = immediate;
 	arrival->length = length;
+	arrival->r_key = r_key;
 	__sync_lock_test_and_set(&arrival->number, number);
 	if (!is_event_wanted(ring))
 		return 0;

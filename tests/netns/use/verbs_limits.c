@@ -3,24 +3,10 @@
  * The bounds of ibv_modify_qp, and what peers may write, between two QPs of one host: `verbs_limits CASE`. Prints the status
  * of what was posted and whether the target was written; ends with 1 where something else fails.
  */
-#include <errno.h>
-#include <infiniband/verbs.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
+#include "verbs_loop.h"
 
 enum { PAGE = 4096, RECEIVES = 512, LATE_RECEIVES = 300 };
-
-static struct ibv_context *context;
-
-static void need(int is_so, const char *what)
-{
-	if (is_so)
-		return;
-	printf("%s: %s\n", what, strerror(errno));
-	exit(1);
-}
 
 static double now(void)
 {
@@ -30,51 +16,12 @@ static double now(void)
 	return time.tv_sec + time.tv_nsec / 1e9;
 }
 
-static struct ibv_qp *new_qp(struct ibv_pd *pd, struct ibv_cq *sends, struct ibv_cq *receives, int access)
-{
-	struct ibv_qp_init_attr init = {
-	    .send_cq = sends, .recv_cq = receives, .qp_type = IBV_QPT_RC, .cap = {1024, 1024, 1, 1, 0}};
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access};
-	struct ibv_qp *qp = ibv_create_qp(pd, &init);
-	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-
-	need(qp && !ibv_modify_qp(qp, &attr, mask), "INIT");
-	return qp;
-}
-
-static void connect_to(struct ibv_qp *qp, struct ibv_qp *peer, struct ibv_qp_attr attr)
-{
-	attr.qp_state = IBV_QPS_RTR;
-	attr.path_mtu = IBV_MTU_2048;
-	attr.dest_qp_num = peer->qp_num;
-	attr.rq_psn = attr.sq_psn = 7;
-	attr.ah_attr.is_global = attr.ah_attr.port_num = 1;
-	need(!ibv_query_gid(context, 1, 0, &attr.ah_attr.grh.dgid), "ibv_query_gid");
-	need(!ibv_modify_qp(qp, &attr,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				IBV_QP_MIN_RNR_TIMER),
-	     "RTR");
-	attr.qp_state = IBV_QPS_RTS;
-	need(!ibv_modify_qp(qp, &attr,
-			    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY),
-	     "RTS");
-}
-
 static void post_receives(struct ibv_qp *qp, int count)
 {
 	struct ibv_recv_wr wr = {0}, *bad;
 
 	for (int i = 0; i < count; i++)
 		need(!ibv_post_recv(qp, &wr, &bad), "ibv_post_recv");
-}
-
-static struct ibv_wc complete(struct ibv_cq *cq)
-{
-	struct ibv_wc wc;
-
-	while (!ibv_poll_cq(cq, 1, &wc))
-		;
-	return wc;
 }
 
 /* Polls what has a receive, and posts the rest once all of those are used up. */
@@ -93,7 +40,6 @@ int main(int count, char **arguments)
 	int is_late = !strcmp(name, "late-receives"), is_never = !strcmp(name, "no-receive");
 	int is_gone = !strcmp(name, "peer-gone"), posted = is_late ? RECEIVES : 1;
 	int access = strcmp(name, "qp-access") ? IBV_ACCESS_REMOTE_WRITE : 0;
-	struct ibv_device **devices = ibv_get_device_list(NULL);
 	struct ibv_cq *sends, *receives;
 	struct ibv_pd *pd, *other_pd;
 	struct ibv_qp *qp, *peer;
@@ -103,14 +49,11 @@ int main(int count, char **arguments)
 	struct ibv_send_wr wr = {.num_sge = 1, .send_flags = IBV_SEND_SIGNALED}, *bad;
 	struct ibv_qp_attr attr = {
 	    .timeout = 14, .retry_cnt = 3, .min_rnr_timer = 12, .rnr_retry = is_never ? 2 : 7};
-	struct ibv_qp_init_attr init;
+	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC, .cap = {1024, 1024, 1, 1, 0}};
 	struct ibv_wc wc = {0};
 	double begun;
 
-	need(devices && devices[0], "a device");
-	context = ibv_open_device(devices[0]);
-	need(context != NULL, "ibv_open_device");
-	pd = ibv_alloc_pd(context);
+	pd = open_nic();
 	other_pd = ibv_alloc_pd(context);
 	sends = ibv_create_cq(context, 1024, NULL, NULL, 0);
 	receives = ibv_create_cq(context, 1024, NULL, NULL, 0);
@@ -120,8 +63,10 @@ int main(int count, char **arguments)
 	target = ibv_reg_mr(strcmp(name, "other-pd") ? pd : other_pd, to, PAGE,
 			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	need(source && target, "ibv_reg_mr");
-	qp = new_qp(pd, sends, receives, IBV_ACCESS_REMOTE_WRITE);
-	peer = new_qp(pd, sends, receives, access);
+	init.send_cq = sends;
+	init.recv_cq = receives;
+	qp = new_qp(pd, init, IBV_ACCESS_REMOTE_WRITE);
+	peer = new_qp(pd, init, access);
 	connect_to(peer, qp, attr);
 	connect_to(qp, peer, attr);
 	memset(&attr, 0, sizeof(attr));

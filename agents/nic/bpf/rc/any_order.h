@@ -73,7 +73,7 @@ __noinline int rc_deliver_immediate(__u32 qp_index)
 	}
 	bpf_spin_unlock(&qp->lock);
 	if (number)
-		report_arrival(qp_index, number, entry.immediate, entry.length);
+		report_arrival(qp_index, number, entry.immediate, entry.length, entry.r_key);
 	return number != 0;
 }
 
@@ -127,8 +127,8 @@ __noinline int rc_on_write_any_order(struct xdp_md *ctx, __u32 psn, __u32 length
 				       sizeof(immediate)))
 			return nic_drop(MRC_NC_DROP_LENGTH);
 	}
-	offset = mr_of_qp(qp->is_writable, qp->pd, bpf_ntohl(reth.r_key), bpf_be64_to_cpu(reth.va),
-			  length);
+	offset = mr_of_qp(qp_index, qp->is_writable, qp->pd, bpf_ntohl(reth.r_key),
+			  bpf_be64_to_cpu(reth.va), length);
 	if (offset < 0)
 		return rc_respond(response, RC_NAK_REMOTE_ACCESS, psn, qp->completed_messages);
 	if (!place_begin(qp->placings, psn - qp->first_expected))
@@ -144,7 +144,8 @@ __noinline int rc_on_write_any_order(struct xdp_md *ctx, __u32 psn, __u32 length
 		struct mrc_immediate *entry = &qp->immediates[psn & (MRC_PSN_RING - 1)];
 
 		entry->immediate = bpf_ntohl(immediate);
-		entry->length = dmalen;
+		entry->r_key = bpf_ntohl(reth.r_key);
+		entry->length = mr_message_bytes(entry->r_key, bpf_be64_to_cpu(reth.va), dmalen);
 		ring_set(qp->immediate_bits, psn);
 		qp->waiting_immediates++;
 	}

@@ -142,7 +142,7 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 				       sizeof(immediate)))
 			return nic_drop(MRC_NC_DROP_LENGTH);
 	}
-	offset = mr_of_qp(qp->is_writable, qp->pd, r_key, va, length);
+	offset = mr_of_qp(response->qp_index, qp->is_writable, qp->pd, r_key, va, length);
 	if (offset < 0)
 		return rc_respond(response, RC_NAK_REMOTE_ACCESS, psn, qp->completed_messages);
 	if (!place_begin(qp->placings, psn - qp->first_expected))
@@ -165,7 +165,8 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 	nic_count(MRC_NC_RX_DATA, 1);
 	nic_count(MRC_NC_RX_PLACED_BYTES, length);
 	if (number)
-		report_arrival(response->qp_index, number, bpf_ntohl(immediate), message_bytes);
+		report_arrival(response->qp_index, number, bpf_ntohl(immediate),
+			       mr_message_bytes(r_key, va, message_bytes), r_key);
 	return NIC_TX_RESPONSE;
 }
 
