@@ -51,6 +51,7 @@ DRAINER := $(if $(DRAINER_SOURCES),agents/_objects/drainer)
 VIRTUAL_SOURCES := $(wildcard agents/virtual/*.c) $(addprefix agents/collectives/,operations.c progress.c reduce.c slots.c virtual.c)
 VIRTUAL := agents/_objects/libmrc_virtual.so
 VERBS_SOURCES := $(wildcard agents/verbs/*.c)
+VERBS_VERSIONS := agents/verbs/versions.map
 VERBS := agents/_objects/libmrc_verbs.so
 COLLECTIVES_SOURCES := $(filter-out %/virtual.c,$(wildcard agents/collectives/*.c))
 COLLECTIVES := agents/_objects/libmrc_coll.so
@@ -306,12 +307,12 @@ agents/_objects/drainer: $(DRAINER_SOURCES) Makefile
 	@echo "compiling $(@F)"
 	@$(CLANG) $(CFLAGS) -MMD -MP -MF $@.d -o $@ $(DRAINER_SOURCES) -lbpf
 
-# Preloaded, so its symbols have no version and stand for those of any.
-$(VERBS): $(VERBS_SOURCES) Makefile
+# It needs libibverbs though it calls nothing of it: programs that get this library for libibverbs look for the rest there.
+$(VERBS): $(VERBS_SOURCES) $(VERBS_VERSIONS) Makefile
 	@mkdir -p $(@D)
 	@echo "compiling $(@F)"
 	@$(CLANG) $(CFLAGS) -std=gnu11 -fPIC -fvisibility=hidden -pthread -shared -Wl,-z,defs,-soname,$(@F) \
-		-o $@ $(VERBS_SOURCES)
+		-Wl,--version-script=$(VERBS_VERSIONS) -o $@ $(VERBS_SOURCES) -Wl,--no-as-needed -libverbs
 	@$(CLANG) $(CFLAGS) -MM -MP -MT $@ $(VERBS_SOURCES) > $@.d
 
 $(COLLECTIVES): $(COLLECTIVES_SOURCES) Makefile

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * libibverbs over the NIC of the host that a program runs on. The library is preloaded: what it
- * exports without a version stands in for the functions of the genuine libibverbs, whose inline
+ * exports stands in for the functions of the genuine libibverbs (versions.map), whose inline
  * functions call through the tables of our contexts.
  *
  * The data path is stores into the QP's work ring, a doorbell, and loads from the ring; the agent

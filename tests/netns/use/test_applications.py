@@ -3,78 +3,34 @@
 What concerns the data path is done over QPs of every transport.
 """
 
-import contextlib
-import os
 import re
-import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from waiting import DEADLINE_S, poll_until
+from rdma_program import NOBODY, TESTBED, Started, build, finish, kill_program, next_line, start
+from waiting import poll_until
 
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.rdma import TRANSPORT_VARIABLE, RdmaTransport, rdma_environment
 
 pytestmark = pytest.mark.root
 
-TESTBED = str(Path(sys.executable).with_name("mrc-testbed"))
 SOURCES = [Path(__file__).with_name(name) for name in ("verbs_pair.c", "verbs_memory.c", "verbs_limits.c")]
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "applications.md"
-NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 TRANSPORTS = [each.value for each in RdmaTransport]
-Started = subprocess.Popen[str]
 
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with our own programs and the guide's `hello`, which everybody may run."""
     folder = tmp_path_factory.mktemp("programs")
-    for parent in (folder, *folder.parents[:2]):
-        parent.chmod(0o755)
     (example,) = re.findall(r"```c\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     (folder / "hello.c").write_text(example)
     for source in (*SOURCES, folder / "hello.c"):
-        command = ["clang", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(folder / source.stem)]
-        subprocess.run([*command, "-libverbs"], check=True)
+        build(source, folder, "-libverbs")
     return folder
-
-
-def start(live: Lab, host: str, *command: str | Path, transport: str = "mrc") -> Started:
-    """A command on a host with its NIC as RDMA device."""
-    return subprocess.Popen(
-        [
-            *(TESTBED, "-n", live.name, "exec", host, "--rdma", "--transport", transport),
-            *("--", *map(str, command)),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def finish(started: Started) -> tuple[int, str, str]:
-    """Exit status and what it said."""
-    said, complained = started.communicate(timeout=DEADLINE_S)
-    return started.returncode, said, complained
-
-
-def kill_program(started: Started) -> None:
-    """Kills what a command runs on a host, if it still does; the command then ends by itself."""
-    try:
-        children = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
-    except FileNotFoundError:
-        return
-    for child in children:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(int(child), signal.SIGKILL)
-
-
-def next_line(started: Started) -> str:
-    assert started.stdout is not None
-    return started.stdout.readline().strip()
 
 
 @pytest.fixture
