@@ -13,6 +13,7 @@
 #define KEEP(kind, name) const kind name *keep_##name __attribute__((unused))
 
 KEEP(enum, mrc_limit);
+KEEP(enum, mrc_page_list);
 KEEP(enum, mrc_virtual_limit);
 KEEP(enum, mrc_forwarding);
 KEEP(enum, mrc_uplink_choice);

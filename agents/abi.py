@@ -12,9 +12,10 @@ from enum import IntEnum
 class ApplicationLimit(IntEnum):
     """enum mrc_application_limit."""
 
-    VERSION = 3
+    VERSION = 4
     TEXT = 160
     NOT_GIVEN = 255
+    ANYWHERE = 4294967295
 
 
 class ApplicationTransport(IntEnum):
@@ -34,7 +35,8 @@ class ApplicationVerb(IntEnum):
     MODIFY_QP = 4
     DESTROY_QP = 5
     CREATE_CHANNEL = 6
-    REVOKE = 7
+    ALLOCATE = 7
+    FREE = 8
 
 
 class CcFormat(IntEnum):
@@ -272,6 +274,9 @@ class Limit(IntEnum):
     IFINDEX_BASE = 1000
     FIB_STRIDE = 4096
     HISTOGRAM_BUCKETS = 1024
+    KEY_INDEX_BITS = 6
+    REGION_MAX = 64
+    PAGE_BYTES = 4096
     PACE_FULL_NS = 1000000
 
 
@@ -372,6 +377,12 @@ class Notify(IntEnum):
     ALWAYS = 0
     NEVER = 1
     ARMED = 2
+
+
+class PageList(IntEnum):
+    """enum mrc_page_list."""
+
+    NO_PAGE_LIST = 4294967295
 
 
 class PortCounter(IntEnum):
@@ -548,7 +559,7 @@ class ApplicationReply(Structure):
 
 
 class ApplicationRequest(Structure):
-    """struct mrc_application_request, 64 bytes."""
+    """struct mrc_application_request, 72 bytes."""
 
     verb: int
     qpn: int
@@ -566,6 +577,8 @@ class ApplicationRequest(Structure):
     rnr_retry: int
     min_rnr_timer: int
     transport: int
+    offset: int
+    page_list: int
     pad0: int
 
     _fields_ = (
@@ -585,6 +598,8 @@ class ApplicationRequest(Structure):
         ("rnr_retry", c_uint8),
         ("min_rnr_timer", c_uint8),
         ("transport", c_uint32),
+        ("offset", c_uint32),
+        ("page_list", c_uint32),
         ("pad0", c_uint32),
     )
 
@@ -2124,7 +2139,7 @@ class Region(Structure):
     length: int
     base: int
     pd: int
-    pad0: int
+    page_list: int
 
     _fields_ = (
         ("r_key", c_uint32),
@@ -2133,7 +2148,7 @@ class Region(Structure):
         ("length", c_uint32),
         ("base", c_uint64),
         ("pd", c_uint32),
-        ("pad0", c_uint32),
+        ("page_list", c_uint32),
     )
 
 

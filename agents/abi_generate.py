@@ -78,7 +78,10 @@ def _enum_source(entry: dict[str, Any]) -> str:
     members = entry["values"]
     prefix = _common_prefix([member["name"] for member in members])
     lines = [f"class {class_name(entry['name'])}(IntEnum):", f'    """enum {entry["name"]}."""', ""]
-    lines += [f"    {member['name'].removeprefix(prefix)} = {member['val']}" for member in members]
+    # bpftool extends the sign of unsigned ones, too.
+    values = [value if value < 1 << 32 else value % (1 << 32) for value in (each["val"] for each in members)]
+    names = [member["name"].removeprefix(prefix) for member in members]
+    lines += [f"    {name} = {value}" for name, value in zip(names, values, strict=True)]
     return "\n".join(lines)
 
 

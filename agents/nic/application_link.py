@@ -24,11 +24,14 @@ from mrc_testbed.agents.abi import (
     ApplicationVerb,
     Limit,
     Notify,
+    PageList,
     QpState,
     WorkRing,
 )
 from mrc_testbed.agents.errors import TestbedError, UsageError
 from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.memory import NoRoomError
+from mrc_testbed.agents.nic.page_memory import whole_pages
 from mrc_testbed.agents.nic.qp import QpLimits
 from mrc_testbed.agents.nic.reactions import ClientResources, Reactions
 from mrc_testbed.agents.nic.work_queue import qp_index
@@ -180,11 +183,13 @@ class ApplicationLink:
         reply = ApplicationReply()
         try:
             match request.verb:
+                case ApplicationVerb.ALLOCATE:
+                    self._allocate(application.owned, request, reply)
+                case ApplicationVerb.FREE:
+                    length = application.owned.allocations.remove(request.offset)
+                    self._reactions.verbs.free(request.offset, length)
                 case ApplicationVerb.REGISTER:
                     self._register(application, request, reply)
-                case ApplicationVerb.REVOKE:
-                    self._check_key(application.owned, request.r_key)
-                    self._reactions.verbs.revoke(request.r_key)
                 case ApplicationVerb.DEREGISTER:
                     self._check_key(application.owned, request.r_key)
                     self._call("deregister_memory", {"r_key": request.r_key}, application.owned)
@@ -199,6 +204,8 @@ class ApplicationLink:
                     descriptors.append(self._create_channel(application))
                 case _:
                     raise UsageError(f"verb: {request.verb}; no such verb")
+        except NoRoomError as error:
+            _refuse(reply, errno.ENOMEM, error.message)
         except TestbedError as error:
             _refuse(reply, errno.EINVAL, error.message)
         except OSError as error:
@@ -224,26 +231,29 @@ class ApplicationLink:
             application.domains[pd] = next(self._domains)
         return application.domains[pd]
 
+    def _allocate(self, owned: ClientResources, request: ApplicationRequest, reply: ApplicationReply) -> None:
+        is_placed = request.offset != ApplicationLimit.ANYWHERE
+        wanted = request.offset if is_placed and request.offset % Limit.PAGE_BYTES == 0 else None
+        reply.offset = self._reactions.verbs.allocate(request.length, wanted)
+        owned.allocations.add(reply.offset, whole_pages(request.length))
+
     def _register(
         self, application: _Application, request: ApplicationRequest, reply: ApplicationReply
     ) -> None:
-        owned = application.owned
-        if request.r_key:
-            self._check_key(owned, request.r_key)
-        try:
-            region = self._reactions.verbs.register_at(
-                request.address,
-                request.length,
-                is_remote_writable=bool(request.is_writable),
-                shared_key=request.r_key,
-                pd=self._domain(application, request.pd),
-            )
-        except UsageError as error:
-            _refuse(reply, errno.ENOMEM, error.message)
-            return
-        owned.r_keys.add(region.r_key)
+        allocations = application.owned.allocations
+        if request.page_list != PageList.NO_PAGE_LIST:
+            raise UsageError(f"page_list: {request.page_list:#x}; this NIC takes none")
+        under = allocations.under(request.offset, request.length)
+        region = self._reactions.verbs.register_over(
+            request.address,
+            request.length,
+            request.offset,
+            is_remote_writable=bool(request.is_writable),
+            pd=self._domain(application, request.pd),
+        )
+        application.owned.r_keys.add(region.r_key)
+        allocations.hold(region.r_key, under)
         reply.r_key = region.r_key
-        reply.offset = region.offset
 
     def _create_qp(
         self, application: _Application, request: ApplicationRequest, reply: ApplicationReply

@@ -1,4 +1,4 @@
-"""Requests of applications through their verbs library: regions at virtual addresses, QPs without a peer.
+"""Requests of applications through their verbs library: pages, regions over them, QPs without a peer.
 
 Source: agents/include/mrc/application_abi.h.
 """
@@ -22,26 +22,29 @@ _EV_DRAW_BITS = 32
 class ApplicationVerbs(WorkVerbs):
     """Requests that are no verbs of the agent's socket."""
 
-    def register_at(
-        self, address: int, length: int, *, is_remote_writable: bool, shared_key: int, pd: int
-    ) -> MemoryRegion:
-        """A region of an application; *shared_key* is of one whose pages hold it, or 0.
+    def allocate(self, length: int, wanted: int | None) -> int:
+        """Offset of pages of the NIC's memory for an application, at *wanted* if there is room.
 
         Raises:
             UsageError: it cannot be.
         """
-        shared = self._regions.find(shared_key) if shared_key else None
-        return self._regions.register_at(
-            address, length, is_remote_writable=is_remote_writable, shared=shared, pd=pd
-        )
+        return self._regions.allocate(length, wanted)
 
-    def revoke(self, r_key: int) -> None:
-        """Keeps peers from writing to a region from now on.
+    def free(self, offset: int, length: int) -> None:
+        """Takes back pages of an application."""
+        self._regions.free(offset, length)
+
+    def register_over(
+        self, address: int, length: int, offset: int, *, is_remote_writable: bool, pd: int
+    ) -> MemoryRegion:
+        """A region over pages of an application.
 
         Raises:
-            UsageError: there is no such key.
+            UsageError: it cannot be.
         """
-        self._regions.revoke(r_key)
+        return self._regions.register_over(
+            address, length, offset, is_remote_writable=is_remote_writable, pd=pd
+        )
 
     def join_domain(self, qpn: int, pd: int) -> None:
         """Put a new QP into the protection domain whose regions its peer may write to."""

@@ -2,32 +2,34 @@
 
 from collections import deque
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
+from mrc_testbed.agents.abi import Limit, PageList
 from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.agents.entropy import randbits
 from mrc_testbed.agents.errors import UsageError
 from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.page_memory import FreePages, whole_pages
 
-_PAGE_BYTES = 4096
-_KEY_INDEX_BITS = 6
 _ADDRESS_MAX = 1 << 57
+_KEY_DRAW_BITS = 32 - Limit.KEY_INDEX_BITS - 1
+
+
+class NoRoomError(UsageError):
+    """The NIC has no memory, or no place in a table, for what is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryRegion:
-    """A registered stretch: where it lies in the NIC's memory, how long it is, and its key.
-
-    `pages` are those that it holds in the NIC's memory, offset and length; regions may share them.
-    """
+    """A registered stretch: where it lies in the NIC's memory, how long it is, and its key."""
 
     offset: int
     length: int
     r_key: int
-    pages: tuple[int, int]
 
 
 class RegionTable:
-    """Allocates the NIC's memory first-fit and keeps the kernel's table of regions.
+    """Allocates pages of the NIC's memory, and keeps the kernel's table of regions.
 
     Args:
         device: whose memory it is.
@@ -37,102 +39,125 @@ class RegionTable:
     def __init__(self, device: NicDevice, lifetime_ns: int) -> None:
         self._device = device
         self._lifetime_ns = lifetime_ns
+        self._pages = FreePages(device.memory.length_bytes)
         self._regions: dict[int, MemoryRegion] = {}
-        self._bases: dict[int, int] = {}  # virtual address of the first byte, by key
+        self._own: dict[int, MemoryRegion] = {}  # by key: those that have come with pages
+        self._given_back: list[int] = []  # indices
+        self._next_index = 0  # that no region has had
         self._retired: deque[tuple[int, int]] = deque()  # when, and which key
         self._are_runs_awaited = True
         for entry in device.regions:
             entry.r_key = 0
 
-    def register(self, length: int) -> MemoryRegion:
-        """A new zeroed region of *length* bytes, remotely writable.
+    # -- pages --------------------------------------------------------------------------------------
+
+    def allocate(self, length: int, wanted: int | None = None) -> int:
+        """Offset of whole pages for *length* bytes, with what they hold.
+
+        Args:
+            length: bytes.
+            wanted: offset where they should be if there is room.
 
         Raises:
-            UsageError: the NIC's memory, or its table of regions, has no room for it.
+            NoRoomError: there is no room for them.
+            UsageError: that is no length.
         """
         if length < 1:
             raise UsageError(f"length: {length} bytes; at least 1 is accepted")
-        index = self._free_index()
-        offset = self._find_gap(length)
-        self._device.memory.view[offset : offset + length] = bytes(length)
-        return self._enter(index, offset, length, (offset, length))
+        self._await_runs()
+        offset = self._pages.take(whole_pages(length), wanted)
+        if offset is None:
+            raise NoRoomError(
+                f"length: {length} bytes; {self._pages.largest()} of {self._device.memory.length_bytes} "
+                "are free in a row",
+                hint="give the NIC more memory (topology: nic: memory)",
+            )
+        return offset
 
-    def register_at(
-        self, address: int, length: int, *, is_remote_writable: bool, shared: MemoryRegion | None, pd: int
-    ) -> MemoryRegion:
-        """A region that peers name by a virtual address of its first byte; its bytes stay as they are.
+    def free(self, offset: int, length: int) -> None:
+        """Takes back pages that were allocated, all of them."""
+        self._pages.add(offset, whole_pages(length))
+        self._are_runs_awaited = False
 
-        Args:
-            address: in a process that has mapped the region's pages.
-            length: bytes.
-            is_remote_writable: whether peers may write to it.
-            shared: a region registered likewise whose pages hold all of this one; None: new pages.
-            pd: protection domain of the QPs by which peers may write to it.
+    # -- regions ------------------------------------------------------------------------------------
+
+    def register(self, length: int) -> MemoryRegion:
+        """A new zeroed region of *length* bytes with pages of its own, remotely writable.
 
         Raises:
             UsageError: the NIC's memory, or its table of regions, has no room for it.
         """
-        first = address // _PAGE_BYTES * _PAGE_BYTES
+        offset = self.allocate(length)
+        try:
+            index = self._take_index()
+        except NoRoomError:
+            self.free(offset, length)
+            raise
+        self._device.memory.view[offset : offset + length] = bytes(length)
+        region = self._enter(index, offset, length)
+        self._own[region.r_key] = region
+        return region
+
+    def register_over(
+        self, address: int, length: int, offset: int, *, is_remote_writable: bool, pd: int
+    ) -> MemoryRegion:
+        """A region over pages that were allocated; peers name it by a virtual address of its first byte.
+
+        Args:
+            address: of the first byte, in a process that has mapped the pages.
+            length: bytes.
+            offset: of the first byte, in the NIC's memory.
+            is_remote_writable: whether peers may write to it.
+            pd: protection domain of the QPs by which peers may write to it.
+
+        Raises:
+            NoRoomError: the table of regions has no room for it.
+            UsageError: there is no such memory.
+        """
         if length < 1 or not 0 < address <= _ADDRESS_MAX - length:
             raise UsageError(f"address, length: {address:#x}, {length}; no such memory")
-        index = self._free_index()
-        if shared is None:
-            pages_bytes = -(-(address + length) // _PAGE_BYTES) * _PAGE_BYTES - first
-            pages = (self._find_gap(pages_bytes), pages_bytes)
-            offset = pages[0] + address - first
-        else:
-            pages = shared.pages
-            offset = shared.offset + address - self._bases[shared.r_key]
-            if not pages[0] <= offset <= offset + length <= pages[0] + pages[1]:
-                raise UsageError(f"address: {address:#x}; the pages of {shared.r_key:#x} do not hold it")
-        region = self._enter(
-            index, offset, length, pages, base=address, is_remote_writable=is_remote_writable, pd=pd
+        if not 0 <= offset <= offset + length <= self._device.memory.length_bytes:
+            raise UsageError(f"offset, length: {offset:#x}, {length}; no such memory of the NIC")
+        return self._enter(
+            self._take_index(), offset, length, base=address, is_remote_writable=is_remote_writable, pd=pd
         )
-        self._bases[region.r_key] = address
-        return region
 
     def _enter(
         self,
         index: int,
         offset: int,
         length: int,
-        pages: tuple[int, int],
         *,
         base: int = 0,
         is_remote_writable: bool = True,
         pd: int = 0,
     ) -> MemoryRegion:
-        region = MemoryRegion(offset, length, self._draw_key(index), pages)
+        region = MemoryRegion(offset, length, self._draw_key(index))
         entry = self._device.regions[index]
         entry.offset = offset
         entry.length = length
         entry.base = base
         entry.pd = pd
         entry.is_remote_writable = is_remote_writable
+        entry.page_list = PageList.NO_PAGE_LIST
         entry.r_key = region.r_key
         self._regions[index] = region
         return region
 
-    def _free_index(self) -> int:
-        index = next((i for i in range(len(self._device.regions)) if i not in self._regions), None)
-        if index is None:
-            raise UsageError(f"all {len(self._device.regions)} memory regions are in use")
+    def _take_index(self) -> int:
+        if self._given_back:
+            self._await_runs()
+            return heappop(self._given_back)
+        if self._next_index == Limit.REGION_MAX:
+            raise NoRoomError(f"all {Limit.REGION_MAX} memory regions are in use")
+        self._next_index += 1
+        return self._next_index - 1
+
+    def _await_runs(self) -> None:
+        """Lets a CPU come to its end that may still be placing a packet where a region was."""
         if not self._are_runs_awaited:
-            # A CPU may still be placing a packet in a region that was here.
             self._device.await_runs()
             self._are_runs_awaited = True
-        return index
-
-    def find(self, r_key: int) -> MemoryRegion:
-        """The region with a key.
-
-        Raises:
-            UsageError: there is none.
-        """
-        region = self._regions.get(r_key & (1 << _KEY_INDEX_BITS) - 1)
-        if region is None or region.r_key != r_key:
-            raise UsageError(f"no memory region has the key {r_key:#x}")
-        return region
 
     def deregister(self, r_key: int) -> None:
         """Invalidates a key; packets that name it are refused from now on.
@@ -140,22 +165,17 @@ class RegionTable:
         Raises:
             UsageError: there is no such key.
         """
-        self.find(r_key)
-        index = r_key & (1 << _KEY_INDEX_BITS) - 1
+        index = r_key % Limit.REGION_MAX
+        region = self._regions.get(index)
+        if region is None or region.r_key != r_key:
+            raise UsageError(f"no memory region has the key {r_key:#x}")
         self._device.regions[index].r_key = 0
         del self._regions[index]
-        self._bases.pop(r_key, None)
-        self._retired.append((monotonic_ns(), r_key))
+        heappush(self._given_back, index)
         self._are_runs_awaited = False
-
-    def revoke(self, r_key: int) -> None:
-        """Keeps peers from writing to a region from now on.
-
-        Raises:
-            UsageError: there is no such key.
-        """
-        self.find(r_key)
-        self._device.regions[r_key & (1 << _KEY_INDEX_BITS) - 1].is_remote_writable = False
+        self._retired.append((monotonic_ns(), r_key))
+        if self._own.pop(r_key, None) is not None:
+            self.free(region.offset, region.length)
 
     def _draw_key(self, index: int) -> int:
         """A key of that index that no packet on its way can name."""
@@ -163,17 +183,17 @@ class RegionTable:
         while self._retired and now_ns - self._retired[0][0] > self._lifetime_ns:
             self._retired.popleft()
         while True:
-            r_key = (randbits(32 - _KEY_INDEX_BITS - 1) + 1) << _KEY_INDEX_BITS | index
+            r_key = (randbits(_KEY_DRAW_BITS) + 1) << Limit.KEY_INDEX_BITS | index
             if all(r_key != retired for _, retired in self._retired):
                 return r_key
 
     def check(self, offset: int, length: int) -> int:
-        """Address in this process of a stretch inside one region.
+        """Address in this process of a stretch inside one region that has come with its pages.
 
         Raises:
-            UsageError: no region holds it.
+            UsageError: no such region holds it.
         """
-        for region in self._regions.values():
+        for region in self._own.values():
             if region.offset <= offset <= offset + length <= region.offset + region.length:
                 return self._device.memory.address + offset
         raise UsageError(f"bytes {offset} to {offset + length} lie in no registered region")
@@ -186,28 +206,14 @@ class RegionTable:
         """The memory that a peer with this key may write to.
 
         Args:
-            r_key: of a region.
+            r_key: of a region that has come with its pages.
             offset: from the start of the region.
             length: bytes.
 
         Raises:
             UsageError: there is no such key, or it would pass the region's end.
         """
-        region = self._regions.get(r_key & (1 << _KEY_INDEX_BITS) - 1)
-        if region is None or region.r_key != r_key or not 0 <= offset <= offset + length <= region.length:
+        region = self._own.get(r_key)
+        if region is None or not 0 <= offset <= offset + length <= region.length:
             raise UsageError(f"no region with the key {r_key:#x} has bytes {offset} to {offset + length}")
         return self.view(region.offset + offset, length)
-
-    def _find_gap(self, length: int) -> int:
-        start = 0
-        for offset, bytes_there in sorted(region.pages for region in self._regions.values()):
-            if start + length <= offset:
-                return start
-            start = -(-(offset + bytes_there) // _PAGE_BYTES) * _PAGE_BYTES
-        if start + length > self._device.memory.length_bytes:
-            free = max(0, self._device.memory.length_bytes - start)
-            raise UsageError(
-                f"length: {length} bytes; {free} of {self._device.memory.length_bytes} are free",
-                hint="give the NIC more memory (topology: nic: memory)",
-            )
-        return start

@@ -15,6 +15,7 @@ from mrc_testbed.agents.errors import UsageError
 from mrc_testbed.agents.nic.arguments import check_arguments
 from mrc_testbed.agents.nic.config import NicSettings
 from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.page_memory import Allocations
 from mrc_testbed.agents.nic.port_status import PortAnnouncements
 from mrc_testbed.agents.nic.prober import ProbeSchedule, excess_falls
 from mrc_testbed.agents.nic.qp import nic_path
@@ -27,7 +28,7 @@ _BEATS_PER_LOOK: Final = 5
 
 
 class ClientResources:
-    """QPs and memory regions that one connection created and did not give back.
+    """QPs, memory regions and pages that one connection created and did not give back.
 
     They live as long as the connection, as those of a process do in libibverbs.
     """
@@ -35,6 +36,7 @@ class ClientResources:
     def __init__(self) -> None:
         self.qpns: set[int] = set()
         self.r_keys: set[int] = set()
+        self.allocations = Allocations()
 
     def record(self, verb: str, arguments: dict[str, Any], result: Any) -> None:
         """Notes what a verb that succeeded created or gave back."""
@@ -49,6 +51,7 @@ class ClientResources:
             self.qpns.discard(arguments["qpn"])
         elif verb == "deregister_memory":
             self.r_keys.discard(arguments["r_key"])
+            self.allocations.let_go(arguments["r_key"])
 
 
 class Reactions:
@@ -123,6 +126,8 @@ class Reactions:
         for r_key in resources.r_keys:
             with contextlib.suppress(UsageError):
                 self.verbs.deregister_memory(r_key)
+        for start, length in resources.allocations:
+            self.verbs.free(start, length)
 
     # -- NIC --------------------------------------------------------------------------------------
 

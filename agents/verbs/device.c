@@ -130,7 +130,7 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 	attr->max_srq_sge = SGE_MAX;
 	attr->max_cq = 1024;
 	attr->max_cqe = CQE_MAX;
-	attr->max_mr = REGIONS_MAX;
+	attr->max_mr = MRC_REGION_MAX;
 	attr->max_pd = 1024;
 	attr->atomic_cap = IBV_ATOMIC_NONE;
 	attr->max_pkeys = 1;

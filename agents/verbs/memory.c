@@ -171,165 +171,6 @@ static int replace_pages(uintptr_t start, void *there, size_t bytes)
 	return error;
 }
 
-static int request_region(struct device_context *device, uint32_t pd, uintptr_t address,
-			  size_t length, int access, uint32_t shared_key,
-			  struct mrc_application_reply *reply)
-{
-	struct mrc_application_request request = {
-	    .verb = MRC_APPLICATION_REGISTER,
-	    .address = address,
-	    .length = length,
-	    .r_key = shared_key,
-	    .pd = pd,
-	    .is_writable = !!(access & IBV_ACCESS_REMOTE_WRITE),
-	};
-
-	return link_call(&device->link, &request, reply, NULL);
-}
-
-static void release(struct device_context *device, enum mrc_application_verb verb, uint32_t r_key)
-{
-	struct mrc_application_request request = {.verb = verb, .r_key = r_key};
-	struct mrc_application_reply reply;
-
-	/* Of an agent that is gone nothing is left to take back. */
-	link_call(&device->link, &request, &reply, NULL);
-}
-
-static void give_back(struct device_context *device, uint32_t r_key)
-{
-	release(device, MRC_APPLICATION_DEREGISTER, r_key);
-}
-
-/* A region whose pages hold [start, end), or some of it: *is_inside says which. */
-static struct region *find_neighbour(struct device_context *device, uintptr_t start, uintptr_t end,
-				     int *is_inside)
-{
-	struct region *found = NULL;
-
-	*is_inside = 0;
-	for (int i = 0; i < REGIONS_MAX; i++) {
-		struct region *region = device->regions[i];
-		struct stretch *stretch = region ? region->stretch : NULL;
-		uintptr_t from, to;
-		size_t bytes;
-
-		if (!stretch)
-			continue;
-		from = start > stretch->start ? start : stretch->start;
-		to = stretch->start + stretch->bytes < end ? stretch->start + stretch->bytes : end;
-		bytes = from < to ? bytes_in_place(stretch, from, to) : 0;
-		if (!bytes)
-			continue;
-		found = region;
-		*is_inside = bytes == end - start;
-		if (*is_inside)
-			break;
-	}
-	return found;
-}
-
-/* Registers, with the lock held; returns an errno value. */
-static int register_locked(struct device_context *device, struct region *region, uint32_t pd,
-			   uintptr_t address, size_t length, int access)
-{
-	uintptr_t start = address & -(uintptr_t)PAGE_BYTES;
-	uintptr_t end = (address + length + PAGE_BYTES - 1) & -(uintptr_t)PAGE_BYTES;
-	struct mrc_application_reply reply;
-	struct region *neighbour;
-	int error, is_inside;
-	void *there;
-
-	neighbour = find_neighbour(device, start, end, &is_inside);
-	if (neighbour && !is_inside) {
-		complain("memory at %#" PRIxPTR " shares some of its pages with a region: align "
-			 "buffers to pages",
-			 address);
-		return ENOMEM;
-	}
-	error = neighbour ? 0 : check_pages(start, end);
-	if (!error)
-		error = request_region(device, pd, address, length, access,
-				       neighbour ? neighbour->mr.rkey : 0, &reply);
-	if (error)
-		return error;
-	if (neighbour) {
-		region->stretch = neighbour->stretch;
-	} else {
-		region->stretch = calloc(1, sizeof(*region->stretch));
-		there = region->stretch
-			    ? mmap(NULL, end - start, PROT_READ | PROT_WRITE, MAP_SHARED,
-				   device->link.memory, reply.offset & -(uint32_t)PAGE_BYTES)
-			    : MAP_FAILED;
-		error = there == MAP_FAILED ? ENOMEM : replace_pages(start, there, end - start);
-		if (error) {
-			free(region->stretch);
-			give_back(device, reply.r_key);
-			return error;
-		}
-		region->stretch->start = start;
-		region->stretch->bytes = end - start;
-		region->stretch->offset = reply.offset & -(uint32_t)PAGE_BYTES;
-		__atomic_add_fetch(&stretches, 1, __ATOMIC_RELAXED);
-	}
-	region->stretch->users++;
-	region->offset = reply.offset;
-	region->mr.lkey = region->mr.rkey = reply.r_key;
-	return 0;
-}
-
-static struct ibv_mr *register_memory(struct ibv_pd *pd, void *address, size_t length,
-				      uint64_t iova, int access)
-{
-	struct device_context *device = device_of(pd->context);
-	struct region *region;
-	int error;
-
-	if (!length || (uintptr_t)address + length < (uintptr_t)address ||
-	    iova != (uintptr_t)address ||
-	    access & (IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND)) {
-		errno = iova != (uintptr_t)address ? EOPNOTSUPP : EINVAL;
-		return NULL;
-	}
-	region = calloc(1, sizeof(*region));
-	if (!region)
-		return NULL;
-	pthread_mutex_lock(&registering);
-	pthread_mutex_lock(&device->lock);
-	error = register_locked(device, region, number_of(pd), (uintptr_t)address, length, access);
-	if (!error)
-		device->regions[region->mr.lkey % REGIONS_MAX] = region;
-	pthread_mutex_unlock(&device->lock);
-	pthread_mutex_unlock(&registering);
-	if (error) {
-		free(region);
-		errno = error;
-		return NULL;
-	}
-	region->mr.context = pd->context;
-	region->mr.pd = pd;
-	region->mr.addr = address;
-	region->mr.length = length;
-	return &region->mr;
-}
-
-EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int access)
-{
-	return register_memory(pd, address, length, (uintptr_t)address, access);
-}
-
-EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *address, size_t length,
-				      uint64_t iova, int access)
-{
-	return register_memory(pd, address, length, iova, access);
-}
-
-EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t length,
-				       uint64_t iova, unsigned int access)
-{
-	return register_memory(pd, address, length, iova, access);
-}
-
 /* Replaces [start, start + bytes) by memory of the program's own, with what is there.
  */
 static int restore_pages(uintptr_t start, size_t bytes, int protection)
@@ -378,28 +219,223 @@ static int restore_stretch(const struct stretch *stretch)
 	return error;
 }
 
+static int allocate_pages(struct device_context *device, size_t bytes, uint32_t *offset)
+{
+	struct mrc_application_request request = {
+	    .verb = MRC_APPLICATION_ALLOCATE,
+	    .length = bytes,
+	    .offset = MRC_APPLICATION_ANYWHERE,
+	};
+	struct mrc_application_reply reply;
+	int error = link_call(&device->link, &request, &reply, NULL);
+
+	*offset = reply.offset;
+	return error;
+}
+
+static void free_pages(struct device_context *device, uint32_t offset)
+{
+	struct mrc_application_request request = {.verb = MRC_APPLICATION_FREE, .offset = offset};
+	struct mrc_application_reply reply;
+
+	/* Of an agent that is gone nothing is left to take back. */
+	link_call(&device->link, &request, &reply, NULL);
+}
+
+static int request_key(struct device_context *device, struct region *region, uint32_t pd,
+		       uintptr_t address, size_t length, int access)
+{
+	struct mrc_application_request request = {
+	    .verb = MRC_APPLICATION_REGISTER,
+	    .address = address,
+	    .length = length,
+	    .offset = region->offset,
+	    .page_list = MRC_NO_PAGE_LIST,
+	    .pd = pd,
+	    .is_writable = !!(access & IBV_ACCESS_REMOTE_WRITE),
+	};
+	struct mrc_application_reply reply;
+	int error = link_call(&device->link, &request, &reply, NULL);
+
+	region->mr.lkey = region->mr.rkey = reply.r_key;
+	return error;
+}
+
+static void give_back_key(struct device_context *device, uint32_t r_key)
+{
+	struct mrc_application_request request = {
+	    .verb = MRC_APPLICATION_DEREGISTER,
+	    .r_key = r_key,
+	};
+	struct mrc_application_reply reply;
+
+	link_call(&device->link, &request, &reply, NULL);
+}
+
+/* A region whose pages hold [start, end), or some of it: *is_inside says which. */
+static struct region *find_neighbour(struct device_context *device, uintptr_t start, uintptr_t end,
+				     int *is_inside)
+{
+	struct region *found = NULL;
+
+	*is_inside = 0;
+	for (int i = 0; i < MRC_REGION_MAX; i++) {
+		struct region *region = device->regions[i];
+		struct stretch *stretch = region ? region->stretch : NULL;
+		uintptr_t from, to;
+		size_t bytes;
+
+		if (!stretch)
+			continue;
+		from = start > stretch->start ? start : stretch->start;
+		to = stretch->start + stretch->bytes < end ? stretch->start + stretch->bytes : end;
+		bytes = from < to ? bytes_in_place(stretch, from, to) : 0;
+		if (!bytes)
+			continue;
+		found = region;
+		*is_inside = bytes == end - start;
+		if (*is_inside)
+			break;
+	}
+	return found;
+}
+
+/* The NIC's pages in the place of those at [start, end); NULL with *error set. */
+static struct stretch *make_stretch(struct device_context *device, uintptr_t start, uintptr_t end,
+				    int *error)
+{
+	struct stretch *stretch = calloc(1, sizeof(*stretch));
+	size_t bytes = end - start;
+	void *there;
+
+	*error = stretch ? check_pages(start, end) : ENOMEM;
+	if (!*error)
+		*error = allocate_pages(device, bytes, &stretch->offset);
+	if (*error) {
+		free(stretch);
+		return NULL;
+	}
+	there = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, device->link.memory,
+		     stretch->offset);
+	*error = there == MAP_FAILED ? ENOMEM : replace_pages(start, there, bytes);
+	if (*error) {
+		free_pages(device, stretch->offset);
+		free(stretch);
+		return NULL;
+	}
+	stretch->start = start;
+	stretch->bytes = bytes;
+	__atomic_add_fetch(&stretches, 1, __ATOMIC_RELAXED);
+	return stretch;
+}
+
+/* Puts memory of the program's own in the place of a stretch that has no regions. */
+static int end_stretch(struct device_context *device, struct stretch *stretch)
+{
+	int error = restore_stretch(stretch);
+
+	if (error)
+		return error;
+	free_pages(device, stretch->offset);
+	__atomic_sub_fetch(&stretches, 1, __ATOMIC_RELAXED);
+	free(stretch);
+	return 0;
+}
+
+/* Registers, with the lock held; returns an errno value. */
+static int register_locked(struct device_context *device, struct region *region, uint32_t pd,
+			   uintptr_t address, size_t length, int access)
+{
+	uintptr_t start = address & -(uintptr_t)PAGE_BYTES;
+	uintptr_t end = (address + length + PAGE_BYTES - 1) & -(uintptr_t)PAGE_BYTES;
+	struct region *neighbour;
+	int error = 0, is_inside;
+
+	neighbour = find_neighbour(device, start, end, &is_inside);
+	if (neighbour && !is_inside) {
+		complain("memory at %#" PRIxPTR " shares some of its pages with a region: align "
+			 "buffers to pages",
+			 address);
+		return ENOMEM;
+	}
+	region->stretch = neighbour ? neighbour->stretch : make_stretch(device, start, end, &error);
+	if (error)
+		return error;
+	region->offset = region->stretch->offset + (address - region->stretch->start);
+	error = request_key(device, region, pd, address, length, access);
+	if (!error)
+		region->stretch->users++;
+	else if (!neighbour)
+		end_stretch(device, region->stretch);
+	return error;
+}
+
+static struct ibv_mr *register_memory(struct ibv_pd *pd, void *address, size_t length,
+				      uint64_t iova, int access)
+{
+	struct device_context *device = device_of(pd->context);
+	struct region *region;
+	int error;
+
+	if (!length || (uintptr_t)address + length < (uintptr_t)address ||
+	    iova != (uintptr_t)address ||
+	    access & (IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND)) {
+		errno = iova != (uintptr_t)address ? EOPNOTSUPP : EINVAL;
+		return NULL;
+	}
+	region = calloc(1, sizeof(*region));
+	if (!region)
+		return NULL;
+	pthread_mutex_lock(&registering);
+	pthread_mutex_lock(&device->lock);
+	error = register_locked(device, region, number_of(pd), (uintptr_t)address, length, access);
+	if (!error)
+		device->regions[region->mr.lkey % MRC_REGION_MAX] = region;
+	pthread_mutex_unlock(&device->lock);
+	pthread_mutex_unlock(&registering);
+	if (error) {
+		free(region);
+		errno = error;
+		return NULL;
+	}
+	region->mr.context = pd->context;
+	region->mr.pd = pd;
+	region->mr.addr = address;
+	region->mr.length = length;
+	return &region->mr;
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int access)
+{
+	return register_memory(pd, address, length, (uintptr_t)address, access);
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *address, size_t length,
+				      uint64_t iova, int access)
+{
+	return register_memory(pd, address, length, iova, access);
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t length,
+				       uint64_t iova, unsigned int access)
+{
+	return register_memory(pd, address, length, iova, access);
+}
+
 EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	struct region *region = container_of(mr, struct region, mr);
 	struct device_context *device = device_of(mr->context);
 	struct stretch *stretch = region->stretch;
-	int error = 0;
+	int error;
 
 	pthread_mutex_lock(&registering);
 	pthread_mutex_lock(&device->lock);
-	/* What a peer wrote while the pages change would be lost. */
-	release(device, MRC_APPLICATION_REVOKE, mr->rkey);
-	if (stretch->users == 1)
-		error = restore_stretch(stretch);
-	if (!error) {
-		give_back(device, mr->rkey);
-		device->regions[mr->lkey % REGIONS_MAX] = NULL;
-		if (!--stretch->users) {
-			__atomic_sub_fetch(&stretches, 1, __ATOMIC_RELAXED);
-			free(stretch);
-		}
-		free(region);
-	}
+	/* First: what a peer wrote while the pages change would be lost. */
+	give_back_key(device, mr->rkey);
+	device->regions[mr->lkey % MRC_REGION_MAX] = NULL;
+	error = --stretch->users ? 0 : end_stretch(device, stretch);
+	free(region);
 	pthread_mutex_unlock(&device->lock);
 	pthread_mutex_unlock(&registering);
 	return error;
@@ -410,19 +446,17 @@ struct region *region_allocate(struct device_context *device, size_t bytes, char
 {
 	size_t pages_bytes = (bytes + PAGE_BYTES - 1) & -(size_t)PAGE_BYTES;
 	struct region *region = calloc(1, sizeof(*region));
-	struct mrc_application_reply reply;
 	int error;
 
 	if (!region)
 		return NULL;
-	/* Nobody names it by its address. */
-	error = request_region(device, 0, PAGE_BYTES, pages_bytes, 0, 0, &reply);
+	error = allocate_pages(device, pages_bytes, &region->offset);
 	if (!error) {
 		*mapped = mmap(NULL, pages_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-			       device->link.memory, reply.offset);
+			       device->link.memory, region->offset);
 		if (*mapped == MAP_FAILED) {
 			error = errno;
-			give_back(device, reply.r_key);
+			free_pages(device, region->offset);
 		}
 	}
 	if (error) {
@@ -432,15 +466,13 @@ struct region *region_allocate(struct device_context *device, size_t bytes, char
 	}
 	region->mr.context = &device->verbs.context;
 	region->mr.length = pages_bytes;
-	region->mr.rkey = reply.r_key;
-	region->offset = reply.offset;
 	return region;
 }
 
 void region_free(struct region *region, char *mapped)
 {
 	munmap(mapped, region->mr.length);
-	give_back(device_of(region->mr.context), region->mr.rkey);
+	free_pages(device_of(region->mr.context), region->offset);
 	free(region);
 }
 
@@ -451,7 +483,7 @@ void region_free(struct region *region, char *mapped)
 int region_find(struct device_context *device, uint32_t lkey, uint64_t address, uint32_t length,
 		uint32_t *offset)
 {
-	struct region *region = device->regions[lkey % REGIONS_MAX];
+	struct region *region = device->regions[lkey % MRC_REGION_MAX];
 	uint64_t within;
 
 	if (!region || region->mr.lkey != lkey)

@@ -25,7 +25,6 @@
 
 enum {
 	PAGE_BYTES = 4096,
-	REGIONS_MAX = 64, /* a key's index has 6 bits */
 	QUEUE_MAX = 4096, /* work requests of a QP */
 	CQE_MAX = 1 << 16,
 	INLINE_MAX = 512,
@@ -78,7 +77,7 @@ struct device_context {
 	uint32_t transport;	     /* enum mrc_application_transport, of all its QPs */
 	struct agent_link link;
 	pthread_mutex_t lock; /* of all below but the rings */
-	struct region *regions[REGIONS_MAX];
+	struct region *regions[MRC_REGION_MAX];
 	uint32_t domains; /* made so far */
 	struct queue_pair *queue_pairs;
 	char *rings;

@@ -8,13 +8,15 @@
 #define MRC_APPLICATION_ABI_H
 
 #include <linux/types.h>
+#include <mrc/limit_abi.h>
 
 #define MRC_APPLICATION_SOCKET "mrc-testbed-nic"
 
 enum mrc_application_limit {
-	MRC_APPLICATION_VERSION = 3, /* of this file, and of the maps that are handed over */
+	MRC_APPLICATION_VERSION = 4, /* of this file, and of the maps that are handed over */
 	MRC_APPLICATION_TEXT = 160,
-	MRC_APPLICATION_NOT_GIVEN = 0xff, /* an attribute that the program has not set */
+	MRC_APPLICATION_NOT_GIVEN = 0xff,      /* an attribute that the program has not set */
+	MRC_APPLICATION_ANYWHERE = 0xffffffff, /* an offset that the agent chooses */
 };
 
 /* The transport of a QP. */
@@ -24,8 +26,13 @@ enum mrc_application_transport {
 };
 
 enum mrc_application_verb {
-	MRC_APPLICATION_HELLO = 0,	/* reply only; with program, memory and work rings */
-	MRC_APPLICATION_REGISTER = 1,	/* address, length, r_key, is_writable, pd */
+	MRC_APPLICATION_HELLO = 0, /* reply only; with program, memory and work rings */
+	/*
+	 * address, length, is_writable, pd; offset: of the byte at `address` in the NIC's memory;
+	 * page_list: MRC_NO_PAGE_LIST where the rest lies in a row behind it. All of it has to lie
+	 * in the application's allocations, of which several side by side are as one.
+	 */
+	MRC_APPLICATION_REGISTER = 1,
 	MRC_APPLICATION_DEREGISTER = 2, /* r_key */
 	MRC_APPLICATION_CREATE_QP = 3,	/* pd, transport */
 	/*
@@ -35,7 +42,12 @@ enum mrc_application_verb {
 	MRC_APPLICATION_MODIFY_QP = 4,
 	MRC_APPLICATION_DESTROY_QP = 5,	    /* qpn */
 	MRC_APPLICATION_CREATE_CHANNEL = 6, /* the reply comes with a socket: a byte per event */
-	MRC_APPLICATION_REVOKE = 7,	    /* r_key: peers write there no more */
+	/*
+	 * length; offset: where the pages should be if there is room, or MRC_APPLICATION_ANYWHERE.
+	 * The reply has the offset of whole pages with whatever an earlier owner left in them.
+	 */
+	MRC_APPLICATION_ALLOCATE = 7,
+	MRC_APPLICATION_FREE = 8, /* offset: of an allocation over which there is no region */
 };
 
 struct mrc_application_request {
@@ -43,7 +55,7 @@ struct mrc_application_request {
 	__u32 qpn;
 	__u64 address;
 	__u64 length;
-	__u32 r_key; /* of a region whose pages hold all of this one; 0: new pages */
+	__u32 r_key;
 	__u32 pd;    /* number of a protection domain of the application, from 1 */
 	__u32 state; /* enum mrc_qp_state */
 	__u32 peer_host;
@@ -55,6 +67,8 @@ struct mrc_application_request {
 	__u8 rnr_retry;
 	__u8 min_rnr_timer;
 	__u32 transport; /* enum mrc_application_transport */
+	__u32 offset;	 /* in the NIC's memory */
+	__u32 page_list; /* offset in the NIC's memory, or MRC_NO_PAGE_LIST */
 	__u32 pad0;
 };
 
@@ -69,7 +83,7 @@ struct mrc_application_reply {
 	__u64 memory_bytes;
 	__u32 qpn;
 	__u32 r_key;
-	__u32 offset;			 /* of the region's first byte, in the NIC's memory */
+	__u32 offset;			 /* of an allocation, in the NIC's memory */
 	__u32 window_packets;		 /* of a QP in RTR */
 	__u8 text[MRC_APPLICATION_TEXT]; /* zero-terminated */
 };

@@ -9,6 +9,11 @@ enum mrc_virtual_limit {
 	MRC_VIRTUAL_FRAMES_MAX = 4194304,
 };
 
+/* In the place of a page list's offset: the bytes of the region lie in a row. */
+enum mrc_page_list {
+	MRC_NO_PAGE_LIST = 0xffffffff,
+};
+
 enum mrc_limit {
 	MRC_PLANE_MAX = 16,	      /* 4 plane bits in every uSID */
 	MRC_EV_MAX = 256,	      /* EVs per QP: the spec's typical 128-256 */
@@ -44,6 +49,9 @@ enum mrc_limit {
 	MRC_IFINDEX_BASE = 1000,      /* a port's ifindex = base + its lab-wide port id */
 	MRC_FIB_STRIDE = 4096,	      /* FIB entries per switch: role 2 bits, index 10 bits */
 	MRC_HISTOGRAM_BUCKETS = 1024, /* see histogram.h */
+	MRC_KEY_INDEX_BITS = 6,	      /* of an R_Key: where its region stands in the table */
+	MRC_REGION_MAX = 64,	      /* 1 << MRC_KEY_INDEX_BITS */
+	MRC_PAGE_BYTES = 4096,	      /* in which the NIC's memory is given to applications */
 	MRC_PACE_FULL_NS = 1000000,   /* the longest pace: see fabric_config.h */
 };
 

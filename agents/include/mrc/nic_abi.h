@@ -48,7 +48,10 @@ struct mrc_nic_control {
 	__u64 heartbeat_limit_ns;
 };
 
-/* regions[r_key & 63], mmapable array, written by user space; valid when r_key matches. */
+/*
+ * regions[the lowest MRC_KEY_INDEX_BITS of the R_Key], mmapable array, written by user space; valid
+ * when r_key matches.
+ */
 struct mrc_region {
 	__u32 r_key; /* 0: none */
 	__u32 is_remote_writable;
@@ -56,7 +59,7 @@ struct mrc_region {
 	__u32 length;
 	__u64 base; /* 0: RETH.va counts from the region's start; else the virtual address there */
 	__u32 pd;   /* protection domain: QPs of others may not write here */
-	__u32 pad0;
+	__u32 page_list; /* MRC_NO_PAGE_LIST: its bytes lie in a row from `offset` */
 };
 
 /*

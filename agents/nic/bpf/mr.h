@@ -21,7 +21,7 @@ enum mr_direction {
  */
 static __always_inline __s64 mr_check(__u32 r_key, __u32 pd, __u64 va, __u32 length)
 {
-	__u32 index = r_key & 63;
+	__u32 index = r_key & (MRC_REGION_MAX - 1);
 	struct mrc_region *region = bpf_map_lookup_elem(&regions, &index);
 
 	if (!region || !r_key || region->r_key != r_key || !region->is_remote_writable ||

@@ -28,7 +28,7 @@ struct {
 } nic_config SEC(".maps");
 
 MMAPABLE_ARRAY(nic_control, struct mrc_nic_control, 1);
-MMAPABLE_ARRAY(regions, struct mrc_region, 64);
+MMAPABLE_ARRAY(regions, struct mrc_region, MRC_REGION_MAX);
 MMAPABLE_ARRAY(kick, struct mrc_kick, 1);
 MMAPABLE_ARRAY(nic_paths, struct mrc_nic_paths, 1);
 MMAPABLE_ARRAY(work_ring, struct mrc_work_ring, 1); /* at load: QPs */

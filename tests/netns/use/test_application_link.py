@@ -8,10 +8,13 @@ from ctypes import sizeof
 import pytest
 
 from mrc_testbed.agents.abi import (
+    ApplicationLimit,
     ApplicationReply,
     ApplicationRequest,
     ApplicationTransport,
     ApplicationVerb,
+    Limit,
+    PageList,
     QpState,
 )
 from mrc_testbed.agents.nic.application_link import SOCKET_NAME
@@ -22,6 +25,8 @@ from mrc_testbed.fabric.runtime import node_namespace
 pytestmark = pytest.mark.root
 
 ADDRESS = 0x7F00_0000_1000
+PAGE = int(Limit.PAGE_BYTES)
+NONE = {"page_list": PageList.NO_PAGE_LIST}
 
 
 class Program:
@@ -39,6 +44,15 @@ class Program:
         packet, descriptors, _, _ = socket.recv_fds(self.socket, sizeof(ApplicationReply), 8)
         self.descriptors += descriptors
         return ApplicationReply.from_buffer_copy(packet)
+
+    def allocate(self, length: int, offset: int = ApplicationLimit.ANYWHERE) -> int:
+        reply = self.ask(ApplicationVerb.ALLOCATE, length=length, offset=offset)
+        assert reply.error == 0
+        return reply.offset
+
+    def register(self, offset: int, length: int = PAGE, **fields: int) -> ApplicationReply:
+        given = {"address": ADDRESS, "page_list": PageList.NO_PAGE_LIST} | fields
+        return self.ask(ApplicationVerb.REGISTER, offset=offset, length=length, **given)
 
     def close(self) -> None:
         self.socket.close()
@@ -77,14 +91,16 @@ def test_malformed_packet_ends_the_connection(program: Callable[[], Program], pa
 def test_qps_and_regions_of_others_are_out_of_reach(program: Callable[[], Program]) -> None:
     mine, other = program(), program()
     qpn = mine.ask(ApplicationVerb.CREATE_QP).qpn
-    key = mine.ask(ApplicationVerb.REGISTER, address=ADDRESS, length=4096).r_key
+    pages = mine.allocate(PAGE)
+    key = mine.register(pages).r_key
     refused = [
         other.ask(ApplicationVerb.DESTROY_QP, qpn=qpn),
         other.ask(ApplicationVerb.MODIFY_QP, qpn=qpn, state=QpState.ERROR),
         other.ask(ApplicationVerb.DEREGISTER, r_key=key),
-        other.ask(ApplicationVerb.REGISTER, address=ADDRESS, length=1, r_key=key),
+        other.ask(ApplicationVerb.FREE, offset=pages),
+        other.register(pages),
     ]
-    assert [reply.error for reply in refused] == [errno.EINVAL] * 4
+    assert [reply.error for reply in refused] == [errno.EINVAL] * 5
     assert mine.ask(ApplicationVerb.DESTROY_QP, qpn=qpn).error == 0
     assert mine.ask(ApplicationVerb.DEREGISTER, r_key=key).error == 0
 
@@ -93,10 +109,12 @@ def test_qps_and_regions_of_others_are_out_of_reach(program: Callable[[], Progra
     ("fields", "error"),
     [
         ({"verb": 99}, errno.EINVAL),
-        ({"verb": ApplicationVerb.REGISTER, "address": ADDRESS, "length": 0}, errno.ENOMEM),
-        ({"verb": ApplicationVerb.REGISTER, "address": 0, "length": 4096}, errno.ENOMEM),
-        ({"verb": ApplicationVerb.REGISTER, "address": 2**64 - 1, "length": 2**64 - 1}, errno.ENOMEM),
-        ({"verb": ApplicationVerb.REGISTER, "address": ADDRESS, "length": 1 << 40}, errno.ENOMEM),
+        ({"verb": ApplicationVerb.ALLOCATE, "length": 0}, errno.EINVAL),
+        ({"verb": ApplicationVerb.ALLOCATE, "length": 1 << 40}, errno.ENOMEM),
+        ({"verb": ApplicationVerb.ALLOCATE, "length": 2**64 - 1}, errno.ENOMEM),
+        ({"verb": ApplicationVerb.FREE, "offset": 0}, errno.EINVAL),
+        ({"verb": ApplicationVerb.DEREGISTER, "r_key": 0}, errno.EINVAL),
+        ({"verb": ApplicationVerb.REGISTER, "address": ADDRESS, "length": 1} | NONE, errno.EINVAL),
         ({"verb": ApplicationVerb.MODIFY_QP, "qpn": 0xFFFFFFFF, "state": 2}, errno.EINVAL),
         ({"verb": ApplicationVerb.CREATE_QP, "transport": 2}, errno.EINVAL),
     ],
@@ -109,14 +127,45 @@ def test_request_that_cannot_be_carried_out(
     assert mine.ask(ApplicationVerb.CREATE_QP).error == 0
 
 
-def test_region_outside_the_pages_it_is_said_to_share(program: Callable[[], Program]) -> None:
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"length": 0},
+        {"length": 2 * PAGE + 1},
+        {"length": 2**64 - 1},
+        {"address": 0},
+        {"address": 2**64 - 1},
+    ],
+)
+def test_region_that_cannot_be(program: Callable[[], Program], fields: dict[str, int]) -> None:
     mine = program()
-    key = mine.ask(ApplicationVerb.REGISTER, address=ADDRESS + 8, length=4080).r_key
-    inside = mine.ask(ApplicationVerb.REGISTER, address=ADDRESS, length=4096, r_key=key)
-    assert inside.error == 0
-    for address, length in ((ADDRESS - 1, 4), (ADDRESS + 4095, 2), (ADDRESS + 4096, 1)):
-        refused = mine.ask(ApplicationVerb.REGISTER, address=address, length=length, r_key=key)
-        assert refused.error == errno.ENOMEM
+    pages = mine.allocate(2 * PAGE)
+    assert mine.register(pages, **fields).error == errno.EINVAL
+    assert mine.register(pages + PAGE, PAGE + 1).error == errno.EINVAL
+    assert mine.register(pages + 8, 2 * PAGE - 8).error == 0
+
+
+def test_allocations_side_by_side_hold_one_region(program: Callable[[], Program]) -> None:
+    mine = program()
+    first = mine.allocate(PAGE)
+    second = mine.allocate(1, first + PAGE)
+    assert second == first + PAGE
+    key = mine.register(first + 100, PAGE).r_key
+    assert mine.ask(ApplicationVerb.FREE, offset=second).error == errno.EINVAL
+    assert mine.ask(ApplicationVerb.DEREGISTER, r_key=key).error == 0
+    assert mine.ask(ApplicationVerb.FREE, offset=second).error == 0
+    assert mine.ask(ApplicationVerb.FREE, offset=second).error == errno.EINVAL
+    assert mine.register(first + 100, PAGE).error == errno.EINVAL
+
+
+def test_end_of_a_program_gives_back_its_keys_and_pages(program: Callable[[], Program]) -> None:
+    length = program().hello.memory_bytes // 4 * 3
+    for _ in range(3):
+        mine = program()
+        reply = mine.ask(ApplicationVerb.ALLOCATE, length=length, offset=ApplicationLimit.ANYWHERE)
+        assert reply.error == 0, bytes(reply.text).rstrip(b"\0")
+        assert mine.register(reply.offset, length).error == 0
+        mine.close()
 
 
 @pytest.mark.parametrize("transport", ApplicationTransport)

@@ -81,7 +81,7 @@ class PlainDevice:
         self.streams = [Stream() for _ in range(qp_count)]
         self.stream_account = StreamAccount()
         self.work = [WorkRing() for _ in range(qp_count)]
-        self.regions = [Region() for _ in range(64)]
+        self.regions = [Region() for _ in range(Limit.REGION_MAX)]
         self.memory = PlainMemory(memory_bytes)
         self.requested: list[tuple[int, int]] = []
         self.probes: list[tuple[int, int]] = []

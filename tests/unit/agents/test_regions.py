@@ -5,8 +5,9 @@ from typing import cast
 import pytest
 from plain_device import PlainDevice
 
+from mrc_testbed.agents.abi import Limit, PageList
 from mrc_testbed.agents.nic.device import NicDevice
-from mrc_testbed.agents.nic.memory import RegionTable
+from mrc_testbed.agents.nic.memory import NoRoomError, RegionTable
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import TopologySpec
@@ -30,7 +31,7 @@ def table(device: PlainDevice) -> RegionTable:
 def test_region_is_known_to_the_kernel_and_zeroed(device: PlainDevice, table: RegionTable) -> None:
     device.memory.view[:] = b"\xff" * MEMORY_BYTES
     region = table.register(10_000)
-    entry = device.regions[region.r_key & 63]
+    entry = device.regions[region.r_key % Limit.REGION_MAX]
     assert (entry.r_key, entry.offset, entry.length) == (region.r_key, region.offset, 10_000)
     assert entry.is_remote_writable
     assert bytes(device.memory.view[region.offset : region.offset + 10_000]) == bytes(10_000)
@@ -59,7 +60,7 @@ def test_keys_differ_and_are_never_0(table: RegionTable) -> None:
         keys.add(region.r_key)
         table.deregister(region.r_key)
     assert len(keys) == 200
-    assert all(0 < key < 1 << 32 and key >> 6 for key in keys)
+    assert all(0 < key < 1 << 32 and key >> Limit.KEY_INDEX_BITS for key in keys)
 
 
 def test_a_key_is_not_drawn_again_while_packets_may_name_it(
@@ -71,14 +72,14 @@ def test_a_key_is_not_drawn_again_while_packets_may_name_it(
     table.deregister(first.r_key)
     assert device.awaited_runs == 0
     second = table.register(1)
-    assert (first.r_key >> 6, second.r_key >> 6) == (6, 7)
+    assert (first.r_key >> Limit.KEY_INDEX_BITS, second.r_key >> Limit.KEY_INDEX_BITS) == (6, 7)
     assert device.awaited_runs == 1  # before the memory, or the key's place, is used again
 
 
 def test_key_given_back_opens_nothing(device: PlainDevice, table: RegionTable) -> None:
     region = table.register(100)
     table.deregister(region.r_key)
-    assert device.regions[region.r_key & 63].r_key == 0
+    assert device.regions[region.r_key % Limit.REGION_MAX].r_key == 0
     with pytest.raises(UsageError, match=f"no memory region has the key {region.r_key:#x}"):
         table.deregister(region.r_key)
     with pytest.raises(UsageError, match="lie in no registered region"):
@@ -101,16 +102,64 @@ def test_more_than_the_memory_is_refused_with_what_is_free(table: RegionTable) -
     table.register(MEMORY_BYTES - 5 * PAGE_BYTES)
     with pytest.raises(UsageError) as caught:
         table.register(5 * PAGE_BYTES + 1)
-    assert caught.value.message == f"length: {5 * PAGE_BYTES + 1} bytes; 20480 of {MEMORY_BYTES} are free"
+    assert (
+        caught.value.message
+        == f"length: {5 * PAGE_BYTES + 1} bytes; 20480 of {MEMORY_BYTES} are free in a row"
+    )
     assert caught.value.hint is not None
     table.register(5 * PAGE_BYTES)
 
 
-def test_65th_region_is_refused(table: RegionTable) -> None:
-    for _ in range(64):
+def test_more_regions_than_the_table_holds_are_refused_and_take_no_pages(table: RegionTable) -> None:
+    offset = table.allocate(PAGE_BYTES)
+    for _ in range(Limit.REGION_MAX):
+        table.register_over(PAGE_BYTES, 1, offset, is_remote_writable=True, pd=0)
+    with pytest.raises(NoRoomError, match=f"all {Limit.REGION_MAX} memory regions are in use"):
         table.register(1)
-    with pytest.raises(UsageError, match="all 64 memory regions are in use"):
-        table.register(1)
+    assert table.allocate(MEMORY_BYTES - PAGE_BYTES) == PAGE_BYTES
+
+
+def test_pages_are_where_they_are_wanted_if_they_are_free_there(table: RegionTable) -> None:
+    first, behind = table.allocate(1), table.allocate(1)
+    table.free(behind, 1)
+    assert table.allocate(2 * PAGE_BYTES, first + PAGE_BYTES) == first + PAGE_BYTES
+    assert table.allocate(1, first) == 3 * PAGE_BYTES
+    assert table.allocate(1, MEMORY_BYTES) == 4 * PAGE_BYTES
+    assert table.allocate(1, MEMORY_BYTES - PAGE_BYTES) == MEMORY_BYTES - PAGE_BYTES
+
+
+def test_region_over_pages_has_the_address_and_domain_it_is_given(
+    device: PlainDevice, table: RegionTable
+) -> None:
+    device.memory.view[:] = b"\xff" * MEMORY_BYTES
+    offset = table.allocate(3 * PAGE_BYTES)
+    regions = [
+        table.register_over(0x7F00_0000_0010, 5000, offset + 16, is_remote_writable=writable, pd=7)
+        for writable in (True, False)
+    ]
+    entries = [device.regions[region.r_key % Limit.REGION_MAX] for region in regions]
+    assert [entry.is_remote_writable for entry in entries] == [1, 0]
+    for entry in entries:
+        assert (entry.base, entry.length) == (0x7F00_0000_0010, 5000)
+        assert (entry.offset, entry.pd) == (offset + 16, 7)
+        assert entry.page_list == PageList.NO_PAGE_LIST
+    assert bytes(device.memory.view[offset : offset + 5016]) == b"\xff" * 5016
+    for region in regions:
+        table.deregister(region.r_key)
+    with pytest.raises(UsageError, match="lie in no registered region"):
+        table.check(offset, 1)
+    assert table.allocate(1) == offset + 3 * PAGE_BYTES
+
+
+@pytest.mark.parametrize(
+    ("address", "length", "offset"),
+    [(0, 1, 0), (1, 0, 0), (1 << 57, 1, 0), (PAGE_BYTES, 1, MEMORY_BYTES), (PAGE_BYTES, 2, -1)],
+)
+def test_region_over_memory_that_is_not_there(
+    table: RegionTable, address: int, length: int, offset: int
+) -> None:
+    with pytest.raises(UsageError, match="no such memory"):
+        table.register_over(address, length, offset, is_remote_writable=True, pd=0)
 
 
 def test_stretch_must_lie_in_one_region(device: PlainDevice, table: RegionTable) -> None:
