@@ -456,6 +456,15 @@ class RcFormat(IntEnum):
     DSCP_RC = 26
 
 
+class ReservedKey(IntEnum):
+    """enum mrc_reserved_key."""
+
+    SEND_PART = 1
+    SEND_LAST = 2
+    SEND_LAST_IMMEDIATE = 3
+    WRITE_END = 4
+
+
 class Status(IntEnum):
     """enum mrc_status."""
 

@@ -477,8 +477,8 @@ void region_free(struct region *region, char *mapped)
 }
 
 /*
- * Whether a region covers bytes of the program; an errno value. *offset: where they lie in a row in
- * the NIC's memory, else NOT_THERE.
+ * Check that a region covers bytes of the program; an errno value. *offset: where they lie in a row
+ * in the NIC's memory, else NOT_THERE.
  */
 int region_find(struct device_context *device, uint32_t lkey, uint64_t address, uint32_t length,
 		uint32_t *offset)

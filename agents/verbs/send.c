@@ -219,8 +219,7 @@ static int unsupported_opcode(enum ibv_wr_opcode opcode, uint32_t transport)
 	uint32_t bit = 1U << (opcode % 32);
 
 	if (!(__atomic_fetch_or(&said, bit, __ATOMIC_RELAXED) & bit))
-		complain("%s cannot be posted: over %s there are RDMA WRITE and SEND, with "
-			 "immediate and without",
+		complain("%s cannot be posted: over %s there are RDMA WRITE and SEND",
 			 name ? name : "an operation",
 			 transport == MRC_APPLICATION_MRC ? "MRC" : "rocev2");
 	return EOPNOTSUPP;

@@ -51,7 +51,7 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 	return 0;
 }
 
-/* Its size stays, and no event tells that it runs low. */
+/* Its size stays, and there is no event for a low one. */
 EXPORT int ibv_modify_srq(struct ibv_srq *srq __attribute__((unused)),
 			  struct ibv_srq_attr *attr __attribute__((unused)), int mask)
 {

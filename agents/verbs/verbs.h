@@ -115,7 +115,7 @@ struct request {
 	uint32_t entries_end; /* of the ring, free-running, once it is there whole */
 };
 
-/* How far the request has got that is on its way into the ring. */
+/* Progress of the request that is on its way into the ring. */
 struct progress {
 	uint32_t part;
 	uint32_t part_bytes; /* of that part */

@@ -2,18 +2,22 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
-from waiting import DEADLINE_S
+from waiting import DEADLINE_S, poll_until
 
 from mrc_testbed.fabric.live import Lab
 
 TESTBED: Final = str(Path(sys.executable).with_name("mrc-testbed"))
 NOBODY: Final = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+_TEST_PORT: Final = 18515
+"""The port of perftest and the pingpongs."""
+
 Started = subprocess.Popen[str]
 
 
@@ -60,3 +64,23 @@ def kill_program(started: Started) -> None:
 def next_line(started: Started) -> str:
     assert started.stdout is not None
     return started.stdout.readline().strip()
+
+
+def said_by_both(live: Lab, *test: str, transport: str) -> str:
+    """Output of a client on h0, once it and its server on h3 have ended well; nobody runs both."""
+    waiting = start(live, "h3", *NOBODY, *test, transport=transport)
+    try:
+        poll_until(lambda: _listens(live, "h3", _TEST_PORT), what="the server's socket")
+        status, said, complained = finish(start(live, "h0", *NOBODY, *test, "h3", transport=transport))
+        assert status == 0, said + complained
+        assert finish(waiting)[0] == 0
+    finally:
+        kill_program(waiting)
+    return said
+
+
+def _listens(live: Lab, host: str, port: int) -> bool:
+    """Return True if a TCP socket of the host listens on a port."""
+    command = [TESTBED, "-n", live.name, "exec", host, "--", "cat", "/proc/net/tcp", "/proc/net/tcp6"]
+    table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return re.search(rf":{port:04X} [0-9A-F]+:0000 0A ", table) is not None

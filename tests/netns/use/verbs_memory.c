@@ -307,8 +307,8 @@ static void refused_operations(void)
 
 	connect_to(qp, qp);
 	for (int i = 0; i < 2; i++) {
-		need(post(qp, mr, IBV_WR_SEND, 0) == EOPNOTSUPP, "SEND");
 		need(post(qp, mr, IBV_WR_RDMA_READ, 0) == EOPNOTSUPP, "READ");
+		need(post(qp, mr, IBV_WR_ATOMIC_FETCH_AND_ADD, 0) == EOPNOTSUPP, "ATOMIC");
 	}
 }
 

@@ -1,0 +1,106 @@
+"""Parts of SENDs: WRITEs with immediate by reserved keys, into the mailbox of their QP."""
+
+import pytest
+from far_end import FarEnd
+from nic_bench import NicBench, Verdict
+from reference.frame import decode_frame
+from reference.opcode import Opcode
+from reference.packet import Acknowledge, Nack, make_write
+from reference.reliability_header import NackReason
+from reference.transport_header import AckKind, ImmDt, Meth, NakCode, Reth, Tseth
+from write_target import WriteTarget, random_bytes
+
+from mrc_testbed.agents.abi import Limit, NicCounter, ReservedKey
+
+pytestmark = pytest.mark.root
+
+PAGE = 40
+BYTES = 1500
+
+
+@pytest.fixture
+def target(nic: NicBench, distant: FarEnd) -> WriteTarget:
+    """A QP with a mailbox, whose peer may not write elsewhere."""
+    target = WriteTarget(nic, distant)
+    nic.work_ring().mailbox = 1 + PAGE
+    with nic.editing_qp() as qp:
+        qp.is_writable = 0
+    return target
+
+
+def part(target: WriteTarget, psn: int, key: int, va: int, payload: bytes) -> bytes:
+    """The frame of a WRITE with immediate 7 in one packet, the first of its QP."""
+    packet = make_write(
+        Opcode.WRITE_ONLY_IMMEDIATE,
+        target.far.qpn,
+        psn,
+        Meth(psn + 1, psn),
+        Reth(va, key, len(payload)),
+        payload,
+        tseth=Tseth(1),
+        immediate=ImmDt(7),
+    )
+    return target.far.arriving_octets(packet, 0)
+
+
+def arrivals(nic: NicBench) -> list[tuple[int, int, int]]:
+    """(key, immediate, bytes) of what the ring reports."""
+    return [(each.r_key, each.immediate, each.length) for each in nic.work_ring().arrivals if each.number]
+
+
+@pytest.mark.parametrize(
+    "key", [ReservedKey.SEND_PART, ReservedKey.SEND_LAST, ReservedKey.SEND_LAST_IMMEDIATE]
+)
+def test_part_lies_in_the_mailbox_and_its_key_is_reported(target: WriteTarget, key: int) -> None:
+    target.nic.post_receives(1)
+    payload = random_bytes(BYTES)
+    assert target.nic.receive(part(target, 0, key, 2048, payload), 0).verdict is Verdict.REDIRECT
+    start = PAGE * 4096 + 2048
+    assert bytes(target.nic.memory[start : start + BYTES]) == payload
+    assert arrivals(target.nic) == [(key, 7, BYTES)]
+
+
+def test_part_without_a_receive_waits_and_writes_nothing(target: WriteTarget) -> None:
+    outcome = target.nic.receive(part(target, 0, ReservedKey.SEND_LAST, 0, random_bytes(BYTES)), 0)
+    nack = decode_frame(outcome.frame).packet
+    assert isinstance(nack, Nack)
+    assert nack.neth.reason == NackReason.NO_RESOURCE
+    assert arrivals(target.nic) == []
+    target.check_memory()
+
+
+@pytest.mark.parametrize(
+    ("va", "has_mailbox", "counter"),
+    [
+        (0, False, NicCounter.DROP_R_KEY),
+        (Limit.MAILBOX_BYTES - BYTES + 1, True, NicCounter.DROP_BOUNDS),
+        (1 << 32, True, NicCounter.DROP_BOUNDS),
+    ],
+)
+def test_part_goes_nowhere_but_to_a_mailbox(
+    target: WriteTarget, va: int, has_mailbox: bool, counter: NicCounter
+) -> None:
+    target.nic.post_receives(1)
+    if not has_mailbox:
+        target.nic.work_ring().mailbox = 0
+    outcome = target.nic.receive(part(target, 0, ReservedKey.SEND_PART, va, random_bytes(BYTES)), 0)
+    nak = decode_frame(outcome.frame).packet
+    assert isinstance(nak, Acknowledge)
+    assert (nak.aeth.kind, nak.aeth.value) == (AckKind.NAK, NakCode.REMOTE_ACCESS_ERROR)
+    assert outcome.counters[counter] == 1
+    target.check_memory()
+
+
+def test_end_of_a_write_has_the_length_of_all_of_it(target: WriteTarget) -> None:
+    target.nic.post_receives(1)
+    target.nic.receive(part(target, 0, ReservedKey.WRITE_END, 70_000, b""), 0)
+    assert arrivals(target.nic) == [(ReservedKey.WRITE_END, 7, 70_000)]
+
+
+def test_end_of_a_write_carries_nothing(target: WriteTarget) -> None:
+    with target.nic.editing_qp() as qp:
+        qp.is_writable = 1
+    target.nic.post_receives(1)
+    outcome = target.nic.receive(part(target, 0, ReservedKey.WRITE_END, 0, random_bytes(BYTES)), 0)
+    assert outcome.counters[NicCounter.DROP_R_KEY] == 1
+    target.check_memory()
