@@ -4,7 +4,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -69,14 +71,22 @@ static int receive_reply(struct agent_link *link, struct mrc_application_reply *
 	return 0;
 }
 
-int link_open(struct agent_link *link)
+static void link_close(struct agent_link *link)
+{
+	close(link->program);
+	close(link->memory);
+	close(link->work_rings);
+	close(link->socket);
+	pthread_mutex_destroy(&link->lock);
+}
+
+static int link_open(struct agent_link *link)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct timeval timeout = {.tv_sec = REPLY_TIMEOUT_SECONDS};
 	const char *name = MRC_APPLICATION_SOCKET;
 	int descriptors[HELLO_DESCRIPTORS], error;
 
-	memset(link, 0, sizeof(*link));
 	pthread_mutex_init(&link->lock, NULL);
 	link->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (link->socket < 0)
@@ -107,16 +117,98 @@ int link_open(struct agent_link *link)
 	link->program = descriptors[0];
 	link->memory = descriptors[1];
 	link->work_rings = descriptors[2];
-	return 0;
+	link->ring_stride = (sizeof(struct mrc_work_ring) + 7) & ~7UL;
+	link->rings = mmap(NULL, link->ring_stride * link->hello.qp_count, PROT_READ | PROT_WRITE,
+			   MAP_SHARED, link->work_rings, 0);
+	if (link->rings != MAP_FAILED)
+		return 0;
+	error = errno;
+	link_close(link);
+	return error;
 }
 
-void link_close(struct agent_link *link)
+/* The link that a process shares among its contexts, for what they register is one memory. */
+static pthread_mutex_t sharing = PTHREAD_MUTEX_INITIALIZER;
+static struct agent_link *links; /* the newest first; others are dead */
+
+/* Finds the link to the agent that responds now, or opens one; an errno value. */
+int link_get(struct agent_link **got)
 {
-	close(link->program);
-	close(link->memory);
-	close(link->work_rings);
-	close(link->socket);
-	pthread_mutex_destroy(&link->lock);
+	struct agent_link *link;
+	int error = 0;
+
+	pthread_mutex_lock(&sharing);
+	link = links;
+	if (!link || !link_is_alive(link)) {
+		link = calloc(1, sizeof(*link));
+		error = link ? link_open(link) : ENOMEM;
+		if (error) {
+			free(link);
+		} else {
+			link->next = links;
+			links = link;
+		}
+	}
+	if (!error) {
+		link->users++;
+		*got = link;
+	}
+	pthread_mutex_unlock(&sharing);
+	return error;
+}
+
+/* Keeps a link for one user more. */
+void link_keep(struct agent_link *link)
+{
+	pthread_mutex_lock(&sharing);
+	link->users++;
+	pthread_mutex_unlock(&sharing);
+}
+
+void link_put(struct agent_link *link)
+{
+	struct agent_link **each;
+	int is_last;
+
+	pthread_mutex_lock(&sharing);
+	is_last = !--link->users;
+	for (each = &links; is_last && *each; each = &(*each)->next)
+		if (*each == link) {
+			*each = link->next;
+			break;
+		}
+	pthread_mutex_unlock(&sharing);
+	if (!is_last)
+		return;
+	munmap(link->rings, link->ring_stride * link->hello.qp_count);
+	link_close(link);
+	free(link);
+}
+
+/* In a child of fork(): its parent's links are not its own, and end with the parent. */
+void link_leave_all(void)
+{
+	struct agent_link *link;
+
+	for (link = links; link; link = link->next) {
+		close(link->socket);
+		link->is_dead = 1;
+	}
+	links = NULL;
+}
+
+/* True if an address is one of the work rings. */
+int link_has_ring_at(uintptr_t address)
+{
+	struct agent_link *link;
+	int is_there = 0;
+
+	pthread_mutex_lock(&sharing);
+	for (link = links; link && !is_there; link = link->next)
+		is_there =
+		    address - (uintptr_t)link->rings < link->ring_stride * link->hello.qp_count;
+	pthread_mutex_unlock(&sharing);
+	return is_there;
 }
 
 int link_call(struct agent_link *link, const struct mrc_application_request *request,

@@ -142,7 +142,7 @@ int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc)
 	pthread_mutex_unlock(&device->lock);
 	queue->empty_polls = taken ? 0 : queue->empty_polls + 1;
 	if (queue->empty_polls % POLLS_PER_LOOK == POLLS_PER_LOOK - 1)
-		link_is_alive(&device->link);
+		link_is_alive(device->link);
 	pthread_mutex_unlock(&queue->lock);
 	if (!taken && queue->empty_polls % POLLS_PER_YIELD == 0)
 		sched_yield();
@@ -198,7 +198,7 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *cont
 
 	if (!channel)
 		return NULL;
-	error = link_call(&device_of(context)->link, &request, &reply, &channel->fd);
+	error = link_call(device_of(context)->link, &request, &reply, &channel->fd);
 	if (error) {
 		free(channel);
 		errno = error;
@@ -330,7 +330,7 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
 		if (length < 0)
 			return -1;
 		if (!length)
-			link_is_alive(&device_of(channel->context)->link);
+			link_is_alive(device_of(channel->context)->link);
 		queue = take_event(channel, length ? EVENT_ANY : EVENT_READY);
 		if (!queue && !length) {
 			errno = EIO; /* nothing was posted, and nothing will come */

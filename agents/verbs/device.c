@@ -40,15 +40,15 @@ static int transport_wanted(void)
 EXPORT struct ibv_device **ibv_get_device_list(int *count)
 {
 	struct ibv_device **list = calloc(2, sizeof(*list));
-	struct agent_link link;
+	struct agent_link *link;
 	int error, transport;
 
 	if (!list)
 		return NULL;
 	transport = transport_wanted();
-	error = transport < 0 ? EINVAL : link_open(&link);
+	error = transport < 0 ? EINVAL : link_get(&link);
 	if (!error)
-		link_close(&link);
+		link_put(link);
 	else if (transport >= 0)
 		complain("no NIC agent responds in this network namespace (%s): run the program by "
 			 "mrc-testbed exec HOST --rdma -- PROGRAM",
@@ -112,7 +112,7 @@ EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port,
 
 EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
-	const struct mrc_application_reply *hello = &device_of(context)->link.hello;
+	const struct mrc_application_reply *hello = &device_of(context)->link->hello;
 
 	memset(attr, 0, sizeof(*attr));
 	strcpy(attr->fw_ver, "mrc-testbed");
@@ -148,7 +148,7 @@ static int query_device_ex(struct ibv_context *context,
 
 EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
 {
-	const struct mrc_application_reply *hello = &device_of(context)->link.hello;
+	const struct mrc_application_reply *hello = &device_of(context)->link->hello;
 
 	if (port != 1 || index < 0 || index >= GIDS) {
 		errno = EINVAL;
@@ -225,23 +225,17 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *found)
 	if (!device)
 		return NULL;
 	transport = transport_wanted();
-	error = transport < 0 ? EINVAL : link_open(&device->link);
-	if (error)
-		goto no_link;
-	device->transport = transport;
-	device->ring_stride = (sizeof(struct mrc_work_ring) + 7) & ~7UL;
-	device->rings = mmap(NULL, device->ring_stride * device->link.hello.qp_count,
-			     PROT_READ | PROT_WRITE, MAP_SHARED, device->link.work_rings, 0);
-	if (device->rings == MAP_FAILED) {
-		error = errno;
-		link_close(&device->link);
-		goto no_link;
+	error = transport < 0 ? EINVAL : link_get(&device->link);
+	if (error) {
+		free(device);
+		errno = error;
+		return NULL;
 	}
+	device->transport = transport;
 	pthread_mutex_init(&device->lock, NULL);
 	device->verbs.sz = sizeof(device->verbs);
 	device->verbs.query_port = query_port;
 	device->verbs.query_device_ex = query_device_ex;
-	region_begin(device);
 	context = &device->verbs.context;
 	context->device = found;
 	context->abi_compat = __VERBS_ABI_IS_EXTENDED;
@@ -255,10 +249,6 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *found)
 	context->ops.post_recv = post_recv;
 	context->ops.post_srq_recv = post_srq_recv;
 	return context;
-no_link:
-	free(device);
-	errno = error;
-	return NULL;
 }
 
 EXPORT int ibv_close_device(struct ibv_context *context)
@@ -269,9 +259,7 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 		errno = EBUSY;
 		return -1;
 	}
-	region_end(device);
-	munmap(device->rings, device->ring_stride * device->link.hello.qp_count);
-	link_close(&device->link);
+	link_put(device->link);
 	close(context->async_fd);
 	free(device);
 	return 0;
@@ -284,7 +272,8 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	if (!domain)
 		return NULL;
 	domain->pd.context = context;
-	domain->number = __atomic_add_fetch(&device_of(context)->domains, 1, __ATOMIC_RELAXED);
+	domain->number =
+	    __atomic_add_fetch(&device_of(context)->link->domains, 1, __ATOMIC_RELAXED);
 	return &domain->pd;
 }
 

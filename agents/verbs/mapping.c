@@ -117,7 +117,7 @@ EXPORT int madvise(void *address, size_t length, int advice)
 	int is_zeroing = advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED, error = 0;
 	struct mapping mapping;
 
-	if ((!is_zeroing && advice != MADV_FREE) || !region_has_stretches())
+	if ((!is_zeroing && advice != MADV_FREE) || !pages_are_there())
 		return syscall(SYS_madvise, address, length, advice);
 	while (from < end && mapping_next(from, &mapping) && mapping.start < end) {
 		if (advise(from, mapping.start, advice))

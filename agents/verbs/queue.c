@@ -8,7 +8,7 @@ int queue_failure(struct queue_pair *queue_pair)
 {
 	uint32_t failure = __atomic_load_n(&queue_pair->ring->failure, __ATOMIC_ACQUIRE);
 
-	if (!failure && device_of(queue_pair->qp.context)->link.is_dead)
+	if (!failure && device_of(queue_pair->qp.context)->link->is_dead)
 		failure = 1 + MRC_STATUS_FLUSHED;
 	return failure;
 }

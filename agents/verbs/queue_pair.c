@@ -85,7 +85,7 @@ void queue_pair_fail(struct queue_pair *queue_pair)
 
 	queue_pair->qp.state = IBV_QPS_ERR;
 	if (!queue_failure(queue_pair))
-		link_call(&device_of(queue_pair->qp.context)->link, &request, &reply, NULL);
+		link_call(device_of(queue_pair->qp.context)->link, &request, &reply, NULL);
 }
 
 static void use_cq(struct ibv_cq *cq, int change)
@@ -105,7 +105,7 @@ static void end_queue_pair(struct queue_pair *queue_pair)
 	struct mrc_application_reply reply;
 
 	/* Of an agent that is gone nothing is left to take back. */
-	link_call(&device_of(queue_pair->qp.context)->link, &request, &reply, NULL);
+	link_call(device_of(queue_pair->qp.context)->link, &request, &reply, NULL);
 	free_queue_pair(queue_pair);
 }
 
@@ -137,7 +137,7 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 		queue_pair->shared = container_of(init->srq, struct shared_queue, srq);
 	error = allocate_queues(queue_pair, &init->cap);
 	if (!error)
-		error = link_call(&device->link, &request, &reply, NULL);
+		error = link_call(device->link, &request, &reply, NULL);
 	if (error) {
 		free_queue_pair(queue_pair);
 		errno = error;
@@ -146,10 +146,10 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	init->cap = queue_pair->cap;
 	queue_pair->signals_all = init->sq_sig_all;
 	queue_pair->window_packets = 1;
-	queue_pair->pmtu_bytes = device->link.hello.pmtu_bytes;
-	queue_pair->ring =
-	    (struct mrc_work_ring *)(device->rings +
-				     device->ring_stride * (reply.qpn % (1U << MRC_QP_INDEX_BITS)));
+	queue_pair->pmtu_bytes = device->link->hello.pmtu_bytes;
+	queue_pair->ring = (struct mrc_work_ring *)(device->link->rings +
+						    device->link->ring_stride *
+							(reply.qpn % (1U << MRC_QP_INDEX_BITS)));
 	queue_pair->qp = (struct ibv_qp){
 	    .context = pd->context,
 	    .qp_context = init->qp_context,
@@ -202,7 +202,7 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 /* The peer's host by its GID; -1 if that is no host of a lab. */
 static int64_t host_of(const struct device_context *device, const union ibv_gid *gid)
 {
-	uint64_t plane = be64toh(gid->global.subnet_prefix) - device->link.hello.inner_prefix;
+	uint64_t plane = be64toh(gid->global.subnet_prefix) - device->link->hello.inner_prefix;
 	uint64_t number = be64toh(gid->global.interface_id);
 
 	return plane < PLANES_MAX && number && number <= UINT32_MAX ? (int64_t)number - 1 : -1;
@@ -328,7 +328,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	/* In ERROR already, if its work has failed. */
 	if (request.state == MRC_QP_ERROR ? !queue_failure(queue_pair)
 					  : request.state || (is_connected && mask & limits))
-		error = link_call(&device_of(qp->context)->link, &request, &reply, NULL);
+		error = link_call(device_of(qp->context)->link, &request, &reply, NULL);
 	pthread_mutex_lock(&queue_pair->lock);
 	if (error) {
 		queue_pair->attr = attr_before;

@@ -24,8 +24,7 @@ void receive_queue_free(struct receive_queue *queue)
 }
 
 /* Appends what a program posts, of whose receives so many are in use; an errno value. */
-int receive_queue_add(struct device_context *device, struct receive_queue *queue, uint32_t in_use,
-		      const struct ibv_recv_wr *wr)
+int receive_queue_add(struct receive_queue *queue, uint32_t in_use, const struct ibv_recv_wr *wr)
 {
 	uint32_t place = queue->posted % queue->capacity, offset;
 	struct receive *receive = &queue->receives[place];
@@ -39,7 +38,7 @@ int receive_queue_add(struct device_context *device, struct receive_queue *queue
 	for (int i = 0; i < wr->num_sge; i++) {
 		const struct ibv_sge *sge = &wr->sg_list[i];
 
-		if (sge->length && region_find(device, sge->lkey, sge->addr, sge->length, &offset))
+		if (sge->length && region_find(sge->lkey, sge->addr, sge->length, &offset))
 			return EINVAL;
 		receive->sges[i] = *sge;
 	}
@@ -162,7 +161,6 @@ void queue_take_arrivals(struct queue_pair *queue_pair)
 int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct queue_pair *queue_pair = container_of(qp, struct queue_pair, qp);
-	struct device_context *device = device_of(qp->context);
 	int error = 0;
 
 	pthread_mutex_lock(&queue_pair->lock);
@@ -173,7 +171,7 @@ int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **ba
 			error = queue_pair_open_mailbox(queue_pair);
 		if (!error)
 			error = receive_queue_add(
-			    device, &queue_pair->receives,
+			    &queue_pair->receives,
 			    queue_pair->receives.posted - queue_pair->received, wr);
 		if (error) {
 			*bad = wr;

@@ -37,7 +37,7 @@ static void ring_doorbell(struct queue_pair *queue_pair, uint32_t frames)
 		uint32_t count = frames < FRAMES_PER_RUN ? frames : FRAMES_PER_RUN;
 
 		memset(&attr, 0, sizeof(attr));
-		attr.test.prog_fd = device->link.program;
+		attr.test.prog_fd = device->link->program;
 		attr.test.data_in = (uintptr_t)frame;
 		attr.test.data_size_in = sizeof(frame);
 		attr.test.repeat = count;
@@ -266,7 +266,7 @@ static int find_parts(struct queue_pair *queue_pair, const struct ibv_send_wr *w
 		if (!sge->length)
 			continue;
 		*part = (struct part){(const char *)sge->addr, sge->length, NOT_THERE};
-		if (region_find(device, sge->lkey, sge->addr, sge->length, &part->offset))
+		if (region_find(sge->lkey, sge->addr, sge->length, &part->offset))
 			return EINVAL;
 		bytes += sge->length;
 		request->part_count++;

@@ -104,8 +104,7 @@ int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_w
 	pthread_mutex_lock(&device->lock);
 	pthread_mutex_lock(&shared->lock);
 	for (; wr && !error; wr = error ? wr : wr->next)
-		error = receive_queue_add(device, &shared->queue,
-					  shared->queue.posted - shared->taken, wr);
+		error = receive_queue_add(&shared->queue, shared->queue.posted - shared->taken, wr);
 	if (error)
 		*bad = wr;
 	pthread_mutex_unlock(&shared->lock);

@@ -34,21 +34,18 @@ enum {
 
 /* The connection to the agent, and what came with it. */
 struct agent_link {
+	struct agent_link *next;
+	uint32_t users;	      /* contexts, and stretches of memory */
+	uint32_t domains;     /* made so far */
 	pthread_mutex_t lock; /* one request at a time */
 	int socket;
 	int program;
 	int memory;
 	int work_rings;
 	int is_dead; /* once it is, everything is flushed */
+	char *rings;
+	size_t ring_stride;
 	struct mrc_application_reply hello;
-};
-
-/* Pages of the process that the NIC's memory has taken the place of. */
-struct stretch {
-	uintptr_t start;
-	size_t bytes;
-	uint32_t offset; /* of its pages, in the NIC's memory */
-	uint32_t users;	 /* regions in it */
 };
 
 /* A part of this process's address space that shows memory of a BPF map. */
@@ -64,24 +61,30 @@ struct protection_domain {
 	uint32_t number;
 };
 
+/* Pages of the process that are the NIC's, in a row on both sides. */
+struct run {
+	uintptr_t start;
+	size_t bytes;
+	uint32_t offset; /* in the NIC's memory */
+};
+
+/* Memory that a program has registered, or the library's own in the NIC's memory. */
 struct region {
 	struct ibv_mr mr;
-	struct stretch *stretch; /* NULL: the library's own, mapped elsewhere */
-	uint32_t offset;	 /* of mr.addr, in the NIC's memory */
+	uint32_t offset;  /* of the library's own */
+	struct run *runs; /* of what peers may write to: all of it; of other memory: none */
+	uint32_t run_count;
+	struct region *page_list; /* of runs that are not in a row in the NIC's memory */
+	char *pages;
 };
 
 struct queue_pair;
 
 struct device_context {
-	struct device_context *next; /* of the process, with the lock of registrations */
-	uint32_t transport;	     /* enum mrc_application_transport, of all its QPs */
-	struct agent_link link;
-	pthread_mutex_t lock; /* of all below but the rings */
-	struct region *regions[MRC_REGION_MAX];
-	uint32_t domains; /* made so far */
+	uint32_t transport; /* enum mrc_application_transport, of all its QPs */
+	struct agent_link *link;
+	pthread_mutex_t lock; /* of what is below */
 	struct queue_pair *queue_pairs;
-	char *rings;
-	size_t ring_stride;
 	struct verbs_context verbs;
 };
 
@@ -206,21 +209,34 @@ static inline struct device_context *device_of(struct ibv_context *context)
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* agent_link.c; errno values, 0 on success */
-int link_open(struct agent_link *link);
-void link_close(struct agent_link *link);
+int link_get(struct agent_link **link);
+void link_keep(struct agent_link *link);
+void link_put(struct agent_link *link);
+void link_leave_all(void);
+int link_has_ring_at(uintptr_t address);
 int link_call(struct agent_link *link, const struct mrc_application_request *request,
 	      struct mrc_application_reply *reply, int *descriptor);
 int link_is_alive(struct agent_link *link);
 
 /* memory.c */
+int region_find(uint32_t lkey, uint64_t address, uint32_t length, uint32_t *offset);
 struct region *region_allocate(struct device_context *device, size_t bytes, char **mapped);
 void region_free(struct region *region, char *mapped);
-int region_find(struct device_context *device, uint32_t lkey, uint64_t address, uint32_t length,
-		uint32_t *offset);
 
-void region_begin(struct device_context *device);
-void region_end(struct device_context *device);
-int region_has_stretches(void);
+/* pages.c; errno values */
+int pages_allocate(struct agent_link *link, size_t bytes, uint32_t wanted, uint32_t *offset);
+void pages_free(struct agent_link *link, uint32_t offset);
+void *pages_map(struct agent_link *link, size_t bytes, uint32_t offset);
+int pages_take(struct agent_link *link, uintptr_t start, uintptr_t end, struct run **runs,
+	       uint32_t *count);
+void pages_let_go(const struct agent_link *link, const struct run *runs, uint32_t count);
+int pages_are_there(void);
+
+/* replacing.c; errno values */
+int pages_check(uintptr_t start, uintptr_t end, int *is_shared);
+int pages_replace(uintptr_t start, void *there, size_t bytes);
+int pages_restore(uintptr_t start, size_t bytes, int protection);
+void pages_own_stack(uintptr_t *start, uintptr_t *end);
 
 /* mapping.c */
 int mapping_next(uintptr_t from, struct mapping *found);
@@ -234,8 +250,7 @@ int queue_is_done(const struct queue_pair *queue_pair);
 int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int receive_queue_allocate(struct receive_queue *queue, uint32_t capacity, uint32_t max_sge);
 void receive_queue_free(struct receive_queue *queue);
-int receive_queue_add(struct device_context *device, struct receive_queue *queue, uint32_t in_use,
-		      const struct ibv_recv_wr *wr);
+int receive_queue_add(struct receive_queue *queue, uint32_t in_use, const struct ibv_recv_wr *wr);
 void queue_take_arrivals(struct queue_pair *queue_pair);
 
 /* queue_pair.c */

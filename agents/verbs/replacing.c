@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * Replacing pages of the process by others while its threads go on. Nothing that a thread stores
+ * may be lost, and a thread may not stand on what is being replaced.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/userfaultfd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "verbs.h"
+
+#ifndef UFFD_FEATURE_WP_HUGETLBFS_SHMEM
+#define UFFD_FEATURE_WP_HUGETLBFS_SHMEM (1 << 12)
+#endif
+
+enum {
+	LINE_BYTES = 512,
+	NEAR_BYTES = 1 << 16, /* of a frame */
+};
+
+/* ---- what can be replaced ---------------------------------------------------------------------
+ */
+
+/* A line of /proc/PID/maps. */
+struct line {
+	uintptr_t start, end;
+	char access[5], device[16], path[LINE_BYTES];
+	uint64_t inode;
+};
+
+/* Parses a line; 0: it is the rest of a long one. */
+static int parse(const char *text, struct line *line)
+{
+	line->path[0] = 0;
+	return sscanf(text, "%" SCNxPTR "-%" SCNxPTR " %4s %*s %15s %" SCNu64 " %511[^\n]",
+		      &line->start, &line->end, line->access, line->device, &line->inode,
+		      line->path) >= 5;
+}
+
+/* True if a process has a mapping of the same shared memory. */
+static int maps_it(const char *process, const struct line *shared)
+{
+	char text[LINE_BYTES];
+	struct line line;
+	int is_there = 0;
+	FILE *maps;
+
+	snprintf(text, sizeof(text), "/proc/%.32s/maps", process);
+	maps = fopen(text, "re");
+	while (maps && !is_there && fgets(text, sizeof(text), maps))
+		is_there = parse(text, &line) && line.inode == shared->inode &&
+			   !strcmp(line.device, shared->device);
+	if (maps)
+		fclose(maps);
+	return is_there;
+}
+
+/* True if another process has a mapping of the same shared memory. */
+static int is_mapped_elsewhere(const struct line *shared)
+{
+	DIR *processes = opendir("/proc");
+	struct dirent *entry;
+	int is_there = 0;
+
+	while (processes && !is_there && (entry = readdir(processes)))
+		is_there = strtol(entry->d_name, NULL, 10) > 0 &&
+			   strtol(entry->d_name, NULL, 10) != getpid() &&
+			   maps_it(entry->d_name, shared);
+	if (processes)
+		closedir(processes);
+	return is_there;
+}
+
+/* Checks shared memory: the NIC's pages would be this process's alone; an errno value. */
+static int check_shared(const struct line *line)
+{
+	const char *reason = NULL;
+
+	if (!strstr(line->path, "(deleted)"))
+		reason = "is a file's";
+	else if (is_mapped_elsewhere(line))
+		reason = "is mapped by another process too";
+	if (!reason)
+		return 0;
+	complain("memory at %#" PRIxPTR " %s: it cannot be registered for peers to write to",
+		 line->start, reason);
+	return EOPNOTSUPP;
+}
+
+/* Checks that pages may be replaced, and says what is special about them; an errno value. */
+int pages_check(uintptr_t start, uintptr_t end, int *is_shared)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	uintptr_t covered = start;
+	char text[LINE_BYTES];
+	struct line line;
+	int error = 0;
+
+	*is_shared = 0;
+	if (!maps)
+		return errno;
+	while (!error && covered < end && fgets(text, sizeof(text), maps)) {
+		if (!parse(text, &line) || line.end <= covered)
+			continue;
+		if (line.start > covered)
+			break;
+		if (line.access[0] != 'r' || line.access[1] != 'w') {
+			error = EFAULT;
+		} else if (line.access[3] == 's') {
+			error = check_shared(&line);
+			*is_shared = 1;
+		}
+		covered = line.end;
+	}
+	fclose(maps);
+	return error ? error : covered < end ? EFAULT : 0;
+}
+
+/* ---- replacing --------------------------------------------------------------------------------
+ */
+
+/* A descriptor that holds threads up; with those that are in the kernel, if it lets us. */
+static int open_holder(void)
+{
+	int descriptor = syscall(SYS_userfaultfd, O_CLOEXEC);
+
+	return descriptor >= 0 ? descriptor
+			       : syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+}
+
+/*
+ * Makes threads that store into the pages wait until the descriptor is closed. -1 where the kernel
+ * does not offer it: then what they store meanwhile may be lost.
+ */
+static int hold_writers(uintptr_t start, size_t bytes)
+{
+	struct uffdio_api api = {
+	    .api = UFFD_API,
+	    .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM,
+	};
+	struct uffdio_register all = {
+	    .range = {start, bytes},
+	    .mode = UFFDIO_REGISTER_MODE_WP,
+	};
+	struct uffdio_writeprotect protect = {
+	    .range = {start, bytes},
+	    .mode = UFFDIO_WRITEPROTECT_MODE_WP,
+	};
+	int descriptor;
+
+	/* A page that is not there yet would not be protected. */
+	if (syscall(SYS_madvise, start, bytes, MADV_POPULATE_WRITE))
+		return -1;
+	descriptor = open_holder();
+	if (descriptor < 0)
+		return -1;
+	if (ioctl(descriptor, UFFDIO_API, &api) || ioctl(descriptor, UFFDIO_REGISTER, &all) ||
+	    ioctl(descriptor, UFFDIO_WRITEPROTECT, &protect)) {
+		close(descriptor);
+		return -1;
+	}
+	return descriptor;
+}
+
+/* What one thread does for another that waits, and would stand in its own way. */
+struct job {
+	int (*run)(const struct job *job);
+	uintptr_t start;
+	void *there;
+	size_t bytes;
+	int protection;
+	int may_begin, is_done, error;
+};
+
+static int replace(const struct job *job)
+{
+	int held = hold_writers(job->start, job->bytes), error = 0;
+
+	memcpy(job->there, (void *)job->start, job->bytes);
+	if (mremap(job->there, job->bytes, job->bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
+		   (void *)job->start) == MAP_FAILED)
+		error = errno;
+	/* Before anything is written: this thread, too, would wait. */
+	if (held >= 0)
+		close(held);
+	return error;
+}
+
+static int restore(const struct job *job)
+{
+	void *place = (void *)job->start;
+	size_t bytes = job->bytes;
+
+	if (!(job->protection & PROT_READ) && mprotect(place, bytes, PROT_READ))
+		return errno;
+	memcpy(job->there, place, bytes);
+	if (mprotect(job->there, bytes, job->protection) ||
+	    mremap(job->there, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place) == MAP_FAILED)
+		return errno;
+	return 0;
+}
+
+static void *run_job(void *argument)
+{
+	struct job *job = argument;
+
+	while (!__atomic_load_n(&job->may_begin, __ATOMIC_ACQUIRE))
+		;
+	job->error = job->run(job);
+	__atomic_store_n(&job->is_done, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* Waits without touching the stack, between two stores to the job. */
+static __attribute__((noinline)) void stand_still(struct job *job)
+{
+	__atomic_store_n(&job->may_begin, 1, __ATOMIC_SEQ_CST);
+	while (!__atomic_load_n(&job->is_done, __ATOMIC_ACQUIRE))
+		;
+}
+
+/* Has another thread do it while this one, whose stack it is, takes no signals. */
+static int run_elsewhere(const struct job *wanted)
+{
+	struct job *job = malloc(sizeof(*job));
+	sigset_t all, before;
+	pthread_t thread;
+	int error;
+
+	if (!job)
+		return ENOMEM;
+	*job = *wanted;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&thread, NULL, run_job, job);
+	if (!error) {
+		stand_still(job);
+		pthread_join(thread, NULL);
+		error = job->error;
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	free(job);
+	return error;
+}
+
+/* The pages of the calling thread's stack, or some around its frame. */
+void pages_own_stack(uintptr_t *start, uintptr_t *end)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0) & -(uintptr_t)PAGE_BYTES;
+	pthread_attr_t attr;
+	void *lowest;
+	size_t size;
+
+	*start = here - NEAR_BYTES;
+	*end = here + NEAR_BYTES;
+	if (pthread_getattr_np(pthread_self(), &attr))
+		return;
+	/* A coroutine's frame is elsewhere. */
+	if (!pthread_attr_getstack(&attr, &lowest, &size) && here - (uintptr_t)lowest < size) {
+		*start = (uintptr_t)lowest;
+		*end = (uintptr_t)lowest + size;
+	}
+	pthread_attr_destroy(&attr);
+}
+
+static int is_own_stack(uintptr_t start, size_t bytes)
+{
+	uintptr_t stack, end;
+
+	pages_own_stack(&stack, &end);
+	return start < end && stack < start + bytes;
+}
+
+static int carry_out(const struct job *job)
+{
+	int error = is_own_stack(job->start, job->bytes) ? run_elsewhere(job) : job->run(job);
+
+	if (error)
+		munmap(job->there, job->bytes);
+	return error;
+}
+
+/* Puts a mapping in the place of pages, with what they hold; an errno value. */
+int pages_replace(uintptr_t start, void *there, size_t bytes)
+{
+	struct job job = {.run = replace, .start = start, .there = there, .bytes = bytes};
+	int error = carry_out(&job);
+
+	if (error)
+		complain("memory at %#" PRIxPTR " cannot be replaced (%s): huge pages are "
+			 "registered whole",
+			 start, strerror(error));
+	return error;
+}
+
+/*
+ * Puts private memory in the place of pages of the NIC, with what they hold; an errno value. What
+ * other threads store meanwhile is lost.
+ */
+int pages_restore(uintptr_t start, size_t bytes, int protection)
+{
+	struct job job = {.run = restore, .start = start, .bytes = bytes, .protection = protection};
+
+	job.there = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return job.there == MAP_FAILED ? errno : carry_out(&job);
+}
