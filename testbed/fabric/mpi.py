@@ -3,12 +3,13 @@
 As a script it is the agent that mpirun starts in the place of ssh: AGENT LAB TRANSPORT HOST WORD...
 """
 
+import os
 import subprocess
 import sys
 from contextlib import ExitStack
 from typing import Final
 
-from mrc_testbed.errors import TestbedError
+from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.management import INTERFACE
 from mrc_testbed.fabric.node_entry import enter_command
@@ -54,6 +55,8 @@ def main() -> int:
     chosen = RdmaTransport(transport)
     with ExitStack() as stack:
         try:
+            if os.geteuid():
+                raise UsageError("only root's mpirun can start daemons on other hosts")
             with lab.attach(lab_name) as attached:
                 name = attached.clos.node(host).name
                 inside = stack.enter_context(rdma_command(attached, name, chosen))

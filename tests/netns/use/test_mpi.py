@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from rdma_program import build, finish, start
+from rdma_program import NOBODY, build, finish, start
 
 from mrc_testbed.fabric.live import Lab
 
@@ -55,8 +55,15 @@ def test_ranks_are_on_the_hosts_that_are_named_with_their_nics(live: Lab) -> Non
     assert [len(addresses), len(guids), len(said)] == [4, 4, 8]
 
 
-def test_daemon_that_cannot_be_started(live: Lab) -> None:
-    """It says why, in place of ssh."""
-    status, _, complained = finish(start(live, "h0", "mpirun", "--host", "h0,p0-t0-0", "true"))
+@pytest.mark.parametrize(
+    ("user", "host", "complaint"),
+    [
+        ((), "p0-t0-0", "p0-t0-0 is a switch"),
+        (NOBODY, "h1", "only root's mpirun can start daemons on other hosts"),
+    ],
+)
+def test_daemon_that_cannot_be_started(live: Lab, user: tuple[str, ...], host: str, complaint: str) -> None:
+    """The agent says why, in the place of ssh."""
+    status, _, complained = finish(start(live, "h0", *user, "mpirun", "--host", f"h0,{host}", "true"))
     assert status != 0
-    assert "p0-t0-0 is a switch" in complained
+    assert f"error: {host}: {complaint}" in complained
