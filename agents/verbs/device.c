@@ -12,16 +12,27 @@
 enum {
 	GIDS = 4, /* of the only port; all are the same */
 	ROCE_V2_SYSFS = 1,
+	/* An OUI that the IEEE gives to nobody, since 02 marks it as locally administered; 4d 52
+	 * is "MR". */
+	VENDOR = 0x024d52,
 };
 
-static struct ibv_device the_device = {
-    .node_type = IBV_NODE_CA,
-    .transport_type = IBV_TRANSPORT_IB,
-    .name = "mrc0",
-    .dev_name = "uverbs0",
-    .dev_path = "/sys/class/infiniband_verbs/uverbs0",
-    .ibdev_path = "/sys/class/infiniband/mrc0",
+/* One device; which host it is of becomes known when the agent responds for the first time. */
+static struct {
+	struct ibv_device verbs;
+	uint32_t host_index;
+} the_device = {
+    .verbs =
+	{
+	    .node_type = IBV_NODE_CA,
+	    .transport_type = IBV_TRANSPORT_IB,
+	    .name = "mrc0",
+	    .dev_name = "uverbs0",
+	    .dev_path = "/sys/class/infiniband_verbs/uverbs0",
+	    .ibdev_path = "/sys/class/infiniband/mrc0",
+	},
 };
+static int is_fork_initialized;
 
 /* The transport that the program is to use, as its environment says; less than 0: none that is
  * known. */
@@ -47,13 +58,14 @@ EXPORT struct ibv_device **ibv_get_device_list(int *count)
 		return NULL;
 	transport = transport_wanted();
 	error = transport < 0 ? EINVAL : link_get(&link);
-	if (!error)
+	if (!error) {
+		the_device.host_index = link->hello.host_index;
 		link_put(link);
-	else if (transport >= 0)
+	} else if (transport >= 0)
 		complain("no NIC agent responds in this network namespace (%s): run the program by "
 			 "mrc-testbed exec HOST --rdma -- PROGRAM",
 			 strerror(error));
-	list[0] = error ? NULL : &the_device;
+	list[0] = error ? NULL : &the_device.verbs;
 	if (count)
 		*count = !error;
 	return list;
@@ -76,7 +88,7 @@ EXPORT int ibv_get_device_index(struct ibv_device *device __attribute__((unused)
 
 EXPORT __be64 ibv_get_device_guid(struct ibv_device *device __attribute__((unused)))
 {
-	return htobe64(0x024d52fffe000000);
+	return htobe64((uint64_t)VENDOR << 40 | 0xfffe000000 | the_device.host_index);
 }
 
 static int query_port(struct ibv_context *context __attribute__((unused)), uint8_t port,
@@ -116,11 +128,11 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 
 	memset(attr, 0, sizeof(*attr));
 	strcpy(attr->fw_ver, "mrc-testbed");
-	attr->node_guid =
-	    htobe64(be64toh(ibv_get_device_guid(context->device)) | hello->host_index);
+	attr->node_guid = ibv_get_device_guid(context->device);
 	attr->sys_image_guid = attr->node_guid;
 	attr->max_mr_size = hello->memory_bytes;
 	attr->page_size_cap = PAGE_BYTES;
+	attr->vendor_id = VENDOR;
 	attr->vendor_part_id = 1;
 	attr->max_qp = hello->qp_count;
 	attr->max_qp_wr = QUEUE_MAX;
@@ -143,6 +155,9 @@ static int query_device_ex(struct ibv_context *context,
 			   struct ibv_device_attr_ex *attr, size_t bytes)
 {
 	memset(attr, 0, bytes);
+	if (bytes >=
+	    offsetof(struct ibv_device_attr_ex, phys_port_cnt_ex) + sizeof(attr->phys_port_cnt_ex))
+		attr->phys_port_cnt_ex = 1;
 	return ibv_query_device(context, &attr->orig_attr);
 }
 
@@ -176,9 +191,9 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
 {
 	uint32_t index;
 
-	if (flags || bytes < sizeof(*entries))
+	if (flags || bytes < sizeof(*entries) || count < GIDS)
 		return -EINVAL;
-	for (index = 0; index < GIDS && index < count; index++)
+	for (index = 0; index < GIDS; index++)
 		_ibv_query_gid_ex(context, 1, index,
 				  (struct ibv_gid_entry *)((char *)entries + index * bytes), 0,
 				  bytes);
@@ -298,10 +313,11 @@ EXPORT void ibv_ack_async_event(struct ibv_async_event *event __attribute__((unu
 /* A child of fork() shares what was registered before: it must not touch it. */
 EXPORT int ibv_fork_init(void)
 {
+	is_fork_initialized = 1;
 	return 0;
 }
 
 EXPORT enum ibv_fork_status ibv_is_fork_initialized(void)
 {
-	return IBV_FORK_DISABLED;
+	return is_fork_initialized ? IBV_FORK_ENABLED : IBV_FORK_DISABLED;
 }

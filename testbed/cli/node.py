@@ -15,9 +15,10 @@ from mrc_testbed.errors import AgentError, UsageError, did_you_mean
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.log_file import log_lines
+from mrc_testbed.fabric.mpi import program_environment
 from mrc_testbed.fabric.node_entry import enter_command
 from mrc_testbed.fabric.process import marked_environment
-from mrc_testbed.fabric.rdma import RdmaTransport, named_command, rdma_command, rdma_environment
+from mrc_testbed.fabric.rdma import RdmaTransport, named_command, rdma_command
 from mrc_testbed.fabric.repair import Repair
 from mrc_testbed.faults.attendance import repair_faults, under_faults
 
@@ -71,7 +72,7 @@ def execute(
             enter = enter_command(attached.name, name, container.pid if container else None)
             if rdma:
                 enter += stack.enter_context(rdma_command(attached, name, chosen))
-                environment |= rdma_environment(chosen)
+                environment = program_environment(settings.name, chosen)
             elif container is None and not attached.clos.node(name).is_switch:
                 others = [host.name for host in attached.clos.hosts() if host.name in arguments]
                 enter += stack.enter_context(named_command(attached, name, others))

@@ -33,6 +33,7 @@ INTERFACE: Final = "management"
 _FIRST_ADDRESS: Final = IPv4Address("10.77.0.0")
 _PREFIX_LENGTH: Final = 16
 _MTU_BYTES: Final = 1500
+_MAPPED: Final = "::ffff:"
 _HOSTS_FILE: Final = Path("/etc/hosts")
 
 
@@ -106,14 +107,18 @@ def hosts_text(own: str, machine: str, clos: Clos, host: str) -> str:
     at, and the machine's file may say 127.0.0.1. Reverse look-ups of IPv4-mapped addresses find names too.
 
     Args:
-        own: text of the machine's file.
-        machine: name of the machine.
+        own: text of the machine's file, or what this made of it for another host.
+        machine: name of the machine, or that host.
         clos: has the hosts.
         host: name of the host.
     """
-    kept, names = [], {machine}
+    hosts = {str(management_address(each.index)): each.name for each in clos.hosts()}
+    kept, names = [], {machine}.difference(hosts.values())
     for line in own.splitlines():
         words = line.partition("#")[0].split()
+        if words and words[0].removeprefix(_MAPPED) in hosts:  # a program on a host enters another one
+            names.update(words[2:])
+            continue
         ours = {word for word in words[1:] if word.partition(".")[0] == machine.partition(".")[0]}
         if not ours:
             kept.append(line)
@@ -126,5 +131,5 @@ def hosts_text(own: str, machine: str, clos: Clos, host: str) -> str:
         address = management_address(each.index)
         aliases = sorted(names) if each.name == host else []
         kept.append(" ".join([str(address), each.name, *aliases]))
-        kept.append(f"::ffff:{address} {each.name}.{INTERFACE}")  # another name, or each had two addresses
+        kept.append(f"{_MAPPED}{address} {each.name}.{INTERFACE}")  # another name, or each had two addresses
     return "\n".join(kept) + "\n"

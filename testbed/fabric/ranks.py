@@ -17,10 +17,11 @@ from mrc_testbed.agents.clock import machine_ns
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.management import INTERFACE, management_address
+from mrc_testbed.fabric.mpi import program_environment
 from mrc_testbed.fabric.namespace import entered
 from mrc_testbed.fabric.node_entry import enter_command
-from mrc_testbed.fabric.process import KILLED_NS, marked_environment
-from mrc_testbed.fabric.rdma import RdmaTransport, rdma_command, rdma_environment
+from mrc_testbed.fabric.process import KILLED_NS
+from mrc_testbed.fabric.rdma import RdmaTransport, rdma_command
 from mrc_testbed.fabric.runtime import node_namespace
 
 GRACE_NS: Final = 5_000_000_000
@@ -118,8 +119,7 @@ def placed_ranks(
         master = str(management_address(nodes[0].index)), _free_port(attached.name, hosts[0])
         common = {
             **dict.fromkeys(_SOCKET_INTERFACES, INTERFACE),
-            **marked_environment(attached.name),
-            **rdma_environment(transport),
+            **program_environment(attached.name, transport),
             **environment,
         }
         yield [

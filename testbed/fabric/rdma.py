@@ -1,9 +1,11 @@
 """Programs on a host: what stands between entering the host's network and starting the program."""
 
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Final
 
 from mrc_testbed.agents.objects import OBJECTS_DIR, how_to_build
@@ -16,7 +18,7 @@ VERBS_LIBRARY: Final = OBJECTS_DIR / "libmrc_verbs.so"
 TRANSPORT_VARIABLE: Final = "MRC_TESTBED_TRANSPORT"
 """Which the verbs library reads."""
 
-_WITH_HOSTS_FILE: Final = 'mount --bind "$0" /etc/hosts && exec "$@"'
+_PROGRAM_VIEW: Final = Path(__file__).with_name("program_view.py")
 
 
 class RdmaTransport(StrEnum):
@@ -32,7 +34,8 @@ def rdma_environment(transport: RdmaTransport = RdmaTransport.MRC) -> dict[str, 
     """
     ours = {"LD_PRELOAD": VERBS_LIBRARY, "LD_LIBRARY_PATH": OBJECTS_DIR}
     paths = {
-        name: ":".join([str(path), *filter(None, [os.environ.get(name)])]) for name, path in ours.items()
+        name: ":".join(dict.fromkeys([str(path), *filter(None, os.environ.get(name, "").split(":"))]))
+        for name, path in ours.items()
     }
     return {**paths, TRANSPORT_VARIABLE: transport.value}
 
@@ -57,18 +60,21 @@ def rdma_command(attached: Lab, host: str, transport: RdmaTransport) -> Iterator
         check_order(attached.clos, transport.value)
     if not VERBS_LIBRARY.exists():
         raise UsageError(f"{VERBS_LIBRARY} is not there", hint=how_to_build("setup"))
-    with named_command(attached, host, ()) as command:
+    with named_command(attached, host, (), is_rdma=True) as command:
         yield command
 
 
 @contextmanager
-def named_command(attached: Lab, host: str, others: Iterable[str]) -> Iterator[tuple[str, ...]]:
+def named_command(
+    attached: Lab, host: str, others: Iterable[str], *, is_rdma: bool = False
+) -> Iterator[tuple[str, ...]]:
     """Command to put in front of a program on a host; it resolves the lab's names while this lasts.
 
     Args:
         attached: the lab, in network namespaces.
         host: that the program runs on.
         others: hosts to connect to the management network with it.
+        is_rdma: the program gets a view of the host as program_view.py describes it.
 
     Raises:
         FabricError: a host cannot be given a management network.
@@ -76,4 +82,5 @@ def named_command(attached: Lab, host: str, others: Iterable[str]) -> Iterator[t
     for each in (host, *others):
         connect(attached.name, attached.clos, each)
     with hosts_file(attached.clos, host) as file:
-        yield "unshare", "--mount", "sh", "-c", _WITH_HOSTS_FILE, str(file)
+        script = (sys.executable, "-I", "-S", str(_PROGRAM_VIEW))
+        yield "unshare", "--mount", "--uts", *script, str(file), host if is_rdma else ""

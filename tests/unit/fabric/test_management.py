@@ -33,3 +33,10 @@ def test_the_machine_s_name_is_the_host_s():
 
 def test_a_machine_whose_file_does_not_have_it():
     assert addresses(hosts_text("", "box", CLOS, "h1"))["box"] == ["10.77.0.2"]
+
+
+def test_text_for_another_host_is_replaced():
+    """A program on a host, whose name is the host's, may enter another one."""
+    assert hosts_text(hosts_text(OWN, "box", CLOS, "h0"), "h0", CLOS, "h2") == hosts_text(
+        OWN, "box", CLOS, "h2"
+    )

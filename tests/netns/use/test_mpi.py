@@ -1,0 +1,69 @@
+"""Unmodified Open MPI: mpirun on a host starts ranks on all hosts, and they exchange messages."""
+
+from pathlib import Path
+
+import pytest
+from rdma_program import NOBODY, build, finish, start
+
+from mrc_testbed.fabric.live import Lab
+
+pytestmark = pytest.mark.root
+
+SOURCE = Path(__file__).with_name("mpi_ring.c")
+HOSTS = ("h0", "h1", "h2", "h3")
+PATHS = {
+    "ob1 over TCP": {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self"},
+    "UCX over TCP": {"UCX_TLS": "tcp,self"},
+}
+"""By a name, the variables that a user sets for messages to take that path; none: that of `exec --rdma`."""
+
+
+@pytest.fixture(scope="module")
+def ring(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(SOURCE, tmp_path_factory.mktemp("mpi"), compiler="mpicc")
+
+
+@pytest.fixture
+def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in PATHS[request.param].items():
+        monkeypatch.setenv(name, value)
+
+
+def mpirun(live: Lab, host: str, *command: str | Path) -> list[str]:
+    """Lines that a program on four hosts says, started from one of them."""
+    run = start(live, host, "mpirun", "-n", str(len(HOSTS)), "--host", ",".join(HOSTS), *command)
+    status, said, complained = finish(run)
+    assert status == 0, said + complained
+    return said.splitlines()
+
+
+@pytest.mark.parametrize("path", PATHS, indirect=True)
+def test_messages_of_all_sizes_arrive_and_sums_are_right(live: Lab, ring: Path, path: None) -> None:
+    assert mpirun(live, "h0", ring) == ["4 ranks, 0 wrong"]
+
+
+@pytest.mark.parametrize("path", PATHS, indirect=True)
+def test_mpi4py(live: Lab, path: None) -> None:
+    bench = ("/usr/bin/python3", "-m", "mpi4py.bench", "ringtest", "-n", "65536", "-l", "4")
+    assert "(4 processes, 65536 bytes)" in mpirun(live, "h3", *bench)[-1]
+
+
+def test_ranks_are_on_the_hosts_that_are_named_with_their_nics(live: Lab) -> None:
+    said = mpirun(live, "h1", "sh", "-c", "cat /sys/class/net/management/address; ibv_devices | tail -1")
+    addresses = {line for line in said if ":" in line}
+    guids = {line.split()[1] for line in said if "mrc0" in line}
+    assert [len(addresses), len(guids), len(said)] == [4, 4, 8]
+
+
+@pytest.mark.parametrize(
+    ("user", "host", "complaint"),
+    [
+        ((), "p0-t0-0", "p0-t0-0 is a switch"),
+        (NOBODY, "h1", "only root's mpirun can start daemons on other hosts"),
+    ],
+)
+def test_daemon_that_cannot_be_started(live: Lab, user: tuple[str, ...], host: str, complaint: str) -> None:
+    """The agent says why, in the place of ssh."""
+    status, _, complained = finish(start(live, "h0", *user, "mpirun", "--host", f"h0,{host}", "true"))
+    assert status != 0
+    assert f"error: {host}: {complaint}" in complained
