@@ -34,7 +34,7 @@ static struct region **place_of(uint32_t lkey)
 	return block ? &block[place % BLOCK] : NULL;
 }
 
-/* Gives a region a place and an L_Key; an errno value. */
+/* Enter a region into the table: it gets its L_Key; an errno value. */
 static int enter(struct region *region)
 {
 	struct region **block;

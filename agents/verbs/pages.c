@@ -87,7 +87,7 @@ static struct stretch *stretch_of(const struct mapping *mapping)
 	return stretch && !link_has_ring_at(mapping->start) ? stretch : NULL;
 }
 
-/* Gives back stretches without a region that the program has unmapped. */
+/* Free stretches without a region that the program has unmapped. */
 static void sweep(void)
 {
 	struct stretch *each, **link;

@@ -172,7 +172,7 @@ static int hold_writers(uintptr_t start, size_t bytes)
 	return descriptor;
 }
 
-/* What one thread does for another that waits, and would stand in its own way. */
+/* Work of one thread for another that waits, and would stand in its own way. */
 struct job {
 	int (*run)(const struct job *job);
 	uintptr_t start;
