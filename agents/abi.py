@@ -274,8 +274,8 @@ class Limit(IntEnum):
     IFINDEX_BASE = 1000
     FIB_STRIDE = 4096
     HISTOGRAM_BUCKETS = 1024
-    KEY_INDEX_BITS = 6
-    REGION_MAX = 64
+    KEY_INDEX_BITS = 14
+    REGION_MAX = 16384
     PAGE_BYTES = 4096
     PACE_FULL_NS = 1000000
 
@@ -1260,18 +1260,22 @@ class NicConfig(Structure):
 
 
 class NicControl(Structure):
-    """struct mrc_nic_control, 24 bytes."""
+    """struct mrc_nic_control, 32 bytes."""
 
     port_up_mask: int
     icrc_mode: int
     heartbeat_ns: int
     heartbeat_limit_ns: int
+    region_count: int
+    pad0: int
 
     _fields_ = (
         ("port_up_mask", c_uint32),
         ("icrc_mode", c_uint32),
         ("heartbeat_ns", c_uint64),
         ("heartbeat_limit_ns", c_uint64),
+        ("region_count", c_uint32),
+        ("pad0", c_uint32),
     )
 
 

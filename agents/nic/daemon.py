@@ -47,6 +47,21 @@ def _checked_kinds(kinds: list[str] | None = None) -> frozenset[str] | None:
     return frozenset(kinds) if kinds else None
 
 
+def _wait_in_thread(wait: Callable[[], None], then: Callable[[], None]) -> None:
+    """Calls *wait* in a thread and, if it succeeds, *then* in the loop."""
+
+    def done(waited: asyncio.Future[None]) -> None:
+        if waited.cancelled():
+            return
+        error = waited.exception()
+        if error is None:
+            then()
+        else:
+            _log.warning("memory that was given back is not used again: %s", error)
+
+    asyncio.get_running_loop().run_in_executor(None, wait).add_done_callback(done)
+
+
 class NicAgent:
     def __init__(self, config: AgentConfig) -> None:
         self._config = config
@@ -63,6 +78,7 @@ class NicAgent:
         }
         self._verbs.publish = self._on_stream_event
         self._verbs.numbers.take_events = self._on_kernel_events
+        self._verbs.memory_grace.in_background = _wait_in_thread
         self._carrier = CarrierWatch()
         self._subscribers: dict[asyncio.StreamWriter, frozenset[str] | None] = {}
         self._arrivals = asyncio.Event()

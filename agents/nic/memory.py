@@ -2,13 +2,14 @@
 
 from collections import deque
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from functools import partial
 
 from mrc_testbed.agents.abi import Limit, PageList
 from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.agents.entropy import randbits
 from mrc_testbed.agents.errors import UsageError
 from mrc_testbed.agents.nic.device import NicDevice
+from mrc_testbed.agents.nic.grace import Grace
 from mrc_testbed.agents.nic.page_memory import FreePages, whole_pages
 
 _ADDRESS_MAX = 1 << 57
@@ -34,6 +35,9 @@ class RegionTable:
     Args:
         device: whose memory it is.
         lifetime_ns: a key that was given back is not drawn again for so long: packets may name it.
+
+    Attributes:
+        grace: in which pages and places in the table rest that were given back.
     """
 
     def __init__(self, device: NicDevice, lifetime_ns: int) -> None:
@@ -42,12 +46,14 @@ class RegionTable:
         self._pages = FreePages(device.memory.length_bytes)
         self._regions: dict[int, MemoryRegion] = {}
         self._own: dict[int, MemoryRegion] = {}  # by key: those that have come with pages
-        self._given_back: list[int] = []  # indices
-        self._next_index = 0  # that no region has had
+        self._places: deque[int] = deque()  # that regions have had, and that have rested
         self._retired: deque[tuple[int, int]] = deque()  # when, and which key
-        self._are_runs_awaited = True
-        for entry in device.regions:
-            entry.r_key = 0
+        self._retired_keys: set[int] = set()
+        self.grace = Grace(device.await_runs)
+        for index in range(min(device.control.region_count, len(device.regions))):
+            device.regions[index].r_key = 0  # of an agent that was here before
+        device.control.region_count = 0
+        self._next_index = 0  # that no region of this agent has had
 
     # -- pages --------------------------------------------------------------------------------------
 
@@ -64,8 +70,10 @@ class RegionTable:
         """
         if length < 1:
             raise UsageError(f"length: {length} bytes; at least 1 is accepted")
-        self._await_runs()
+        self.grace.look()
         offset = self._pages.take(whole_pages(length), wanted)
+        if offset is None and self.grace.settle():
+            offset = self._pages.take(whole_pages(length), wanted)
         if offset is None:
             raise NoRoomError(
                 f"length: {length} bytes; {self._pages.largest()} of {self._device.memory.length_bytes} "
@@ -76,8 +84,7 @@ class RegionTable:
 
     def free(self, offset: int, length: int) -> None:
         """Takes back pages that were allocated, all of them."""
-        self._pages.add(offset, whole_pages(length))
-        self._are_runs_awaited = False
+        self.grace.rest(partial(self._pages.add, offset, whole_pages(length)))
 
     # -- regions ------------------------------------------------------------------------------------
 
@@ -145,19 +152,14 @@ class RegionTable:
         return region
 
     def _take_index(self) -> int:
-        if self._given_back:
-            self._await_runs()
-            return heappop(self._given_back)
-        if self._next_index == Limit.REGION_MAX:
-            raise NoRoomError(f"all {Limit.REGION_MAX} memory regions are in use")
-        self._next_index += 1
-        return self._next_index - 1
-
-    def _await_runs(self) -> None:
-        """Lets a CPU come to its end that may still be placing a packet where a region was."""
-        if not self._are_runs_awaited:
-            self._device.await_runs()
-            self._are_runs_awaited = True
+        self.grace.look()
+        if self._next_index < len(self._device.regions):
+            self._next_index += 1
+            self._device.control.region_count = self._next_index
+            return self._next_index - 1
+        if not self._places and not (self.grace.settle() and self._places):
+            raise NoRoomError(f"all {len(self._device.regions)} memory regions are in use")
+        return self._places.popleft()
 
     def deregister(self, r_key: int) -> None:
         """Invalidates a key; packets that name it are refused from now on.
@@ -171,9 +173,9 @@ class RegionTable:
             raise UsageError(f"no memory region has the key {r_key:#x}")
         self._device.regions[index].r_key = 0
         del self._regions[index]
-        heappush(self._given_back, index)
-        self._are_runs_awaited = False
+        self.grace.rest(partial(self._places.append, index))
         self._retired.append((monotonic_ns(), r_key))
+        self._retired_keys.add(r_key)
         if self._own.pop(r_key, None) is not None:
             self.free(region.offset, region.length)
 
@@ -181,10 +183,10 @@ class RegionTable:
         """A key of that index that no packet on its way can name."""
         now_ns = monotonic_ns()
         while self._retired and now_ns - self._retired[0][0] > self._lifetime_ns:
-            self._retired.popleft()
+            self._retired_keys.remove(self._retired.popleft()[1])
         while True:
             r_key = (randbits(_KEY_DRAW_BITS) + 1) << Limit.KEY_INDEX_BITS | index
-            if all(r_key != retired for _, retired in self._retired):
+            if r_key not in self._retired_keys:
                 return r_key
 
     def check(self, offset: int, length: int) -> int:

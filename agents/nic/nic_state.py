@@ -23,12 +23,14 @@ class NicState:
 
     Attributes:
         numbers: those of the QPs.
+        memory_grace: in which memory rests that was given back.
     """
 
     def __init__(self, config: NicSettings, device: NicDevice) -> None:
         self._config = config
         self._device = device
         self._regions = RegionTable(device, config.packet_lifetime_ns)
+        self.memory_grace = self._regions.grace
         self.numbers = QpNumbers(device, config.packet_lifetime_ns)
         self._qps: dict[int, QueuePair] = {}
         self._profiles: dict[int, EvProfile] = {}

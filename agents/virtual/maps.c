@@ -72,6 +72,9 @@ static int make_maps(const struct mrc_virtual_lab *lab)
 		entry->base = virtual_allocate(virtual_bytes_of(entry));
 		if (!entry->base)
 			return -1;
+		/* Of each NIC's a few are used, at the beginning. */
+		if (!strcmp(entry->name, "regions"))
+			madvise(entry->base, virtual_bytes_of(entry), MADV_NOHUGEPAGE);
 		map->base = entry->base;
 		if (entry->kind == VIRTUAL_NIC)
 			nic_maps[nic_map_count++] = entry;

@@ -130,6 +130,7 @@ def restore_nic(paths: LabPaths, clos: Clos, host: str) -> None:
         control.port_up_mask = 0  # the agent finds out
         control.heartbeat_limit_ns = AGENT_SILENCE_LIMIT_NS
         control.heartbeat_ns = monotonic_ns()
+        control.region_count = Limit.REGION_MAX  # wherever it has put keys, its agent removes them
         control.icrc_mode = modes.most_common(1)[0][0]
         fill_link_probes(maps, probe_paths(clos, clos.node(host).index))
 
@@ -172,6 +173,7 @@ def expect_heartbeat(paths: MapPins, host: str, *, is_expected: bool) -> None:
         descriptor = open_map_in(opened, paths.node_pins(host), "nic_control")
         control = MappedArray(descriptor, NicControl)[0]
         control.heartbeat_ns = monotonic_ns()
+        control.region_count = Limit.REGION_MAX  # wherever it has put keys, its agent removes them
         control.heartbeat_limit_ns = AGENT_SILENCE_LIMIT_NS if is_expected else 0
 
 

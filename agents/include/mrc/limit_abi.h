@@ -49,8 +49,8 @@ enum mrc_limit {
 	MRC_IFINDEX_BASE = 1000,      /* a port's ifindex = base + its lab-wide port id */
 	MRC_FIB_STRIDE = 4096,	      /* FIB entries per switch: role 2 bits, index 10 bits */
 	MRC_HISTOGRAM_BUCKETS = 1024, /* see histogram.h */
-	MRC_KEY_INDEX_BITS = 6,	      /* of an R_Key: where its region stands in the table */
-	MRC_REGION_MAX = 64,	      /* 1 << MRC_KEY_INDEX_BITS */
+	MRC_KEY_INDEX_BITS = 14,      /* of an R_Key: where its region stands in the table */
+	MRC_REGION_MAX = 16384,	      /* 1 << MRC_KEY_INDEX_BITS */
 	MRC_PAGE_BYTES = 4096,	      /* in which the NIC's memory is given to applications */
 	MRC_PACE_FULL_NS = 1000000,   /* the longest pace: see fabric_config.h */
 };

@@ -46,6 +46,8 @@ struct mrc_nic_control {
 	 */
 	__u64 heartbeat_ns;
 	__u64 heartbeat_limit_ns;
+	__u32 region_count; /* whose entries agents have used so far: those behind are zero */
+	__u32 pad0;
 };
 
 /*

@@ -28,6 +28,7 @@ from mrc_testbed.agents.abi import (
     NicCounter,
     NicCounters,
     NicPaths,
+    PageList,
     Port,
     PortCounter,
     PortCounters,
@@ -219,9 +220,10 @@ class NicBench:
 
     def register(self, slot: int, offset: int, length: int, *, is_remote_writable: bool = True) -> int:
         """The R_Key of a new region."""
-        r_key = 0x5EC2E700 | slot
+        r_key = 0x5EC2C000 | slot
         region = self.regions[slot]
         region.offset, region.length, region.is_remote_writable = offset, length, is_remote_writable
+        region.page_list = PageList.NO_PAGE_LIST
         region.r_key = r_key
         return r_key
 

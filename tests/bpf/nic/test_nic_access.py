@@ -16,7 +16,7 @@ from reference.reliability_header import NackReason
 from reference.transport_header import Aeth, Bth, NakCode
 from write_target import REGION_OFFSET, REGION_SLOT, WriteTarget, random_bytes
 
-from mrc_testbed.agents.abi import NicCounter, QpState
+from mrc_testbed.agents.abi import Limit, NicCounter, QpState
 from mrc_testbed.agents.nic.work_queue import QPN_MIN
 from mrc_testbed.topology.usid import Role, Usid, pack_carrier
 
@@ -54,7 +54,7 @@ def check_nak(target: WriteTarget, va: int, r_key: int, length: int, counter: Ni
     target.check_memory()
 
 
-@pytest.mark.parametrize("flipped", [1 << 6, 1 << 31, 1, 1 << 5])
+@pytest.mark.parametrize("flipped", [1 << Limit.KEY_INDEX_BITS, 1 << 31, 1, 1 << 5])
 def test_wrong_key_is_answered_with_a_nak(target: WriteTarget, flipped: int) -> None:
     check_nak(target, 0, target.r_key ^ flipped, 10, NicCounter.DROP_R_KEY)
 

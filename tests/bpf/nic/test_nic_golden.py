@@ -76,7 +76,7 @@ def octets(text: str, clock: bytes = b"") -> bytes:
 
 def test_data_becomes_memory_and_a_sack(nic: NicBench, distant: FarEnd) -> None:
     nic.create_qp(0, distant.attributes(), 0xBEEF, first_psn=FIRST_PSN)
-    assert nic.register(5, REGION_OFFSET, 0x10000) == 0x5EC2E705
+    assert nic.register(0x2705, REGION_OFFSET, 0x10000) == 0x5EC2E705
     outcome = nic.receive(octets(DATA_IN), 0)
     assert (outcome.verdict, outcome.frame) == (Verdict.REDIRECT, octets(SACK_OUT))
     assert bytes(nic.memory[REGION_OFFSET + 0x1000 :][:5]) == b"hello"

@@ -58,7 +58,7 @@ def test_replay_to_a_new_qp_of_the_same_number_meets_a_new_key(nic: NicBench, di
     old = distant.arriving_octets(target.packet(0, b"yesterday"), 0)
     nic.regions[5].r_key = 0
     renewed = WriteTarget(nic, distant)
-    nic.regions[5].r_key = renewed.r_key ^ 0x40
+    nic.regions[5].r_key = renewed.r_key ^ 1 << Limit.KEY_INDEX_BITS
     outcome = nic.receive(old, 0)
     assert outcome.counters == {NicCounter.DROP_R_KEY: 1, NicCounter.TX_NAK: 1}
     renewed.check_memory()

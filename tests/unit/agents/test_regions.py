@@ -1,5 +1,6 @@
 """Memory regions: where they lie, which key opens them, and that a key given back opens nothing."""
 
+from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -64,8 +65,10 @@ def test_keys_differ_and_are_never_0(table: RegionTable) -> None:
 
 
 def test_a_key_is_not_drawn_again_while_packets_may_name_it(
-    device: PlainDevice, table: RegionTable, monkeypatch: pytest.MonkeyPatch
+    device: PlainDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    device.regions = device.regions[:1]
+    table = RegionTable(cast("NicDevice", device), LIFETIME_NS)
     drawn = iter([5, 5, 5, 6])
     monkeypatch.setattr("mrc_testbed.agents.nic.memory.randbits", lambda _: next(drawn))
     first = table.register(1)
@@ -74,6 +77,33 @@ def test_a_key_is_not_drawn_again_while_packets_may_name_it(
     second = table.register(1)
     assert (first.r_key >> Limit.KEY_INDEX_BITS, second.r_key >> Limit.KEY_INDEX_BITS) == (6, 7)
     assert device.awaited_runs == 1  # before the memory, or the key's place, is used again
+
+
+def test_what_was_given_back_rests_in_the_background_and_a_request_waits_only_for_that(
+    device: PlainDevice, table: RegionTable
+) -> None:
+    ends: list[Callable[[], None]] = []
+    table.grace.in_background = lambda _, then: ends.append(then)
+    first = table.register(MEMORY_BYTES // 2)
+    table.deregister(first.r_key)
+    assert table.register(PAGE_BYTES).offset == MEMORY_BYTES // 2
+    assert device.awaited_runs == 0
+    assert table.register(MEMORY_BYTES // 2).offset == first.offset
+    assert device.awaited_runs == 1
+    ends.pop()()
+    assert table.register(PAGE_BYTES).offset == MEMORY_BYTES // 2 + PAGE_BYTES
+
+
+def test_places_in_the_table_come_again_when_all_have_been_used(device: PlainDevice) -> None:
+    device.regions = device.regions[:2]
+    table = RegionTable(cast("NicDevice", device), LIFETIME_NS)
+    first, second = table.register(1), table.register(1)
+    for old in (second, first):
+        table.deregister(old.r_key)
+    again = [table.register(1).r_key % Limit.REGION_MAX for _ in range(2)]
+    assert again == [second.r_key % Limit.REGION_MAX, first.r_key % Limit.REGION_MAX]
+    with pytest.raises(NoRoomError, match="all 2 memory regions are in use"):
+        table.register(1)
 
 
 def test_key_given_back_opens_nothing(device: PlainDevice, table: RegionTable) -> None:
@@ -87,9 +117,12 @@ def test_key_given_back_opens_nothing(device: PlainDevice, table: RegionTable) -
 
 
 def test_table_begins_empty_whatever_an_earlier_agent_left(device: PlainDevice) -> None:
-    device.regions[5].r_key = 0x1005
+    earlier = RegionTable(cast("NicDevice", device), LIFETIME_NS)
+    keys = [earlier.register(1).r_key for _ in range(3)]
     RegionTable(cast("NicDevice", device), LIFETIME_NS)
-    assert device.regions[5].r_key == 0
+    assert [device.regions[key % Limit.REGION_MAX].r_key for key in keys] == [0, 0, 0]
+    device.control.region_count = 0xFFFFFFFF  # as a process of the host may write it
+    RegionTable(cast("NicDevice", device), LIFETIME_NS)
 
 
 @pytest.mark.parametrize("length", [0, -1])
