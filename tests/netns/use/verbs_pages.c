@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * Registration of any memory, while the program goes on: `verbs_pages CASE`. A peer on the same host writes to each region. Prints
+ * "right" if all of it is as if the pages had stayed where they were.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "verbs_loop.h"
+
+enum {
+	PAGE = 4096,
+	BYTES = 1 << 20,
+	WRITERS = 2,
+	ROUNDS = 2500,
+	REGIONS = 600,
+	REMOTE = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+};
+
+static struct ibv_pd *pd;
+static struct ibv_qp *qp;
+static struct ibv_mr *source;
+static char *from;
+
+static void set_up(void)
+{
+	struct ibv_qp_attr attr = {.timeout = 14, .retry_cnt = 7, .min_rnr_timer = 12, .rnr_retry = 7};
+	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC, .cap = {16, 16, 1, 1, 0}};
+	struct ibv_qp *peer;
+
+	pd = open_nic();
+	init.send_cq = init.recv_cq = ibv_create_cq(context, 64, NULL, NULL, 0);
+	from = malloc(BYTES);
+	for (int i = 0; i < BYTES; i++)
+		from[i] = 1 + i % 127;
+	source = ibv_reg_mr(pd, from, BYTES, 0);
+	need(source != NULL, "memory that only this end uses");
+	qp = new_qp(pd, init, REMOTE);
+	peer = new_qp(pd, init, REMOTE);
+	connect_to(qp, peer, attr);
+	connect_to(peer, qp, attr);
+}
+
+/* The peer's WRITE of what `from` has, whose status is returned. */
+static enum ibv_wc_status write_to(const struct ibv_mr *mr, size_t at, size_t length)
+{
+	struct ibv_sge sge = {(uintptr_t)from, length, source->lkey};
+	struct ibv_send_wr *bad, wr = {
+				     .sg_list = &sge,
+				     .num_sge = 1,
+				     .opcode = IBV_WR_RDMA_WRITE,
+				     .send_flags = IBV_SEND_SIGNALED,
+				     .wr.rdma = {(uintptr_t)mr->addr + at, mr->rkey},
+				 };
+
+	need(!ibv_post_send(qp, &wr, &bad), "ibv_post_send");
+	return complete(qp->send_cq).status;
+}
+
+/* Every byte of a region is written by the peer, and seen here. */
+static void need_written(const struct ibv_mr *mr)
+{
+	need(write_to(mr, 0, mr->length) == IBV_WC_SUCCESS, "a WRITE");
+	need(!memcmp(mr->addr, from, mr->length), "what was written");
+}
+
+static struct ibv_mr *registered(void *memory, size_t bytes)
+{
+	struct ibv_mr *mr = ibv_reg_mr(pd, memory, bytes, REMOTE);
+
+	need(mr != NULL, "ibv_reg_mr");
+	return mr;
+}
+
+/* Buffers of a heap lie side by side, and the second of two begins on the last page of the first. */
+static void neighbours(void)
+{
+	char *heap = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t middle = BYTES / 2 + 100;
+	struct ibv_mr *first, *last, *all;
+
+	memset(heap, 7, BYTES);
+	first = registered(heap + 16, middle - 16);
+	last = registered(heap + middle, BYTES - middle - 16);
+	need(heap[0] == 7 && heap[BYTES - 1] == 7, "bytes around them");
+	all = registered(heap, BYTES);
+	need_written(first);
+	need_written(last);
+	need_written(all);
+	need(!ibv_dereg_mr(first) && !ibv_dereg_mr(all), "ibv_dereg_mr");
+	need_written(last);
+	need(!ibv_dereg_mr(last), "ibv_dereg_mr of the last one");
+}
+
+/* Islands first, then the sea around them: pages that are in no row in the NIC's memory. */
+static void scattered(void)
+{
+	char *heap = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *islands[8], *all;
+
+	memset(heap, 7, BYTES);
+	for (int i = 7; i >= 0; i--)
+		islands[i] = registered(heap + i * (BYTES / 8) + 3 * PAGE + 5, PAGE);
+	need(heap[0] == 7 && heap[3 * PAGE] == 7, "bytes around them");
+	all = registered(heap + 1, BYTES - 2);
+	need_written(all);
+	for (int i = 0; i < 8; i++)
+		need_written(islands[i]);
+	need(write_to(all, 3 * PAGE - 1000, 2000) == IBV_WC_SUCCESS, "a WRITE across islands");
+	need(!memcmp(heap + 1 + 3 * PAGE - 1000, from, 2000), "what was written across them");
+	need(!ibv_dereg_mr(all) && write_to(islands[0], 0, 8) == IBV_WC_SUCCESS, "islands that stay");
+}
+
+static void own_stack(void)
+{
+	char buffer[3 * PAGE];
+	struct ibv_mr *mr;
+	pid_t child;
+	int status;
+
+	memset(buffer, 7, sizeof(buffer));
+	mr = registered(buffer + 10, sizeof(buffer) - 20);
+	need(buffer[0] == 7 && buffer[sizeof(buffer) - 1] == 7, "bytes around it");
+	need_written(mr);
+	need(!ibv_dereg_mr(mr), "ibv_dereg_mr");
+	child = fork();
+	if (!child) {
+		memset(buffer, 9, sizeof(buffer));
+		_exit(buffer[5] == 9 ? 0 : 1);
+	}
+	need(waitpid(child, &status, 0) == child && !status, "a child");
+	need(buffer[0] == 7 && buffer[10] == 1, "the parent's stack");
+}
+
+/* A child has its own copy of private memory, and the same shared memory. */
+static void children(void)
+{
+	char *alone = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *shared = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *private_mr = registered(alone, BYTES), *shared_mr = registered(shared, BYTES);
+	int status;
+	pid_t child;
+
+	memset(alone, 7, BYTES);
+	child = fork();
+	if (!child) {
+		int is_copy = alone[0] == 7 && alone[BYTES - 1] == 7;
+
+		memset(alone, 9, BYTES);
+		shared[5] = 9;
+		_exit(is_copy ? 0 : 1);
+	}
+	need(waitpid(child, &status, 0) == child && !status, "a child");
+	need(alone[0] == 7 && shared[5] == 9, "what a child stored");
+	need_written(private_mr);
+	need_written(shared_mr);
+}
+
+static void shared_memory(void)
+{
+	int file = memfd_create("shared", 0), id = shmget(IPC_PRIVATE, BYTES, 0600);
+	char *segment = shmat(id, NULL, 0), *mapped;
+	struct ibv_mr *mr;
+	int ends[2], status;
+	pid_t child;
+	char byte;
+
+	need(segment != (void *)-1 && !shmctl(id, IPC_RMID, NULL), "shmat");
+	mr = registered(segment, BYTES);
+	need_written(mr);
+	need(!ftruncate(file, BYTES) && !pipe(ends), "ftruncate");
+	mapped = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	child = fork();
+	if (!child) {
+		close(ends[1]);
+		_exit(read(ends[0], &byte, 1) ? 1 : 0);
+	}
+	need(!ibv_reg_mr(pd, mapped, BYTES, REMOTE) && errno == EOPNOTSUPP, "memory that a child has as well");
+	close(ends[1]);
+	need(waitpid(child, &status, 0) == child && !status, "a child");
+	need_written(registered(mapped, BYTES));
+}
+
+static void read_only(void)
+{
+	char *memory = mmap(NULL, BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr = ibv_reg_mr(pd, memory, BYTES, 0);
+
+	need(mr != NULL, "memory to be read");
+	need(!ibv_reg_mr(pd, memory, BYTES, REMOTE) && errno == EFAULT, "read-only memory, to be written");
+	need(!ibv_dereg_mr(mr) && !munmap(memory, BYTES), "ibv_dereg_mr");
+	need(!ibv_reg_mr(pd, memory, BYTES, 0) && errno == EFAULT, "memory that is not there");
+}
+
+/* More regions than a table has room for at first, and more bytes in all than the NIC had. */
+static void many(void)
+{
+	struct ibv_mr **regions = calloc(REGIONS, sizeof(*regions));
+	char *memory = mmap(NULL, (size_t)REGIONS * 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	for (int i = 0; i < REGIONS; i++)
+		regions[i] = registered(memory + (size_t)i * 2 * PAGE, PAGE);
+	for (int i = 0; i < REGIONS; i += 97)
+		need_written(regions[i]);
+	for (int i = 0; i < REGIONS; i++)
+		need(!ibv_dereg_mr(regions[i]), "ibv_dereg_mr");
+}
+
+/* ---- threads that store into what is registered ----------------------------------------------- */
+
+static char *counted;
+static int is_over;
+
+struct writer {
+	pthread_t thread;
+	uint64_t stored;
+	int place;
+};
+
+/* Counts in memory, and beside it in a register. */
+static void *count(void *argument)
+{
+	struct writer *writer = argument;
+	volatile uint64_t *cells = (uint64_t *)counted;
+
+	while (!__atomic_load_n(&is_over, __ATOMIC_RELAXED)) {
+		uint64_t at = writer->stored % (BYTES / sizeof(*cells) / WRITERS) * WRITERS + writer->place;
+
+		cells[at]++;
+		writer->stored++;
+	}
+	return NULL;
+}
+
+static void writing_threads(void)
+{
+	struct writer writers[WRITERS] = {0};
+	uint64_t stored = 0, kept = 0;
+
+	for (int round = 0; round < 4; round++) {
+		counted = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		is_over = 0;
+		for (int i = 0; i < WRITERS; i++) {
+			writers[i].place = i;
+			need(!pthread_create(&writers[i].thread, NULL, count, &writers[i]), "pthread_create");
+		}
+		for (int i = 0; i < ROUNDS; i++) {
+			size_t at = i * 7919u % (BYTES / PAGE - 8) * PAGE;
+			struct ibv_mr *mr = registered(counted + at, 8 * PAGE);
+
+			need(!ibv_dereg_mr(mr), "ibv_dereg_mr");
+		}
+		__atomic_store_n(&is_over, 1, __ATOMIC_RELAXED);
+		for (int i = 0; i < WRITERS; i++)
+			pthread_join(writers[i].thread, NULL);
+		for (size_t i = 0; i < BYTES / sizeof(uint64_t); i++)
+			kept += ((uint64_t *)counted)[i];
+		need(!munmap(counted, BYTES), "munmap");
+	}
+	for (int i = 0; i < WRITERS; i++)
+		stored += writers[i].stored;
+	need(stored == kept, "stores that were lost");
+}
+
+int main(int argument_count, char **arguments)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} cases[] = {
+	    {"neighbours", neighbours}, {"scattered", scattered}, {"own-stack", own_stack},
+	    {"children", children},	    {"shared-memory", shared_memory}, {"read-only", read_only},
+	    {"many", many},		    {"writing-threads", writing_threads},
+	};
+
+	set_up();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		if (argument_count > 1 && !strcmp(arguments[1], cases[i].name)) {
+			cases[i].run();
+			puts("right");
+			return 0;
+		}
+	puts("no such case");
+	return 1;
+}
