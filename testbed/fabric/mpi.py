@@ -1,6 +1,7 @@
 """MPI on hosts of a lab: what UCX and Open MPI have to know, and how mpirun gets to other hosts.
 
-As a script it is the agent that mpirun starts in the place of ssh: AGENT LAB TRANSPORT HOST WORD...
+As a script it is the agent that mpirun starts in the place of ssh: AGENT HOST WORD... Lab and transport are
+those of mpirun's environment.
 """
 
 import os
@@ -13,8 +14,8 @@ from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.management import INTERFACE
 from mrc_testbed.fabric.node_entry import enter_command
-from mrc_testbed.fabric.process import marked_environment
-from mrc_testbed.fabric.rdma import RdmaTransport, rdma_command, rdma_environment
+from mrc_testbed.fabric.process import marked_environment, own_lab
+from mrc_testbed.fabric.rdma import TRANSPORT_VARIABLE, RdmaTransport, rdma_command, rdma_environment
 
 _SETTINGS: Final = {
     "UCX_TLS": "tcp,self,rc_verbs",  # `rc` would want UD too, which the NIC has not; tcp makes up for that
@@ -45,27 +46,26 @@ def program_environment(lab_name: str, transport: RdmaTransport) -> dict[str, st
     """
     wanted = dict(_SETTINGS)
     if not any(mark in sys.executable for mark in " :"):  # Open MPI could not tell where the path ends
-        wanted[_AGENT] = f"{sys.executable} -I -m {_MODULE} {lab_name} {transport.value}"
+        wanted[_AGENT] = f"{sys.executable} -I -m {_MODULE}"
     return wanted | marked_environment(lab_name) | rdma_environment(transport)
 
 
 def main() -> int:
     """Run a command of sh(1) on a host, as ssh does, in the environment of `exec --rdma`."""
-    lab_name, transport, host, *command = sys.argv[1:]
-    chosen = RdmaTransport(transport)
+    host, *command = sys.argv[1:]
     with ExitStack() as stack:
         try:
             if os.geteuid():
                 raise UsageError("only root's mpirun can start daemons on other hosts")
-            with lab.attach(lab_name) as attached:
+            chosen = RdmaTransport(os.environ.get(TRANSPORT_VARIABLE, RdmaTransport.MRC))
+            with lab.attach(own_lab()) as attached:
                 name = attached.clos.node(host).name
                 inside = stack.enter_context(rdma_command(attached, name, chosen))
-        except TestbedError as error:
-            sys.stderr.write(f"error: {host}: {error}\n")
-            return error.exit_code
+        except (TestbedError, ValueError) as error:
+            sys.exit(f"error: {host}: {error}")
         # mpirun has quoted the words for a shell.
-        enter = (*enter_command(lab_name, name, None), *inside, "sh", "-c", " ".join(command))
-        return subprocess.run(enter, env=program_environment(lab_name, chosen), check=False).returncode
+        enter = (*enter_command(attached.name, name, None), *inside, "sh", "-c", " ".join(command))
+        return subprocess.run(enter, env=program_environment(attached.name, chosen), check=False).returncode
 
 
 if __name__ == "__main__":

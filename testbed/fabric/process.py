@@ -79,6 +79,11 @@ def marked_environment(lab: str, base: Mapping[str, str] | None = None) -> dict[
     return {**(os.environ if base is None else base), _MARK: lab, STATE_DIR_VARIABLE: str(state_root())}
 
 
+def own_lab() -> str:
+    """Name of the lab whose mark this process has; empty: none."""
+    return os.environ.get(_MARK, "")
+
+
 def start_detached(lab: str, command: list[str], log: Path) -> ProcessIdentity:
     """Starts a process of *lab* that outlives this one, in a session of its own; *log* receives what it says.
 

@@ -34,6 +34,18 @@ def test_device_by_dlopen_and_dlvsym(live: Lab, program: Path) -> None:
     ), complained
 
 
+@pytest.mark.parametrize("name", ["libibverbs.so", "/opt/rdma/lib/libibverbs.so.1"])
+def test_python_program_by_any_name_of_the_library(live: Lab, name: str) -> None:
+    load = """if True:
+        import ctypes, sys
+        count = ctypes.c_int()
+        ctypes.CDLL(sys.argv[1]).ibv_get_device_list(ctypes.byref(count))
+        print(count.value)
+    """
+    status, said, complained = finish(start(live, "h1", "/usr/bin/python3", "-c", load, name))
+    assert (status, said) == (0, "1\n"), complained
+
+
 def test_libraries_are_found_where_the_program_s_runpath_says(live: Lab, program: Path) -> None:
     """It is the caller's that counts, and the caller must not be the verbs library."""
     status, said, complained = finish(start(live, "h1", program, "libbeside.so"))

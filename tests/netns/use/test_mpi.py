@@ -6,6 +6,7 @@ import pytest
 from rdma_program import NOBODY, build, finish, start
 
 from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.rdma import TRANSPORT_VARIABLE
 
 pytestmark = pytest.mark.root
 
@@ -46,6 +47,22 @@ def test_messages_of_all_sizes_arrive_and_sums_are_right(live: Lab, ring: Path, 
 def test_mpi4py(live: Lab, path: None) -> None:
     bench = ("/usr/bin/python3", "-m", "mpi4py.bench", "ringtest", "-n", "65536", "-l", "4")
     assert "(4 processes, 65536 bytes)" in mpirun(live, "h3", *bench)[-1]
+
+
+@pytest.mark.parametrize("transport", ["rocev2", "mrc"])
+def test_transport_is_that_of_mpirun(live: Lab, transport: str) -> None:
+    run = (
+        "env",
+        f"{TRANSPORT_VARIABLE}={transport}",
+        "mpirun",
+        "--host",
+        "h2,h3",
+        "sh",
+        "-c",
+        f"echo $(hostname) ${TRANSPORT_VARIABLE}",
+    )
+    status, said, complained = finish(start(live, "h2", *run))
+    assert (status, sorted(said.splitlines())) == (0, [f"h2 {transport}", f"h3 {transport}"]), complained
 
 
 def test_ranks_are_on_the_hosts_that_are_named_with_their_nics(live: Lab) -> None:

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from launching import Launch
 from rdma_program import NOBODY, TESTBED, finish, start
 
 from mrc_testbed.fabric.live import Lab
@@ -83,6 +84,15 @@ def test_ucx_sees_both_networks_of_a_host(live: Lab) -> None:
     assert status == 0, complained
     assert "Device: management" in said
     assert "Device: mrc0:1" in said
+
+
+def test_ranks_see_the_same(launch: Launch) -> None:
+    look = "hostname; ls /sys/class/net /dev/infiniband; echo $OMPI_MCA_pml"
+    status, said, complained = launch("--hosts", "h1,h2", "--", "sh", "-c", look)
+    assert status == 0, complained
+    assert {"[0] h1", "[1] h2"} < set(said)
+    for line in ("management", "uverbs0", "ucx"):
+        assert {f"[0] {line}", f"[1] {line}"} < set(said)
 
 
 def test_program_that_cannot_be_run(live: Lab) -> None:

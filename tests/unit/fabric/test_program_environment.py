@@ -13,9 +13,8 @@ AGENT = "OMPI_MCA_plm_rsh_agent"
 def test_what_the_user_has_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UCX_TLS", "tcp,self")
     monkeypatch.delenv("OMPI_MCA_pml", raising=False)
-    environment = program_environment("box", RdmaTransport.ROCEV2)
+    environment = program_environment("box", RdmaTransport.MRC)
     assert (environment["UCX_TLS"], environment["OMPI_MCA_pml"]) == ("tcp,self", "ucx")
-    assert environment[AGENT].split()[-2:] == ["box", "rocev2"]
 
 
 def test_preloads_stay_and_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
