@@ -30,7 +30,7 @@ from mrc_testbed.agents.abi import (
 )
 from mrc_testbed.agents.errors import TestbedError, UsageError
 from mrc_testbed.agents.nic.device import NicDevice
-from mrc_testbed.agents.nic.memory import NoRoomError
+from mrc_testbed.agents.nic.memory import NoRoomError, RegionPlace
 from mrc_testbed.agents.nic.page_memory import whole_pages
 from mrc_testbed.agents.nic.qp import QpLimits
 from mrc_testbed.agents.nic.reactions import ClientResources, Reactions
@@ -241,13 +241,13 @@ class ApplicationLink:
         self, application: _Application, request: ApplicationRequest, reply: ApplicationReply
     ) -> None:
         allocations = application.owned.allocations
-        if request.page_list != PageList.NO_PAGE_LIST:
-            raise UsageError(f"page_list: {request.page_list:#x}; this NIC takes none")
-        under = allocations.under(request.offset, request.length)
+        is_listed = request.page_list != PageList.NO_PAGE_LIST
+        place = RegionPlace(page_list=request.page_list) if is_listed else RegionPlace(request.offset)
+        under = allocations.under(*place.needs(request.address, request.length))
         region = self._reactions.verbs.register_over(
             request.address,
             request.length,
-            request.offset,
+            place,
             is_remote_writable=bool(request.is_writable),
             pd=self._domain(application, request.pd),
         )

@@ -9,7 +9,7 @@ from mrc_testbed.agents.abi import ApplicationTransport, Command, Limit, Status
 from mrc_testbed.agents.entropy import randbits
 from mrc_testbed.agents.errors import UsageError
 from mrc_testbed.agents.nic.ev_profile import EvProfile
-from mrc_testbed.agents.nic.memory import MemoryRegion
+from mrc_testbed.agents.nic.memory import MemoryRegion, RegionPlace
 from mrc_testbed.agents.nic.qp import CONNECTED, QpLimits, QueuePair
 from mrc_testbed.agents.nic.rc_qp import RcQueuePair
 from mrc_testbed.agents.nic.work_queue import qp_index
@@ -35,7 +35,7 @@ class ApplicationVerbs(WorkVerbs):
         self._regions.free(offset, length)
 
     def register_over(
-        self, address: int, length: int, offset: int, *, is_remote_writable: bool, pd: int
+        self, address: int, length: int, place: RegionPlace, *, is_remote_writable: bool, pd: int
     ) -> MemoryRegion:
         """A region over pages of an application.
 
@@ -43,7 +43,7 @@ class ApplicationVerbs(WorkVerbs):
             UsageError: it cannot be.
         """
         return self._regions.register_over(
-            address, length, offset, is_remote_writable=is_remote_writable, pd=pd
+            address, length, place, is_remote_writable=is_remote_writable, pd=pd
         )
 
     def join_domain(self, qpn: int, pd: int) -> None:

@@ -13,6 +13,7 @@ from mrc_testbed.agents.nic.grace import Grace
 from mrc_testbed.agents.nic.page_memory import FreePages, whole_pages
 
 _ADDRESS_MAX = 1 << 57
+_LIST_ENTRY_BYTES = 4
 _KEY_DRAW_BITS = 32 - Limit.KEY_INDEX_BITS - 1
 
 
@@ -27,6 +28,32 @@ class MemoryRegion:
     offset: int
     length: int
     r_key: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegionPlace:
+    """A place of a region's bytes.
+
+    Attributes:
+        offset: of the first one in the NIC's memory, where they lie in a row.
+        page_list: offset of the list of their pages; None: they lie in a row.
+    """
+
+    offset: int = 0
+    page_list: int | None = None
+
+    def needs(self, address: int, length: int) -> tuple[int, int]:
+        """Offset and bytes of what must be there: the region, or the list of its pages.
+
+        Raises:
+            UsageError: a list cannot begin there.
+        """
+        if self.page_list is None:
+            return self.offset, length
+        if self.page_list % _LIST_ENTRY_BYTES:
+            raise UsageError(f"page_list: {self.page_list:#x}; it must be a multiple of {_LIST_ENTRY_BYTES}")
+        pages = whole_pages(address % Limit.PAGE_BYTES + length) // Limit.PAGE_BYTES
+        return self.page_list, pages * _LIST_ENTRY_BYTES
 
 
 class RegionTable:
@@ -101,19 +128,19 @@ class RegionTable:
             self.free(offset, length)
             raise
         self._device.memory.view[offset : offset + length] = bytes(length)
-        region = self._enter(index, offset, length)
+        region = self._enter(index, RegionPlace(offset), length)
         self._own[region.r_key] = region
         return region
 
     def register_over(
-        self, address: int, length: int, offset: int, *, is_remote_writable: bool, pd: int
+        self, address: int, length: int, place: RegionPlace, *, is_remote_writable: bool, pd: int
     ) -> MemoryRegion:
         """A region over pages that were allocated; peers name it by a virtual address of its first byte.
 
         Args:
             address: of the first byte, in a process that has mapped the pages.
             length: bytes.
-            offset: of the first byte, in the NIC's memory.
+            place: of its bytes.
             is_remote_writable: whether peers may write to it.
             pd: protection domain of the QPs by which peers may write to it.
 
@@ -121,32 +148,33 @@ class RegionTable:
             NoRoomError: the table of regions has no room for it.
             UsageError: there is no such memory.
         """
-        if length < 1 or not 0 < address <= _ADDRESS_MAX - length:
+        if length < 1 or not 0 < address <= _ADDRESS_MAX - length or length >= 1 << 32:
             raise UsageError(f"address, length: {address:#x}, {length}; no such memory")
-        if not 0 <= offset <= offset + length <= self._device.memory.length_bytes:
-            raise UsageError(f"offset, length: {offset:#x}, {length}; no such memory of the NIC")
+        offset, needed = place.needs(address, length)
+        if not 0 <= offset <= offset + needed <= self._device.memory.length_bytes:
+            raise UsageError(f"offset, length: {offset:#x}, {needed}; no such memory of the NIC")
         return self._enter(
-            self._take_index(), offset, length, base=address, is_remote_writable=is_remote_writable, pd=pd
+            self._take_index(), place, length, base=address, is_remote_writable=is_remote_writable, pd=pd
         )
 
     def _enter(
         self,
         index: int,
-        offset: int,
+        place: RegionPlace,
         length: int,
         *,
         base: int = 0,
         is_remote_writable: bool = True,
         pd: int = 0,
     ) -> MemoryRegion:
-        region = MemoryRegion(offset, length, self._draw_key(index))
+        region = MemoryRegion(place.offset, length, self._draw_key(index))
         entry = self._device.regions[index]
-        entry.offset = offset
+        entry.offset = place.offset
         entry.length = length
         entry.base = base
         entry.pd = pd
         entry.is_remote_writable = is_remote_writable
-        entry.page_list = PageList.NO_PAGE_LIST
+        entry.page_list = PageList.NO_PAGE_LIST if place.page_list is None else place.page_list
         entry.r_key = region.r_key
         self._regions[index] = region
         return region

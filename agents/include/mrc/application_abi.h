@@ -28,9 +28,11 @@ enum mrc_application_transport {
 enum mrc_application_verb {
 	MRC_APPLICATION_HELLO = 0, /* reply only; with program, memory and work rings */
 	/*
-	 * address, length, is_writable, pd; offset: of the byte at `address` in the NIC's memory;
-	 * page_list: MRC_NO_PAGE_LIST where the rest lies in a row behind it. All of it has to lie
-	 * in the application's allocations, of which several side by side are as one.
+	 * address, length, is_writable, pd; page_list: MRC_NO_PAGE_LIST where the bytes lie in a
+	 * row from `offset`. Else where the application keeps a list of NIC page numbers, a __u32
+	 * for each page of MRC_PAGE_BYTES that the region touches; it may change while there is the
+	 * region. What is named, the bytes or the list, has to lie in the application's
+	 * allocations, of which several side by side are as one.
 	 */
 	MRC_APPLICATION_REGISTER = 1,
 	MRC_APPLICATION_DEREGISTER = 2, /* r_key */

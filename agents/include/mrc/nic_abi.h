@@ -61,7 +61,11 @@ struct mrc_region {
 	__u32 length;
 	__u64 base; /* 0: RETH.va counts from the region's start; else the virtual address there */
 	__u32 pd;   /* protection domain: QPs of others may not write here */
-	__u32 page_list; /* MRC_NO_PAGE_LIST: its bytes lie in a row from `offset` */
+	/*
+	 * MRC_NO_PAGE_LIST: its bytes lie in a row from `offset`. Else where in the NIC's memory
+	 * the numbers of its pages are, a __u32 each; the first byte is at `base` in its page.
+	 */
+	__u32 page_list;
 };
 
 /*

@@ -16,13 +16,56 @@ enum mr_direction {
 };
 
 /*
- * Where the payload goes in the NIC's memory, or -1 when key, protection domain or bounds forbid
- * it.
+ * A place in the NIC's memory: the offset of the first byte in the lower half. In the upper half,
+ * where the bytes go on elsewhere at the end of the page: MR_TWO_PAGES and the number of that page.
+ */
+enum mr_place {
+	MR_TWO_PAGES = 1 << 20, /* page numbers are smaller */
+};
+
+/* An entry of a list of pages; -1 where the list, or the page that it names, is not in the memory.
+ */
+static __always_inline __s64 mr_page(__u64 list_offset)
+{
+	__u32 index = list_offset / MRC_MEMORY_SEGMENT, page;
+	struct memory_segment *segment;
+
+	if (list_offset >> 32)
+		return -1;
+	segment = bpf_map_lookup_elem(&memory, &index);
+	if (!segment)
+		return -1;
+	/* Once: user space may write to it meanwhile. */
+	page = *(volatile __u32 *)(segment->bytes +
+				   (index_within(list_offset, MRC_MEMORY_SEGMENT) & ~3U));
+	if (page >= MR_TWO_PAGES)
+		return -1;
+	index = page / (MRC_MEMORY_SEGMENT / MRC_PAGE_BYTES);
+	return bpf_map_lookup_elem(&memory, &index) ? (__s64)page : -1;
+}
+
+/* The place of the byte `start` of listed pages, of which `length` bytes, two pages' at most, are
+ * wanted; -1: it is not in the memory. */
+__noinline __s64 mr_listed(__u32 page_list, __u64 start, __u32 length)
+{
+	__u64 list_offset = page_list + start / MRC_PAGE_BYTES * sizeof(__u32);
+	__u32 within = start & (MRC_PAGE_BYTES - 1);
+	__s64 page = mr_page(list_offset), next;
+
+	if (page < 0 || within + length <= MRC_PAGE_BYTES)
+		return page < 0 ? -1 : page * MRC_PAGE_BYTES + within;
+	next = mr_page(list_offset + sizeof(__u32));
+	return next < 0 ? -1 : (next | MR_TWO_PAGES) << 32 | (page * MRC_PAGE_BYTES + within);
+}
+
+/*
+ * The place of the payload, or -1 when key, protection domain or bounds forbid it.
  */
 static __always_inline __s64 mr_check(__u32 r_key, __u32 pd, __u64 va, __u32 length)
 {
 	__u32 index = r_key & (MRC_REGION_MAX - 1);
 	struct mrc_region *region = bpf_map_lookup_elem(&regions, &index);
+	__s64 place;
 
 	if (!region || !r_key || region->r_key != r_key || !region->is_remote_writable ||
 	    region->pd != pd) {
@@ -34,7 +77,12 @@ static __always_inline __s64 mr_check(__u32 r_key, __u32 pd, __u64 va, __u32 len
 		nic_count(MRC_NC_DROP_BOUNDS, 1);
 		return -1;
 	}
-	return region->offset + va;
+	if (region->page_list == MRC_NO_PAGE_LIST)
+		return region->offset + va;
+	place = mr_listed(region->page_list, (region->base & (MRC_PAGE_BYTES - 1)) + va, length);
+	if (place < 0)
+		nic_count(MRC_NC_DROP_BOUNDS, 1);
+	return place;
 }
 
 /* Where a part of a SEND goes, in the mailbox of a QP; likewise. */
@@ -104,29 +152,35 @@ __noinline int mr_copy_pieces(struct xdp_md *ctx, __u32 frame_offset, __u32 offs
 	return 0;
 }
 
-/* Copies `length` (at most the largest PMTU) bytes; 0 on success. */
-static __always_inline int mr_copy(struct xdp_md *ctx, __u32 frame_offset, __u32 offset,
+/* Copies `length` (at most the largest PMTU) bytes from or to a place; 0 on success. */
+static __always_inline int mr_copy(struct xdp_md *ctx, __u32 frame_offset, __u64 place,
 				   __u32 length, int direction)
 {
-	__u32 index = offset / MRC_MEMORY_SEGMENT;
+	__u32 offset = place, index = offset / MRC_MEMORY_SEGMENT;
 	struct memory_segment *segment = bpf_map_lookup_elem(&memory, &index);
 	__u64 copied_bytes = length;
-	__u32 start, first;
+	__u32 start, first, rest;
 
 	if (!length)
 		return 0;
 	if (!segment || !length_within(&copied_bytes, MRC_PMTU_MAX))
 		return -1;
 	start = index_within(offset, MRC_MEMORY_SEGMENT);
-	if (start <= MRC_MEMORY_SEGMENT - MRC_PMTU_MAX)
+	if (place >> 32) {
+		first = MRC_PAGE_BYTES - (offset & (MRC_PAGE_BYTES - 1));
+		rest = (place >> 32 & (MR_TWO_PAGES - 1)) * MRC_PAGE_BYTES;
+	} else if (start <= MRC_MEMORY_SEGMENT - MRC_PMTU_MAX) {
 		return mr_copy_bytes(ctx, frame_offset, segment->bytes + start, copied_bytes,
 				     direction);
-	first = MRC_MEMORY_SEGMENT - start;
+	} else {
+		first = MRC_MEMORY_SEGMENT - start;
+		rest = offset + first;
+	}
 	if (first >= length)
 		return mr_copy_pieces(ctx, frame_offset, offset, length, direction);
 	if (mr_copy_pieces(ctx, frame_offset, offset, first, direction))
 		return -1;
-	return mr_copy_pieces(ctx, frame_offset + first, offset + first, length - first, direction);
+	return mr_copy_pieces(ctx, frame_offset + first, rest, length - first, direction);
 }
 
 /* Bytes of the message that a packet with immediate ends. */

@@ -178,7 +178,8 @@ class NicBench:
 
     def reset(self) -> None:
         """Puts everything but the counters back to how a fresh NIC has it, all ports up and faultless."""
-        _clear(self.control, self.paths, self._kick, *self.regions, *self._work, *self.port_table)
+        memset(addressof(self.regions[0]), 0, len(self.regions) * sizeof(Region))
+        _clear(self.control, self.paths, self._kick, *self._work, *self.port_table)
         self.control.port_up_mask = (1 << self.clos.spec.planes) - 1
         for plane, port in enumerate(self.ports):
             entry = self.port_table[port.id]

@@ -158,6 +158,19 @@ def test_allocations_side_by_side_hold_one_region(program: Callable[[], Program]
     assert mine.register(first + 100, PAGE).error == errno.EINVAL
 
 
+def test_list_of_pages_must_be_the_application_s(program: Callable[[], Program]) -> None:
+    mine, other = program(), program()
+    pages = mine.allocate(PAGE)
+    for page_list, length in ((pages + 2, 1), (pages + PAGE - 4, PAGE + 1), (pages + PAGE, 1)):
+        refused = mine.register(0, length, page_list=page_list)
+        assert refused.error == errno.EINVAL
+    assert other.register(0, page_list=pages).error == errno.EINVAL
+    key = mine.register(0, PAGE, page_list=pages + PAGE - 4).r_key
+    assert mine.ask(ApplicationVerb.FREE, offset=pages).error == errno.EINVAL
+    assert mine.ask(ApplicationVerb.DEREGISTER, r_key=key).error == 0
+    assert mine.ask(ApplicationVerb.FREE, offset=pages).error == 0
+
+
 def test_end_of_a_program_gives_back_its_keys_and_pages(program: Callable[[], Program]) -> None:
     length = program().hello.memory_bytes // 4 * 3
     for _ in range(3):

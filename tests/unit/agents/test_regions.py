@@ -8,7 +8,7 @@ from plain_device import PlainDevice
 
 from mrc_testbed.agents.abi import Limit, PageList
 from mrc_testbed.agents.nic.device import NicDevice
-from mrc_testbed.agents.nic.memory import NoRoomError, RegionTable
+from mrc_testbed.agents.nic.memory import NoRoomError, RegionPlace, RegionTable
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import TopologySpec
@@ -16,6 +16,7 @@ from mrc_testbed.topology.spec import TopologySpec
 FABRIC = Clos(TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=2))
 MEMORY_BYTES = 1 << 20
 PAGE_BYTES = 4096
+ADDRESS = 0x7F00_0000_0000
 LIFETIME_NS = 10_000_000_000
 
 
@@ -146,7 +147,7 @@ def test_more_than_the_memory_is_refused_with_what_is_free(table: RegionTable) -
 def test_more_regions_than_the_table_holds_are_refused_and_take_no_pages(table: RegionTable) -> None:
     offset = table.allocate(PAGE_BYTES)
     for _ in range(Limit.REGION_MAX):
-        table.register_over(PAGE_BYTES, 1, offset, is_remote_writable=True, pd=0)
+        table.register_over(PAGE_BYTES, 1, RegionPlace(offset), is_remote_writable=True, pd=0)
     with pytest.raises(NoRoomError, match=f"all {Limit.REGION_MAX} memory regions are in use"):
         table.register(1)
     assert table.allocate(MEMORY_BYTES - PAGE_BYTES) == PAGE_BYTES
@@ -167,13 +168,13 @@ def test_region_over_pages_has_the_address_and_domain_it_is_given(
     device.memory.view[:] = b"\xff" * MEMORY_BYTES
     offset = table.allocate(3 * PAGE_BYTES)
     regions = [
-        table.register_over(0x7F00_0000_0010, 5000, offset + 16, is_remote_writable=writable, pd=7)
+        table.register_over(ADDRESS + 16, 5000, RegionPlace(offset + 16), is_remote_writable=writable, pd=7)
         for writable in (True, False)
     ]
     entries = [device.regions[region.r_key % Limit.REGION_MAX] for region in regions]
     assert [entry.is_remote_writable for entry in entries] == [1, 0]
     for entry in entries:
-        assert (entry.base, entry.length) == (0x7F00_0000_0010, 5000)
+        assert (entry.base, entry.length) == (ADDRESS + 16, 5000)
         assert (entry.offset, entry.pd) == (offset + 16, 7)
         assert entry.page_list == PageList.NO_PAGE_LIST
     assert bytes(device.memory.view[offset : offset + 5016]) == b"\xff" * 5016
@@ -192,7 +193,7 @@ def test_region_over_memory_that_is_not_there(
     table: RegionTable, address: int, length: int, offset: int
 ) -> None:
     with pytest.raises(UsageError, match="no such memory"):
-        table.register_over(address, length, offset, is_remote_writable=True, pd=0)
+        table.register_over(address, length, RegionPlace(offset), is_remote_writable=True, pd=0)
 
 
 def test_stretch_must_lie_in_one_region(device: PlainDevice, table: RegionTable) -> None:
@@ -203,3 +204,30 @@ def test_stretch_must_lie_in_one_region(device: PlainDevice, table: RegionTable)
     for offset, length in ((0, PAGE_BYTES + 1), (-1, 2), (2 * PAGE_BYTES, 1), (10, -5), (PAGE_BYTES - 1, 2)):
         with pytest.raises(UsageError, match="lie in no registered region"):
             table.check(offset, length)
+
+
+@pytest.mark.parametrize(
+    ("address", "length", "pages"),
+    [
+        (ADDRESS, 1, 1),
+        (ADDRESS, PAGE_BYTES, 1),
+        (ADDRESS + 1, PAGE_BYTES, 2),
+        (ADDRESS + PAGE_BYTES - 1, 2, 2),
+        (ADDRESS + 4095, 2 * PAGE_BYTES + 1, 3),
+    ],
+)
+def test_list_of_a_region_has_a_number_for_each_page_that_it_touches(
+    device: PlainDevice, table: RegionTable, address: int, length: int, pages: int
+) -> None:
+    inside = RegionPlace(page_list=MEMORY_BYTES - 4 * pages)
+    region = table.register_over(address, length, inside, is_remote_writable=True, pd=0)
+    entry = device.regions[region.r_key % Limit.REGION_MAX]
+    assert (entry.page_list, entry.base, entry.length) == (inside.page_list, address, length)
+    outside = RegionPlace(page_list=MEMORY_BYTES - 4 * pages + 4)
+    with pytest.raises(UsageError, match="no such memory of the NIC"):
+        table.register_over(address, length, outside, is_remote_writable=True, pd=0)
+
+
+def test_list_begins_at_a_multiple_of_4(table: RegionTable) -> None:
+    with pytest.raises(UsageError, match="page_list: 0x6; it must be a multiple of 4"):
+        table.register_over(ADDRESS, 1, RegionPlace(page_list=6), is_remote_writable=True, pd=0)
