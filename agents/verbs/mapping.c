@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,72 +21,154 @@
 #define MADV_DONTNEED_LOCKED 24
 #endif
 
-enum { LINE_MAX_BYTES = 256 };
-
-/* A reader of /proc/self/maps, line by line. */
-struct maps {
-	int file;
-	size_t used, at;
-	char bytes[2048];
+/* Part of linux/fs.h since 6.11, for the headers of older kernels. */
+struct procmap_query {
+	uint64_t size, flags, address;
+	uint64_t start, end, vma_flags, page_bytes, offset, inode;
+	uint32_t major, minor, name_bytes, build_id_bytes;
+	uint64_t name, build_id;
 };
 
+#define PROCMAP_QUERY _IOWR('f', 17, struct procmap_query)
+enum {
+	PROCMAP_READABLE = 0x1,
+	PROCMAP_WRITABLE = 0x2,
+	PROCMAP_EXECUTABLE = 0x4,
+	PROCMAP_SHARED = 0x8,
+	PROCMAP_COVERING_OR_NEXT = 0x10,
+	PROCMAP_FILE_BACKED = 0x20,
+};
+
+/* Opens a list /proc/PID/maps, from the mapping on that ends behind `from`. */
+void vmas_open(struct vmas *vmas, const char *path, uintptr_t from)
+{
+	vmas->file = open(path, O_RDONLY | O_CLOEXEC);
+	vmas->used = vmas->at = vmas->is_text = vmas->is_shared_only = 0;
+	vmas->from = from;
+}
+
+void vmas_close(const struct vmas *vmas)
+{
+	if (vmas->file >= 0)
+		close(vmas->file);
+}
+
+/* The next one by a query of the kernel; 0: there is none; -1: it takes no queries. */
+static int query_next(struct vmas *vmas, struct vma *found)
+{
+	struct procmap_query query = {
+	    .size = sizeof(query),
+	    .flags = PROCMAP_COVERING_OR_NEXT |
+		     (vmas->is_shared_only ? PROCMAP_SHARED | PROCMAP_FILE_BACKED : 0),
+	    .address = vmas->from,
+	    .name_bytes = sizeof(found->name),
+	    .name = (uintptr_t)found->name,
+	};
+
+	if (ioctl(vmas->file, PROCMAP_QUERY, &query))
+		return errno == ENOENT ? 0 : -1;
+	if (!query.name_bytes)
+		found->name[0] = 0;
+	found->start = query.start;
+	found->end = query.end;
+	found->offset = query.offset;
+	found->inode = query.inode;
+	found->device = (uint64_t)query.major << 32 | query.minor;
+	found->is_shared = !!(query.vma_flags & PROCMAP_SHARED);
+	found->protection = (query.vma_flags & PROCMAP_READABLE ? PROT_READ : 0) |
+			    (query.vma_flags & PROCMAP_WRITABLE ? PROT_WRITE : 0) |
+			    (query.vma_flags & PROCMAP_EXECUTABLE ? PROT_EXEC : 0);
+	return 1;
+}
+
 /* The next line, without what is beyond `bytes` of it; 0 at the end. */
-static int next_line(struct maps *maps, char *line, size_t bytes)
+static int next_line(struct vmas *vmas, char *line, size_t bytes)
 {
 	size_t length = 0;
 
 	for (;;) {
-		if (maps->at == maps->used) {
-			ssize_t count = read(maps->file, maps->bytes, sizeof(maps->bytes));
+		if (vmas->at == vmas->used) {
+			ssize_t count = read(vmas->file, vmas->bytes, sizeof(vmas->bytes));
 
 			if (count <= 0)
 				return 0;
-			maps->at = 0;
-			maps->used = count;
+			vmas->at = 0;
+			vmas->used = count;
 		}
-		if (maps->bytes[maps->at] == '\n')
+		if (vmas->bytes[vmas->at] == '\n')
 			break;
 		if (length < bytes - 1)
-			line[length++] = maps->bytes[maps->at];
-		maps->at++;
+			line[length++] = vmas->bytes[vmas->at];
+		vmas->at++;
 	}
-	maps->at++;
+	vmas->at++;
 	line[length] = 0;
 	return 1;
 }
 
-/* A mapping of BPF memory from a line of the list; 0: the line is of another. */
-static int parse_line(const char *line, struct mapping *found)
+/* START-END rwxp OFFSET MAJOR:MINOR INODE NAME */
+static void parse_line(const char *line, struct vma *found)
 {
 	char *rest;
 
-	if (!strstr(line, "bpf-map"))
-		return 0;
 	found->start = strtoull(line, &rest, 16);
-	found->bytes = strtoull(rest + 1, &rest, 16) - found->start;
+	found->end = strtoull(rest + 1, &rest, 16);
 	found->protection = (rest[1] == 'r' ? PROT_READ : 0) | (rest[2] == 'w' ? PROT_WRITE : 0) |
 			    (rest[3] == 'x' ? PROT_EXEC : 0);
-	found->offset = strtoull(rest + 5, NULL, 16);
+	found->is_shared = rest[4] == 's';
+	found->offset = strtoull(rest + 5, &rest, 16);
+	found->device = strtoull(rest, &rest, 16) << 32;
+	found->device |= strtoull(rest + 1, &rest, 16);
+	found->inode = strtoull(rest, &rest, 10);
+	rest += strspn(rest, " ");
+	strncpy(found->name, rest, sizeof(found->name) - 1);
+	found->name[sizeof(found->name) - 1] = 0;
+}
+
+/* The next mapping in the order of addresses; 0: there is none. */
+int vmas_next(struct vmas *vmas, struct vma *found)
+{
+	char line[LINE_MAX_BYTES];
+	int result = vmas->is_text ? -1 : query_next(vmas, found);
+
+	while (result < 0) {
+		vmas->is_text = 1;
+		if (vmas->file < 0 || !next_line(vmas, line, sizeof(line)))
+			return 0;
+		parse_line(line, found);
+		if (found->end > vmas->from && (found->is_shared || !vmas->is_shared_only))
+			result = 1;
+	}
+	vmas->from = found->end;
+	return result;
+}
+
+/* The next mapping of BPF memory, without what is before `from`; 0: there is none. */
+int mappings_next(struct vmas *vmas, uintptr_t from, struct mapping *found)
+{
+	struct vma vma;
+
+	vmas->is_shared_only = 1;
+	do
+		if (!vmas_next(vmas, &vma))
+			return 0;
+	while (!strstr(vma.name, "bpf-map"));
+	found->start = vma.start > from ? vma.start : from;
+	found->bytes = vma.end - found->start;
+	found->offset = vma.offset + (found->start - vma.start);
+	found->protection = vma.protection;
 	return 1;
 }
 
 /* The first mapping of BPF memory that ends behind `from`, without what is before it; 0: none. */
 int mapping_next(uintptr_t from, struct mapping *found)
 {
-	struct maps maps = {.file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC)};
-	char line[LINE_MAX_BYTES];
-	int is_found = 0;
+	struct vmas vmas;
+	int is_found;
 
-	if (maps.file < 0)
-		return 0;
-	while (!is_found && next_line(&maps, line, sizeof(line)))
-		is_found = parse_line(line, found) && found->start + found->bytes > from;
-	close(maps.file);
-	if (is_found && found->start < from) {
-		found->offset += from - found->start;
-		found->bytes -= from - found->start;
-		found->start = from;
-	}
+	vmas_open(&vmas, "/proc/self/maps", from);
+	is_found = mappings_next(&vmas, from, found);
+	vmas_close(&vmas);
 	return is_found;
 }
 

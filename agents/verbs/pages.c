@@ -92,6 +92,7 @@ static void sweep(void)
 {
 	struct stretch *each, **link;
 	struct mapping mapping;
+	struct vmas vmas;
 	int has_idle = 0;
 
 	for (each = stretches; each; each = each->next) {
@@ -100,10 +101,12 @@ static void sweep(void)
 	}
 	if (!has_idle)
 		return;
-	for (uintptr_t at = 0; mapping_next(at, &mapping); at = mapping.start + mapping.bytes)
+	vmas_open(&vmas, "/proc/self/maps", 0);
+	while (mappings_next(&vmas, 0, &mapping))
 		for (each = stretches; each; each = each->next)
 			each->is_mapped |=
 			    shows(&mapping, each) && !link_has_ring_at(mapping.start);
+	vmas_close(&vmas);
 	for (link = &stretches; (each = *link);) {
 		if (each->users || each->is_mapped) {
 			link = &each->next;

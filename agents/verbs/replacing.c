@@ -23,106 +23,81 @@
 #define UFFD_FEATURE_WP_HUGETLBFS_SHMEM (1 << 12)
 #endif
 
-enum {
-	LINE_BYTES = 512,
-	NEAR_BYTES = 1 << 16, /* of a frame */
-};
+enum { NEAR_BYTES = 1 << 16 }; /* of a frame */
 
 /* ---- what can be replaced ---------------------------------------------------------------------
  */
 
-/* A line of /proc/PID/maps. */
-struct line {
-	uintptr_t start, end;
-	char access[5], device[16], path[LINE_BYTES];
-	uint64_t inode;
-};
-
-/* Parses a line; 0: it is the rest of a long one. */
-static int parse(const char *text, struct line *line)
-{
-	line->path[0] = 0;
-	return sscanf(text, "%" SCNxPTR "-%" SCNxPTR " %4s %*s %15s %" SCNu64 " %511[^\n]",
-		      &line->start, &line->end, line->access, line->device, &line->inode,
-		      line->path) >= 5;
-}
-
 /* True if a process has a mapping of the same shared memory. */
-static int maps_it(const char *process, const struct line *shared)
+static int maps_it(const char *process, const struct vma *shared)
 {
-	char text[LINE_BYTES];
-	struct line line;
+	char path[64];
+	struct vmas vmas;
+	struct vma vma;
 	int is_there = 0;
-	FILE *maps;
 
-	snprintf(text, sizeof(text), "/proc/%.32s/maps", process);
-	maps = fopen(text, "re");
-	while (maps && !is_there && fgets(text, sizeof(text), maps))
-		is_there = parse(text, &line) && line.inode == shared->inode &&
-			   !strcmp(line.device, shared->device);
-	if (maps)
-		fclose(maps);
+	snprintf(path, sizeof(path), "/proc/%.32s/maps", process);
+	vmas_open(&vmas, path, 0);
+	vmas.is_shared_only = 1;
+	while (!is_there && vmas_next(&vmas, &vma))
+		is_there = vma.inode == shared->inode && vma.device == shared->device;
+	vmas_close(&vmas);
 	return is_there;
 }
 
 /* True if another process has a mapping of the same shared memory. */
-static int is_mapped_elsewhere(const struct line *shared)
+static int is_mapped_elsewhere(const struct vma *shared)
 {
 	DIR *processes = opendir("/proc");
 	struct dirent *entry;
 	int is_there = 0;
 
-	while (processes && !is_there && (entry = readdir(processes)))
-		is_there = strtol(entry->d_name, NULL, 10) > 0 &&
-			   strtol(entry->d_name, NULL, 10) != getpid() &&
-			   maps_it(entry->d_name, shared);
+	while (processes && !is_there && (entry = readdir(processes))) {
+		long number = strtol(entry->d_name, NULL, 10);
+
+		is_there = number > 0 && number != getpid() && maps_it(entry->d_name, shared);
+	}
 	if (processes)
 		closedir(processes);
 	return is_there;
 }
 
 /* Checks shared memory: the NIC's pages would be this process's alone; an errno value. */
-static int check_shared(const struct line *line)
+static int check_shared(const struct vma *vma)
 {
 	const char *reason = NULL;
 
-	if (!strstr(line->path, "(deleted)"))
+	if (!strstr(vma->name, "(deleted)"))
 		reason = "is a file's";
-	else if (is_mapped_elsewhere(line))
+	else if (is_mapped_elsewhere(vma))
 		reason = "is mapped by another process too";
 	if (!reason)
 		return 0;
 	complain("memory at %#" PRIxPTR " %s: it cannot be registered for peers to write to",
-		 line->start, reason);
+		 vma->start, reason);
 	return EOPNOTSUPP;
 }
 
-/* Checks that pages may be replaced, and says what is special about them; an errno value. */
+/* Checks that pages may be replaced, and whether others may share them; an errno value. */
 int pages_check(uintptr_t start, uintptr_t end, int *is_shared)
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
 	uintptr_t covered = start;
-	char text[LINE_BYTES];
-	struct line line;
+	struct vmas vmas;
+	struct vma vma;
 	int error = 0;
 
 	*is_shared = 0;
-	if (!maps)
-		return errno;
-	while (!error && covered < end && fgets(text, sizeof(text), maps)) {
-		if (!parse(text, &line) || line.end <= covered)
-			continue;
-		if (line.start > covered)
-			break;
-		if (line.access[0] != 'r' || line.access[1] != 'w') {
+	vmas_open(&vmas, "/proc/self/maps", start);
+	while (!error && covered < end && vmas_next(&vmas, &vma) && vma.start <= covered) {
+		if ((vma.protection & (PROT_READ | PROT_WRITE)) != (PROT_READ | PROT_WRITE)) {
 			error = EFAULT;
-		} else if (line.access[3] == 's') {
-			error = check_shared(&line);
+		} else if (vma.is_shared) {
+			error = check_shared(&vma);
 			*is_shared = 1;
 		}
-		covered = line.end;
+		covered = vma.end;
 	}
-	fclose(maps);
+	vmas_close(&vmas);
 	return error ? error : covered < end ? EFAULT : 0;
 }
 

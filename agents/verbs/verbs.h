@@ -48,6 +48,25 @@ struct agent_link {
 	struct mrc_application_reply hello;
 };
 
+/* A mapping of a process, and a reader of all of them in the order of addresses. */
+struct vma {
+	uintptr_t start, end;
+	uint64_t offset, device, inode;
+	int protection, is_shared;
+	char name[64];
+};
+
+enum { LINE_MAX_BYTES = 256 };
+
+struct vmas {
+	int file;
+	int is_text; /* the kernel takes no queries: lines are read */
+	int is_shared_only;
+	uintptr_t from;
+	size_t used, at;
+	char bytes[2048];
+};
+
 /* A part of this process's address space that shows memory of a BPF map. */
 struct mapping {
 	uintptr_t start;
@@ -239,6 +258,10 @@ int pages_restore(uintptr_t start, size_t bytes, int protection);
 void pages_own_stack(uintptr_t *start, uintptr_t *end);
 
 /* mapping.c */
+void vmas_open(struct vmas *vmas, const char *path, uintptr_t from);
+int vmas_next(struct vmas *vmas, struct vma *found);
+void vmas_close(const struct vmas *vmas);
+int mappings_next(struct vmas *vmas, uintptr_t from, struct mapping *found);
 int mapping_next(uintptr_t from, struct mapping *found);
 
 /* send.c */

@@ -91,7 +91,7 @@ static __noinline __s64 mr_mailbox(__u32 qp_index, __u64 va, __u32 length)
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
 	__u32 mailbox = ring ? ring->mailbox : 0;
 
-	if (!mailbox) {
+	if (mailbox - 1 >= MR_TWO_PAGES) {
 		nic_count(MRC_NC_DROP_R_KEY, 1);
 		return -1;
 	}
@@ -99,7 +99,7 @@ static __noinline __s64 mr_mailbox(__u32 qp_index, __u64 va, __u32 length)
 		nic_count(MRC_NC_DROP_BOUNDS, 1);
 		return -1;
 	}
-	return ((__u64)(mailbox - 1) << 12) + va;
+	return (__u64)(mailbox - 1) * MRC_PAGE_BYTES + va;
 }
 
 /* The same for a QP whose peer may write or not. Nothing may be anywhere. */

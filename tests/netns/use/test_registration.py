@@ -1,4 +1,4 @@
-"""Registration of any memory of a program: neighbours, stacks, shared memory, and while threads store into it."""
+"""Registration of any memory of a program, also while its threads store into it."""
 
 from pathlib import Path
 
