@@ -216,21 +216,24 @@ static __always_inline void resp_choose(struct mrc_qp *qp, struct rx_response *r
 /* Reports the next WRITE with immediate, in order; returns whether there was one. */
 __noinline int deliver_immediate(__u32 qp_index)
 {
+	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
-	struct mrc_immediate entry = {};
 	__u32 number = 0;
 
-	if (!qp)
+	if (!qp || !ring)
 		return 0;
 	bpf_spin_lock(&qp->lock);
 	if (qp->delivered_wimm != qp->completed_wimm) {
+		struct mrc_immediate *entry;
+
 		number = ++qp->delivered_wimm;
-		entry = qp->immediates[number & (MRC_WIMM_MAX - 1)];
+		entry = &qp->immediates[number & (MRC_WIMM_MAX - 1)];
+		work_arrive(ring, number, entry->immediate, entry->length, entry->r_key);
 	}
 	bpf_spin_unlock(&qp->lock);
 	if (!number)
 		return 0;
-	report_arrival(qp_index, number, entry.immediate, entry.length, entry.r_key);
+	report_arrival(qp_index, number);
 	return 1;
 }
 

@@ -155,9 +155,19 @@ static __noinline int report_completion(__u32 qp_index, __u32 index, __u32 itera
 			 (__u64)MRC_STATUS_SUCCESS << 32 | work->length);
 }
 
-/* Reports a WRITE with immediate to whoever posted the receive. */
-static __noinline __attribute__((unused)) int
-report_arrival(__u32 qp_index, __u32 number, __u32 immediate, __u32 length, __u32 r_key)
+/* Writes what has arrived into the ring, where nobody looks before its number is there. */
+static __always_inline void work_arrive(struct mrc_work_ring *ring, __u32 number, __u32 immediate,
+					__u32 length, __u32 r_key)
+{
+	struct mrc_arrival *arrival = &ring->arrivals[number & (MRC_WIMM_MAX - 1)];
+
+	arrival->immediate = immediate;
+	arrival->length = length;
+	arrival->r_key = r_key;
+}
+
+/* Reports what was written there to whoever posted the receive. */
+static __noinline __attribute__((unused)) int report_arrival(__u32 qp_index, __u32 number)
 {
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
 	struct mrc_arrival *arrival;
@@ -165,13 +175,10 @@ report_arrival(__u32 qp_index, __u32 number, __u32 immediate, __u32 length, __u3
 	if (!ring)
 		return 0;
 	arrival = &ring->arrivals[number & (MRC_WIMM_MAX - 1)];
-	arrival->immediate = immediate;
-	arrival->length = length;
-	arrival->r_key = r_key;
 	__sync_lock_test_and_set(&arrival->number, number);
 	if (!is_event_wanted(ring))
 		return 0;
-	return nic_event(MRC_EVENT_RECEIVE, qp_index, number, immediate, length);
+	return nic_event(MRC_EVENT_RECEIVE, qp_index, number, arrival->immediate, arrival->length);
 }
 
 #endif

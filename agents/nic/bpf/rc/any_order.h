@@ -47,16 +47,17 @@ static __always_inline void rc_receive_any_order(struct mrc_rc_qp *qp, __u32 psn
 /* Reports the next immediate below which nothing is missing; whether there was one. */
 __noinline int rc_deliver_immediate(__u32 qp_index)
 {
+	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
 	struct mrc_rc_qp *qp = rc_find(qp_index);
-	struct mrc_immediate entry = {};
 	__u32 number = 0;
 
-	if (!qp)
+	if (!qp || !ring)
 		return 0;
 	bpf_spin_lock(&qp->lock);
 	for (int i = 0; i <= MRC_PSN_WORDS && !number; i++) {
 		__s32 left = psn_distance(qp->expected_psn, qp->delivered_psn);
 		__u32 step = trailing_zeros(ring_window(qp->immediate_bits, qp->delivered_psn));
+		struct mrc_immediate *entry;
 
 		if (left <= 0)
 			break;
@@ -66,14 +67,15 @@ __noinline int rc_deliver_immediate(__u32 qp_index)
 		}
 		qp->delivered_psn += step;
 		ring_clear(qp->immediate_bits, qp->delivered_psn);
-		entry = qp->immediates[qp->delivered_psn & (MRC_PSN_RING - 1)];
+		entry = &qp->immediates[qp->delivered_psn & (MRC_PSN_RING - 1)];
 		qp->delivered_psn++;
 		qp->waiting_immediates--;
 		number = ++qp->delivered;
+		work_arrive(ring, number, entry->immediate, entry->length, entry->r_key);
 	}
 	bpf_spin_unlock(&qp->lock);
 	if (number)
-		report_arrival(qp_index, number, entry.immediate, entry.length, entry.r_key);
+		report_arrival(qp_index, number);
 	return number != 0;
 }
 
@@ -145,7 +147,8 @@ __noinline int rc_on_write_any_order(struct xdp_md *ctx, __u32 psn, __u32 length
 
 		entry->immediate = bpf_ntohl(immediate);
 		entry->r_key = bpf_ntohl(reth.r_key);
-		entry->length = mr_message_bytes(entry->r_key, bpf_be64_to_cpu(reth.va), dmalen);
+		entry->length = mr_message_bytes(entry->r_key, bpf_be64_to_cpu(reth.va),
+						 bpf_ntohl(reth.dmalen));
 		ring_set(qp->immediate_bits, psn);
 		qp->waiting_immediates++;
 	}

@@ -54,6 +54,7 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 	struct rc_response *response = lookup0(&rc_responses);
 	__u32 opcode, head_bytes, pad, length, udp_bytes, psn, r_key, message_bytes, number = 0;
 	__u32 is_new = 0, is_first, immediate_bytes, left_bytes;
+	struct mrc_work_ring *ring = (void *)0;
 	struct rc_reth reth = {};
 	__be32 immediate = 0;
 	struct mrc_rc_qp *qp;
@@ -131,8 +132,8 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 		return rc_respond(response, RC_NAK_INVALID_REQUEST, psn, qp->completed_messages);
 	if (rc_has_immediate(opcode)) {
 		__u32 qp_index = response->qp_index;
-		struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
 
+		ring = bpf_map_lookup_elem(&work_ring, &qp_index);
 		immediate_bytes = sizeof(immediate);
 		if (!ring || (__s32)(ring->receive_tail - qp->delivered) <= 0) {
 			nic_count(MRC_NC_DROP_NO_RECEIVE, 1);
@@ -164,9 +165,11 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_RX_DATA, 1);
 	nic_count(MRC_NC_RX_PLACED_BYTES, length);
-	if (number)
-		report_arrival(response->qp_index, number, bpf_ntohl(immediate),
-			       mr_message_bytes(r_key, va, message_bytes), r_key);
+	if (number && ring) {
+		work_arrive(ring, number, bpf_ntohl(immediate),
+			    mr_message_bytes(r_key, va, message_bytes), r_key);
+		report_arrival(response->qp_index, number);
+	}
 	return NIC_TX_RESPONSE;
 }
 
