@@ -298,8 +298,8 @@ class Replacement:
         return qpns
 
     def _end(self, qpns: list[int]) -> None:
-        """One in fifty ends with the agent of a side, all others by request."""
-        dead = self.nics.random.randrange(100)
+        """One in twenty ends with the agent of a side, all others by request."""
+        dead = self.nics.random.randrange(40)
         for side, qpn in enumerate(qpns):
             if side == dead:
                 self.nics.restart(side)
