@@ -21,7 +21,10 @@ _SETTINGS: Final = {
     "UCX_TLS": "tcp,self,rc_verbs",  # `rc` would want UD too, which the NIC has not; tcp makes up for that
     "UCX_NET_DEVICES": f"mrc0:1,{INTERFACE}",  # planes have no addresses of TCP
     "UCX_RNDV_SCHEME": "put_zcopy",  # the others READ
-    "UCX_ALLOC_PRIO": "thp,mmap,heap",  # shared memory cannot be registered
+    "UCX_ALLOC_PRIO": "thp,mmap,heap",  # it would take shared memory, and tell others of it
+    "UCX_RC_VERBS_RX_QUEUE_LEN": "512",  # 39 MB of the NIC's memory otherwise, for each program
+    "UCX_RC_VERBS_TX_BUFS_GROW": "128",  # and 10 MB
+    "UCX_WARN_UNUSED_ENV_VARS": "n",  # where UCX_TLS is another
     "OMPI_MCA_pml": "ucx",
     "OMPI_MCA_pml_ucx_tls": "any",  # else it leaves the field unless it sees a transport that it knows
     "OMPI_MCA_pml_ucx_devices": "any",  # of Mellanox by default

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A ring of sends and receives, and all-reduces of 4 B to 1 MiB, on every rank; every value is checked. */
+/* `mpi_ring [ROUNDS]`: a ring of sends and receives, and all-reduces, of 4 B to 1 MiB, on every rank; every value is checked. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,15 +36,16 @@ static void reduce(int *out, int *in, int numbers)
 
 int main(int argc, char **argv)
 {
-	int *out = malloc(BYTES_MAX), *in = malloc(BYTES_MAX), all;
+	int *out = malloc(BYTES_MAX), *in = malloc(BYTES_MAX), all, rounds = argc > 1 ? atoi(argv[1]) : 1;
 
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
-	for (int numbers = 1; numbers <= NUMBERS_MAX; numbers *= 8) {
-		pass_on(out, in, numbers);
-		reduce(out, in, numbers);
-	}
+	while (rounds--)
+		for (int numbers = 1; numbers <= NUMBERS_MAX; numbers *= 8) {
+			pass_on(out, in, numbers);
+			reduce(out, in, numbers);
+		}
 	MPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 	if (!rank)
 		printf("%d ranks, %d wrong\n", size, all);

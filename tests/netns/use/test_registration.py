@@ -25,6 +25,8 @@ def test_memory_of_every_kind(live: Lab, program: Path, case: str) -> None:
     assert (status, said.strip()) == (0, "right"), complained
 
 
+@pytest.mark.slow("ten thousand registrations, twice")
+@pytest.mark.ci
 @pytest.mark.parametrize("user", [(), NOBODY])
 def test_no_store_is_lost_in_ten_thousand_registrations(
     live: Lab, program: Path, user: tuple[str, ...]

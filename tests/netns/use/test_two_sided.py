@@ -6,11 +6,11 @@ import pytest
 from rdma_program import NOBODY, build, finish, said_by_both, start
 
 from mrc_testbed.fabric.live import Lab
-from mrc_testbed.fabric.rdma import RdmaTransport
 
 pytestmark = pytest.mark.root
 
-TRANSPORTS = [each.value for each in RdmaTransport]
+long = (pytest.mark.slow("seconds each, many of them"), pytest.mark.ci)
+TRANSPORTS = ["mrc", pytest.param("rocev2", marks=long)]
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +41,11 @@ def test_messages_arrive_whole_in_order_and_once(
 @pytest.mark.parametrize(
     "test",
     [
-        ("ib_send_bw", "-n", "100", "-d", "mrc0"),
-        ("ib_send_lat", "-n", "100", "-d", "mrc0"),
+        pytest.param(("ib_send_bw", "-n", "100", "-d", "mrc0"), marks=long),
+        pytest.param(("ib_send_lat", "-n", "100", "-d", "mrc0"), marks=long),
         ("ib_send_bw", "-n", "50", "-q", "4", "--use-srq", "-e", "-d", "mrc0"),
         ("ibv_rc_pingpong", "-c", "-n", "100", "-g", "0", "-d", "mrc0"),
-        ("ibv_srq_pingpong", "-c", "-n", "100", "-q", "4", "-g", "0", "-d", "mrc0"),
+        pytest.param(("ibv_srq_pingpong", "-c", "-n", "100", "-q", "4", "-g", "0", "-d", "mrc0"), marks=long),
     ],
 )
 def test_programs_that_everybody_has(live: Lab, test: tuple[str, ...], transport: str) -> None:
