@@ -4,16 +4,19 @@
  * becomes such where it lies: its pages are copied there, and a mapping of the NIC's memory takes
  * their place, so that the program sees what arrives without a copy.
  *
- * They stay the NIC's when the last region over them ends: giving a page back while threads of the
- * program store into it would lose stores. The agent gets them back once the program has unmapped
- * them, or with its end. What the program maps in their place is its own; the kernel's list of
- * mappings says which pages are still the NIC's.
+ * When the last region over them ends, a program without threads gets them back. With threads they
+ * stay the NIC's until the program has unmapped them, for what a thread stores into them meanwhile
+ * would be lost. The kernel's list of mappings says which pages are still the NIC's: what the
+ * program has put in their place is its own.
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
+#include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/single_threaded.h>
 #include <unistd.h>
 #include "verbs.h"
 
@@ -87,10 +90,10 @@ static struct stretch *stretch_of(const struct mapping *mapping)
 	return stretch && !link_has_ring_at(mapping->start) ? stretch : NULL;
 }
 
-/* Free stretches without a region that the program has unmapped. */
-static void sweep(void)
+/* Sees which stretches the program still has pages of; 0: none without a region are left. */
+static int find_mapped(void)
 {
-	struct stretch *each, **link;
+	struct stretch *each;
 	struct mapping mapping;
 	struct vmas vmas;
 	int has_idle = 0;
@@ -100,15 +103,49 @@ static void sweep(void)
 		each->is_mapped = 0;
 	}
 	if (!has_idle)
-		return;
+		return 0;
 	vmas_open(&vmas, "/proc/self/maps", 0);
 	while (mappings_next(&vmas, 0, &mapping))
 		for (each = stretches; each; each = each->next)
 			each->is_mapped |=
 			    shows(&mapping, each) && !link_has_ring_at(mapping.start);
 	vmas_close(&vmas);
-	for (link = &stretches; (each = *link);) {
-		if (each->users || each->is_mapped) {
+	return 1;
+}
+
+/* Puts private memory where the program sees pages of a stretch; an errno value. */
+static int restore_stretch(const struct stretch *stretch)
+{
+	struct mapping mapping;
+	uintptr_t at = 0;
+	int error = 0;
+
+	while (!error && mapping_next(at, &mapping)) {
+		uint64_t from = mapping.offset, to = mapping.offset + mapping.bytes;
+
+		at = mapping.start + mapping.bytes;
+		if (!shows(&mapping, stretch) || link_has_ring_at(mapping.start))
+			continue;
+		if (from < stretch->offset)
+			from = stretch->offset;
+		if (to > (uint64_t)stretch->offset + stretch->bytes)
+			to = (uint64_t)stretch->offset + stretch->bytes;
+		error = pages_restore(mapping.start + (from - mapping.offset), to - from,
+				      mapping.protection);
+	}
+	return error;
+}
+
+/* Ends stretches that have no region, as far as the program has or gets its pages back. */
+static void sweep(void)
+{
+	struct stretch *each, **link = &stretches;
+
+	if (!find_mapped())
+		return;
+	while ((each = *link)) {
+		if (each->users || each->was_shared ||
+		    (each->is_mapped && (!__libc_single_threaded || restore_stretch(each)))) {
 			link = &each->next;
 			continue;
 		}
@@ -119,7 +156,7 @@ static void sweep(void)
 	}
 }
 
-static void watch_forks(void);
+static void watch_process(void);
 
 /* Makes pages the NIC's, those at `wanted` of its memory if they are free; an errno value. */
 static int make_stretch(struct agent_link *link, uintptr_t start, uintptr_t end, uint32_t wanted,
@@ -146,7 +183,7 @@ static int make_stretch(struct agent_link *link, uintptr_t start, uintptr_t end,
 		free(stretch);
 		return error;
 	}
-	watch_forks();
+	watch_process();
 	link_keep(link);
 	stretch->next = stretches;
 	__atomic_store_n(&stretches, stretch, __ATOMIC_RELAXED);
@@ -154,7 +191,7 @@ static int make_stretch(struct agent_link *link, uintptr_t start, uintptr_t end,
 	return 0;
 }
 
-static int is_over(const struct run *runs, uint32_t count, const struct stretch *stretch)
+static int lie_over(const struct run *runs, uint32_t count, const struct stretch *stretch)
 {
 	for (uint32_t i = 0; i < count; i++)
 		if (runs[i].offset < stretch->offset + stretch->bytes &&
@@ -166,7 +203,7 @@ static int is_over(const struct run *runs, uint32_t count, const struct stretch 
 static void let_go(const struct agent_link *link, const struct run *runs, uint32_t count)
 {
 	for (struct stretch *each = stretches; each; each = each->next)
-		if (each->link == link && is_over(runs, count, each))
+		if (each->link == link && lie_over(runs, count, each))
 			each->users--;
 }
 
@@ -239,7 +276,7 @@ int pages_take(struct agent_link *link, uintptr_t start, uintptr_t end, struct r
 		error = take_run(link, at, end, last, &run, &stretch);
 		if (error)
 			break;
-		is_held = is_over(*runs, *count, stretch);
+		is_held = lie_over(*runs, *count, stretch);
 		error = append(runs, count, &run);
 		if (!error && !is_held)
 			stretch->users++;
@@ -257,6 +294,8 @@ void pages_let_go(const struct agent_link *link, const struct run *runs, uint32_
 {
 	pthread_mutex_lock(&changing);
 	let_go(link, runs, count);
+	if (__libc_single_threaded)
+		sweep();
 	pthread_mutex_unlock(&changing);
 }
 
@@ -325,10 +364,13 @@ static void in_child(void)
 	pthread_mutex_unlock(&changing);
 }
 
-static void watch_forks(void)
+static void watch_process(void)
 {
 	static int is_watching;
 
-	if (!is_watching)
-		is_watching = !pthread_atfork(before_fork, in_parent, in_child);
+	if (is_watching)
+		return;
+	is_watching = !pthread_atfork(before_fork, in_parent, in_child);
+	/* The C library would shrink the heaps of threads by a madvise of its own. */
+	mallopt(M_TRIM_THRESHOLD, INT_MAX);
 }

@@ -14,7 +14,7 @@ from mrc_testbed.topology.spec import NicSpec, TopologySpec
 
 pytestmark = pytest.mark.root
 
-LAB_SPEC = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=4, nic=NicSpec(memory="48MiB"))
+LAB_SPEC = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=4, nic=NicSpec(memory=48 << 20))
 SOURCE = Path(__file__).with_name("mpi_ring.c")
 HOSTS = ("h0", "h1", "h2", "h3")
 FAULTS = {

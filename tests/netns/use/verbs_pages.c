@@ -209,6 +209,35 @@ static void many(void)
 		need(!ibv_dereg_mr(regions[i]), "ibv_dereg_mr");
 }
 
+/* The heap of a thread, which the C library shrinks when much of it is freed. */
+static void *use_heap(void *argument)
+{
+	char *buffers[40];
+
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 40; i++) {
+			struct ibv_mr *mr;
+
+			buffers[i] = malloc(60000);
+			memset(buffers[i], i, 60000);
+			mr = registered(buffers[i], 60000);
+			need(!ibv_dereg_mr(mr), "ibv_dereg_mr");
+		}
+		for (int i = 39; i >= 0; i--) {
+			need(buffers[i][0] == (char)i && buffers[i][59999] == (char)i, "bytes of a heap");
+			free(buffers[i]);
+		}
+	}
+	return argument;
+}
+
+static void heap_of_a_thread(void)
+{
+	pthread_t thread;
+
+	need(!pthread_create(&thread, NULL, use_heap, NULL) && !pthread_join(thread, NULL), "a thread");
+}
+
 /* ---- threads that store into what is registered ----------------------------------------------- */
 
 static char *counted;
@@ -273,7 +302,7 @@ int main(int argument_count, char **arguments)
 	} cases[] = {
 	    {"neighbours", neighbours}, {"scattered", scattered}, {"own-stack", own_stack},
 	    {"children", children},	    {"shared-memory", shared_memory}, {"read-only", read_only},
-	    {"many", many},		    {"writing-threads", writing_threads},
+	    {"many", many}, {"heap-of-a-thread", heap_of_a_thread},		    {"writing-threads", writing_threads},
 	};
 
 	set_up();
