@@ -1,4 +1,4 @@
-"""Registration of any memory of a program: neighbours, stacks, shared memory, and while threads store into it."""
+"""Registration of any memory of a program: neighbours, stacks, shared memory, under stores of threads."""
 
 from pathlib import Path
 
