@@ -12,7 +12,7 @@ from enum import IntEnum
 class ApplicationLimit(IntEnum):
     """enum mrc_application_limit."""
 
-    VERSION = 4
+    VERSION = 5
     TEXT = 160
     NOT_GIVEN = 255
     ANYWHERE = 4294967295
@@ -37,6 +37,8 @@ class ApplicationVerb(IntEnum):
     CREATE_CHANNEL = 6
     ALLOCATE = 7
     FREE = 8
+    WATCH_PORT = 9
+    QUERY_PORT = 10
 
 
 class CcFormat(IntEnum):
@@ -534,7 +536,7 @@ class AckPathEv(Structure):
 
 
 class ApplicationReply(Structure):
-    """struct mrc_application_reply, 216 bytes."""
+    """struct mrc_application_reply, 224 bytes."""
 
     error: int
     version: int
@@ -548,6 +550,8 @@ class ApplicationReply(Structure):
     r_key: int
     offset: int
     window_packets: int
+    is_up: int
+    pad0: int
     text: "Array[c_uint8]"
 
     _fields_ = (
@@ -563,6 +567,8 @@ class ApplicationReply(Structure):
         ("r_key", c_uint32),
         ("offset", c_uint32),
         ("window_packets", c_uint32),
+        ("is_up", c_uint32),
+        ("pad0", c_uint32),
         ("text", (c_uint8 * 160)),
     )
 

@@ -51,16 +51,24 @@ class _Application:
         self.connection = connection
         self.owned = ClientResources()
         self.channels: list[socket.socket] = []
+        self.watches: list[socket.socket] = []  # of the port
         self.domains: dict[int, int] = {}  # number for the NIC, by that of the application
 
     def wake(self) -> None:
         """A byte to each completion channel; one that is full has enough of them."""
-        for channel in self.channels:
+        self._send_all(self.channels, b"1")
+
+    def report_port(self, *, is_up: bool) -> None:
+        self._send_all(self.watches, bytes([is_up]))
+
+    @staticmethod
+    def _send_all(sockets: list[socket.socket], byte: bytes) -> None:
+        for each in sockets:
             with contextlib.suppress(BlockingIOError, ConnectionError):
-                channel.send(b"1")
+                each.send(byte)
 
     def close(self) -> None:
-        for each in (*self.channels, self.connection):
+        for each in (*self.channels, *self.watches, self.connection):
             each.close()
 
 
@@ -79,6 +87,7 @@ class ApplicationLink:
         self._arm = arm
         self._applications: dict[int, _Application] = {}
         self._domains = count(1)  # 0 is that of the agent's other clients
+        self._was_port_up = self._is_port_up()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
 
     def start(self) -> None:
@@ -104,6 +113,8 @@ class ApplicationLink:
         """An event of the NIC, as subscribers get it: wakes the application whose QP it is of."""
         qpn = fields.get("qpn")
         kind = fields["event"]
+        if kind == "port_state":
+            self._on_port_state()
         if qpn is None or kind not in {"completion", "receive", "qp_state"}:
             return
         for application in self._applications.values():
@@ -112,6 +123,18 @@ class ApplicationLink:
                     self._reactions.verbs.publish_failure(qpn, fields["status"])
                 self._reactions.verbs.forget_reports(qpn)
                 application.wake()
+
+    def _is_port_up(self) -> bool:
+        """The one port that programs know has carrier as long as any plane has."""
+        return self._device.control.port_up_mask != 0
+
+    def _on_port_state(self) -> None:
+        is_up = self._is_port_up()
+        if is_up == self._was_port_up:
+            return
+        self._was_port_up = is_up
+        for application in self._applications.values():
+            application.report_port(is_up=is_up)
 
     # -- connections --------------------------------------------------------------------------------
 
@@ -182,28 +205,7 @@ class ApplicationLink:
     ) -> ApplicationReply:
         reply = ApplicationReply()
         try:
-            match request.verb:
-                case ApplicationVerb.ALLOCATE:
-                    self._allocate(application.owned, request, reply)
-                case ApplicationVerb.FREE:
-                    length = application.owned.allocations.remove(request.offset)
-                    self._reactions.verbs.free(request.offset, length)
-                case ApplicationVerb.REGISTER:
-                    self._register(application, request, reply)
-                case ApplicationVerb.DEREGISTER:
-                    self._check_key(application.owned, request.r_key)
-                    self._call("deregister_memory", {"r_key": request.r_key}, application.owned)
-                case ApplicationVerb.CREATE_QP:
-                    self._create_qp(application, request, reply)
-                case ApplicationVerb.MODIFY_QP:
-                    self._modify_qp(application.owned, request, reply)
-                case ApplicationVerb.DESTROY_QP:
-                    self._check_qpn(application.owned, request.qpn)
-                    self._call("destroy_qp", {"qpn": request.qpn}, application.owned)
-                case ApplicationVerb.CREATE_CHANNEL:
-                    descriptors.append(self._create_channel(application))
-                case _:
-                    raise UsageError(f"verb: {request.verb}; no such verb")
+            self._execute(application, request, reply, descriptors)
         except NoRoomError as error:
             _refuse(reply, errno.ENOMEM, error.message)
         except TestbedError as error:
@@ -211,6 +213,41 @@ class ApplicationLink:
         except OSError as error:
             _refuse(reply, error.errno or errno.EIO, str(error.strerror))
         return reply
+
+    def _execute(
+        self,
+        application: _Application,
+        request: ApplicationRequest,
+        reply: ApplicationReply,
+        descriptors: list[socket.socket],
+    ) -> None:
+        match request.verb:
+            case ApplicationVerb.ALLOCATE:
+                self._allocate(application.owned, request, reply)
+            case ApplicationVerb.FREE:
+                length = application.owned.allocations.remove(request.offset)
+                self._reactions.verbs.free(request.offset, length)
+            case ApplicationVerb.REGISTER:
+                self._register(application, request, reply)
+            case ApplicationVerb.DEREGISTER:
+                self._check_key(application.owned, request.r_key)
+                self._call("deregister_memory", {"r_key": request.r_key}, application.owned)
+            case ApplicationVerb.CREATE_QP:
+                self._create_qp(application, request, reply)
+            case ApplicationVerb.MODIFY_QP:
+                self._modify_qp(application.owned, request, reply)
+            case ApplicationVerb.DESTROY_QP:
+                self._check_qpn(application.owned, request.qpn)
+                self._call("destroy_qp", {"qpn": request.qpn}, application.owned)
+            case ApplicationVerb.CREATE_CHANNEL:
+                descriptors.append(self._create_socket(application.channels))
+            case ApplicationVerb.WATCH_PORT:
+                reply.is_up = self._is_port_up()
+                descriptors.append(self._create_socket(application.watches))
+            case ApplicationVerb.QUERY_PORT:
+                reply.is_up = self._is_port_up()
+            case _:
+                raise UsageError(f"verb: {request.verb}; no such verb")
 
     def _call(self, verb: str, arguments: dict[str, Any], owned: ClientResources) -> Any:
         return self._reactions.call(verb, arguments, owned)
@@ -292,13 +329,27 @@ class ApplicationLink:
         reply.window_packets, reply.pmtu_bytes = self._reactions.verbs.sending_of(request.qpn)
 
     @staticmethod
-    def _create_channel(application: _Application) -> socket.socket:
-        if len(application.channels) >= CHANNELS_MAX:
-            raise OSError(errno.EMFILE, f"{CHANNELS_MAX} completion channels are in use")
+    def _create_socket(sockets: list[socket.socket]) -> socket.socket:
+        """The application's end of one more of its channels or watches."""
+        for each in [each for each in sockets if _is_left(each)]:
+            sockets.remove(each)
+            each.close()
+        if len(sockets) >= CHANNELS_MAX:
+            raise OSError(errno.EMFILE, f"{CHANNELS_MAX} of these sockets are in use")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        application.channels.append(ours)
+        sockets.append(ours)
         return theirs
+
+
+def _is_left(end: socket.socket) -> bool:
+    """Return True if the application has closed its end; it sends nothing by it."""
+    try:
+        return end.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
 
 
 def _limits(request: ApplicationRequest) -> QpLimits:

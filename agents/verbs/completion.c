@@ -63,8 +63,12 @@ static int take_sends(struct queue_pair *queue_pair, int count, struct ibv_wc *w
 			if (queue_pair->handed == queue_pair->done)
 				queue_pair->handed++; /* it never was in the ring */
 			queue_pair->has_failed = 1;
-			queue_pair->qp.state = IBV_QPS_ERR;
+			queue_enter_error(queue_pair);
 		}
+		if (queue_pair->finished == queue_pair->done)
+			queue_pair->finished++; /* flushed: its CQ has not counted it */
+		else if (request->is_signalled)
+			overrun_count(queue_pair->qp.send_cq, -1);
 		queue_pair->done++;
 		if (!request->is_signalled && status == IBV_WC_SUCCESS)
 			continue;
@@ -110,9 +114,12 @@ static int take_receives(struct queue_pair *queue_pair, int count, struct ibv_wc
 		if (queue_pair->received == queue_pair->arrived) {
 			queue_pair->arrived++; /* none will come for it */
 			wc[taken].status = IBV_WC_WR_FLUSH_ERR;
-		} else if (receive->has_immediate) {
-			wc[taken].imm_data = htonl(receive->immediate);
-			wc[taken].wc_flags = IBV_WC_WITH_IMM;
+		} else {
+			overrun_count(queue_pair->qp.recv_cq, -1);
+			if (receive->has_immediate) {
+				wc[taken].imm_data = htonl(receive->immediate);
+				wc[taken].wc_flags = IBV_WC_WITH_IMM;
+			}
 		}
 		queue_pair->received++;
 		taken++;
@@ -120,25 +127,42 @@ static int take_receives(struct queue_pair *queue_pair, int count, struct ibv_wc
 	return taken;
 }
 
+/* Completions of a QP. With the device's lock held. */
+static int take(struct completion_queue *queue, struct queue_pair *queue_pair, int count,
+		struct ibv_wc *wc)
+{
+	int taken = 0;
+
+	pthread_mutex_lock(&queue_pair->lock);
+	queue_advance(queue_pair);
+	if (is_too_full(queue)) {
+		pthread_mutex_unlock(&queue_pair->lock);
+		overrun_check(queue);
+		pthread_mutex_lock(&queue_pair->lock);
+	}
+	if (queue->is_overrun && (uint32_t)count > queue->left)
+		count = queue->left;
+	if (queue_pair->qp.send_cq == &queue->cq)
+		taken += take_sends(queue_pair, count, wc);
+	if (queue_pair->qp.recv_cq == &queue->cq)
+		taken += take_receives(queue_pair, count - taken, wc + taken);
+	pthread_mutex_unlock(&queue_pair->lock);
+	if (queue->is_overrun)
+		queue->left -= taken;
+	return taken;
+}
+
 int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc)
 {
-	struct completion_queue *queue = container_of(cq, struct completion_queue, cq);
+	struct completion_queue *queue = queue_of(cq);
 	struct device_context *device = device_of(cq->context);
-	struct queue_pair *queue_pair;
+	struct queue_pair *each;
 	int taken = 0;
 
 	pthread_mutex_lock(&queue->lock);
 	pthread_mutex_lock(&device->lock);
-	for (queue_pair = device->queue_pairs; queue_pair && taken < count;
-	     queue_pair = queue_pair->next) {
-		pthread_mutex_lock(&queue_pair->lock);
-		queue_advance(queue_pair);
-		if (queue_pair->qp.send_cq == cq)
-			taken += take_sends(queue_pair, count - taken, wc + taken);
-		if (queue_pair->qp.recv_cq == cq)
-			taken += take_receives(queue_pair, count - taken, wc + taken);
-		pthread_mutex_unlock(&queue_pair->lock);
-	}
+	for (each = device->queue_pairs; each && taken < count; each = each->next)
+		taken += take(queue, each, count - taken, wc + taken);
 	pthread_mutex_unlock(&device->lock);
 	queue->empty_polls = taken ? 0 : queue->empty_polls + 1;
 	if (queue->empty_polls % POLLS_PER_LOOK == POLLS_PER_LOOK - 1)
@@ -168,6 +192,12 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
 	queue->cq.cqe = cqe;
 	pthread_mutex_init(&queue->cq.mutex, NULL);
 	pthread_cond_init(&queue->cq.cond, NULL);
+	queue->overrun = (struct object_event){
+	    .event = {.element.cq = &queue->cq, .event_type = IBV_EVENT_CQ_ERR},
+	    .mutex = &queue->cq.mutex,
+	    .cond = &queue->cq.cond,
+	    .acknowledged = &queue->cq.async_events_completed,
+	};
 	if (channel)
 		channel->refcnt++;
 	return &queue->cq;
@@ -179,6 +209,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 
 	if (queue->users)
 		return EBUSY;
+	events_forget(device_of(cq->context), &queue->overrun);
 	if (cq->channel)
 		cq->channel->refcnt--;
 	pthread_mutex_destroy(&queue->lock);
@@ -221,11 +252,6 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 static void arm(struct queue_pair *queue_pair)
 {
 	__atomic_exchange_n(&queue_pair->ring->notify, MRC_NOTIFY_ARMED, __ATOMIC_SEQ_CST);
-}
-
-static struct completion_queue *queue_of(struct ibv_cq *cq)
-{
-	return container_of(cq, struct completion_queue, cq);
 }
 
 /* Has a QP that is new report to a CQ that was armed before it. With the device's lock held. */

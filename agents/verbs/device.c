@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "verbs.h"
@@ -12,6 +11,8 @@
 enum {
 	GIDS = 4, /* of the only port; all are the same */
 	ROCE_V2_SYSFS = 1,
+	PHYSICAL_DISABLED = 3, /* of a port: its link is not up */
+	PHYSICAL_LINK_UP = 5,
 	/* An OUI that the IEEE gives to nobody, since 02 marks it as locally administered; 4d 52
 	 * is "MR". */
 	VENDOR = 0x024d52,
@@ -91,9 +92,11 @@ EXPORT __be64 ibv_get_device_guid(struct ibv_device *device __attribute__((unuse
 	return htobe64((uint64_t)VENDOR << 40 | 0xfffe000000 | the_device.host_index);
 }
 
-static int query_port(struct ibv_context *context __attribute__((unused)), uint8_t port,
-		      struct ibv_port_attr *attr, size_t bytes)
+static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
+		      size_t bytes)
 {
+	struct mrc_application_request request = {.verb = MRC_APPLICATION_QUERY_PORT};
+	struct mrc_application_reply reply;
 	struct ibv_port_attr all = {
 	    .state = IBV_PORT_ACTIVE,
 	    .max_mtu = IBV_MTU_4096,
@@ -103,12 +106,21 @@ static int query_port(struct ibv_context *context __attribute__((unused)), uint8
 	    .pkey_tbl_len = 1,
 	    .active_width = 2,
 	    .active_speed = 32,
-	    .phys_state = 5, /* link up */
+	    .phys_state = PHYSICAL_LINK_UP,
 	    .link_layer = IBV_LINK_LAYER_ETHERNET,
 	};
 
+	int error;
+
 	if (port != 1)
 		return EINVAL;
+	error = link_call(device_of(context)->link, &request, &reply, NULL);
+	if (error)
+		return error;
+	if (!reply.is_up) {
+		all.state = IBV_PORT_DOWN;
+		all.phys_state = PHYSICAL_DISABLED;
+	}
 	memset(attr, 0, bytes);
 	memcpy(attr, &all, bytes < sizeof(all) ? bytes : sizeof(all));
 	return 0;
@@ -246,6 +258,13 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *found)
 		errno = error;
 		return NULL;
 	}
+	error = events_open(device);
+	if (error) {
+		link_put(device->link);
+		free(device);
+		errno = error;
+		return NULL;
+	}
 	device->transport = transport;
 	pthread_mutex_init(&device->lock, NULL);
 	device->verbs.sz = sizeof(device->verbs);
@@ -256,7 +275,6 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *found)
 	context->abi_compat = __VERBS_ABI_IS_EXTENDED;
 	context->num_comp_vectors = 1;
 	context->cmd_fd = -1;
-	context->async_fd = eventfd(0, EFD_CLOEXEC); /* there are no asynchronous events */
 	pthread_mutex_init(&context->mutex, NULL);
 	context->ops.poll_cq = poll_cq;
 	context->ops.req_notify_cq = req_notify_cq;
@@ -275,7 +293,7 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 		return -1;
 	}
 	link_put(device->link);
-	close(context->async_fd);
+	events_close(device);
 	free(device);
 	return 0;
 }
@@ -296,18 +314,6 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 {
 	free(container_of(pd, struct protection_domain, pd));
 	return 0;
-}
-
-EXPORT int ibv_get_async_event(struct ibv_context *context,
-			       struct ibv_async_event *event __attribute__((unused)))
-{
-	uint64_t count;
-
-	return read(context->async_fd, &count, sizeof(count)) < 0 ? -1 : 0;
-}
-
-EXPORT void ibv_ack_async_event(struct ibv_async_event *event __attribute__((unused)))
-{
 }
 
 /* A child of fork() shares what was registered before: it must not touch it. */

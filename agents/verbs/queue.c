@@ -25,6 +25,24 @@ static void take_completions(struct queue_pair *queue_pair)
 		queue_pair->staging.tail = queue_pair->staging.ends[place];
 		queue_pair->entries_done++;
 	}
+	while (queue_pair->finished != queue_pair->handed) {
+		const struct request *request =
+		    &queue_pair->requests[queue_pair->finished % queue_pair->capacity];
+
+		if ((int32_t)(queue_pair->entries_done - request->entries_end) < 0)
+			break;
+		if (request->is_signalled)
+			overrun_count(queue_pair->qp.send_cq, 1);
+		queue_pair->finished++;
+	}
+}
+
+/* The QP is in ERROR. If its receives are shared, it takes no more. With the lock held. */
+void queue_enter_error(struct queue_pair *queue_pair)
+{
+	if (queue_pair->shared && queue_pair->qp.state != IBV_QPS_ERR)
+		events_raise(device_of(queue_pair->qp.context), &queue_pair->last_receive);
+	queue_pair->qp.state = IBV_QPS_ERR;
 }
 
 /*

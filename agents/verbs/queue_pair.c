@@ -83,7 +83,7 @@ void queue_pair_fail(struct queue_pair *queue_pair)
 	};
 	struct mrc_application_reply reply;
 
-	queue_pair->qp.state = IBV_QPS_ERR;
+	queue_enter_error(queue_pair);
 	if (!queue_failure(queue_pair))
 		link_call(device_of(queue_pair->qp.context)->link, &request, &reply, NULL);
 }
@@ -163,6 +163,12 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	};
 	pthread_mutex_init(&queue_pair->qp.mutex, NULL);
 	pthread_cond_init(&queue_pair->qp.cond, NULL);
+	queue_pair->last_receive = (struct object_event){
+	    .event = {.element.qp = &queue_pair->qp, .event_type = IBV_EVENT_QP_LAST_WQE_REACHED},
+	    .mutex = &queue_pair->qp.mutex,
+	    .cond = &queue_pair->qp.cond,
+	    .acknowledged = &queue_pair->qp.events_completed,
+	};
 	error = queue_pair->shared ? queue_pair_open_mailbox(queue_pair) : 0;
 	if (error) {
 		end_queue_pair(queue_pair);
@@ -190,11 +196,13 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 	for (link = &device->queue_pairs; *link != queue_pair;)
 		link = &(*link)->next;
 	*link = queue_pair->next;
+	overrun_leave(queue_pair);
 	use_cq(qp->send_cq, -1);
 	use_cq(qp->recv_cq, -1);
 	if (queue_pair->shared)
 		queue_pair->shared->users--;
 	pthread_mutex_unlock(&device->lock);
+	events_forget(device, &queue_pair->last_receive);
 	end_queue_pair(queue_pair);
 	return 0;
 }
@@ -333,6 +341,9 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	if (error) {
 		queue_pair->attr = attr_before;
 		queue_pair->given = given_before;
+	} else if (request.state == MRC_QP_ERROR) {
+		queue_advance(queue_pair); /* what had arrived */
+		queue_enter_error(queue_pair);
 	} else if (mask & IBV_QP_STATE) {
 		qp->state = attr->qp_state;
 	}
@@ -352,7 +363,7 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr,
 
 	pthread_mutex_lock(&queue_pair->lock);
 	if (queue_failure(queue_pair))
-		qp->state = IBV_QPS_ERR;
+		queue_enter_error(queue_pair);
 	*attr = queue_pair->attr;
 	attr->qp_state = attr->cur_qp_state = qp->state;
 	attr->cap = queue_pair->cap;

@@ -119,6 +119,7 @@ static void take_arrival(struct queue_pair *queue_pair, struct receive *receive,
 	receive->has_immediate = r_key != MRC_KEY_SEND_LAST;
 	receive->immediate = arrival->immediate;
 	queue_pair->arrived++;
+	overrun_count(queue_pair->qp.recv_cq, 1);
 	if (receive->status != IBV_WC_SUCCESS)
 		queue_pair_fail(queue_pair);
 }
@@ -180,5 +181,6 @@ int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **ba
 	}
 	queue_advance(queue_pair);
 	pthread_mutex_unlock(&queue_pair->lock);
+	overrun_look(qp->recv_cq);
 	return error;
 }

@@ -338,5 +338,6 @@ int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **ba
 		*bad = wr;
 	queue_advance(queue_pair);
 	pthread_mutex_unlock(&queue_pair->lock);
+	overrun_look(qp->send_cq);
 	return error;
 }

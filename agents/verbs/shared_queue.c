@@ -36,6 +36,12 @@ EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
 	pthread_mutex_init(&shared->lock, NULL);
 	pthread_mutex_init(&shared->srq.mutex, NULL);
 	pthread_cond_init(&shared->srq.cond, NULL);
+	shared->low = (struct object_event){
+	    .event = {.element.srq = &shared->srq, .event_type = IBV_EVENT_SRQ_LIMIT_REACHED},
+	    .mutex = &shared->srq.mutex,
+	    .cond = &shared->srq.cond,
+	    .acknowledged = &shared->srq.events_completed,
+	};
 	return &shared->srq;
 }
 
@@ -45,24 +51,49 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 
 	if (shared->users)
 		return EBUSY;
+	events_forget(device_of(srq->context), &shared->low);
 	receive_queue_free(&shared->queue);
 	pthread_mutex_destroy(&shared->lock);
 	free(shared);
 	return 0;
 }
 
-/* Its size stays, and there is no event for a low one. */
-EXPORT int ibv_modify_srq(struct ibv_srq *srq __attribute__((unused)),
-			  struct ibv_srq_attr *attr __attribute__((unused)), int mask)
+/* Raises the event of a queue that is low, once for each time that a limit is set. */
+static void check_limit(struct shared_queue *shared)
 {
-	return mask ? EOPNOTSUPP : 0;
+	if (shared->queue.posted - shared->taken >= shared->limit)
+		return;
+	shared->limit = 0;
+	events_raise(device_of(shared->srq.context), &shared->low);
+}
+
+/* Its size stays. */
+EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	struct shared_queue *shared = shared_of(srq);
+
+	if (mask & ~IBV_SRQ_LIMIT)
+		return EOPNOTSUPP;
+	if (!mask)
+		return 0;
+	if (attr->srq_limit > shared->queue.capacity)
+		return EINVAL;
+	pthread_mutex_lock(&shared->lock);
+	shared->limit = attr->srq_limit;
+	check_limit(shared);
+	pthread_mutex_unlock(&shared->lock);
+	return 0;
 }
 
 EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 {
 	const struct receive_queue *queue = &shared_of(srq)->queue;
 
-	*attr = (struct ibv_srq_attr){.max_wr = queue->capacity, .max_sge = queue->max_sge};
+	*attr = (struct ibv_srq_attr){
+	    .max_wr = queue->capacity,
+	    .max_sge = queue->max_sge,
+	    .srq_limit = shared_of(srq)->limit,
+	};
 	return 0;
 }
 
@@ -89,6 +120,7 @@ int shared_queue_take(struct shared_queue *shared, struct receive *receive)
 		*receive = shared->queue.receives[shared->taken++ % shared->queue.capacity];
 		memcpy(sges, receive->sges, receive->sge_count * sizeof(*sges));
 		receive->sges = sges;
+		check_limit(shared);
 	}
 	pthread_mutex_unlock(&shared->lock);
 	return is_there;

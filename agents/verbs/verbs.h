@@ -99,11 +99,32 @@ struct region {
 
 struct queue_pair;
 
+/* An event that an object may have, and where verbs counts how many of it are acknowledged. */
+struct object_event {
+	struct object_event *next;
+	int is_waiting;
+	uint32_t taken; /* by the program */
+	struct ibv_async_event event;
+	pthread_mutex_t *mutex;
+	pthread_cond_t *cond;
+	uint32_t *acknowledged;
+};
+
+/* Asynchronous events of a context that the program has not taken. */
+struct events {
+	pthread_mutex_t lock; /* taken after all others */
+	struct object_event *first, **end;
+	int waiting; /* eventfd: how many there are */
+	int port;    /* socket of the agent */
+	int is_lost; /* the program knows that the agent is gone */
+};
+
 struct device_context {
 	uint32_t transport; /* enum mrc_application_transport, of all its QPs */
 	struct agent_link *link;
 	pthread_mutex_t lock; /* of what is below */
 	struct queue_pair *queue_pairs;
+	struct events events;
 	struct verbs_context verbs;
 };
 
@@ -113,6 +134,10 @@ struct completion_queue {
 	uint32_t users;	      /* queues of QPs */
 	uint32_t empty_polls;
 	int is_armed;
+	uint32_t unpolled; /* completions that are there, apart from flushed ones; atomic */
+	int is_overrun;
+	uint32_t left; /* of one that is: completions that still fitted */
+	struct object_event overrun;
 };
 
 /* A piece of what a request sends: an SGE, or inline data. */
@@ -178,6 +203,8 @@ struct shared_queue {
 	struct receive_queue queue;
 	uint32_t taken; /* by QPs */
 	uint32_t users;
+	uint32_t limit; /* event when fewer are left; 0: none */
+	struct object_event low;
 };
 
 struct queue_pair {
@@ -198,6 +225,7 @@ struct queue_pair {
 	struct part *parts; /* cap.max_send_sge for each */
 	char *inline_bytes; /* cap.max_inline_data for each */
 	uint32_t capacity, posted, handed, done;
+	uint32_t finished; /* of handed: the NIC has done them, and their CQ has counted them */
 	struct progress progress; /* of requests[handed] */
 	uint32_t entries_end, entries_done;
 	uint32_t immediates; /* messages with immediate in the ring so far, parts of SENDs too */
@@ -212,6 +240,7 @@ struct queue_pair {
 	struct region *mailbox;
 	char *mail;
 	int has_failed; /* the request that failed has been completed: the rest is flushed */
+	struct object_event last_receive; /* of a shared queue, that it takes */
 };
 
 static inline uint32_t number_of(struct ibv_pd *pd)
@@ -222,6 +251,18 @@ static inline uint32_t number_of(struct ibv_pd *pd)
 static inline struct device_context *device_of(struct ibv_context *context)
 {
 	return container_of(context, struct device_context, verbs.context);
+}
+
+static inline struct completion_queue *queue_of(struct ibv_cq *cq)
+{
+	return container_of(cq, struct completion_queue, cq);
+}
+
+/* True if more completions wait in a CQ than it holds, for the first time. */
+static inline int is_too_full(const struct completion_queue *queue)
+{
+	return !queue->is_overrun &&
+	       __atomic_load_n(&queue->unpolled, __ATOMIC_RELAXED) > (uint32_t)queue->cq.cqe;
 }
 
 /* One line for the person in front of the program. */
@@ -236,6 +277,12 @@ int link_has_ring_at(uintptr_t address);
 int link_call(struct agent_link *link, const struct mrc_application_request *request,
 	      struct mrc_application_reply *reply, int *descriptor);
 int link_is_alive(struct agent_link *link);
+
+/* events.c */
+int events_open(struct device_context *device);
+void events_close(struct device_context *device);
+void events_raise(struct device_context *device, struct object_event *event);
+void events_forget(struct device_context *device, struct object_event *event);
 
 /* memory.c */
 int region_find(uint32_t lkey, uint64_t address, uint32_t length, uint32_t *offset);
@@ -288,10 +335,18 @@ int shared_queue_take(struct shared_queue *shared, struct receive *receive);
 /* queue.c */
 void queue_advance(struct queue_pair *queue_pair);
 int queue_failure(struct queue_pair *queue_pair);
+void queue_enter_error(struct queue_pair *queue_pair);
 
 /* completion.c */
 int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 int req_notify_cq(struct ibv_cq *cq, int solicited_only);
 void completion_join(struct queue_pair *queue_pair);
+
+/* overrun.c */
+void overrun_count(struct ibv_cq *cq, int change);
+void overrun_leave(struct queue_pair *queue_pair);
+void overrun_check(struct completion_queue *queue);
+void overrun_look(struct ibv_cq *cq);
+void overrun_look_at_all(struct device_context *device);
 
 #endif

@@ -13,7 +13,7 @@
 #define MRC_APPLICATION_SOCKET "mrc-testbed-nic"
 
 enum mrc_application_limit {
-	MRC_APPLICATION_VERSION = 4, /* of this file, and of the maps that are handed over */
+	MRC_APPLICATION_VERSION = 5, /* of this file, and of the maps that are handed over */
 	MRC_APPLICATION_TEXT = 160,
 	MRC_APPLICATION_NOT_GIVEN = 0xff,      /* an attribute that the program has not set */
 	MRC_APPLICATION_ANYWHERE = 0xffffffff, /* an offset that the agent chooses */
@@ -50,6 +50,10 @@ enum mrc_application_verb {
 	 */
 	MRC_APPLICATION_ALLOCATE = 7,
 	MRC_APPLICATION_FREE = 8, /* offset: of an allocation over which there is no region */
+	/* The reply has is_up, and comes with a socket: a byte per change from then on, its new
+	 * value. */
+	MRC_APPLICATION_WATCH_PORT = 9,
+	MRC_APPLICATION_QUERY_PORT = 10, /* the reply has is_up */
 };
 
 struct mrc_application_request {
@@ -85,8 +89,10 @@ struct mrc_application_reply {
 	__u64 memory_bytes;
 	__u32 qpn;
 	__u32 r_key;
-	__u32 offset;			 /* of an allocation, in the NIC's memory */
-	__u32 window_packets;		 /* of a QP in RTR */
+	__u32 offset;	      /* of an allocation, in the NIC's memory */
+	__u32 window_packets; /* of a QP in RTR */
+	__u32 is_up;	      /* the port of a program: a plane or more has carrier */
+	__u32 pad0;
 	__u8 text[MRC_APPLICATION_TEXT]; /* zero-terminated */
 };
 

@@ -17,7 +17,7 @@ from mrc_testbed.agents.abi import (
     PageList,
     QpState,
 )
-from mrc_testbed.agents.nic.application_link import SOCKET_NAME
+from mrc_testbed.agents.nic.application_link import CHANNELS_MAX, SOCKET_NAME
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.namespace import entered
 from mrc_testbed.fabric.runtime import node_namespace
@@ -179,6 +179,17 @@ def test_end_of_a_program_gives_back_its_keys_and_pages(program: Callable[[], Pr
         assert reply.error == 0, bytes(reply.text).rstrip(b"\0")
         assert mine.register(reply.offset, length).error == 0
         mine.close()
+
+
+@pytest.mark.parametrize("verb", [ApplicationVerb.CREATE_CHANNEL, ApplicationVerb.WATCH_PORT])
+def test_sockets_that_a_program_has_closed_do_not_count(
+    program: Callable[[], Program], verb: ApplicationVerb
+) -> None:
+    mine = program()
+    for _ in range(CHANNELS_MAX + 1):
+        assert mine.ask(verb).error == 0
+        socket.close(mine.descriptors.pop())
+    assert [mine.ask(verb).error for _ in range(CHANNELS_MAX + 1)] == [0] * CHANNELS_MAX + [errno.EMFILE]
 
 
 @pytest.mark.parametrize("transport", ApplicationTransport)
