@@ -21,6 +21,30 @@
 #define MADV_DONTNEED_LOCKED 24
 #endif
 
+/*
+ * Mappings of the library's own, by system calls: UCX puts functions of its own in the place of the
+ * C library's, which call it back, and it deregisters memory then. Its mremap takes no place.
+ */
+void *map_memory(size_t bytes, int flags, int file, uint64_t offset)
+{
+	long memory = syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, flags, file, offset);
+
+	return memory == -1 ? NULL : (void *)memory;
+}
+
+void unmap_memory(void *memory, size_t bytes)
+{
+	syscall(SYS_munmap, memory, bytes);
+}
+
+/* Moves a mapping to a place, over what is there; -1 with errno set. */
+int move_memory(void *memory, size_t bytes, void *place)
+{
+	const int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
+
+	return syscall(SYS_mremap, memory, bytes, bytes, flags, place) == -1 ? -1 : 0;
+}
+
 /* Part of linux/fs.h since 6.11, for the headers of older kernels. */
 struct procmap_query {
 	uint64_t size, flags, address;

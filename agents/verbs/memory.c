@@ -271,7 +271,7 @@ struct region *region_allocate(struct device_context *device, size_t bytes, char
 
 void region_free(struct region *region, char *mapped)
 {
-	munmap(mapped, region->mr.length);
+	unmap_memory(mapped, region->mr.length);
 	pages_free(device_of(region->mr.context)->link, region->offset);
 	free(region);
 }

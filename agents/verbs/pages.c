@@ -68,9 +68,7 @@ void pages_free(struct agent_link *link, uint32_t offset)
 /* Maps memory of the NIC; NULL with errno set. */
 void *pages_map(struct agent_link *link, size_t bytes, uint32_t offset)
 {
-	void *there = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, link->memory, offset);
-
-	return there == MAP_FAILED ? NULL : there;
+	return map_memory(bytes, MAP_SHARED, link->memory, offset);
 }
 
 static int shows(const struct mapping *mapping, const struct stretch *stretch)

@@ -157,23 +157,12 @@ struct job {
 	int may_begin, is_done, error;
 };
 
-/*
- * Moves a mapping to a place, over what is there. Not by mremap, which UCX puts its own function in
- * the place of: that one takes no place.
- */
-static int move_over(void *mapping, size_t bytes, void *place)
-{
-	const int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
-
-	return syscall(SYS_mremap, mapping, bytes, bytes, flags, place) == -1 ? -1 : 0;
-}
-
 static int replace(const struct job *job)
 {
 	int held = hold_writers(job->start, job->bytes), error = 0;
 
 	memcpy(job->there, (void *)job->start, job->bytes);
-	if (move_over(job->there, job->bytes, (void *)job->start))
+	if (move_memory(job->there, job->bytes, (void *)job->start))
 		error = errno;
 	/* Before anything is written: this thread, too, would wait. */
 	if (held >= 0)
@@ -189,7 +178,7 @@ static int restore(const struct job *job)
 	if (!(job->protection & PROT_READ) && mprotect(place, bytes, PROT_READ))
 		return errno;
 	memcpy(job->there, place, bytes);
-	if (mprotect(job->there, bytes, job->protection) || move_over(job->there, bytes, place))
+	if (mprotect(job->there, bytes, job->protection) || move_memory(job->there, bytes, place))
 		return errno;
 	return 0;
 }
@@ -270,7 +259,7 @@ static int carry_out(const struct job *job)
 	int error = is_own_stack(job->start, job->bytes) ? run_elsewhere(job) : job->run(job);
 
 	if (error)
-		munmap(job->there, job->bytes);
+		unmap_memory(job->there, job->bytes);
 	return error;
 }
 
@@ -295,6 +284,6 @@ int pages_restore(uintptr_t start, size_t bytes, int protection)
 {
 	struct job job = {.run = restore, .start = start, .bytes = bytes, .protection = protection};
 
-	job.there = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	return job.there == MAP_FAILED ? errno : carry_out(&job);
+	job.there = map_memory(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return job.there ? carry_out(&job) : errno;
 }

@@ -305,6 +305,9 @@ int pages_restore(uintptr_t start, size_t bytes, int protection);
 void pages_own_stack(uintptr_t *start, uintptr_t *end);
 
 /* mapping.c */
+void *map_memory(size_t bytes, int flags, int file, uint64_t offset);
+void unmap_memory(void *memory, size_t bytes);
+int move_memory(void *memory, size_t bytes, void *place);
 void vmas_open(struct vmas *vmas, const char *path, uintptr_t from);
 int vmas_next(struct vmas *vmas, struct vma *found);
 void vmas_close(const struct vmas *vmas);
