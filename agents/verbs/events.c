@@ -13,7 +13,7 @@
 
 enum {
 	PORT = 1, /* of a program */
-	LOOK_MS = 20,
+	LOOK_MS = 100,
 };
 
 static int watch(int epoll, int descriptor)
