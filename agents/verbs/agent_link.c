@@ -185,6 +185,17 @@ void link_put(struct agent_link *link)
 	free(link);
 }
 
+/* Keep links as they are while the process forks. */
+void links_lock(void)
+{
+	pthread_mutex_lock(&sharing);
+}
+
+void links_unlock(void)
+{
+	pthread_mutex_unlock(&sharing);
+}
+
 /* In a child of fork(): its parent's links are not its own, and end with the parent. */
 void link_leave_all(void)
 {

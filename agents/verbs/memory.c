@@ -138,7 +138,8 @@ static int open_to_peers(struct device_context *device, struct region *region, u
 	}
 	if (!error)
 		error = link_call(device->link, &request, &reply, NULL);
-	region->mr.rkey = reply.r_key;
+	if (!error)
+		region->mr.rkey = reply.r_key;
 	return error;
 }
 

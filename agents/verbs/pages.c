@@ -283,6 +283,8 @@ int pages_take(struct agent_link *link, uintptr_t start, uintptr_t end, struct r
 	if (error) {
 		let_go(link, *runs, *count);
 		free(*runs);
+		*runs = NULL;
+		*count = 0;
 	}
 	pthread_mutex_unlock(&changing);
 	return error;
@@ -328,18 +330,20 @@ static void before_fork(void)
 
 	pthread_mutex_lock(&changing);
 	until_copied[0] = until_copied[1] = -1;
-	if (!stretches)
-		return;
-	pages_own_stack(&start, &end); /* on which two processes cannot stand */
-	take_back(start, end);
-	if (pipe(until_copied))
-		until_copied[0] = until_copied[1] = -1;
+	if (stretches) {
+		pages_own_stack(&start, &end); /* on which two processes cannot stand */
+		take_back(start, end);
+		if (pipe(until_copied))
+			until_copied[0] = until_copied[1] = -1;
+	}
+	links_lock();
 }
 
 static void in_parent(void)
 {
 	char byte;
 
+	links_unlock();
 	if (until_copied[0] >= 0) {
 		close(until_copied[1]);
 		while (read(until_copied[0], &byte, 1) < 0 && errno == EINTR)
@@ -351,6 +355,7 @@ static void in_parent(void)
 
 static void in_child(void)
 {
+	links_unlock();
 	if (stretches)
 		take_back(0, UINTPTR_MAX);
 	stretches = NULL;

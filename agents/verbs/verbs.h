@@ -272,6 +272,8 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int link_get(struct agent_link **link);
 void link_keep(struct agent_link *link);
 void link_put(struct agent_link *link);
+void links_lock(void);
+void links_unlock(void);
 void link_leave_all(void);
 int link_has_ring_at(uintptr_t address);
 int link_call(struct agent_link *link, const struct mrc_application_request *request,

@@ -23,11 +23,12 @@ from reference.transport_header import P_KEY_DEFAULT, ImmDt, Meth, NakCode, Reth
 from write_source import WriteSource
 from write_target import REGION_OFFSET, WriteTarget
 
-from mrc_testbed.agents.abi import Command, EventKind, Limit, NicCounter, QpState
+from mrc_testbed.agents.abi import Command, EventKind, Limit, NicCounter, QpState, ReservedKey
 from mrc_testbed.topology.usid import Role, Usid, pack_carrier
 
 WINDOW: Final = 32
 PROBES: Final = 4
+MAILBOX_PAGE: Final = 100
 ERROR_EVERY: Final = 400
 """Frames, on average, after which the QP is put into ERROR for a while."""
 
@@ -55,6 +56,9 @@ _PLACEABLE: Final = (
     Opcode.WRITE_ONLY,
     Opcode.WRITE_LAST_IMMEDIATE,
     Opcode.WRITE_ONLY_IMMEDIATE,
+)
+_SEND_KEYS: Final = frozenset(
+    {ReservedKey.SEND_PART, ReservedKey.SEND_LAST, ReservedKey.SEND_LAST_IMMEDIATE}
 )
 _WHOLE: Final = frozenset({Opcode.WRITE_ONLY, Opcode.WRITE_ONLY_IMMEDIATE})
 
@@ -89,6 +93,7 @@ class FuzzedQp:
         self.source = WriteSource(self.nic, self.far, self.source.attributes, first_psn)
         self.target.expected[:] = self.nic.memory
         self.target.reference = type(self.target.reference).starting_at(first_psn)
+        self.nic.work_ring().mailbox = 1 + MAILBOX_PAGE
         self.source.post(100_000)
         self.source.send()
         self.nic.probe(range(PROBES))
@@ -138,7 +143,11 @@ class FuzzedQp:
             self.far.qpn,
             wire_psn(self.target.reference.next_psn + random.choice([0, 1, 3])),
             Meth((qp.completed_wimm + random.choice([1, 1, 2, 0, -1, 200])) % (1 << 16), 0),
-            Reth(random.choice([0, 500]), self.target.r_key, len(payload)),
+            Reth(
+                random.choice([0, 500, Limit.MAILBOX_BYTES - 50, 1 << 40]),
+                random.choice([self.target.r_key, *ReservedKey]),
+                len(payload),
+            ),
             payload,
             tseth=Tseth(1),
             immediate=ImmDt(random.getrandbits(32)),
@@ -199,16 +208,25 @@ class FuzzedQp:
         write = frame.packet
         if not isinstance(write, Write) or not self._is_addressed(frame, write, plane):
             return None
-        length, region_bytes = len(write.payload), MEMORY_BYTES - REGION_OFFSET
+        length = len(write.payload)
         is_whole = write.bth.opcode not in _WHOLE or length == write.reth.message_bytes
         if length > Limit.PMTU_MAX or length > write.reth.message_bytes or not is_whole:
             return None
         psn = self.counter_of(write)
         if not self.target.reference.accepts(psn) or self.target.reference.has(psn):
             return None
-        is_inside = write.reth.r_key == self.target.r_key and write.reth.va + length <= region_bytes
+        is_inside = self.place(write) is not None
         is_awaited = write.immediate is None or self._is_awaited(write)
         return write if (is_inside or not length) and is_awaited else None
+
+    def place(self, write: Write) -> int | None:
+        """Where in memory the payload goes; None: nowhere."""
+        start, size = REGION_OFFSET, MEMORY_BYTES - REGION_OFFSET
+        if write.reth.r_key in _SEND_KEYS:
+            start, size = MAILBOX_PAGE * Limit.PAGE_BYTES, int(Limit.MAILBOX_BYTES)
+        elif write.reth.r_key != self.target.r_key:
+            return None
+        return start + write.reth.va if write.reth.va + len(write.payload) <= size else None
 
     def _is_awaited(self, write: Write) -> bool:
         """Return True if a receive is posted for the number of a WRITE with immediate."""
@@ -245,7 +263,7 @@ class FuzzedQp:
             self._refuse_in_error(octets, plane)
         allowed = self.allowed_write(octets, plane)
         if allowed is not None:
-            start = REGION_OFFSET + allowed.reth.va
+            start = self.place(allowed) or 0  # for no bytes any place will do
             self.target.expected[start : start + len(allowed.payload)] = allowed.payload
             self.target.reference.receive(self.counter_of(allowed), 0, entropy=0, timestamp=0)
         outcome = self.nic.receive(octets, plane)
