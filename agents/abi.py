@@ -12,7 +12,7 @@ from enum import IntEnum
 class ApplicationLimit(IntEnum):
     """enum mrc_application_limit."""
 
-    VERSION = 4
+    VERSION = 5
     TEXT = 160
     NOT_GIVEN = 255
     ANYWHERE = 4294967295
@@ -37,6 +37,7 @@ class ApplicationVerb(IntEnum):
     CREATE_CHANNEL = 6
     ALLOCATE = 7
     FREE = 8
+    CHUNK = 9
 
 
 class CcFormat(IntEnum):
@@ -265,6 +266,8 @@ class Limit(IntEnum):
     KICK_PROBES = 64
     LINK_PROBE_ROUNDS = 64
     MEMORY_SEGMENT = 1048576
+    MEMORY_CHUNK = 16777216
+    MEMORY_CHUNKS = 256
     PMTU_MAX = 2048
     FRAME_BYTES_MAX = 2304
     HEADER_BYTES = 138

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import errno
 import logging
+import os
 import socket
 from collections.abc import Callable
 from ctypes import sizeof
@@ -157,14 +158,14 @@ class ApplicationLink:
             return
         except OSError:
             packet = b""
-        descriptors: list[socket.socket] = []
+        descriptors: list[int] = []
         if len(packet) == sizeof(ApplicationRequest):
             reply = self._carry_out(application, ApplicationRequest.from_buffer_copy(packet), descriptors)
-            is_sent = self._send(application, reply, [each.fileno() for each in descriptors])
+            is_sent = self._send(application, reply, descriptors)
         else:
             is_sent = False
         for each in descriptors:
-            each.close()
+            os.close(each)
         if not is_sent:
             self._end(application)
         self._arm()
@@ -173,12 +174,13 @@ class ApplicationLink:
         asyncio.get_running_loop().remove_reader(application.connection.fileno())
         del self._applications[application.connection.fileno()]
         self._reactions.release(application.owned)
+        self._reactions.verbs.give_back_memory()
         application.close()
 
     # -- requests -----------------------------------------------------------------------------------
 
     def _carry_out(
-        self, application: _Application, request: ApplicationRequest, descriptors: list[socket.socket]
+        self, application: _Application, request: ApplicationRequest, descriptors: list[int]
     ) -> ApplicationReply:
         reply = ApplicationReply()
         try:
@@ -200,8 +202,8 @@ class ApplicationLink:
                 case ApplicationVerb.DESTROY_QP:
                     self._check_qpn(application.owned, request.qpn)
                     self._call("destroy_qp", {"qpn": request.qpn}, application.owned)
-                case ApplicationVerb.CREATE_CHANNEL:
-                    descriptors.append(self._create_channel(application))
+                case ApplicationVerb.CREATE_CHANNEL | ApplicationVerb.CHUNK:
+                    descriptors.append(self._descriptor(application, request))
                 case _:
                     raise UsageError(f"verb: {request.verb}; no such verb")
         except NoRoomError as error:
@@ -290,6 +292,15 @@ class ApplicationLink:
             arguments["first_psn"] = request.psn
         self._call("modify_qp", arguments, owned)
         reply.window_packets, reply.pmtu_bytes = self._reactions.verbs.sending_of(request.qpn)
+
+    def _descriptor(self, application: _Application, request: ApplicationRequest) -> int:
+        """The descriptor of a reply; any program of the host may have any of its NIC's memory."""
+        if request.verb == ApplicationVerb.CREATE_CHANNEL:
+            return self._create_channel(application).detach()
+        chunk = self._device.memory_descriptor(request.offset)
+        if chunk is None:
+            raise UsageError(f"offset: {request.offset}; the NIC's memory has no such chunk")
+        return os.dup(chunk)
 
     @staticmethod
     def _create_channel(application: _Application) -> socket.socket:

@@ -15,22 +15,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "verbs.h"
-
-/* Pages in a row that became the NIC's at once. */
-struct stretch {
-	struct stretch *next;
-	struct agent_link *link;
-	uintptr_t start;
-	size_t bytes;
-	uint32_t offset; /* in the NIC's memory */
-	uint32_t users;	 /* regions over it */
-	int was_shared;	 /* children of fork() share it */
-	int is_mapped;
-};
-
-static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
-static struct stretch *stretches; /* the newest first */
+#include "stretch.h"
 
 /* True if some pages of the process may be the NIC's; takes no lock. */
 int pages_are_there(void)
@@ -62,29 +47,26 @@ void pages_free(struct agent_link *link, uint32_t offset)
 		link_call(link, &request, &reply, NULL);
 }
 
-/* Maps memory of the NIC; NULL with errno set. */
+/* Maps memory of the NIC, a mapping for each chunk; NULL with errno set. */
 void *pages_map(struct agent_link *link, size_t bytes, uint32_t offset)
 {
-	void *there = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, link->memory, offset);
+	char *there =
+	    mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int error = 0;
 
-	return there == MAP_FAILED ? NULL : there;
-}
-
-static int shows(const struct mapping *mapping, const struct stretch *stretch)
-{
-	return mapping->offset < (uint64_t)stretch->offset + stretch->bytes &&
-	       stretch->offset < mapping->offset + mapping->bytes;
-}
-
-/* The stretch that the first page of a mapping is of; NULL: it is of something else. */
-static struct stretch *stretch_of(const struct mapping *mapping)
-{
-	struct mapping page = {mapping->start, PAGE_BYTES, mapping->offset, 0};
-	struct stretch *stretch = stretches;
-
-	while (stretch && !shows(&page, stretch))
-		stretch = stretch->next;
-	return stretch && !link_has_ring_at(mapping->start) ? stretch : NULL;
+	if (there == MAP_FAILED)
+		return NULL;
+	for (size_t at = 0, piece; at < bytes && !error; at += piece) {
+		piece = MRC_MEMORY_CHUNK - (offset + at) % MRC_MEMORY_CHUNK;
+		if (piece > bytes - at)
+			piece = bytes - at;
+		error = link_map_chunk(link, offset + at, piece, there + at);
+	}
+	if (!error)
+		return there;
+	munmap(there, bytes);
+	errno = error;
+	return NULL;
 }
 
 /* Free stretches without a region that the program has unmapped. */
@@ -103,9 +85,7 @@ static void sweep(void)
 		return;
 	vmas_open(&vmas, "/proc/self/maps", 0);
 	while (mappings_next(&vmas, 0, &mapping))
-		for (each = stretches; each; each = each->next)
-			each->is_mapped |=
-			    shows(&mapping, each) && !link_has_ring_at(mapping.start);
+		note_mapped(mapping);
 	vmas_close(&vmas);
 	for (link = &stretches; (each = *link);) {
 		if (each->users || each->is_mapped) {
@@ -127,6 +107,7 @@ static int make_stretch(struct agent_link *link, uintptr_t start, uintptr_t end,
 {
 	struct stretch *stretch = calloc(1, sizeof(*stretch));
 	void *there = NULL;
+	size_t done = 0;
 	int error;
 
 	if (!stretch)
@@ -140,8 +121,9 @@ static int make_stretch(struct agent_link *link, uintptr_t start, uintptr_t end,
 		return error;
 	}
 	there = pages_map(link, stretch->bytes, stretch->offset);
-	error = there ? pages_replace(start, there, stretch->bytes) : errno;
-	if (error) {
+	error = there ? pages_replace(start, there, stretch->bytes, stretch->offset, &done) : errno;
+	/* What has been replaced all the same is the program's memory from now on. */
+	if (error && !done) {
 		pages_free(link, stretch->offset);
 		free(stretch);
 		return error;
@@ -151,7 +133,7 @@ static int make_stretch(struct agent_link *link, uintptr_t start, uintptr_t end,
 	stretch->next = stretches;
 	__atomic_store_n(&stretches, stretch, __ATOMIC_RELAXED);
 	*made = stretch;
-	return 0;
+	return error;
 }
 
 static int is_over(const struct run *runs, uint32_t count, const struct stretch *stretch)
@@ -177,19 +159,17 @@ static int take_run(struct agent_link *link, uintptr_t at, uintptr_t end, const 
 	uint32_t wanted = last ? last->offset + last->bytes : MRC_APPLICATION_ANYWHERE;
 	struct mapping mapping;
 	int is_there = mapping_next(at, &mapping), error = 0;
-	size_t left;
 
 	*run = (struct run){.start = at, .bytes = end - at};
 	if (is_there && mapping.start == at) {
-		*stretch = stretch_of(&mapping);
-		if (!*stretch || (*stretch)->link != link)
+		struct finding found = stretch_of(&mapping);
+
+		if (found.candidates != 1 || found.stretch->link != link)
 			return EOPNOTSUPP;
-		left = (*stretch)->offset + (*stretch)->bytes - mapping.offset;
-		run->offset = mapping.offset;
-		if (mapping.bytes < run->bytes)
-			run->bytes = mapping.bytes;
-		if (left < run->bytes)
-			run->bytes = left;
+		*stretch = found.stretch;
+		run->offset = found.offset;
+		if (found.bytes < run->bytes)
+			run->bytes = found.bytes;
 		return 0;
 	}
 	if (is_there && mapping.start < end)
@@ -228,7 +208,7 @@ int pages_take(struct agent_link *link, uintptr_t start, uintptr_t end, struct r
 
 	*runs = NULL;
 	*count = 0;
-	pthread_mutex_lock(&changing);
+	pthread_mutex_lock(&pages_changing);
 	sweep();
 	for (uintptr_t at = start; at < end && !error;) {
 		const struct run *last = *count ? &(*runs)[*count - 1] : NULL;
@@ -249,15 +229,15 @@ int pages_take(struct agent_link *link, uintptr_t start, uintptr_t end, struct r
 		let_go(link, *runs, *count);
 		free(*runs);
 	}
-	pthread_mutex_unlock(&changing);
+	pthread_mutex_unlock(&pages_changing);
 	return error;
 }
 
 void pages_let_go(const struct agent_link *link, const struct run *runs, uint32_t count)
 {
-	pthread_mutex_lock(&changing);
+	pthread_mutex_lock(&pages_changing);
 	let_go(link, runs, count);
-	pthread_mutex_unlock(&changing);
+	pthread_mutex_unlock(&pages_changing);
 }
 
 /* ---- fork -------------------------------------------------------------------------------------
@@ -273,13 +253,17 @@ static void take_back(uintptr_t at, uintptr_t end)
 	struct mapping mapping;
 
 	while (at < end && mapping_next(at, &mapping) && mapping.start < end) {
-		struct stretch *stretch = stretch_of(&mapping);
-		size_t bytes =
-		    mapping.bytes < end - mapping.start ? mapping.bytes : end - mapping.start;
+		struct finding found = stretch_of(&mapping);
+		size_t bytes = found.candidates ? found.bytes : own_bytes(&mapping);
 
-		if (stretch && stretch->offset + stretch->bytes - mapping.offset < bytes)
-			bytes = stretch->offset + stretch->bytes - mapping.offset;
-		if (stretch && !stretch->was_shared)
+		if (!bytes)
+			bytes = PAGE_BYTES; /* of something else */
+		if (bytes > end - mapping.start)
+			bytes = end - mapping.start;
+		if (bytes > mapping.bytes)
+			bytes = mapping.bytes;
+		/* Where there is no telling whose it is, a copy is right but for shared memory. */
+		if (found.candidates && !found.stretch->was_shared)
 			pages_restore(mapping.start, bytes, mapping.protection);
 		at = mapping.start + bytes;
 	}
@@ -289,7 +273,7 @@ static void before_fork(void)
 {
 	uintptr_t start, end;
 
-	pthread_mutex_lock(&changing);
+	pthread_mutex_lock(&pages_changing);
 	until_copied[0] = until_copied[1] = -1;
 	if (!stretches)
 		return;
@@ -309,7 +293,7 @@ static void in_parent(void)
 			;
 		close(until_copied[0]);
 	}
-	pthread_mutex_unlock(&changing);
+	pthread_mutex_unlock(&pages_changing);
 }
 
 static void in_child(void)
@@ -322,7 +306,7 @@ static void in_child(void)
 		close(until_copied[0]);
 		close(until_copied[1]);
 	}
-	pthread_mutex_unlock(&changing);
+	pthread_mutex_unlock(&pages_changing);
 }
 
 static void watch_forks(void)

@@ -153,18 +153,33 @@ struct job {
 	uintptr_t start;
 	void *there;
 	size_t bytes;
+	uint32_t offset; /* of what is there, in the NIC's memory */
+	size_t *done;	 /* bytes that have been replaced */
 	int protection;
 	int may_begin, is_done, error;
 };
 
+/*
+ * Each chunk is a mapping of its own, and a call moves one. Who stores into what has been replaced
+ * goes on; the others are held up until all is.
+ */
 static int replace(const struct job *job)
 {
 	int held = hold_writers(job->start, job->bytes), error = 0;
 
 	memcpy(job->there, (void *)job->start, job->bytes);
-	if (mremap(job->there, job->bytes, job->bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
-		   (void *)job->start) == MAP_FAILED)
-		error = errno;
+	while (!error && *job->done < job->bytes) {
+		size_t at = *job->done, bytes = job->bytes - at;
+		size_t left = MRC_MEMORY_CHUNK - (job->offset + at) % MRC_MEMORY_CHUNK;
+
+		if (bytes > left)
+			bytes = left;
+		if (mremap((char *)job->there + at, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
+			   (void *)(job->start + at)) == MAP_FAILED)
+			error = errno;
+		else
+			*job->done += bytes;
+	}
 	/* Before anything is written: this thread, too, would wait. */
 	if (held >= 0)
 		close(held);
@@ -258,19 +273,35 @@ static int is_own_stack(uintptr_t start, size_t bytes)
 
 static int carry_out(const struct job *job)
 {
+	size_t done = 0;
 	int error = is_own_stack(job->start, job->bytes) ? run_elsewhere(job) : job->run(job);
 
+	if (job->done)
+		done = *job->done;
+	/* Where it was moved from, another thread may have mapped something. */
 	if (error)
-		munmap(job->there, job->bytes);
+		munmap((char *)job->there + done, job->bytes - done);
 	return error;
 }
 
-/* Puts a mapping in the place of pages, with what they hold; an errno value. */
-int pages_replace(uintptr_t start, void *there, size_t bytes)
+/*
+ * Puts a mapping of the NIC's memory from `offset` on in the place of pages, with what they hold;
+ * an errno value. *done: how many bytes have been replaced, all of them unless it fails.
+ */
+int pages_replace(uintptr_t start, void *there, size_t bytes, uint32_t offset, size_t *done)
 {
-	struct job job = {.run = replace, .start = start, .there = there, .bytes = bytes};
-	int error = carry_out(&job);
+	struct job job = {
+	    .run = replace,
+	    .start = start,
+	    .there = there,
+	    .bytes = bytes,
+	    .offset = offset,
+	    .done = done,
+	};
+	int error;
 
+	*done = 0;
+	error = carry_out(&job);
 	if (error)
 		complain("memory at %#" PRIxPTR " cannot be replaced (%s): huge pages are "
 			 "registered whole",

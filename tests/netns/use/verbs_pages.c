@@ -17,6 +17,7 @@ enum {
 	WRITERS = 2,
 	ROUNDS = 2500,
 	REGIONS = 600,
+	LARGE = 40 << 20, /* more than the NIC has at first */
 	REMOTE = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
 };
 
@@ -209,6 +210,42 @@ static void many(void)
 		need(!ibv_dereg_mr(regions[i]), "ibv_dereg_mr");
 }
 
+/* Everything may lie across the borders of chunks; a child has its own copy of all of it. */
+static void large(void)
+{
+	char *memory = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *moved;
+	struct ibv_mr *mr, *again;
+	pid_t child;
+	int status;
+
+	memset(memory, 7, LARGE);
+	mr = registered(memory + 5, LARGE - 10);
+	for (int i = 0; i < LARGE; i++)
+		need(memory[i] == 7, "what there was");
+	for (size_t at = 0; at + BYTES <= mr->length; at += BYTES - 333)
+		need(write_to(mr, at, BYTES - 333) == IBV_WC_SUCCESS && !memcmp((char *)mr->addr + at, from, BYTES - 333),
+		     "a WRITE");
+	again = registered(memory, LARGE);
+	need(write_to(again, LARGE - BYTES, BYTES) == IBV_WC_SUCCESS && !memcmp(memory + LARGE - BYTES, from, BYTES),
+	     "a WRITE to the region over it");
+	child = fork();
+	if (!child) {
+		int is_copy = !memcmp(memory + LARGE - BYTES, from, BYTES);
+
+		memset(memory, 9, LARGE);
+		_exit(is_copy ? 0 : 1);
+	}
+	need(waitpid(child, &status, 0) == child && !status, "a child");
+	need(!memcmp(memory + LARGE - BYTES, from, BYTES), "what a child did not store");
+	need(!ibv_dereg_mr(mr) && !ibv_dereg_mr(again) && !munmap(memory, LARGE), "munmap");
+	for (int i = 0; i < 3; i++) { /* or the NIC would run out of memory */
+		moved = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		mr = registered(moved, LARGE);
+		need(write_to(mr, 3, BYTES) == IBV_WC_SUCCESS && !memcmp(moved + 3, from, BYTES), "a WRITE to the next one");
+		need(!ibv_dereg_mr(mr) && !munmap(moved, LARGE), "munmap of the next one");
+	}
+}
+
 /* ---- threads that store into what is registered ----------------------------------------------- */
 
 static char *counted;
@@ -273,7 +310,7 @@ int main(int argument_count, char **arguments)
 	} cases[] = {
 	    {"neighbours", neighbours}, {"scattered", scattered}, {"own-stack", own_stack},
 	    {"children", children},	    {"shared-memory", shared_memory}, {"read-only", read_only},
-	    {"many", many},		    {"writing-threads", writing_threads},
+	    {"many", many},		    {"large", large}, {"writing-threads", writing_threads},
 	};
 
 	set_up();
