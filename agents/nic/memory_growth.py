@@ -29,7 +29,10 @@ class MemoryGrowth:
         return max(self._device.memory.length_bytes, (last + 1) * Limit.MEMORY_CHUNK)
 
     def make_room(self, length: int) -> str | None:
-        """Adds memory for so many bytes in a row; None, or why there is none."""
+        """Adds memory for so many bytes in a row; None, or why there is none.
+
+        Whoever asks waits for it, and so does all else that the agent does: some eight milliseconds a chunk.
+        """
         needed = -(-length // Limit.MEMORY_CHUNK)
         taken = self._added | self._leaving
         start = next(

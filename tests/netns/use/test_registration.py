@@ -18,7 +18,17 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "case",
-    ["neighbours", "scattered", "own-stack", "children", "shared-memory", "read-only", "many", "large"],
+    [
+        "neighbours",
+        "scattered",
+        "own-stack",
+        "children",
+        "shared-memory",
+        "read-only",
+        "many",
+        "large",
+        "moved",
+    ],
 )
 def test_memory_of_every_kind(live: Lab, program: Path, case: str) -> None:
     status, said, complained = finish(start(live, "h0", *NOBODY, program, case))

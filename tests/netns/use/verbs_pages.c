@@ -246,6 +246,35 @@ static void large(void)
 	}
 }
 
+/* Memory that was moved is registered where it is if it can be one page of the NIC alone. */
+static void moved(void)
+{
+	char *small = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *large, *elsewhere;
+	struct ibv_mr *mr;
+
+	memset(small, 7, BYTES);
+	need(!ibv_dereg_mr(registered(small, BYTES)), "ibv_dereg_mr");
+	small = mremap(small, BYTES, BYTES, MREMAP_MAYMOVE | MREMAP_FIXED,
+		       mmap(NULL, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	need(small != MAP_FAILED && small[BYTES - 1] == 7, "mremap");
+	need_written(registered(small, BYTES));
+	large = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mr = registered(large, LARGE);
+	memset(large, 8, LARGE);
+	elsewhere = mremap(large + LARGE / 2, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
+			   mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	need(elsewhere != MAP_FAILED && !ibv_reg_mr(pd, elsewhere, PAGE, REMOTE) && errno == EOPNOTSUPP,
+	     "a page that may be one of several");
+	need(!ibv_dereg_mr(mr) && !munmap(large, LARGE), "munmap");
+	for (int i = 0; i < 3; i++) {
+		large = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		mr = registered(large, LARGE);
+		memset(large, 9, LARGE);
+		need(elsewhere[0] == 8 && elsewhere[PAGE - 1] == 8, "what was moved and not registered again");
+		need(!ibv_dereg_mr(mr) && !munmap(large, LARGE), "munmap of the next one");
+	}
+}
+
 /* ---- threads that store into what is registered ----------------------------------------------- */
 
 static char *counted;
@@ -310,7 +339,7 @@ int main(int argument_count, char **arguments)
 	} cases[] = {
 	    {"neighbours", neighbours}, {"scattered", scattered}, {"own-stack", own_stack},
 	    {"children", children},	    {"shared-memory", shared_memory}, {"read-only", read_only},
-	    {"many", many},		    {"large", large}, {"writing-threads", writing_threads},
+	    {"many", many},		    {"large", large}, {"moved", moved}, {"writing-threads", writing_threads},
 	};
 
 	set_up();
