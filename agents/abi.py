@@ -39,6 +39,7 @@ class ApplicationVerb(IntEnum):
     FREE = 8
     WATCH_PORT = 9
     QUERY_PORT = 10
+    CHUNK = 11
 
 
 class CcFormat(IntEnum):
@@ -267,6 +268,8 @@ class Limit(IntEnum):
     KICK_PROBES = 64
     LINK_PROBE_ROUNDS = 64
     MEMORY_SEGMENT = 1048576
+    MEMORY_CHUNK = 16777216
+    MEMORY_CHUNKS = 256
     PMTU_MAX = 2048
     FRAME_BYTES_MAX = 2304
     HEADER_BYTES = 138

@@ -101,6 +101,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "bpf_map_lookup_elem": (c_int, (c_int, c_void_p, c_void_p)),
     "bpf_map_lookup_elem_flags": (c_int, (c_int, c_void_p, c_void_p, c_uint64)),
     "bpf_map_update_elem": (c_int, (c_int, c_void_p, c_void_p, c_uint64)),
+    "bpf_map_update_batch": (c_int, (c_int, c_void_p, c_void_p, c_void_p, c_void_p)),
     "bpf_map_delete_elem": (c_int, (c_int, c_void_p)),
     "bpf_map_freeze": (c_int, (c_int,)),
     "bpf_map_create": (c_int, (c_int, c_char_p, c_uint32, c_uint32, c_uint32, c_void_p)),

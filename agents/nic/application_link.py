@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import errno
 import logging
+import os
 import socket
 from collections.abc import Callable
 from ctypes import sizeof
@@ -180,14 +181,14 @@ class ApplicationLink:
             return
         except OSError:
             packet = b""
-        descriptors: list[socket.socket] = []
+        descriptors: list[int] = []
         if len(packet) == sizeof(ApplicationRequest):
             reply = self._carry_out(application, ApplicationRequest.from_buffer_copy(packet), descriptors)
-            is_sent = self._send(application, reply, [each.fileno() for each in descriptors])
+            is_sent = self._send(application, reply, descriptors)
         else:
             is_sent = False
         for each in descriptors:
-            each.close()
+            os.close(each)
         if not is_sent:
             self._end(application)
         self._arm()
@@ -196,12 +197,13 @@ class ApplicationLink:
         asyncio.get_running_loop().remove_reader(application.connection.fileno())
         del self._applications[application.connection.fileno()]
         self._reactions.release(application.owned)
+        self._reactions.verbs.give_back_memory()
         application.close()
 
     # -- requests -----------------------------------------------------------------------------------
 
     def _carry_out(
-        self, application: _Application, request: ApplicationRequest, descriptors: list[socket.socket]
+        self, application: _Application, request: ApplicationRequest, descriptors: list[int]
     ) -> ApplicationReply:
         reply = ApplicationReply()
         try:
@@ -219,7 +221,7 @@ class ApplicationLink:
         application: _Application,
         request: ApplicationRequest,
         reply: ApplicationReply,
-        descriptors: list[socket.socket],
+        descriptors: list[int],
     ) -> None:
         match request.verb:
             case ApplicationVerb.ALLOCATE:
@@ -240,10 +242,12 @@ class ApplicationLink:
                 self._check_qpn(application.owned, request.qpn)
                 self._call("destroy_qp", {"qpn": request.qpn}, application.owned)
             case ApplicationVerb.CREATE_CHANNEL:
-                descriptors.append(self._create_socket(application.channels))
+                descriptors.append(self._create_socket(application.channels).detach())
             case ApplicationVerb.WATCH_PORT:
                 reply.is_up = self._is_port_up()
-                descriptors.append(self._create_socket(application.watches))
+                descriptors.append(self._create_socket(application.watches).detach())
+            case ApplicationVerb.CHUNK:
+                descriptors.append(self._chunk(request.offset))
             case ApplicationVerb.QUERY_PORT:
                 reply.is_up = self._is_port_up()
             case _:
@@ -327,6 +331,13 @@ class ApplicationLink:
             arguments["first_psn"] = request.psn
         self._call("modify_qp", arguments, owned)
         reply.window_packets, reply.pmtu_bytes = self._reactions.verbs.sending_of(request.qpn)
+
+    def _chunk(self, index: int) -> int:
+        """A descriptor of a chunk of the NIC's memory, which any program of the host may have."""
+        chunk = self._device.memory_descriptor(index)
+        if chunk is None:
+            raise UsageError(f"offset: {index}; the NIC's memory has no such chunk")
+        return os.dup(chunk)
 
     @staticmethod
     def _create_socket(sockets: list[socket.socket]) -> socket.socket:

@@ -26,13 +26,17 @@ class ApplicationVerbs(WorkVerbs):
         """Offset of pages of the NIC's memory for an application, at *wanted* if there is room.
 
         Raises:
-            UsageError: it cannot be.
+            UsageError: it cannot be, and the NIC's memory cannot grow.
         """
-        return self._regions.allocate(length, wanted)
+        return self._regions.allocate(length, wanted, grows=True)
 
     def free(self, offset: int, length: int) -> None:
         """Takes back pages of an application."""
         self._regions.free(offset, length)
+
+    def give_back_memory(self) -> None:
+        """Has memory removed that was added for applications, as far as none has any of it."""
+        self._regions.give_back()
 
     def register_over(
         self, address: int, length: int, place: RegionPlace, *, is_remote_writable: bool, pd: int

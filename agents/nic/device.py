@@ -1,8 +1,14 @@
 """The NIC as the kernel holds it: its pinned maps and program, and the transmit buffers it is given."""
 
+import errno
+import os
+import re
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from ctypes import c_uint32
 from functools import partial
+from pathlib import Path
+from typing import Final
 
 from mrc_testbed.agents.abi import (
     Command,
@@ -22,6 +28,7 @@ from mrc_testbed.agents.abi import (
     StreamAccount,
     WorkRing,
 )
+from mrc_testbed.agents.bpf.chunks import ChunkedMemory, open_chunks
 from mrc_testbed.agents.bpf.libbpf import Pins, open_map_in, open_pinned_in, run_live
 from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray, MappedMemory, PerCpuArray, RingBuffer, map_info
 from mrc_testbed.agents.bpf.membarrier import await_running_programs
@@ -29,6 +36,7 @@ from mrc_testbed.agents.bpf.virtual import VirtualFolder
 
 _FRAMES_PER_RUN = 256
 _FRAME = bytes(Limit.FRAME_BYTES_MAX)
+_MEMINFO: Final = Path("/proc/meminfo")
 
 
 class NicDevice:
@@ -54,8 +62,8 @@ class NicDevice:
             self.paths = MappedArray(descriptor("nic_paths"), NicPaths)[0].path
             self.regions = MappedArray(descriptor("regions"), Region)
             self.work = MappedArray(descriptor("work_ring"), WorkRing)
-            self.memory = MappedMemory(descriptor("memory"))
-            self._shared = [descriptor("memory"), descriptor("work_ring")]
+            self.memory = open_memory(opened, pins)
+            self._work_ring = descriptor("work_ring")
             qps = descriptor("qps")
             self.qps = ArrayMap(qps, Qp, locked=True)
             self.qp_count = int(map_info(qps).max_entries)
@@ -80,15 +88,41 @@ class NicDevice:
         return events
 
     def application_descriptors(self) -> list[int]:
-        """The descriptors for a program of its own: the NIC's program, its memory, its work rings.
+        """The descriptors for a program of its own: the NIC's program, its work rings.
 
         Raises:
             TypeError: in virtual time, where no program runs.
         """
-        descriptors = [self._program, *self._shared]
+        descriptors = [self._program, self._work_ring]
         if not all(isinstance(each, int) for each in descriptors):
             raise TypeError("a NIC in virtual time has no descriptors")
         return [each for each in descriptors if isinstance(each, int)]
+
+    def memory_descriptor(self, chunk: int) -> int | None:
+        """The descriptor of a chunk of memory; None: there is none."""
+        return self.memory.descriptor(chunk) if isinstance(self.memory, ChunkedMemory) else None
+
+    def add_memory(self, chunks: Sequence[int]) -> None:
+        """Adds chunks to the memory, all or none.
+
+        Raises:
+            OSError: the kernel refuses them, or the machine would have too little left.
+        """
+        # It takes whatever there is, and then ends a process of anybody's for want of memory.
+        if 2 * len(chunks) * Limit.MEMORY_CHUNK > _available_bytes():
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+        if not isinstance(self.memory, ChunkedMemory):
+            raise TypeError("the memory of a NIC in virtual time does not grow")
+        self.memory.add(chunks)
+
+    def remove_memory(self, chunks: Iterable[int]) -> None:
+        """Takes away chunks that were added.
+
+        Raises:
+            OSError: the kernel refuses it.
+        """
+        if isinstance(self.memory, ChunkedMemory):
+            self.memory.remove(chunks)
 
     def close(self) -> None:
         """Close the descriptors; the NIC continues."""
@@ -162,3 +196,15 @@ class NicDevice:
         """Counters of the NIC since it was loaded, by lower-case name."""
         values = self._counters.sum(0)
         return {NicCounter(index).name.lower(): value for index, value in enumerate(values)}
+
+
+def open_memory(opened: ExitStack, pins: Pins) -> ChunkedMemory | MappedMemory:
+    """The memory of a NIC, as much as it has from the start; in virtual time it is one map."""
+    if isinstance(pins, VirtualFolder):
+        return MappedMemory(pins.map_fd("memory"))
+    return ChunkedMemory(open_pinned_in(opened, pins, "memory"), open_chunks(opened, pins))
+
+
+def _available_bytes() -> int:
+    """Memory of the machine that programs may still take."""
+    return int(re.findall(r"^MemAvailable:\s*(\d+) kB$", _MEMINFO.read_text(), re.MULTILINE)[0]) << 10

@@ -10,6 +10,7 @@ from mrc_testbed.agents.entropy import randbits
 from mrc_testbed.agents.errors import UsageError
 from mrc_testbed.agents.nic.device import NicDevice
 from mrc_testbed.agents.nic.grace import Grace
+from mrc_testbed.agents.nic.memory_growth import MemoryGrowth
 from mrc_testbed.agents.nic.page_memory import FreePages, whole_pages
 
 _ADDRESS_MAX = 1 << 57
@@ -71,6 +72,7 @@ class RegionTable:
         self._device = device
         self._lifetime_ns = lifetime_ns
         self._pages = FreePages(device.memory.length_bytes)
+        self._growth = MemoryGrowth(device, self._pages)
         self._regions: dict[int, MemoryRegion] = {}
         self._own: dict[int, MemoryRegion] = {}  # by key: those that have come with pages
         self._places: deque[int] = deque()  # that regions have had, and that have rested
@@ -84,12 +86,14 @@ class RegionTable:
 
     # -- pages --------------------------------------------------------------------------------------
 
-    def allocate(self, length: int, wanted: int | None = None) -> int:
+    def allocate(self, length: int, wanted: int | None = None, *, grows: bool = False) -> int:
         """Offset of whole pages for *length* bytes, with what they hold.
 
         Args:
             length: bytes.
             wanted: offset where they should be if there is room.
+            grows: whether more memory may be added for them, and may be used that was; else they lie in
+                what the NIC has had from the start.
 
         Raises:
             NoRoomError: there is no room for them.
@@ -98,16 +102,38 @@ class RegionTable:
         if length < 1:
             raise UsageError(f"length: {length} bytes; at least 1 is accepted")
         self.grace.look()
-        offset = self._pages.take(whole_pages(length), wanted)
+        limit = None if grows else self._device.memory.length_bytes
+        take = partial(self._pages.take, whole_pages(length), wanted, limit)
+        offset = take()
         if offset is None and self.grace.settle():
-            offset = self._pages.take(whole_pages(length), wanted)
+            offset = take()
+        refusal = None
+        if offset is None and grows:
+            refusal = self._growth.make_room(whole_pages(length))
+            offset = take()
         if offset is None:
             raise NoRoomError(
-                f"length: {length} bytes; {self._pages.largest()} of {self._device.memory.length_bytes} "
-                "are free in a row",
+                f"length: {length} bytes; {self._pages.largest()} of {self._growth.end()} "
+                f"are free in a row{'' if refusal is None else f', and {refusal}'}",
                 hint="give the NIC more memory (topology: nic: memory)",
             )
         return offset
+
+    def give_back(self) -> None:
+        """Has memory removed that was added and that nobody has any more, once it has rested."""
+        self.grace.rest(self._remove_free)
+
+    def _remove_free(self) -> None:
+        chunks = self._growth.take_free()
+        if not chunks:
+            return
+        remove = partial(self._device.remove_memory, chunks)  # waits, ten milliseconds for each
+        forget = partial(self._growth.forget, chunks)
+        if self.grace.in_background is not None:
+            self.grace.in_background(remove, forget)
+            return
+        remove()
+        forget()
 
     def free(self, offset: int, length: int) -> None:
         """Takes back pages that were allocated, all of them."""
@@ -151,7 +177,7 @@ class RegionTable:
         if length < 1 or not 0 < address <= _ADDRESS_MAX - length or length >= 1 << 32:
             raise UsageError(f"address, length: {address:#x}, {length}; no such memory")
         offset, needed = place.needs(address, length)
-        if not 0 <= offset <= offset + needed <= self._device.memory.length_bytes:
+        if not 0 <= offset <= offset + needed <= self._growth.end():
             raise UsageError(f"offset, length: {offset:#x}, {needed}; no such memory of the NIC")
         return self._enter(
             self._take_index(), place, length, base=address, is_remote_writable=is_remote_writable, pd=pd

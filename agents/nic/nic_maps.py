@@ -5,7 +5,8 @@ from functools import partial
 
 from mrc_testbed.agents.abi import Qp, RcQp, Stream
 from mrc_testbed.agents.bpf.libbpf import Pins, open_map_in
-from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray, MappedMemory
+from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
+from mrc_testbed.agents.nic.device import open_memory
 from mrc_testbed.agents.nic.work_queue import qp_index
 
 
@@ -22,7 +23,7 @@ class NicMaps:
     def __init__(self, pins: Pins) -> None:
         with ExitStack() as opened:
             descriptor = partial(open_map_in, opened, pins)
-            self._memory = MappedMemory(descriptor("memory"))
+            self._memory = open_memory(opened, pins)
             self._qps = ArrayMap(descriptor("qps"), Qp)
             self._rc_qps = ArrayMap(descriptor("rc_qps"), RcQp)
             self._streams = MappedArray(descriptor("streams"), Stream)

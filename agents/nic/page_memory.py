@@ -28,17 +28,22 @@ class FreePages:
         """Bytes of the largest stretch."""
         return max((end - start for start, end in self._ends.items()), default=0)
 
-    def take(self, length: int, wanted: int | None = None) -> int | None:
+    def is_free(self, offset: int, length: int) -> bool:
+        """Return True if all of these bytes are."""
+        place = bisect_right(self._starts, offset) - 1
+        return place >= 0 and offset + length <= self._ends[self._starts[place]]
+
+    def take(self, length: int, wanted: int | None = None, limit: int | None = None) -> int | None:
         """Start of *length* bytes that are free no more: at *wanted* if they are free there, else the first.
 
-        None: no stretch is so long.
+        None: no stretch is so long, or none so far below *limit*.
         """
-        if wanted is not None:
-            place = bisect_right(self._starts, wanted) - 1
-            if place >= 0 and wanted + length <= self._ends[self._starts[place]]:
-                self._cut(place, wanted, length)
-                return wanted
+        if wanted is not None and self.is_free(wanted, length):
+            self._cut(bisect_right(self._starts, wanted) - 1, wanted, length)
+            return wanted
         for place, start in enumerate(self._starts):
+            if limit is not None and start + length > limit:
+                return None
             if start + length <= self._ends[start]:
                 self._cut(place, start, length)
                 return start

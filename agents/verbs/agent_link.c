@@ -14,7 +14,7 @@
 #include "verbs.h"
 
 enum {
-	HELLO_DESCRIPTORS = 3,
+	HELLO_DESCRIPTORS = 2,
 	REPLY_TIMEOUT_SECONDS = 10,
 };
 
@@ -73,8 +73,10 @@ static int receive_reply(struct agent_link *link, struct mrc_application_reply *
 
 static void link_close(struct agent_link *link)
 {
+	for (int i = 0; i < MRC_MEMORY_CHUNKS; i++)
+		if (link->chunks[i])
+			close(link->chunks[i] - 1);
 	close(link->program);
-	close(link->memory);
 	close(link->work_rings);
 	close(link->socket);
 	pthread_mutex_destroy(&link->lock);
@@ -115,8 +117,7 @@ static int link_open(struct agent_link *link)
 		return error;
 	}
 	link->program = descriptors[0];
-	link->memory = descriptors[1];
-	link->work_rings = descriptors[2];
+	link->work_rings = descriptors[1];
 	link->ring_stride = (sizeof(struct mrc_work_ring) + 7) & ~7UL;
 	link->rings = mmap(NULL, link->ring_stride * link->hello.qp_count, PROT_READ | PROT_WRITE,
 			   MAP_SHARED, link->work_rings, 0);
@@ -257,4 +258,40 @@ int link_is_alive(struct agent_link *link)
 		complain("the NIC agent is gone; what was posted is flushed");
 	}
 	return !link->is_dead;
+}
+
+/* The descriptor of a chunk of the NIC's memory, and whether the caller closes it; -1 with errno.
+ */
+static int chunk_open(struct agent_link *link, uint32_t index, int *is_mine)
+{
+	struct mrc_application_request request = {.verb = MRC_APPLICATION_CHUNK, .offset = index};
+	int known = __atomic_load_n(&link->chunks[index], __ATOMIC_ACQUIRE), descriptor, none = 0;
+	struct mrc_application_reply reply;
+
+	*is_mine = 0;
+	if (known)
+		return known - 1;
+	errno = link_call(link, &request, &reply, &descriptor);
+	if (errno)
+		return -1;
+	/* One that was added may be another one when it is next used. */
+	*is_mine = (uint64_t)index * MRC_MEMORY_CHUNK >= link->hello.memory_bytes ||
+		   !__atomic_compare_exchange_n(&link->chunks[index], &none, descriptor + 1, 0,
+						__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+	return descriptor;
+}
+
+/* Maps bytes of one chunk of the NIC's memory, in the place of what is there; an errno value. */
+int link_map_chunk(struct agent_link *link, uint32_t offset, size_t bytes, void *there)
+{
+	int is_mine, descriptor = chunk_open(link, offset / MRC_MEMORY_CHUNK, &is_mine), error = 0;
+
+	if (descriptor < 0)
+		return errno;
+	if (!map_memory(there, bytes, MAP_SHARED | MAP_FIXED, descriptor,
+			offset % MRC_MEMORY_CHUNK))
+		error = errno;
+	if (is_mine)
+		close(descriptor);
+	return error;
 }

@@ -25,9 +25,9 @@
  * Mappings of the library's own, by system calls: UCX puts functions of its own in the place of the
  * C library's, which call it back, and it deregisters memory then. Its mremap takes no place.
  */
-void *map_memory(size_t bytes, int flags, int file, uint64_t offset)
+void *map_memory(void *place, size_t bytes, int flags, int file, uint64_t offset)
 {
-	long memory = syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, flags, file, offset);
+	long memory = syscall(SYS_mmap, place, bytes, PROT_READ | PROT_WRITE, flags, file, offset);
 
 	return memory == -1 ? NULL : (void *)memory;
 }

@@ -257,7 +257,7 @@ struct region *region_allocate(struct device_context *device, size_t bytes, char
 		errno = error;
 		return NULL;
 	}
-	*mapped = pages_map(device->link, pages_bytes, region->offset);
+	*mapped = pages_map_own(device->link, pages_bytes, region->offset);
 	if (!*mapped) {
 		error = errno;
 		pages_free(device->link, region->offset);
@@ -272,7 +272,7 @@ struct region *region_allocate(struct device_context *device, size_t bytes, char
 
 void region_free(struct region *region, char *mapped)
 {
-	unmap_memory(mapped, region->mr.length);
+	pages_unmap_own(mapped, region->mr.length);
 	pages_free(device_of(region->mr.context)->link, region->offset);
 	free(region);
 }

@@ -18,22 +18,7 @@
 #include <sys/mman.h>
 #include <sys/single_threaded.h>
 #include <unistd.h>
-#include "verbs.h"
-
-/* Pages in a row that became the NIC's at once. */
-struct stretch {
-	struct stretch *next;
-	struct agent_link *link;
-	uintptr_t start;
-	size_t bytes;
-	uint32_t offset; /* in the NIC's memory */
-	uint32_t users;	 /* regions over it */
-	int was_shared;	 /* children of fork() share it */
-	int is_mapped;
-};
-
-static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
-static struct stretch *stretches; /* the newest first */
+#include "stretch.h"
 
 /* True if some pages of the process may be the NIC's; takes no lock. */
 int pages_are_there(void)
@@ -65,33 +50,59 @@ void pages_free(struct agent_link *link, uint32_t offset)
 		link_call(link, &request, &reply, NULL);
 }
 
-/* Maps memory of the NIC; NULL with errno set. */
+/* Maps memory of the NIC, a mapping for each chunk; NULL with errno set. */
 void *pages_map(struct agent_link *link, size_t bytes, uint32_t offset)
 {
-	return map_memory(bytes, MAP_SHARED, link->memory, offset);
+	char *there = map_memory(NULL, bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int error = 0;
+
+	if (!there)
+		return NULL;
+	for (size_t at = 0, piece; at < bytes && !error; at += piece) {
+		piece = MRC_MEMORY_CHUNK - (offset + at) % MRC_MEMORY_CHUNK;
+		if (piece > bytes - at)
+			piece = bytes - at;
+		error = link_map_chunk(link, offset + at, piece, there + at);
+	}
+	if (!error)
+		return there;
+	unmap_memory(there, bytes);
+	errno = error;
+	return NULL;
 }
 
-static int shows(const struct mapping *mapping, const struct stretch *stretch)
+/*
+ * Puts private memory in the place of pages that the process sees in [at, end): those of all
+ * stretches but shared memory, or of those alone that have no region.
+ */
+static void take_back(uintptr_t at, uintptr_t end, int is_idle_only)
 {
-	return mapping->offset < (uint64_t)stretch->offset + stretch->bytes &&
-	       stretch->offset < mapping->offset + mapping->bytes;
+	struct mapping mapping;
+
+	while (at < end && mapping_next(at, &mapping) && mapping.start < end) {
+		struct finding found = stretch_of(&mapping);
+		size_t bytes = found.candidates ? found.bytes : own_bytes(&mapping);
+		/* Where there is no telling whose it is, a copy is right for a child. */
+		int is_wanted = found.candidates && !found.stretch->was_shared;
+
+		if (is_idle_only)
+			is_wanted &= found.candidates == 1 && !found.stretch->users;
+		if (!bytes)
+			bytes = PAGE_BYTES; /* of something else */
+		if (bytes > end - mapping.start)
+			bytes = end - mapping.start;
+		if (bytes > mapping.bytes)
+			bytes = mapping.bytes;
+		if (is_wanted)
+			pages_restore(mapping.start, bytes, mapping.protection);
+		at = mapping.start + bytes;
+	}
 }
 
-/* The stretch that the first page of a mapping is of; NULL: it is of something else. */
-static struct stretch *stretch_of(const struct mapping *mapping)
+/* Ends stretches that have no region, as far as the program has or gets its pages back. */
+static void sweep(void)
 {
-	struct mapping page = {mapping->start, PAGE_BYTES, mapping->offset, 0};
-	struct stretch *stretch = stretches;
-
-	while (stretch && !shows(&page, stretch))
-		stretch = stretch->next;
-	return stretch && !link_has_ring_at(mapping->start) ? stretch : NULL;
-}
-
-/* Sees which stretches the program still has pages of; 0: none without a region are left. */
-static int find_mapped(void)
-{
-	struct stretch *each;
+	struct stretch *each, **link;
 	struct mapping mapping;
 	struct vmas vmas;
 	int has_idle = 0;
@@ -101,49 +112,15 @@ static int find_mapped(void)
 		each->is_mapped = 0;
 	}
 	if (!has_idle)
-		return 0;
+		return;
+	if (__libc_single_threaded)
+		take_back(0, UINTPTR_MAX, 1);
 	vmas_open(&vmas, "/proc/self/maps", 0);
 	while (mappings_next(&vmas, 0, &mapping))
-		for (each = stretches; each; each = each->next)
-			each->is_mapped |=
-			    shows(&mapping, each) && !link_has_ring_at(mapping.start);
+		note_mapped(mapping);
 	vmas_close(&vmas);
-	return 1;
-}
-
-/* Puts private memory where the program sees pages of a stretch; an errno value. */
-static int restore_stretch(const struct stretch *stretch)
-{
-	struct mapping mapping;
-	uintptr_t at = 0;
-	int error = 0;
-
-	while (!error && mapping_next(at, &mapping)) {
-		uint64_t from = mapping.offset, to = mapping.offset + mapping.bytes;
-
-		at = mapping.start + mapping.bytes;
-		if (!shows(&mapping, stretch) || link_has_ring_at(mapping.start))
-			continue;
-		if (from < stretch->offset)
-			from = stretch->offset;
-		if (to > (uint64_t)stretch->offset + stretch->bytes)
-			to = (uint64_t)stretch->offset + stretch->bytes;
-		error = pages_restore(mapping.start + (from - mapping.offset), to - from,
-				      mapping.protection);
-	}
-	return error;
-}
-
-/* Ends stretches that have no region, as far as the program has or gets its pages back. */
-static void sweep(void)
-{
-	struct stretch *each, **link = &stretches;
-
-	if (!find_mapped())
-		return;
-	while ((each = *link)) {
-		if (each->users || each->was_shared ||
-		    (each->is_mapped && (!__libc_single_threaded || restore_stretch(each)))) {
+	for (link = &stretches; (each = *link);) {
+		if (each->users || each->is_mapped) {
 			link = &each->next;
 			continue;
 		}
@@ -162,6 +139,7 @@ static int make_stretch(struct agent_link *link, uintptr_t start, uintptr_t end,
 {
 	struct stretch *stretch = calloc(1, sizeof(*stretch));
 	void *there = NULL;
+	size_t done = 0;
 	int error;
 
 	if (!stretch)
@@ -175,8 +153,9 @@ static int make_stretch(struct agent_link *link, uintptr_t start, uintptr_t end,
 		return error;
 	}
 	there = pages_map(link, stretch->bytes, stretch->offset);
-	error = there ? pages_replace(start, there, stretch->bytes) : errno;
-	if (error) {
+	error = there ? pages_replace(start, there, stretch->bytes, stretch->offset, &done) : errno;
+	/* What has been replaced all the same is the program's memory from now on. */
+	if (error && !done) {
 		pages_free(link, stretch->offset);
 		free(stretch);
 		return error;
@@ -186,10 +165,10 @@ static int make_stretch(struct agent_link *link, uintptr_t start, uintptr_t end,
 	stretch->next = stretches;
 	__atomic_store_n(&stretches, stretch, __ATOMIC_RELAXED);
 	*made = stretch;
-	return 0;
+	return error;
 }
 
-static int lie_over(const struct run *runs, uint32_t count, const struct stretch *stretch)
+static int is_over(const struct run *runs, uint32_t count, const struct stretch *stretch)
 {
 	for (uint32_t i = 0; i < count; i++)
 		if (runs[i].offset < stretch->offset + stretch->bytes &&
@@ -201,7 +180,7 @@ static int lie_over(const struct run *runs, uint32_t count, const struct stretch
 static void let_go(const struct agent_link *link, const struct run *runs, uint32_t count)
 {
 	for (struct stretch *each = stretches; each; each = each->next)
-		if (each->link == link && lie_over(runs, count, each))
+		if (each->link == link && is_over(runs, count, each))
 			each->users--;
 }
 
@@ -212,19 +191,17 @@ static int take_run(struct agent_link *link, uintptr_t at, uintptr_t end, const 
 	uint32_t wanted = last ? last->offset + last->bytes : MRC_APPLICATION_ANYWHERE;
 	struct mapping mapping;
 	int is_there = mapping_next(at, &mapping), error = 0;
-	size_t left;
 
 	*run = (struct run){.start = at, .bytes = end - at};
 	if (is_there && mapping.start == at) {
-		*stretch = stretch_of(&mapping);
-		if (!*stretch || (*stretch)->link != link)
+		struct finding found = stretch_of(&mapping);
+
+		if (found.candidates != 1 || found.stretch->link != link)
 			return EOPNOTSUPP;
-		left = (*stretch)->offset + (*stretch)->bytes - mapping.offset;
-		run->offset = mapping.offset;
-		if (mapping.bytes < run->bytes)
-			run->bytes = mapping.bytes;
-		if (left < run->bytes)
-			run->bytes = left;
+		*stretch = found.stretch;
+		run->offset = found.offset;
+		if (found.bytes < run->bytes)
+			run->bytes = found.bytes;
 		return 0;
 	}
 	if (is_there && mapping.start < end)
@@ -263,7 +240,7 @@ int pages_take(struct agent_link *link, uintptr_t start, uintptr_t end, struct r
 
 	*runs = NULL;
 	*count = 0;
-	pthread_mutex_lock(&changing);
+	pthread_mutex_lock(&pages_changing);
 	sweep();
 	for (uintptr_t at = start; at < end && !error;) {
 		const struct run *last = *count ? &(*runs)[*count - 1] : NULL;
@@ -274,7 +251,7 @@ int pages_take(struct agent_link *link, uintptr_t start, uintptr_t end, struct r
 		error = take_run(link, at, end, last, &run, &stretch);
 		if (error)
 			break;
-		is_held = lie_over(*runs, *count, stretch);
+		is_held = is_over(*runs, *count, stretch);
 		error = append(runs, count, &run);
 		if (!error && !is_held)
 			stretch->users++;
@@ -286,17 +263,17 @@ int pages_take(struct agent_link *link, uintptr_t start, uintptr_t end, struct r
 		*runs = NULL;
 		*count = 0;
 	}
-	pthread_mutex_unlock(&changing);
+	pthread_mutex_unlock(&pages_changing);
 	return error;
 }
 
 void pages_let_go(const struct agent_link *link, const struct run *runs, uint32_t count)
 {
-	pthread_mutex_lock(&changing);
+	pthread_mutex_lock(&pages_changing);
 	let_go(link, runs, count);
 	if (__libc_single_threaded)
 		sweep();
-	pthread_mutex_unlock(&changing);
+	pthread_mutex_unlock(&pages_changing);
 }
 
 /* ---- fork -------------------------------------------------------------------------------------
@@ -306,33 +283,15 @@ void pages_let_go(const struct agent_link *link, const struct run *runs, uint32_
 
 static int until_copied[2];
 
-/* Puts private memory in the place of pages of stretches that the process sees in [at, end). */
-static void take_back(uintptr_t at, uintptr_t end)
-{
-	struct mapping mapping;
-
-	while (at < end && mapping_next(at, &mapping) && mapping.start < end) {
-		struct stretch *stretch = stretch_of(&mapping);
-		size_t bytes =
-		    mapping.bytes < end - mapping.start ? mapping.bytes : end - mapping.start;
-
-		if (stretch && stretch->offset + stretch->bytes - mapping.offset < bytes)
-			bytes = stretch->offset + stretch->bytes - mapping.offset;
-		if (stretch && !stretch->was_shared)
-			pages_restore(mapping.start, bytes, mapping.protection);
-		at = mapping.start + bytes;
-	}
-}
-
 static void before_fork(void)
 {
 	uintptr_t start, end;
 
-	pthread_mutex_lock(&changing);
+	pthread_mutex_lock(&pages_changing);
 	until_copied[0] = until_copied[1] = -1;
 	if (stretches) {
 		pages_own_stack(&start, &end); /* on which two processes cannot stand */
-		take_back(start, end);
+		take_back(start, end, 0);
 		if (pipe(until_copied))
 			until_copied[0] = until_copied[1] = -1;
 	}
@@ -350,21 +309,21 @@ static void in_parent(void)
 			;
 		close(until_copied[0]);
 	}
-	pthread_mutex_unlock(&changing);
+	pthread_mutex_unlock(&pages_changing);
 }
 
 static void in_child(void)
 {
 	links_unlock();
 	if (stretches)
-		take_back(0, UINTPTR_MAX);
+		take_back(0, UINTPTR_MAX, 0);
 	stretches = NULL;
 	link_leave_all();
 	if (until_copied[0] >= 0) {
 		close(until_copied[0]);
 		close(until_copied[1]);
 	}
-	pthread_mutex_unlock(&changing);
+	pthread_mutex_unlock(&pages_changing);
 }
 
 static void watch_process(void)

@@ -149,28 +149,44 @@ static int hold_writers(uintptr_t start, size_t bytes)
 
 /* Work of one thread for another that waits, and would stand in its own way. */
 struct job {
-	int (*run)(const struct job *job);
+	int (*run)(struct job *job);
 	uintptr_t start;
 	void *there;
 	size_t bytes;
+	uint32_t offset; /* of what is there, in the NIC's memory */
+	size_t done;	 /* bytes that have been replaced */
 	int protection;
 	int may_begin, is_done, error;
 };
 
-static int replace(const struct job *job)
+/*
+ * Each chunk is a mapping of its own, and a call moves one. Who stores into what has been replaced
+ * goes on; the others are held up until all is.
+ */
+static int replace(struct job *job)
 {
 	int held = hold_writers(job->start, job->bytes), error = 0;
 
 	memcpy(job->there, (void *)job->start, job->bytes);
-	if (move_memory(job->there, job->bytes, (void *)job->start))
-		error = errno;
+	while (!error && job->done < job->bytes) {
+		size_t bytes = job->bytes - job->done;
+		size_t left = MRC_MEMORY_CHUNK - (job->offset + job->done) % MRC_MEMORY_CHUNK;
+
+		if (bytes > left)
+			bytes = left;
+		if (move_memory((char *)job->there + job->done, bytes,
+				(void *)(job->start + job->done)))
+			error = errno;
+		else
+			job->done += bytes;
+	}
 	/* Before anything is written: this thread, too, would wait. */
 	if (held >= 0)
 		close(held);
 	return error;
 }
 
-static int restore(const struct job *job)
+static int restore(struct job *job)
 {
 	void *place = (void *)job->start;
 	size_t bytes = job->bytes;
@@ -180,6 +196,7 @@ static int restore(const struct job *job)
 	memcpy(job->there, place, bytes);
 	if (mprotect(job->there, bytes, job->protection) || move_memory(job->there, bytes, place))
 		return errno;
+	job->done = bytes;
 	return 0;
 }
 
@@ -203,7 +220,7 @@ static __attribute__((noinline)) void stand_still(struct job *job)
 }
 
 /* Has another thread do it while this one, whose stack it is, takes no signals. */
-static int run_elsewhere(const struct job *wanted)
+static int run_elsewhere(struct job *wanted)
 {
 	struct job *job = malloc(sizeof(*job));
 	sigset_t all, before;
@@ -220,6 +237,7 @@ static int run_elsewhere(const struct job *wanted)
 		stand_still(job);
 		pthread_join(thread, NULL);
 		error = job->error;
+		wanted->done = job->done;
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	free(job);
@@ -254,21 +272,32 @@ static int is_own_stack(uintptr_t start, size_t bytes)
 	return start < end && stack < start + bytes;
 }
 
-static int carry_out(const struct job *job)
+static int carry_out(struct job *job)
 {
 	int error = is_own_stack(job->start, job->bytes) ? run_elsewhere(job) : job->run(job);
 
+	/* Where it was moved from, another thread may have mapped something. */
 	if (error)
-		unmap_memory(job->there, job->bytes);
+		unmap_memory((char *)job->there + job->done, job->bytes - job->done);
 	return error;
 }
 
-/* Puts a mapping in the place of pages, with what they hold; an errno value. */
-int pages_replace(uintptr_t start, void *there, size_t bytes)
+/*
+ * Puts a mapping of the NIC's memory from `offset` on in the place of pages, with what they hold;
+ * an errno value. *done: how many bytes have been replaced, all of them unless it fails.
+ */
+int pages_replace(uintptr_t start, void *there, size_t bytes, uint32_t offset, size_t *done)
 {
-	struct job job = {.run = replace, .start = start, .there = there, .bytes = bytes};
+	struct job job = {
+	    .run = replace,
+	    .start = start,
+	    .there = there,
+	    .bytes = bytes,
+	    .offset = offset,
+	};
 	int error = carry_out(&job);
 
+	*done = job.done;
 	if (error)
 		complain("memory at %#" PRIxPTR " cannot be replaced (%s): huge pages are "
 			 "registered whole",
@@ -284,6 +313,6 @@ int pages_restore(uintptr_t start, size_t bytes, int protection)
 {
 	struct job job = {.run = restore, .start = start, .bytes = bytes, .protection = protection};
 
-	job.there = map_memory(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	job.there = map_memory(NULL, bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	return job.there ? carry_out(&job) : errno;
 }

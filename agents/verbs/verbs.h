@@ -40,9 +40,9 @@ struct agent_link {
 	pthread_mutex_t lock; /* one request at a time */
 	int socket;
 	int program;
-	int memory;
 	int work_rings;
-	int is_dead; /* once it is, everything is flushed */
+	int chunks[MRC_MEMORY_CHUNKS]; /* 1 + descriptor, of those that stay and have been used */
+	int is_dead;		       /* once it is, everything is flushed */
 	char *rings;
 	size_t ring_stride;
 	struct mrc_application_reply hello;
@@ -71,7 +71,7 @@ struct vmas {
 struct mapping {
 	uintptr_t start;
 	size_t bytes;
-	uint64_t offset; /* in the map */
+	uint64_t offset; /* in a chunk of the NIC's memory: which one the kernel does not say */
 	int protection;
 };
 
@@ -279,6 +279,7 @@ int link_has_ring_at(uintptr_t address);
 int link_call(struct agent_link *link, const struct mrc_application_request *request,
 	      struct mrc_application_reply *reply, int *descriptor);
 int link_is_alive(struct agent_link *link);
+int link_map_chunk(struct agent_link *link, uint32_t offset, size_t bytes, void *there);
 
 /* events.c */
 int events_open(struct device_context *device);
@@ -295,6 +296,8 @@ void region_free(struct region *region, char *mapped);
 int pages_allocate(struct agent_link *link, size_t bytes, uint32_t wanted, uint32_t *offset);
 void pages_free(struct agent_link *link, uint32_t offset);
 void *pages_map(struct agent_link *link, size_t bytes, uint32_t offset);
+void *pages_map_own(struct agent_link *link, size_t bytes, uint32_t offset);
+void pages_unmap_own(void *there, size_t bytes);
 int pages_take(struct agent_link *link, uintptr_t start, uintptr_t end, struct run **runs,
 	       uint32_t *count);
 void pages_let_go(const struct agent_link *link, const struct run *runs, uint32_t count);
@@ -302,12 +305,12 @@ int pages_are_there(void);
 
 /* replacing.c; errno values */
 int pages_check(uintptr_t start, uintptr_t end, int *is_shared);
-int pages_replace(uintptr_t start, void *there, size_t bytes);
+int pages_replace(uintptr_t start, void *there, size_t bytes, uint32_t offset, size_t *done);
 int pages_restore(uintptr_t start, size_t bytes, int protection);
 void pages_own_stack(uintptr_t *start, uintptr_t *end);
 
 /* mapping.c */
-void *map_memory(size_t bytes, int flags, int file, uint64_t offset);
+void *map_memory(void *place, size_t bytes, int flags, int file, uint64_t offset);
 void unmap_memory(void *memory, size_t bytes);
 int move_memory(void *memory, size_t bytes, void *place);
 void vmas_open(struct vmas *vmas, const char *path, uintptr_t from);

@@ -8,10 +8,19 @@ from ctypes import c_uint32
 from typing import Final
 
 from mrc_testbed.agents.abi import IcrcMode, Limit, LinkProbePath, LinkProbing, NicConfig, NicControl
-from mrc_testbed.agents.bpf.libbpf import BpfObject, open_map_in, open_pinned, open_pinned_in
+from mrc_testbed.agents.bpf.chunks import (
+    chunk_pin,
+    chunk_segments,
+    create_chunk,
+    insert_chunks,
+    open_chunks,
+    remove_chunks,
+)
+from mrc_testbed.agents.bpf.libbpf import BpfObject, open_map_in, open_pinned, open_pinned_in, pin
 from mrc_testbed.agents.bpf.maps import Descriptor, MappedArray, map_freeze, map_update
 from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.agents.protocol.ports import MRC_UDP_PORT
+from mrc_testbed.errors import PreflightError
 from mrc_testbed.fabric.data_plane import LoadedMaps, fabric_rodata, load_object, pin_object
 from mrc_testbed.fabric.paths import LabPaths, MapPins
 from mrc_testbed.topology.addressing import INNER_PREFIX
@@ -51,6 +60,10 @@ def load_nic(paths: LabPaths, clos: Clos, host: str, shared_maps: Mapping[str, i
         map_freeze(loaded.map_fd("nic_config"))
         fill_link_probes({name: loaded.map_fd(name) for name in LINK_PROBE_MAPS}, probed)
         pin_object(loaded, paths.node_pins(host), NIC_PROGRAM, shared=shared_maps)
+        with ExitStack() as created:
+            chunks = create_memory(created, loaded.map_fd("memory"), clos.spec.nic.memory)
+            for index, chunk in enumerate(chunks):
+                pin(chunk, paths.node_pins(host) / chunk_pin(index))
         _load_reliable_connection(paths, clos, host, loaded)
         _load_stack(paths, clos, host, loaded)
 
@@ -60,12 +73,35 @@ def nic_map_entries(clos: Clos, probe_path_count: int) -> dict[str, int]:
     nic = clos.spec.nic
     return {
         "link_probe_paths": max(1, probe_path_count),
-        "memory": nic.memory // Limit.MEMORY_SEGMENT,
         "qps": nic.qps_max,
         "work_ring": nic.qps_max,
         "streams": nic.qps_max,
         "rtt_histogram": clos.spec.planes,
     }
+
+
+def create_memory(created: ExitStack, memory: int, length_bytes: int) -> list[int]:
+    """The chunks of a NIC's memory, where its programs find them.
+
+    Args:
+        created: closes their descriptors.
+        memory: descriptor of the map that names them.
+        length_bytes: of all of it.
+
+    Raises:
+        PreflightError: the kernel has no memory for it.
+    """
+    chunks = []
+    try:
+        for segments in chunk_segments(length_bytes):
+            chunks.append(create_chunk(segments))
+            created.callback(os.close, chunks[-1])
+        insert_chunks(memory, dict(enumerate(chunks)))
+    except OSError as error:
+        raise PreflightError(
+            f"memory of a NIC: {error.strerror}", hint="make the lab or nic.memory smaller"
+        ) from error
+    return chunks
 
 
 def fill_nic(maps: LoadedMaps, clos: Clos, host: Node) -> None:
@@ -133,6 +169,11 @@ def restore_nic(paths: LabPaths, clos: Clos, host: str) -> None:
         control.region_count = Limit.REGION_MAX  # wherever it has put keys, its agent removes them
         control.icrc_mode = modes.most_common(1)[0][0]
         fill_link_probes(maps, probe_paths(clos, clos.node(host).index))
+        chunks = open_chunks(opened, paths.node_pins(host))
+        memory = open_pinned_in(opened, paths.node_pins(host), "memory")
+        insert_chunks(memory, dict(enumerate(chunks)))
+        # what an agent before it has added was for programs that are gone with it
+        remove_chunks(memory, range(len(chunks), Limit.MEMORY_CHUNKS))
 
 
 def _icrc_mode(paths: LabPaths, host: str) -> int:

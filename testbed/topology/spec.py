@@ -42,7 +42,8 @@ class NicSpec(StrictModel):
 
     memory: Size = Field(
         default=16 << 20,
-        description="Memory that can be registered for RDMA, a multiple of 1MiB, at most 4GiB.",
+        description="Memory that can be registered for RDMA, a multiple of 1MiB, at most 4GiB. For programs "
+        "on a host it is what is there at start; it grows.",
     )
     evs: Annotated[int, Field(ge=1, le=EVS_MAX)] | None = Field(
         default=None,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Final, Protocol
 
 from mrc_testbed.agents import clock, entropy
-from mrc_testbed.agents.abi import Port, VirtualPayload
+from mrc_testbed.agents.abi import Limit, Port, VirtualPayload
 from mrc_testbed.agents.bpf.maps import MappedArray
 from mrc_testbed.agents.bpf.virtual import NO_NIC, VirtualFolder, VirtualRuntime
 from mrc_testbed.fabric.agent_process import nic_settings
@@ -192,6 +192,7 @@ def virtual_lab(
     library = VirtualRuntime() if runtime is None else runtime
     probed = [probe_paths(clos, host.index) for host in clos.hosts()]
     entries = fabric_map_entries(clos) | nic_map_entries(clos, max(map(len, probed)))
+    entries["memory"] = clos.spec.nic.memory // Limit.MEMORY_SEGMENT
     entries |= {"rc_qps": clos.spec.nic.qps_max, "queue_drainer": 1, "queue_lateness": 1}
     entries["queue_frames"] = pool_frames(clos)
     del entries["port_devmap"], entries["queue_wakes"]

@@ -59,7 +59,7 @@ OTHER_VALUES = {
     "nic_transports": 4,
     "capture_rings": 4,
     "fib": 4,
-    "memory": abi.Limit.MEMORY_SEGMENT.value,
+    "memory": 4,
     "queue_frames": abi.QueueLimit.FRAME_BYTES.value,
     "nic_events": 0,
     "queue_wakes": 4,

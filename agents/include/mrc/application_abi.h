@@ -26,7 +26,7 @@ enum mrc_application_transport {
 };
 
 enum mrc_application_verb {
-	MRC_APPLICATION_HELLO = 0, /* reply only; with program, memory and work rings */
+	MRC_APPLICATION_HELLO = 0, /* reply only; with program and work rings */
 	/*
 	 * address, length, is_writable, pd; page_list: MRC_NO_PAGE_LIST where the bytes lie in a
 	 * row from `offset`. Else where the application keeps a list of NIC page numbers, a __u32
@@ -54,6 +54,12 @@ enum mrc_application_verb {
 	 * value. */
 	MRC_APPLICATION_WATCH_PORT = 9,
 	MRC_APPLICATION_QUERY_PORT = 10, /* the reply has is_up */
+	/*
+	 * offset: number of a chunk of MRC_MEMORY_CHUNK bytes of the NIC's memory. The reply comes
+	 * with its descriptor. Chunks within memory_bytes stay; one beyond is the same while the
+	 * application has an allocation there.
+	 */
+	MRC_APPLICATION_CHUNK = 11,
 };
 
 struct mrc_application_request {
@@ -86,7 +92,7 @@ struct mrc_application_reply {
 	__u32 pmtu_bytes; /* of HELLO, and of a QP in RTR */
 	__u32 ring_bytes; /* sizeof(struct mrc_work_ring) */
 	__u64 inner_prefix;
-	__u64 memory_bytes;
+	__u64 memory_bytes; /* at start; the NIC's memory grows */
 	__u32 qpn;
 	__u32 r_key;
 	__u32 offset;	      /* of an allocation, in the NIC's memory */

@@ -33,7 +33,9 @@ enum mrc_limit {
 	MRC_NIC_PATHS = 4096,	      /* paths a NIC distinguishes; a power of two */
 	MRC_KICK_PROBES = 64,	      /* EV probes one kick can send */
 	MRC_LINK_PROBE_ROUNDS = 64,   /* whose responses are remembered; one bit each */
-	MRC_MEMORY_SEGMENT = 1048576, /* bytes per element of the memory map */
+	MRC_MEMORY_SEGMENT = 1048576, /* bytes per element of a chunk of the NIC's memory */
+	MRC_MEMORY_CHUNK = 16777216,  /* bytes by which the NIC's memory grows */
+	MRC_MEMORY_CHUNKS = 256,      /* as far as offsets of 32 bits reach */
 #ifdef MRC_VIRTUAL
 	MRC_PMTU_MAX = MRC_VIRTUAL_PMTU_MAX,
 	MRC_FRAME_BYTES_MAX = 4352,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Copies between a frame and the NIC's registered memory, which the application has mapped. The
- * memory is an array of 1 MiB segments (kernels of 6.1 allow array values of 4 MiB at most), end to
- * end in user space's mapping; a stretch that crosses from one into the next takes the slow way.
+ * memory is made of 1 MiB segments (kernels of 6.1 allow array values of 4 MiB at most) in chunks,
+ * end to end in user space's mapping; a stretch that crosses from one into the next takes the slow
+ * way.
  */
 #ifndef MRC_MR_H
 #define MRC_MR_H
@@ -23,16 +24,33 @@ enum mr_place {
 	MR_TWO_PAGES = 1 << 20, /* page numbers are smaller */
 };
 
+/* The segment with the byte at an offset; NULL: the NIC has no memory there. */
+static __always_inline struct memory_segment *memory_at(__u32 offset)
+{
+	__u32 index = offset / MRC_MEMORY_SEGMENT;
+#ifdef MRC_VIRTUAL
+	return bpf_map_lookup_elem(&memory, &index);
+#else
+	__u32 place = offset / MRC_MEMORY_CHUNK;
+	void *chunk = bpf_map_lookup_elem(&memory, &place);
+
+	if (!chunk)
+		return NULL;
+	index &= MRC_MEMORY_CHUNK / MRC_MEMORY_SEGMENT - 1;
+	return bpf_map_lookup_elem(chunk, &index);
+#endif
+}
+
 /* An entry of a list of pages; -1 where the list, or the page that it names, is not in the memory.
  */
 static __always_inline __s64 mr_page(__u64 list_offset)
 {
-	__u32 index = list_offset / MRC_MEMORY_SEGMENT, page;
 	struct memory_segment *segment;
+	__u32 page;
 
 	if (list_offset >> 32)
 		return -1;
-	segment = bpf_map_lookup_elem(&memory, &index);
+	segment = memory_at(list_offset);
 	if (!segment)
 		return -1;
 	/* Once: user space may write to it meanwhile. */
@@ -40,8 +58,7 @@ static __always_inline __s64 mr_page(__u64 list_offset)
 				   (index_within(list_offset, MRC_MEMORY_SEGMENT) & ~3U));
 	if (page >= MR_TWO_PAGES)
 		return -1;
-	index = page / (MRC_MEMORY_SEGMENT / MRC_PAGE_BYTES);
-	return bpf_map_lookup_elem(&memory, &index) ? (__s64)page : -1;
+	return memory_at(page * MRC_PAGE_BYTES) ? (__s64)page : -1;
 }
 
 /* The place of the byte `start` of listed pages, of which `length` bytes, two pages' at most, are
@@ -132,8 +149,7 @@ static __always_inline long mr_copy_bytes(struct xdp_md *ctx, __u32 frame_offset
 __noinline int mr_copy_pieces(struct xdp_md *ctx, __u32 frame_offset, __u32 offset, __u32 length,
 			      int direction)
 {
-	__u32 index = offset / MRC_MEMORY_SEGMENT;
-	struct memory_segment *segment = bpf_map_lookup_elem(&memory, &index);
+	struct memory_segment *segment = memory_at(offset);
 
 	if (!segment || length > MRC_PMTU_MAX)
 		return -1;
@@ -156,8 +172,8 @@ __noinline int mr_copy_pieces(struct xdp_md *ctx, __u32 frame_offset, __u32 offs
 static __always_inline int mr_copy(struct xdp_md *ctx, __u32 frame_offset, __u64 place,
 				   __u32 length, int direction)
 {
-	__u32 offset = place, index = offset / MRC_MEMORY_SEGMENT;
-	struct memory_segment *segment = bpf_map_lookup_elem(&memory, &index);
+	__u32 offset = place;
+	struct memory_segment *segment = memory_at(offset);
 	__u64 copied_bytes = length;
 	__u32 start, first, rest;
 

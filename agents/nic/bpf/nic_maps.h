@@ -39,7 +39,27 @@ MMAPABLE_ARRAY(stream_account, struct mrc_stream_account, 1);
 struct memory_segment {
 	__u8 bytes[MRC_MEMORY_SEGMENT];
 };
+#ifdef MRC_VIRTUAL
 MMAPABLE_ARRAY(memory, struct memory_segment, 1); /* at load */
+#else
+/*
+ * The memory comes in chunks, so that it can grow. They may have different sizes: a NIC with little
+ * memory takes no more. This one is the pattern of all, made while an object is loaded.
+ */
+struct memory_chunk {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct memory_segment));
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, MRC_MEMORY_CHUNKS);
+	__type(key, __u32);
+	__array(values, struct memory_chunk);
+} memory SEC(".maps");
+#endif
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -57,9 +57,7 @@ _PLACEABLE: Final = (
     Opcode.WRITE_LAST_IMMEDIATE,
     Opcode.WRITE_ONLY_IMMEDIATE,
 )
-_SEND_KEYS: Final = frozenset(
-    {ReservedKey.SEND_PART, ReservedKey.SEND_LAST, ReservedKey.SEND_LAST_IMMEDIATE}
-)
+_SEND_KEYS: Final = frozenset({ReservedKey.SEND_PART, ReservedKey.SEND_LAST, ReservedKey.SEND_LAST_IMMEDIATE})
 _WHOLE: Final = frozenset({Opcode.WRITE_ONLY, Opcode.WRITE_ONLY_IMMEDIATE})
 
 

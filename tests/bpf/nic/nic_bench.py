@@ -40,11 +40,11 @@ from mrc_testbed.agents.abi import (
     Work,
     WorkRing,
 )
+from mrc_testbed.agents.bpf.chunks import ChunkedMemory
 from mrc_testbed.agents.bpf.libbpf import BpfObject, attach_xdp, run_once
 from mrc_testbed.agents.bpf.maps import (
     ArrayMap,
     MappedArray,
-    MappedMemory,
     PerCpuArray,
     RingBuffer,
     map_update,
@@ -55,7 +55,7 @@ from mrc_testbed.fabric.data_plane import fabric_rodata
 from mrc_testbed.fabric.link import silence_interfaces
 from mrc_testbed.fabric.namespace import unnamed_namespace
 from mrc_testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, mac_bytes, set_link_up
-from mrc_testbed.fabric.nic_data_plane import fill_link_probes, nic_config
+from mrc_testbed.fabric.nic_data_plane import create_memory, fill_link_probes, nic_config
 from mrc_testbed.topology.addressing import INTERFACE_MTU_BYTES, ifindex
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.probe_path import probe_paths
@@ -126,12 +126,13 @@ class NicBench:
             entries |= {"qps": QP_COUNT, "work_ring": QP_COUNT, "rtt_histogram": len(self.ports)}
             probed = probe_paths(self.clos, self.host)
             entries["link_probe_paths"] = max(1, len(probed))
-            entries["memory"] = MEMORY_BYTES // Limit.MEMORY_SEGMENT
             self._object = undo.enter_context(
                 BpfObject(NIC_OBJECT, rodata=fabric_rodata(self.clos), max_entries=entries)
             )
             self._program_fd = self._object.program_fd("nic")
             maps = {name: self._object.map_fd(name) for name in self._object.map_names()}
+            chunks = create_memory(undo, self.map_fd("memory"), MEMORY_BYTES)
+            self.mapped_memory = ChunkedMemory(self.map_fd("memory"), chunks)
             fill_link_probes(maps, probed)
             self._open_maps()
             undo.callback(self._ring.close)
@@ -152,7 +153,7 @@ class NicBench:
         self.control = MappedArray(self.map_fd("nic_control"), NicControl)[0]
         self.paths = MappedArray(self.map_fd("nic_paths"), NicPaths)[0]
         self.regions = MappedArray(self.map_fd("regions"), Region)
-        self.memory = MappedMemory(self.map_fd("memory")).view
+        self.memory = self.mapped_memory.view[:MEMORY_BYTES]
         self.port_table = MappedArray(self.map_fd("port_table"), Port)
         self._work = MappedArray(self.map_fd("work_ring"), WorkRing)
         self._kick = MappedArray(self.map_fd("kick"), Kick)[0]

@@ -14,7 +14,7 @@ from rc_bench import RcBench
 
 from mrc_testbed.agents.abi import Event, EventKind, KickMode, Limit, Stream, StreamAccount, WorkRing
 from mrc_testbed.agents.bpf.libbpf import run_once
-from mrc_testbed.agents.bpf.maps import MappedArray, MappedMemory
+from mrc_testbed.agents.bpf.maps import MappedArray
 from mrc_testbed.agents.errors import AgentError
 from mrc_testbed.agents.nic.config import NicSettings
 from mrc_testbed.agents.nic.device import NicDevice
@@ -60,7 +60,7 @@ class Device:
         self._nic, self._fabric, self._side = nic, fabric, side
         self.config, self.control, self.regions = nic.config, nic.control, nic.regions
         self.work = MappedArray(nic.map_fd("work_ring"), WorkRing)
-        self.memory = MappedMemory(nic.map_fd("memory"))
+        self.memory = nic.mapped_memory
         self.qps, self.rc_qps = nic.maps_of_qps()
         self.qp_count = QP_COUNT
         self.streams = [Stream() for _ in range(QP_COUNT)]

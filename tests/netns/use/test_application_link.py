@@ -6,59 +6,22 @@ from collections.abc import Callable, Iterator
 from ctypes import sizeof
 
 import pytest
+from program_socket import ADDRESS, PAGE, Program
 
 from mrc_testbed.agents.abi import (
     ApplicationLimit,
-    ApplicationReply,
     ApplicationRequest,
     ApplicationTransport,
     ApplicationVerb,
-    Limit,
     PageList,
     QpState,
 )
-from mrc_testbed.agents.nic.application_link import CHANNELS_MAX, SOCKET_NAME
+from mrc_testbed.agents.nic.application_link import CHANNELS_MAX
 from mrc_testbed.fabric.live import Lab
-from mrc_testbed.fabric.namespace import entered
-from mrc_testbed.fabric.runtime import node_namespace
 
 pytestmark = pytest.mark.root
 
-ADDRESS = 0x7F00_0000_1000
-PAGE = int(Limit.PAGE_BYTES)
 NONE = {"page_list": PageList.NO_PAGE_LIST}
-
-
-class Program:
-    """One connection of an application."""
-
-    def __init__(self, live: Lab, host: str) -> None:
-        with entered(node_namespace(live.name, host)):
-            self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            self.socket.connect(SOCKET_NAME)
-        hello, self.descriptors, _, _ = socket.recv_fds(self.socket, sizeof(ApplicationReply), 8)
-        self.hello = ApplicationReply.from_buffer_copy(hello)
-
-    def ask(self, verb: int, **fields: int) -> ApplicationReply:
-        self.socket.send(bytes(ApplicationRequest(verb=verb, **fields)))
-        packet, descriptors, _, _ = socket.recv_fds(self.socket, sizeof(ApplicationReply), 8)
-        self.descriptors += descriptors
-        return ApplicationReply.from_buffer_copy(packet)
-
-    def allocate(self, length: int, offset: int = ApplicationLimit.ANYWHERE) -> int:
-        reply = self.ask(ApplicationVerb.ALLOCATE, length=length, offset=offset)
-        assert reply.error == 0
-        return reply.offset
-
-    def register(self, offset: int, length: int = PAGE, **fields: int) -> ApplicationReply:
-        given = {"address": ADDRESS, "page_list": PageList.NO_PAGE_LIST} | fields
-        return self.ask(ApplicationVerb.REGISTER, offset=offset, length=length, **given)
-
-    def close(self) -> None:
-        self.socket.close()
-        for each in self.descriptors:
-            socket.close(each)
-        self.descriptors = []
 
 
 @pytest.fixture

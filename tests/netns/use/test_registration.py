@@ -27,6 +27,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "read-only",
         "many",
         "heap-of-a-thread",
+        "large",
+        "moved",
     ],
 )
 def test_memory_of_every_kind(live: Lab, program: Path, case: str) -> None:

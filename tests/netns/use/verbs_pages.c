@@ -17,6 +17,7 @@ enum {
 	WRITERS = 2,
 	ROUNDS = 2500,
 	REGIONS = 600,
+	LARGE = 40 << 20, /* more than the NIC has at first */
 	REMOTE = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
 };
 
@@ -238,6 +239,71 @@ static void heap_of_a_thread(void)
 	need(!pthread_create(&thread, NULL, use_heap, NULL) && !pthread_join(thread, NULL), "a thread");
 }
 
+/* Everything may lie across the borders of chunks; a child has its own copy of all of it. */
+static void large(void)
+{
+	char *memory = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *moved;
+	struct ibv_mr *mr, *again;
+	pid_t child;
+	int status;
+
+	memset(memory, 7, LARGE);
+	mr = registered(memory + 5, LARGE - 10);
+	for (int i = 0; i < LARGE; i++)
+		need(memory[i] == 7, "what there was");
+	for (size_t at = 0; at + BYTES <= mr->length; at += BYTES - 333)
+		need(write_to(mr, at, BYTES - 333) == IBV_WC_SUCCESS && !memcmp((char *)mr->addr + at, from, BYTES - 333),
+		     "a WRITE");
+	again = registered(memory, LARGE);
+	need(write_to(again, LARGE - BYTES, BYTES) == IBV_WC_SUCCESS && !memcmp(memory + LARGE - BYTES, from, BYTES),
+	     "a WRITE to the region over it");
+	child = fork();
+	if (!child) {
+		int is_copy = !memcmp(memory + LARGE - BYTES, from, BYTES);
+
+		memset(memory, 9, LARGE);
+		_exit(is_copy ? 0 : 1);
+	}
+	need(waitpid(child, &status, 0) == child && !status, "a child");
+	need(!memcmp(memory + LARGE - BYTES, from, BYTES), "what a child did not store");
+	need(!ibv_dereg_mr(mr) && !ibv_dereg_mr(again) && !munmap(memory, LARGE), "munmap");
+	for (int i = 0; i < 3; i++) { /* or the NIC would run out of memory */
+		moved = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		mr = registered(moved, LARGE);
+		need(write_to(mr, 3, BYTES) == IBV_WC_SUCCESS && !memcmp(moved + 3, from, BYTES), "a WRITE to the next one");
+		need(!ibv_dereg_mr(mr) && !munmap(moved, LARGE), "munmap of the next one");
+	}
+}
+
+/* Memory that was moved is registered where it is if it can be one page of the NIC alone. */
+static void moved(void)
+{
+	char *small = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *large, *elsewhere;
+	struct ibv_mr *mr;
+
+	memset(small, 7, BYTES);
+	need(!ibv_dereg_mr(registered(small, BYTES)), "ibv_dereg_mr");
+	small = mremap(small, BYTES, BYTES, MREMAP_MAYMOVE | MREMAP_FIXED,
+		       mmap(NULL, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	need(small != MAP_FAILED && small[BYTES - 1] == 7, "mremap");
+	need_written(registered(small, BYTES));
+	large = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mr = registered(large, LARGE);
+	memset(large, 8, LARGE);
+	elsewhere = mremap(large + LARGE / 2, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
+			   mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	need(elsewhere != MAP_FAILED && !ibv_reg_mr(pd, elsewhere, PAGE, REMOTE) && errno == EOPNOTSUPP,
+	     "a page that may be one of several");
+	need(!ibv_dereg_mr(mr) && !munmap(large, LARGE), "munmap");
+	for (int i = 0; i < 3; i++) {
+		large = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		mr = registered(large, LARGE);
+		memset(large, 9, LARGE);
+		need(elsewhere[0] == 8 && elsewhere[PAGE - 1] == 8, "what was moved and not registered again");
+		need(!ibv_dereg_mr(mr) && !munmap(large, LARGE), "munmap of the next one");
+	}
+}
+
 /* ---- threads that store into what is registered ----------------------------------------------- */
 
 static char *counted;
@@ -302,7 +368,8 @@ int main(int argument_count, char **arguments)
 	} cases[] = {
 	    {"neighbours", neighbours}, {"scattered", scattered}, {"own-stack", own_stack},
 	    {"children", children},	    {"shared-memory", shared_memory}, {"read-only", read_only},
-	    {"many", many}, {"heap-of-a-thread", heap_of_a_thread},		    {"writing-threads", writing_threads},
+	    {"many", many}, {"heap-of-a-thread", heap_of_a_thread}, {"large", large}, {"moved", moved},
+	    {"writing-threads", writing_threads},
 	};
 
 	set_up();

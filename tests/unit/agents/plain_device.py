@@ -1,6 +1,9 @@
 """A NIC without a kernel: the agent's maps are plain memory, and requests to transmit are only noted."""
 
 import ctypes
+import errno
+import os
+from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
 
 from mrc_testbed.agents.abi import (
@@ -60,6 +63,7 @@ class PlainDevice:
         requested: (QP index, packets) of each request to transmit.
         probes: (QP index, EV index) of each probe.
         probe_kinds: of each call that sent some.
+        chunks: of memory that were added, of which there are chunks_max at most; they have no bytes.
     """
 
     def __init__(self, clos: Clos, host: int, *, qp_count: int = 3, memory_bytes: int = 1 << 20) -> None:
@@ -87,9 +91,20 @@ class PlainDevice:
         self.probes: list[tuple[int, int]] = []
         self.probe_kinds: list[ProbeKind] = []
         self.awaited_runs = 0
+        self.chunks: set[int] = set()
+        self.chunks_max = 0
 
     def await_runs(self) -> None:
         self.awaited_runs += 1
+
+    def add_memory(self, chunks: Sequence[int]) -> None:
+        assert self.chunks.isdisjoint(chunks)
+        if len(self.chunks) + len(chunks) > self.chunks_max:
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+        self.chunks.update(chunks)
+
+    def remove_memory(self, chunks: Iterable[int]) -> None:
+        self.chunks.difference_update(chunks)
 
     def request_tx(self, qp_index: int, packets: int) -> None:
         self.requested.append((qp_index, packets))

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * Which pages that are mapped in the process are whose. The kernel says where in a chunk of the
+ * NIC's memory a mapping begins, but not in which. Where a stretch was put, and its place in a
+ * chunk fits, it is that stretch. What the program has moved away is recognized if it can be one
+ * page of all stretches alone.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include "stretch.h"
+
+pthread_mutex_t pages_changing = PTHREAD_MUTEX_INITIALIZER;
+struct stretch *stretches;
+
+/* Memory of the NIC that is mapped for the library. */
+struct own {
+	struct own *next;
+	uintptr_t start;
+	size_t bytes;
+};
+
+static struct own *owns;
+
+void *pages_map_own(struct agent_link *link, size_t bytes, uint32_t offset)
+{
+	struct own *own = malloc(sizeof(*own));
+	void *there = own ? pages_map(link, bytes, offset) : NULL;
+
+	if (!there) {
+		free(own);
+		return NULL;
+	}
+	pthread_mutex_lock(&pages_changing);
+	*own = (struct own){owns, (uintptr_t)there, bytes};
+	owns = own;
+	pthread_mutex_unlock(&pages_changing);
+	return there;
+}
+
+void pages_unmap_own(void *there, size_t bytes)
+{
+	struct own **each, *own = NULL;
+
+	pthread_mutex_lock(&pages_changing);
+	for (each = &owns; *each && !own; each = own ? each : &(*each)->next)
+		if ((*each)->start == (uintptr_t)there) {
+			own = *each;
+			*each = own->next;
+		}
+	unmap_memory(there, bytes);
+	pthread_mutex_unlock(&pages_changing);
+	free(own);
+}
+
+/* Bytes from the start of a mapping on that are the library's own or work rings; 0: none. */
+size_t own_bytes(const struct mapping *mapping)
+{
+	const struct own *own = owns;
+
+	while (own && mapping->start - own->start >= own->bytes)
+		own = own->next;
+	if (own)
+		return own->start + own->bytes - mapping->start;
+	return link_has_ring_at(mapping->start) ? mapping->bytes : 0;
+}
+
+/* True if the stretch was put where the mapping is, at the same place in a chunk. */
+static int is_in_place(const struct mapping *mapping, const struct stretch *stretch)
+{
+	uint64_t at = stretch->offset + (mapping->start - stretch->start);
+
+	return mapping->start < stretch->start + stretch->bytes &&
+	       stretch->start < mapping->start + mapping->bytes &&
+	       (at - mapping->offset) % MRC_MEMORY_CHUNK == 0;
+}
+
+/* The number of pages of a stretch that the first page of a mapping can be; *offset: the first one.
+ */
+static uint32_t fitting(const struct mapping *mapping, const struct stretch *stretch,
+			uint32_t *offset)
+{
+	uint64_t end = (uint64_t)stretch->offset + stretch->bytes;
+	uint64_t at = stretch->offset - stretch->offset % MRC_MEMORY_CHUNK + mapping->offset;
+	uint32_t count = 0;
+
+	if (mapping->offset >= MRC_MEMORY_CHUNK)
+		return 0;
+	if (at < stretch->offset)
+		at += MRC_MEMORY_CHUNK;
+	*offset = at;
+	for (; at < end; at += MRC_MEMORY_CHUNK)
+		count++;
+	return count;
+}
+
+struct finding stretch_of(const struct mapping *mapping)
+{
+	struct mapping page = {mapping->start, PAGE_BYTES, mapping->offset, 0};
+	struct finding found = {0};
+	uint64_t end;
+
+	if (own_bytes(mapping))
+		return found;
+	for (struct stretch *each = stretches; each; each = each->next) {
+		uint32_t offset, count;
+
+		if (is_in_place(&page, each)) {
+			found.stretch = each;
+			found.offset = each->offset + (page.start - each->start);
+			found.candidates = 1;
+			break;
+		}
+		count = fitting(&page, each, &offset);
+		if (count && !found.candidates) {
+			found.stretch = each;
+			found.offset = offset;
+		}
+		found.candidates += count;
+	}
+	if (!found.candidates)
+		return found;
+	end = (uint64_t)found.stretch->offset + found.stretch->bytes;
+	found.bytes = found.candidates > 1 ? PAGE_BYTES : end - found.offset;
+	if (found.bytes > mapping->bytes)
+		found.bytes = mapping->bytes;
+	return found;
+}
+
+/* Notes of which stretches a mapping may show pages. */
+void note_mapped(struct mapping mapping)
+{
+	struct stretch *each;
+	uint32_t offset;
+
+	for (each = stretches; each; each = each->next)
+		each->is_mapped |= is_in_place(&mapping, each);
+	while (mapping.bytes) {
+		struct finding found = stretch_of(&mapping);
+		size_t bytes = own_bytes(&mapping);
+
+		if (!bytes)
+			bytes = found.candidates ? found.bytes : PAGE_BYTES;
+		if (found.stretch && !is_in_place(&mapping, found.stretch)) {
+			bytes = PAGE_BYTES;
+			for (each = stretches; each; each = each->next)
+				each->is_mapped |= fitting(&mapping, each, &offset) > 0;
+		}
+		if (bytes > mapping.bytes)
+			bytes = mapping.bytes;
+		mapping.start += bytes;
+		mapping.offset += bytes;
+		mapping.bytes -= bytes;
+	}
+}

@@ -1,0 +1,53 @@
+"""A program's connection to the NIC agent of its host, without the verbs library."""
+
+import socket
+from ctypes import sizeof
+from typing import Final
+
+from mrc_testbed.agents.abi import (
+    ApplicationLimit,
+    ApplicationReply,
+    ApplicationRequest,
+    ApplicationVerb,
+    Limit,
+    PageList,
+)
+from mrc_testbed.agents.nic.application_link import SOCKET_NAME
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.namespace import entered
+from mrc_testbed.fabric.runtime import node_namespace
+
+ADDRESS: Final = 0x7F00_0000_1000
+PAGE: Final = int(Limit.PAGE_BYTES)
+
+
+class Program:
+    """One connection of an application."""
+
+    def __init__(self, live: Lab, host: str) -> None:
+        with entered(node_namespace(live.name, host)):
+            self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self.socket.connect(SOCKET_NAME)
+        hello, self.descriptors, _, _ = socket.recv_fds(self.socket, sizeof(ApplicationReply), 8)
+        self.hello = ApplicationReply.from_buffer_copy(hello)
+
+    def ask(self, verb: int, **fields: int) -> ApplicationReply:
+        self.socket.send(bytes(ApplicationRequest(verb=verb, **fields)))
+        packet, descriptors, _, _ = socket.recv_fds(self.socket, sizeof(ApplicationReply), 8)
+        self.descriptors += descriptors
+        return ApplicationReply.from_buffer_copy(packet)
+
+    def allocate(self, length: int, offset: int = ApplicationLimit.ANYWHERE) -> int:
+        reply = self.ask(ApplicationVerb.ALLOCATE, length=length, offset=offset)
+        assert reply.error == 0
+        return reply.offset
+
+    def register(self, offset: int, length: int = PAGE, **fields: int) -> ApplicationReply:
+        given = {"address": ADDRESS, "page_list": PageList.NO_PAGE_LIST} | fields
+        return self.ask(ApplicationVerb.REGISTER, offset=offset, length=length, **given)
+
+    def close(self) -> None:
+        self.socket.close()
+        for each in self.descriptors:
+            socket.close(each)
+        self.descriptors = []
