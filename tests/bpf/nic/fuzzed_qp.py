@@ -69,9 +69,12 @@ class FuzzedQp:
         far: the peer.
         random: of all choices.
         compare_every: frames between two looks at all of the NIC's memory.
+        has_sends: parts of SENDs are among the frames.
     """
 
-    def __init__(self, nic: NicBench, far: FarEnd, random: Random, *, compare_every: int = 1) -> None:
+    def __init__(
+        self, nic: NicBench, far: FarEnd, random: Random, *, compare_every: int = 1, has_sends: bool = False
+    ) -> None:
         self.nic = nic
         self._compare_every = compare_every
         self._receives = 0
@@ -83,6 +86,7 @@ class FuzzedQp:
         )
         self.target = WriteTarget(nic, far)
         self.target.expected[:] = nic.memory
+        self._has_sends = has_sends
         self.renew()
 
     def renew(self) -> None:
@@ -141,15 +145,19 @@ class FuzzedQp:
             self.far.qpn,
             wire_psn(self.target.reference.next_psn + random.choice([0, 1, 3])),
             Meth((qp.completed_wimm + random.choice([1, 1, 2, 0, -1, 200])) % (1 << 16), 0),
-            Reth(
-                random.choice([0, 500, Limit.MAILBOX_BYTES - 50, 1 << 40]),
-                random.choice([self.target.r_key, *ReservedKey]),
-                len(payload),
-            ),
+            self._reth(len(payload)),
             payload,
             tseth=Tseth(1),
             immediate=ImmDt(random.getrandbits(32)),
         )
+
+    def _reth(self, length: int) -> Reth:
+        """A place in the region or, where there are SENDs, in the mailbox or beyond it."""
+        random = self.random
+        if not self._has_sends:
+            return Reth(random.choice([0, 500]), self.target.r_key, length)
+        va = random.choice([0, 500, Limit.MAILBOX_BYTES - 50, 1 << 40])
+        return Reth(va, random.choice([self.target.r_key, *ReservedKey]), length)
 
     def _ack(self) -> Packet:
         qp, random = self.nic.qp(), self.random

@@ -17,6 +17,19 @@ pytestmark = pytest.mark.root
 FRAME_COUNT = 8000
 
 
+def test_parts_of_sends_are_written_to_the_mailbox_alone(nic: NicBench, distant: FarEnd) -> None:
+    random = Random(17)
+    before = nic.counters()
+    qp = FuzzedQp(nic, distant, random, has_sends=True)
+    for _ in range(FRAME_COUNT // 4):
+        plane = random.randrange(4)
+        frame = qp.good_frame(plane)
+        qp.judge(qp.damaged(frame) if random.randrange(2) else frame, plane)
+    qp.check_alive()
+    grown = {counter for counter, value in nic.counters().items() if value > before[counter]}
+    assert grown >= {NicCounter.RX_PLACED_BYTES, NicCounter.DROP_BOUNDS}
+
+
 def test_damaged_frames(nic: NicBench, distant: FarEnd) -> None:
     random = Random(4791)
     before = nic.counters()

@@ -45,7 +45,9 @@ def test_memory_grows_and_is_given_back(live: Lab, program: Program) -> None:
     assert live.spec.nic.memory == CHUNK
     assert chunks(live) == [0]
     offset = program.allocate(LARGE)
-    assert chunks(live) == [0, 1, 2, 3]
+    added = chunks(live)[1:]
+    assert len(added) * CHUNK >= LARGE
+    assert {offset // CHUNK, (offset + LARGE - 1) // CHUNK} <= {0, *added}
     assert program.register(offset, LARGE).error == 0
     program.close()
     poll_until(lambda: chunks(live) == [0], what="the NIC's memory as it was")
@@ -53,14 +55,16 @@ def test_memory_grows_and_is_given_back(live: Lab, program: Program) -> None:
 
 def test_program_gets_the_chunks_that_there_are(live: Lab, program: Program) -> None:
     program.allocate(LARGE)
-    for index in range(4):
+    there = chunks(live)
+    assert len(there) > 1
+    for index in there:
         assert program.ask(ApplicationVerb.CHUNK, offset=index).error == 0
         info = map_info(program.descriptors[-1])
         assert info.value_size * info.max_entries == CHUNK
-    for index in (4, 255, 256, 0xFFFFFFFF):
+    for index in (max(there) + 1, 255, 256, 0xFFFFFFFF):
         assert program.ask(ApplicationVerb.CHUNK, offset=index).error != 0
     assert len(program.descriptors) == len(set(program.descriptors))
-    assert chunks(live) == [0, 1, 2, 3]
+    assert chunks(live) == there
 
 
 def test_new_agent_begins_with_the_memory_of_the_topology(live: Lab, program: Program) -> None:
