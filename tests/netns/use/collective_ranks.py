@@ -312,7 +312,7 @@ def nothing(_: Ranks) -> None:
     """Only open and connect."""
 
 
-OPTIONS: Final = {"a_nic_is_too_small": Options(slots=1024)}
+OPTIONS: Final = {"a_nic_is_too_small": Options(slots=65536)}
 CASES: Final = {
     "a_nic_is_too_small": nothing,
     **{

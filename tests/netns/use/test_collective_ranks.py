@@ -106,6 +106,6 @@ def test_a_nic_without_room_for_the_peers_says_what_to_change(ranks: Ranks) -> N
     status, said, _ = ranks("a_nic_is_too_small")
     assert status == 1
     assert (
-        "[0] the NIC of rank 0 has no room for 3 peers, each 134217728 bytes and a QP "
+        "[0] the NIC of rank 0 has no room for 3 peers, each 8589934592 bytes and a QP "
         "(`nic: {memory}` of the topology): Cannot allocate memory"
     ) in said
