@@ -75,10 +75,7 @@ static int take_sends(struct queue_pair *queue_pair, int count, struct ibv_wc *w
 		wc[taken++] = (struct ibv_wc){
 		    .wr_id = request->wr_id,
 		    .status = status,
-		    .opcode =
-			request->opcode == IBV_WR_SEND || request->opcode == IBV_WR_SEND_WITH_IMM
-			    ? IBV_WC_SEND
-			    : IBV_WC_RDMA_WRITE,
+		    .opcode = is_send(request) ? IBV_WC_SEND : IBV_WC_RDMA_WRITE,
 		    .byte_len = request->length,
 		    .qp_num = queue_pair->qp.qp_num,
 		};

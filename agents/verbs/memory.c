@@ -98,13 +98,14 @@ int region_find(uint32_t lkey, uint64_t address, uint32_t length, uint32_t *offs
 static int list_pages(struct device_context *device, struct region *region)
 {
 	uint32_t *number, count = 0;
+	int error;
 
 	for (uint32_t i = 0; i < region->run_count; i++)
 		count += region->runs[i].bytes / PAGE_BYTES;
-	region->page_list = region_allocate(device, count * sizeof(*number), &region->pages);
-	if (!region->page_list)
-		return errno;
-	number = (uint32_t *)region->pages;
+	error = own_allocate(&region->page_list, device->link, count * sizeof(*number));
+	if (error)
+		return error;
+	number = (uint32_t *)region->page_list.bytes;
 	for (uint32_t i = 0; i < region->run_count; i++)
 		for (size_t at = 0; at < region->runs[i].bytes; at += PAGE_BYTES)
 			*number++ = (region->runs[i].offset + at) / PAGE_BYTES;
@@ -134,7 +135,7 @@ static int open_to_peers(struct device_context *device, struct region *region, u
 	if (region->run_count > 1) {
 		error = list_pages(device, region);
 		if (!error)
-			request.page_list = region->page_list->offset;
+			request.page_list = region->page_list.offset;
 	}
 	if (!error)
 		error = link_call(device->link, &request, &reply, NULL);
@@ -146,8 +147,7 @@ static int open_to_peers(struct device_context *device, struct region *region, u
 /* Frees what a region has but its key. */
 static void end_region(struct region *region)
 {
-	if (region->page_list)
-		region_free(region->page_list, region->pages);
+	own_free(&region->page_list);
 	if (region->run_count)
 		pages_let_go(device_of(region->mr.context)->link, region->runs, region->run_count);
 	free(region->runs);
@@ -239,40 +239,4 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 		link_call(device_of(mr->context)->link, &request, &reply, NULL);
 	end_region(region);
 	return 0;
-}
-
-/* NIC memory for the library's own use, mapped at *mapped; NULL with errno set. */
-struct region *region_allocate(struct device_context *device, size_t bytes, char **mapped)
-{
-	size_t pages_bytes = (bytes + PAGE_BYTES - 1) & -(size_t)PAGE_BYTES;
-	struct region *region = calloc(1, sizeof(*region));
-	int error;
-
-	if (!region)
-		return NULL;
-	error =
-	    pages_allocate(device->link, pages_bytes, MRC_APPLICATION_ANYWHERE, &region->offset);
-	if (error) {
-		free(region);
-		errno = error;
-		return NULL;
-	}
-	*mapped = pages_map_own(device->link, pages_bytes, region->offset);
-	if (!*mapped) {
-		error = errno;
-		pages_free(device->link, region->offset);
-		free(region);
-		errno = error;
-		return NULL;
-	}
-	region->mr.context = &device->verbs.context;
-	region->mr.length = pages_bytes;
-	return region;
-}
-
-void region_free(struct region *region, char *mapped)
-{
-	pages_unmap_own(mapped, region->mr.length);
-	pages_free(device_of(region->mr.context)->link, region->offset);
-	free(region);
 }

@@ -19,10 +19,8 @@ static uint32_t at_least_one(uint32_t count)
 
 static void free_queue_pair(struct queue_pair *queue_pair)
 {
-	if (queue_pair->staging.region)
-		region_free(queue_pair->staging.region, queue_pair->staging.bytes);
-	if (queue_pair->mailbox)
-		region_free(queue_pair->mailbox, queue_pair->mail);
+	own_free(&queue_pair->staging.memory);
+	own_free(&queue_pair->mailbox);
 	pthread_mutex_destroy(&queue_pair->lock);
 	receive_queue_free(&queue_pair->receives);
 	free(queue_pair->requests);
@@ -62,13 +60,15 @@ static int allocate_queues(struct queue_pair *queue_pair, const struct ibv_qp_ca
 /* Has the NIC take SENDs; an errno value. */
 int queue_pair_open_mailbox(struct queue_pair *queue_pair)
 {
-	if (queue_pair->mailbox)
+	struct agent_link *link = device_of(queue_pair->qp.context)->link;
+	int error;
+
+	if (queue_pair->mailbox.bytes)
 		return 0;
-	queue_pair->mailbox = region_allocate(device_of(queue_pair->qp.context), MRC_MAILBOX_BYTES,
-					      &queue_pair->mail);
-	if (!queue_pair->mailbox)
-		return errno;
-	__atomic_store_n(&queue_pair->ring->mailbox, 1 + queue_pair->mailbox->offset / PAGE_BYTES,
+	error = own_allocate(&queue_pair->mailbox, link, MRC_MAILBOX_BYTES);
+	if (error)
+		return error;
+	__atomic_store_n(&queue_pair->ring->mailbox, 1 + queue_pair->mailbox.offset / PAGE_BYTES,
 			 __ATOMIC_RELEASE);
 	return 0;
 }
@@ -90,9 +90,7 @@ void queue_pair_fail(struct queue_pair *queue_pair)
 
 static void use_cq(struct ibv_cq *cq, int change)
 {
-	struct completion_queue *queue = container_of(cq, struct completion_queue, cq);
-
-	queue->users += change;
+	queue_of(cq)->users += change;
 }
 
 /* Takes a QP back that nobody sees any more. */

@@ -87,17 +87,16 @@ static struct receive *next_receive(struct queue_pair *queue_pair)
 	return receive;
 }
 
-/* Copies a part of a SEND out of its slot. What a peer says of its length is no more than a claim.
- */
+/* Copies a part of a SEND out of its slot, unless the peer claims more than a slot holds. */
 static void take_part(struct queue_pair *queue_pair, struct receive *receive, uint32_t number,
 		      uint32_t length)
 {
 	uint32_t start = number % MRC_WIMM_MAX * queue_pair->pmtu_bytes;
 
-	if (length > queue_pair->pmtu_bytes || (length && !queue_pair->mail))
+	if (length > queue_pair->pmtu_bytes || (length && !queue_pair->mailbox.bytes))
 		receive->status = IBV_WC_LOC_LEN_ERR;
 	else if (receive->status == IBV_WC_SUCCESS)
-		scatter(receive, queue_pair->mail + start, length);
+		scatter(receive, queue_pair->mailbox.bytes + start, length);
 }
 
 /* An arrival, whose number is that of messages with immediate and parts of SENDs together. */
@@ -126,8 +125,8 @@ static void take_arrival(struct queue_pair *queue_pair, struct receive *receive,
 
 /*
  * Passes as many posted receives to the NIC as it has places for arrivals. A SEND that is arriving
- * gets all places: how many parts it has is not known, and what comes behind it waits for its
- * receive in the mailbox.
+ * gets all places, for nobody knows how many parts it has. What comes behind it may then wait in
+ * the mailbox for its receive.
  */
 static void offer_receives(struct queue_pair *queue_pair)
 {

@@ -50,24 +50,9 @@ static void ring_doorbell(struct queue_pair *queue_pair, uint32_t frames)
 	}
 }
 
-static int is_send(const struct request *request)
-{
-	return request->opcode == IBV_WR_SEND || request->opcode == IBV_WR_SEND_WITH_IMM;
-}
-
 static uint32_t smaller(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
-}
-
-/* True if the NIC has done all of the oldest request. */
-int queue_is_done(const struct queue_pair *queue_pair)
-{
-	const struct request *request =
-	    &queue_pair->requests[queue_pair->done % queue_pair->capacity];
-
-	return queue_pair->done != queue_pair->handed &&
-	       (int32_t)(queue_pair->entries_done - request->entries_end) >= 0;
 }
 
 static struct part *parts_of(struct queue_pair *queue_pair, uint32_t number)
@@ -86,8 +71,8 @@ static char *stage(struct queue_pair *queue_pair, uint32_t bytes, uint32_t *offs
 		return NULL;
 	at = (at + skipped) % STAGING_BYTES;
 	staging->head += skipped + bytes;
-	*offset = staging->region->offset + at;
-	return staging->bytes + at;
+	*offset = staging->memory.offset + at;
+	return staging->memory.bytes + at;
 }
 
 /* Moves on by bytes of the request that is on its way, and copies them if there is a place. */
@@ -276,13 +261,9 @@ static int find_parts(struct queue_pair *queue_pair, const struct ibv_send_wr *w
 	if (error || bytes > MESSAGE_MAX)
 		return EINVAL;
 	request->length = bytes;
-	if (must_stage && bytes && !queue_pair->staging.region) {
-		queue_pair->staging.region =
-		    region_allocate(device, STAGING_BYTES, &queue_pair->staging.bytes);
-		if (!queue_pair->staging.region)
-			return errno;
-	}
-	return 0;
+	if (must_stage && bytes && !queue_pair->staging.memory.bytes)
+		error = own_allocate(&queue_pair->staging.memory, device->link, STAGING_BYTES);
+	return error;
 }
 
 /* Queues one request; an errno value. */

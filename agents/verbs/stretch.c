@@ -1,69 +1,14 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Which pages that are mapped in the process are whose. The kernel says where in a chunk of the
- * NIC's memory a mapping begins, but not in which. Where a stretch was put, and its place in a
- * chunk fits, it is that stretch. What the program has moved away is recognized if it can be one
- * page of all stretches alone.
+ * Finding the stretch that a mapping shows. The kernel names the place of a mapping within a chunk
+ * of the NIC's memory, but not the chunk. A mapping is of the stretch that was put at its address,
+ * if their places in a chunk agree. One that the program has moved is of the stretch that agrees,
+ * if only one page of all stretches does.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 #include "stretch.h"
 
 pthread_mutex_t pages_changing = PTHREAD_MUTEX_INITIALIZER;
 struct stretch *stretches;
-
-/* Memory of the NIC that is mapped for the library. */
-struct own {
-	struct own *next;
-	uintptr_t start;
-	size_t bytes;
-};
-
-static struct own *owns;
-
-void *pages_map_own(struct agent_link *link, size_t bytes, uint32_t offset)
-{
-	struct own *own = malloc(sizeof(*own));
-	void *there = own ? pages_map(link, bytes, offset) : NULL;
-
-	if (!there) {
-		free(own);
-		return NULL;
-	}
-	pthread_mutex_lock(&pages_changing);
-	*own = (struct own){owns, (uintptr_t)there, bytes};
-	owns = own;
-	pthread_mutex_unlock(&pages_changing);
-	return there;
-}
-
-void pages_unmap_own(void *there, size_t bytes)
-{
-	struct own **each, *own = NULL;
-
-	pthread_mutex_lock(&pages_changing);
-	for (each = &owns; *each && !own; each = own ? each : &(*each)->next)
-		if ((*each)->start == (uintptr_t)there) {
-			own = *each;
-			*each = own->next;
-		}
-	unmap_memory(there, bytes);
-	pthread_mutex_unlock(&pages_changing);
-	free(own);
-}
-
-/* Bytes from the start of a mapping on that are the library's own or work rings; 0: none. */
-size_t own_bytes(const struct mapping *mapping)
-{
-	const struct own *own = owns;
-
-	while (own && mapping->start - own->start >= own->bytes)
-		own = own->next;
-	if (own)
-		return own->start + own->bytes - mapping->start;
-	return link_has_ring_at(mapping->start) ? mapping->bytes : 0;
-}
 
 /* True if the stretch was put where the mapping is, at the same place in a chunk. */
 static int is_in_place(const struct mapping *mapping, const struct stretch *stretch)

@@ -29,7 +29,9 @@ extern pthread_mutex_t pages_changing;
 extern struct stretch *stretches; /* the newest first */
 
 struct finding stretch_of(const struct mapping *mapping);
-size_t own_bytes(const struct mapping *mapping);
 void note_mapped(struct mapping mapping);
+
+/* own_memory.c */
+size_t own_bytes(const struct mapping *mapping);
 
 #endif

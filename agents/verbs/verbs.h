@@ -29,7 +29,7 @@ enum {
 	CQE_MAX = 1 << 16,
 	INLINE_MAX = 512,
 	SGE_MAX = 16,
-	SRQ_MAX = 1024, /* that are said to be had; nothing limits them */
+	SRQ_MAX = 1024, /* what a device reports; nothing limits them */
 };
 
 /* The connection to the agent, and what came with it. */
@@ -87,14 +87,21 @@ struct run {
 	uint32_t offset; /* in the NIC's memory */
 };
 
-/* Memory that a program has registered, or the library's own in the NIC's memory. */
+/* Memory of the NIC that is the library's own. */
+struct own_memory {
+	struct own_memory *next;
+	struct agent_link *link;
+	char *bytes; /* NULL: there is none */
+	size_t length;
+	uint32_t offset; /* in the NIC's memory */
+};
+
+/* Memory that a program has registered. */
 struct region {
 	struct ibv_mr mr;
-	uint32_t offset;  /* of the library's own */
 	struct run *runs; /* of what peers may write to: all of it; of other memory: none */
 	uint32_t run_count;
-	struct region *page_list; /* of runs that are not in a row in the NIC's memory */
-	char *pages;
+	struct own_memory page_list; /* of runs that are not in a row in the NIC's memory */
 };
 
 struct queue_pair;
@@ -171,8 +178,7 @@ struct progress {
 
 /* A place in the NIC's memory for what is sent from elsewhere; it is used as a ring. */
 struct staging {
-	struct region *region;
-	char *bytes;
+	struct own_memory memory;
 	uint32_t head, tail;	      /* free-running */
 	uint32_t ends[MRC_WORK_RING]; /* head behind each entry's bytes */
 };
@@ -237,8 +243,7 @@ struct queue_pair {
 	uint32_t taken;	 /* arrivals taken from the ring; a SEND is as many as it has parts */
 	int is_arriving; /* the first parts of a SEND have been taken */
 	struct shared_queue *shared;
-	struct region *mailbox;
-	char *mail;
+	struct own_memory mailbox;
 	int has_failed; /* the request that failed has been completed: the rest is flushed */
 	struct object_event last_receive; /* of a shared queue, that it takes */
 };
@@ -265,6 +270,17 @@ static inline int is_too_full(const struct completion_queue *queue)
 	       __atomic_load_n(&queue->unpolled, __ATOMIC_RELAXED) > (uint32_t)queue->cq.cqe;
 }
 
+/* True if the NIC has done all of the oldest request. */
+static inline int queue_is_done(const struct queue_pair *queue_pair)
+{
+	return queue_pair->done != queue_pair->finished;
+}
+
+static inline int is_send(const struct request *request)
+{
+	return request->opcode == IBV_WR_SEND || request->opcode == IBV_WR_SEND_WITH_IMM;
+}
+
 /* One line for the person in front of the program. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -289,15 +305,15 @@ void events_forget(struct device_context *device, struct object_event *event);
 
 /* memory.c */
 int region_find(uint32_t lkey, uint64_t address, uint32_t length, uint32_t *offset);
-struct region *region_allocate(struct device_context *device, size_t bytes, char **mapped);
-void region_free(struct region *region, char *mapped);
+
+/* own_memory.c; errno values */
+int own_allocate(struct own_memory *own, struct agent_link *link, size_t length);
+void own_free(struct own_memory *own);
 
 /* pages.c; errno values */
 int pages_allocate(struct agent_link *link, size_t bytes, uint32_t wanted, uint32_t *offset);
 void pages_free(struct agent_link *link, uint32_t offset);
 void *pages_map(struct agent_link *link, size_t bytes, uint32_t offset);
-void *pages_map_own(struct agent_link *link, size_t bytes, uint32_t offset);
-void pages_unmap_own(void *there, size_t bytes);
 int pages_take(struct agent_link *link, uintptr_t start, uintptr_t end, struct run **runs,
 	       uint32_t *count);
 void pages_let_go(const struct agent_link *link, const struct run *runs, uint32_t count);
@@ -322,7 +338,6 @@ int mapping_next(uintptr_t from, struct mapping *found);
 /* send.c */
 int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 void queue_hand_over(struct queue_pair *queue_pair);
-int queue_is_done(const struct queue_pair *queue_pair);
 
 /* receive.c */
 int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

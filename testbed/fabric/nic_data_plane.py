@@ -214,7 +214,6 @@ def expect_heartbeat(paths: MapPins, host: str, *, is_expected: bool) -> None:
         descriptor = open_map_in(opened, paths.node_pins(host), "nic_control")
         control = MappedArray(descriptor, NicControl)[0]
         control.heartbeat_ns = monotonic_ns()
-        control.region_count = Limit.REGION_MAX  # wherever it has put keys, its agent removes them
         control.heartbeat_limit_ns = AGENT_SILENCE_LIMIT_NS if is_expected else 0
 
 

@@ -5,28 +5,15 @@
  * it.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
-#include <infiniband/verbs.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "verbs_loop.h"
 
 enum { BYTES = 1 << 20, PAGE = 4096, EVENT_LIMIT_MS = 20000 };
 
-static struct ibv_context *context;
 static struct ibv_pd *pd;
-
-static void need(int is_so, const char *what)
-{
-	if (is_so)
-		return;
-	printf("%s: %s\n", what, strerror(errno));
-	exit(1);
-}
 
 static char *new_pages(size_t bytes)
 {
@@ -155,39 +142,19 @@ static void given_up(void)
 /* ---- completions ------------------------------------------------------------------------------
  */
 
-static struct ibv_qp *new_qp(struct ibv_cq *cq)
+static struct ibv_qp *qp_of(struct ibv_cq *cq)
 {
 	struct ibv_qp_init_attr init = {
 	    .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .cap = {16, 16, 1, 1, 0}};
-	struct ibv_qp_attr attr = {
-	    .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-	struct ibv_qp *qp = ibv_create_qp(pd, &init);
 
-	need(qp && !ibv_modify_qp(qp, &attr,
-				  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				      IBV_QP_ACCESS_FLAGS),
-	     "INIT");
-	return qp;
+	return new_qp(pd, init, IBV_ACCESS_REMOTE_WRITE);
 }
 
-static void connect_to(struct ibv_qp *qp, struct ibv_qp *peer)
+static void connect_qp(struct ibv_qp *qp, struct ibv_qp *peer)
 {
-	struct ibv_qp_attr attr = {
-	    .qp_state = IBV_QPS_RTR,
-	    .path_mtu = IBV_MTU_2048,
-	    .dest_qp_num = peer->qp_num,
-	    .rq_psn = 7,
-	    .sq_psn = 7,
-	    .ah_attr = {.is_global = 1, .port_num = 1},
-	};
+	struct ibv_qp_attr attr = {.timeout = 14, .retry_cnt = 7, .rnr_retry = 7};
 
-	need(!ibv_query_gid(context, 1, 0, &attr.ah_attr.grh.dgid), "ibv_query_gid");
-	need(!ibv_modify_qp(qp, &attr,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				IBV_QP_RQ_PSN),
-	     "RTR");
-	attr.qp_state = IBV_QPS_RTS;
-	need(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), "RTS");
+	connect_to(qp, peer, attr);
 }
 
 static int post(struct ibv_qp *qp, struct ibv_mr *mr, enum ibv_wr_opcode opcode, int flags)
@@ -208,15 +175,12 @@ static int post(struct ibv_qp *qp, struct ibv_mr *mr, enum ibv_wr_opcode opcode,
 static void write_within(struct ibv_mr *mr)
 {
 	struct ibv_cq *cq = ibv_create_cq(context, 64, NULL, NULL, 0);
-	struct ibv_qp *ends[2] = {new_qp(cq), new_qp(cq)};
-	struct ibv_wc wc;
+	struct ibv_qp *ends[2] = {qp_of(cq), qp_of(cq)};
 
 	for (int i = 0; i < 2; i++)
-		connect_to(ends[i], ends[!i]);
+		connect_qp(ends[i], ends[!i]);
 	need(!post(ends[0], mr, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED), "post");
-	while (!ibv_poll_cq(cq, 1, &wc))
-		;
-	need(wc.status == IBV_WC_SUCCESS, "completion");
+	need(complete(cq).status == IBV_WC_SUCCESS, "completion");
 	for (int i = 0; i < 2; i++)
 		need(!ibv_destroy_qp(ends[i]), "ibv_destroy_qp");
 }
@@ -276,9 +240,9 @@ static void event_loop(void)
 	need(!fcntl(channel->fd, F_SETFL, O_NONBLOCK), "O_NONBLOCK");
 	need(!ibv_req_notify_cq(cq, 0), "ibv_req_notify_cq");
 	for (int i = 0; i < 2; i++)
-		ends[i] = new_qp(cq);
+		ends[i] = qp_of(cq);
 	for (int i = 0; i < 2; i++)
-		connect_to(ends[i], ends[!i]);
+		connect_qp(ends[i], ends[!i]);
 	need(ibv_get_cq_event(channel, &found, &unused) && errno == EAGAIN, "no event yet");
 	for (int round = 0; round < 50; round++) {
 		need(!post(ends[0], mr, IBV_WR_RDMA_WRITE, 0), "post without a completion");
@@ -303,9 +267,9 @@ static void refused_operations(void)
 {
 	struct ibv_cq *cq = ibv_create_cq(context, 64, NULL, NULL, 0);
 	struct ibv_mr *mr = registered(new_pages(2 * PAGE), 2 * PAGE);
-	struct ibv_qp *qp = new_qp(cq);
+	struct ibv_qp *qp = qp_of(cq);
 
-	connect_to(qp, qp);
+	connect_qp(qp, qp);
 	for (int i = 0; i < 2; i++) {
 		need(post(qp, mr, IBV_WR_RDMA_READ, 0) == EOPNOTSUPP, "READ");
 		need(post(qp, mr, IBV_WR_ATOMIC_FETCH_AND_ADD, 0) == EOPNOTSUPP, "ATOMIC");
@@ -329,12 +293,8 @@ int main(int count, char **arguments)
 	    {"event_loop", event_loop},
 	    {"refused_operations", refused_operations},
 	};
-	struct ibv_device **devices = ibv_get_device_list(NULL);
 
-	need(devices && devices[0], "a device");
-	context = ibv_open_device(devices[0]);
-	need(context != NULL, "ibv_open_device");
-	pd = ibv_alloc_pd(context);
+	pd = open_nic();
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		if (count > 1 && strcmp(arguments[1], cases[i].name))
 			continue;
