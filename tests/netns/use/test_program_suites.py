@@ -11,7 +11,7 @@ from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.rdma import RdmaTransport
 from mrc_testbed.topology.spec import NicSpec, TopologySpec
 
-pytestmark = [pytest.mark.root, pytest.mark.slow("UCX starts twelve times"), pytest.mark.ci]
+pytestmark = [pytest.mark.root, pytest.mark.slow("UCX starts twelve times")]
 
 LAB_SPEC = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=2, nic=NicSpec(memory=128 << 20))
 """Room for what UCX registers before its first message."""
@@ -20,6 +20,7 @@ UCX_PERFTEST: Final = ("env", "UCX_RC_RX_QUEUE_LEN=512", "ucx_perftest", "-p", "
 """A shorter queue: UCX registers 8 KiB for each of its receives."""
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize(
     "test",
