@@ -290,6 +290,7 @@ __noinline int on_ack(struct xdp_md *ctx)
 	psn = psn_expand(qp->una_psn, psn);
 	is_stale = qp->state != MRC_QP_RTS || psn_distance(psn, qp->next_psn) >= 0 ||
 		   qp->next_psn - psn > MRC_PSN_RING ||
+		   TX_SLOT(qp, psn)->opcode < WIRE_WRITE_LAST ||
 		   (__u16)(TX_SLOT(qp, psn)->msn + 1) != (__u16)msn;
 	if (!is_stale) {
 		if (psn_distance(psn, qp->una_psn) >= 0 && !ring_test(qp->acked_bits, psn)) {

@@ -171,6 +171,11 @@ class FarEnd:
         bth = Bth(Opcode.ENDPOINT_RESPONSE, ENDPOINT_QPN, request_id)
         return EndpointResponse(bth, Eeth(EndpointOperation.EV_PROBE, timestamp))
 
+    def port_update(self, mask: int, request_id: int) -> EndpointRequest:
+        """The peer's message that its ports to the planes of *mask* work."""
+        erth = Erth(EndpointOperation.PORT_STATUS_UPDATE, 0x4321, port_status_mask=mask)
+        return EndpointRequest(Bth(Opcode.ENDPOINT_REQUEST, ENDPOINT_QPN, request_id), erth)
+
     # -- what the NIC should send -----------------------------------------------------------------
 
     def leaving(self, packet: Packet, plane: int, uplink: int, ev: int) -> Frame:

@@ -23,7 +23,7 @@ from reference.transport_header import P_KEY_DEFAULT, ImmDt, Meth, NakCode, Reth
 from write_source import WriteSource
 from write_target import REGION_OFFSET, WriteTarget
 
-from mrc_testbed.agents.abi import Command, EventKind, Limit, NicCounter, QpState, ReservedKey
+from mrc_testbed.agents.abi import Command, EventKind, Limit, NicCounter, Qp, QpState, ReservedKey
 from mrc_testbed.topology.usid import Role, Usid, pack_carrier
 
 WINDOW: Final = 32
@@ -300,14 +300,16 @@ class FuzzedQp:
         assert state.lost_count == sum(word.bit_count() for word in state.lost_bits)
         self.nic.events()
         self.source.post(10_000, work_id=77)
+        # a damaged frame may have said that the peer has no port
+        update = self.far.port_update(0b1111, (state.peer_port_update + 1) % (1 << 16))
+        self.nic.receive(self.far.arriving_octets(update, 0, 0), 0)
         for _ in range(200):
             self.nic.send_all()
             qp = self.nic.qp()
             assert qp.state == QpState.RTS
-            last = qp.next_psn - 1
             packets: list[Packet] = [
-                self.far.sack(Seth(wire_psn(last), 0)),
-                self.far.ack(last, qp.work.next_msn),
+                self.far.sack(Seth(wire_psn(qp.next_psn - 1), 0)),
+                self.far.ack(_last_end(qp), qp.work.next_msn),
             ]
             for packet in packets:
                 self.nic.receive(self.far.arriving_octets(packet, 0, 0), 0)
@@ -315,6 +317,13 @@ class FuzzedQp:
             if 77 in done:
                 return
         raise AssertionError(f"the QP is stuck: {self.nic.qp().una_psn} of {self.nic.qp().next_psn}")
+
+
+def _last_end(qp: Qp) -> int:
+    """The PSN of the last packet sent that ends a message, or of the last one."""
+    sent = range(qp.next_psn - 1, qp.next_psn - 1 - Limit.PSN_RING, -1)
+    ends = (psn for psn in sent if qp.tx[psn % Limit.PSN_RING].opcode >= Opcode.WRITE_LAST)
+    return next(ends, sent[0])
 
 
 def without_tunnel(octets: bytes) -> bytes:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from far_end import FarEnd
 from nic_bench import NicBench, Verdict
-from reference.endpoint_header import Eeth, EndpointOperation, Erth
+from reference.endpoint_header import Eeth, EndpointOperation
 from reference.frame import decode_frame
 from reference.opcode import Opcode
 from reference.packet import EndpointRequest, EndpointResponse, Probe, Sack
@@ -26,11 +26,6 @@ def source(nic: NicBench, distant: FarEnd) -> WriteSource:
     source = WriteSource(nic, distant)
     source.post(2048 * 20)
     return source
-
-
-def port_update(mask: int, request_id: int) -> EndpointRequest:
-    erth = Erth(EndpointOperation.PORT_STATUS_UPDATE, 0x4321, port_status_mask=mask)
-    return EndpointRequest(Bth(Opcode.ENDPOINT_REQUEST, ENDPOINT_QPN, request_id), erth)
 
 
 # -- reliability probes --------------------------------------------------------------------------------------
@@ -123,14 +118,14 @@ def test_answer_to_another_ev_or_to_no_probe_changes_no_ev(source: WriteSource) 
 
 def test_peer_that_loses_a_port_is_left_on_that_plane_until_it_is_back(source: WriteSource) -> None:
     far, nic = source.far, source.nic
-    outcome = nic.receive(far.arriving_octets(port_update(0b1101, 7), 0, 0), 0)
+    outcome = nic.receive(far.arriving_octets(far.port_update(0b1101, 7), 0, 0), 0)
     response = EndpointResponse(
         Bth(Opcode.ENDPOINT_RESPONSE, ENDPOINT_QPN, 7), Eeth(EndpointOperation.PORT_STATUS_UPDATE, 0x4321)
     )
     assert decode_frame(outcome.frame) == far.leaving(response, 0, 0, 0)
     assert outcome.verdict is Verdict.REDIRECT
     assert {packet.plane for packet in source.send(12)} == {0, 2, 3}
-    nic.receive(far.arriving_octets(port_update(0b1111, 8), 0, 0), 0)
+    nic.receive(far.arriving_octets(far.port_update(0b1111, 8), 0, 0), 0)
     assert {packet.plane for packet in source.send()} == {0, 1, 2, 3}
     reported = [(event.a, event.b) for event in nic.events() if event.kind == EventKind.PEER_PORTS]
     assert reported == [(far.peer, 0b1101), (far.peer, 0b1111)]
@@ -138,15 +133,15 @@ def test_peer_that_loses_a_port_is_left_on_that_plane_until_it_is_back(source: W
 
 @pytest.mark.parametrize(("first", "late"), [(7, 6), (7, 7), (2, 0xFFFF)])
 def test_late_update_does_not_undo_a_newer_one(source: WriteSource, first: int, late: int) -> None:
-    source.nic.receive(source.far.arriving_octets(port_update(0b0001, first), 0, 0), 0)
-    outcome = source.nic.receive(source.far.arriving_octets(port_update(0b1111, late), 0, 0), 0)
+    source.nic.receive(source.far.arriving_octets(source.far.port_update(0b0001, first), 0, 0), 0)
+    outcome = source.nic.receive(source.far.arriving_octets(source.far.port_update(0b1111, late), 0, 0), 0)
     assert outcome.verdict is Verdict.REDIRECT  # it is answered all the same
     assert source.nic.qp(source.index).peer_port_mask == 0b0001
 
 
 def test_ports_of_another_host_are_of_no_concern(source: WriteSource) -> None:
     stranger = replace(source.far, peer=0)
-    source.nic.receive(stranger.arriving_octets(port_update(0, 1), 0, 0), 0)
+    source.nic.receive(stranger.arriving_octets(stranger.port_update(0, 1), 0, 0), 0)
     assert source.nic.qp(source.index).peer_port_mask == 0xFFFFFFFF
 
 
@@ -216,12 +211,12 @@ def test_neither_sack_nor_update_overrules_the_other(nic: NicBench, distant: Far
     source = WriteSource(nic, distant)
     source.post(2048 * 200)
     source.send(8)
-    nic.receive(distant.arriving_octets(port_update(0b0111, 1), 0), 0)
+    nic.receive(distant.arriving_octets(distant.port_update(0b0111, 1), 0), 0)
     receive_sack(source, 0, 0b0001)
     assert planes_in_use(source) == {1, 2}
     receive_sack(source, 1, 0)  # of a peer that never fills the field
     assert planes_in_use(source) == {0, 1, 2}
-    nic.receive(distant.arriving_octets(port_update(0b1111, 2), 0), 0)
+    nic.receive(distant.arriving_octets(distant.port_update(0b1111, 2), 0), 0)
     assert planes_in_use(source) == {0, 1, 2, 3}
 
 
@@ -231,5 +226,5 @@ def test_update_is_newer_than_any_sack_before_it(nic: NicBench, distant: FarEnd)
     source.send(8)
     receive_sack(source, 0, 0b1110)
     assert planes_in_use(source) == {0}
-    nic.receive(distant.arriving_octets(port_update(0b1111, 1), 0), 0)
+    nic.receive(distant.arriving_octets(distant.port_update(0b1111, 1), 0), 0)
     assert planes_in_use(source) | planes_in_use(source) | planes_in_use(source) == {0, 1, 2, 3}

@@ -109,6 +109,16 @@ def test_ack_that_contradicts_what_was_sent_is_stale(source: WriteSource, psn: i
     assert bytes(source.nic.qp(source.index)) == before
 
 
+@pytest.mark.parametrize("psn", [0, 1])
+def test_ack_that_names_no_end_of_a_message_is_stale(source: WriteSource, psn: int) -> None:
+    source.post(3 * 2048)
+    assert len(source.send()) == 3
+    before = bytes(source.nic.qp(source.index))
+    outcome, _ = source.try_packet(source.far.ack(psn, 1), plane=0, entropy=0)
+    assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {NicCounter.DROP_STALE_ACK: 1})
+    assert bytes(source.nic.qp(source.index)) == before
+
+
 def test_ack_gives_a_round_trip_of_the_path_it_came_by(source: WriteSource) -> None:
     source.post(10)
     (packet,) = source.send()
