@@ -39,13 +39,6 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse a test that is marked for CI and may skip itself: it would fail there, and nowhere else."""
-    for item in items:
-        if item.get_closest_marker("ci") and item.get_closest_marker("skipif"):
-            raise pytest.UsageError(f"{item.nodeid} has the marks ci and skipif, and CI allows no skip")
-
-
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test whose marker names a capability that is missing."""
     if item.get_closest_marker("root") and os.geteuid() != 0:

@@ -65,6 +65,8 @@ def _check_markers(item: pytest.Item) -> None:
         raise pytest.UsageError(f"{item.nodeid}: the marker slow takes the reason as its only argument")
     if item.get_closest_marker("ci") and not slow:
         raise pytest.UsageError(f"{item.nodeid}: the marker ci is for tests that are slow")
+    if item.get_closest_marker("ci") and item.get_closest_marker("skipif"):
+        raise pytest.UsageError(f"{item.nodeid}: it has the markers ci and skipif, and CI allows no skip")
 
 
 def _cpu_s() -> float:

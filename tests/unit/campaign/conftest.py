@@ -114,6 +114,12 @@ def stage() -> SimulatedStage:
     return SimulatedStage()
 
 
+@pytest.fixture(scope="module")
+def shared_stage() -> SimulatedStage:
+    """The stage of a campaign that a module's tests only read."""
+    return SimulatedStage()
+
+
 @pytest.fixture(scope="session")
 def finished_campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the campaign, carried out; for whoever only reads it."""

@@ -54,6 +54,14 @@ def carried_out(path, stage):
     return folder
 
 
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory, shared_stage):
+    """The campaign folder of SIDES, carried out; for whoever only reads it."""
+    path = tmp_path_factory.mktemp("sides") / "sides.yaml"
+    path.write_text(SIDES)
+    return carried_out(path, shared_stage)
+
+
 def refusal(path, old, new):
     assert old in SIDES
     path.write_text(SIDES.replace(old, new))
@@ -62,15 +70,14 @@ def refusal(path, old, new):
     return refused.value.message
 
 
-def test_every_combination_is_a_run_and_those_of_one_topology_share_a_lab(scenario, stage):
-    carried_out(scenario, stage)
+def test_every_combination_is_a_run_and_those_of_one_topology_share_a_lab(sides, shared_stage):
     names = ["two-4KiB", "two-64KiB", "four-4KiB", "four-64KiB"]
     runs = [f"sides {name} seed=5" for name in names]
-    assert stage.events == ["up 2", *runs[:2], "down 2", "up 4", *runs[2:], "down 4"]
+    assert shared_stage.events == ["up 2", *runs[:2], "down 2", "up 4", *runs[2:], "down 4"]
 
 
-def test_an_expectation_across_variants_is_judged_once_all_have_run(scenario, stage):
-    row = summarize_campaign(carried_out(scenario, stage)).rows[0]
+def test_an_expectation_across_variants_is_judged_once_all_have_run(sides):
+    row = summarize_campaign(sides).rows[0]
     across, in_each = row.expectations
     assert row.status == "passed"
     four = {run.name: run.value("messages") for run in row.variants if run.name.startswith("four")}
@@ -102,24 +109,22 @@ def test_nothing_is_judged_across_variants_of_which_one_broke(scenario, stage):
     assert not any(each["passed"] for each in row.expectations)
 
 
-def test_a_folder_read_again_reports_the_same(scenario, stage):
-    folder = carried_out(scenario, stage)
-    again = CampaignFolder.open(find_campaign(scenario.parent / "runs", "sides"))
-    assert again.plan.runs == folder.plan.runs
-    assert summarize_campaign(again) == summarize_campaign(folder)
+def test_a_folder_read_again_reports_the_same(sides):
+    again = CampaignFolder.open(find_campaign(sides.path.parents[1], "sides"))
+    assert again.plan.runs == sides.plan.runs
+    assert summarize_campaign(again) == summarize_campaign(sides)
 
 
-def test_one_page_and_one_figure_show_all_variants(scenario, stage):
-    folder = carried_out(scenario, stage)
-    page = (folder.path / "report.html").read_text()
-    row = summarize_campaign(folder).rows[0]
+def test_one_page_and_one_figure_show_all_variants(sides):
+    page = (sides.path / "report.html").read_text()
+    row = summarize_campaign(sides).rows[0]
     for run in row.variants:
         assert f'href="#run-{run.name}">{run.name}</a>' in page
         assert f'id="run-{run.name}"' in page
         assert f'id="{run.name}-time"' in page
-        assert (folder.path / run.folder / "report.html").is_file()
+        assert (sides.path / run.folder / "report.html").is_file()
     assert row.page is not None
-    drawn = (folder.path / row.page.replace(".html", ".svg")).read_text()
+    drawn = (sides.path / row.page.replace(".html", ".svg")).read_text()
     assert is_plain_drawing(drawn)
     figure = ET.fromstring(drawn)  # noqa: S314 - we wrote it
     texts = "".join(figure.itertext())
@@ -127,9 +132,8 @@ def test_one_page_and_one_figure_show_all_variants(scenario, stage):
     assert "4 KiB" in texts
 
 
-def test_the_page_can_be_mailed_alone(scenario, stage):
-    folder = carried_out(scenario, stage)
-    page = (folder.path / "report.html").read_text()
+def test_the_page_can_be_mailed_alone(sides):
+    page = (sides.path / "report.html").read_text()
     anchors = re.findall(r' id="([^"]*)"', page)
     assert len(anchors) == len(set(anchors))
     links = re.findall(r' href="([^"]*)"', page)
@@ -139,9 +143,8 @@ def test_the_page_can_be_mailed_alone(scenario, stage):
     assert page.count("<h1>sides</h1>") == 1
 
 
-def test_all_variants_share_a_chart_over_time(scenario, stage):
-    folder = carried_out(scenario, stage)
-    chart = time_chart(folder, folder.wanted)
+def test_all_variants_share_a_chart_over_time(sides):
+    chart = time_chart(sides, sides.wanted)
     assert chart is not None
     assert [curve.name for curve in chart.series] == ["two-4KiB", "two-64KiB", "four-4KiB", "four-64KiB"]
     assert all(value is not None for curve in chart.series for value in curve.y)
@@ -280,9 +283,9 @@ def test_what_happened_during_a_fault_counts_more_than_before():
     assert factor_sentence(ordered, runs).endswith("2 times (goodput(main) during cut)")
 
 
-def test_markdown_goes_into_another_file_between_two_lines(scenario, stage):
-    summary = summarize_campaign(carried_out(scenario, stage))
-    paper = scenario.parent / "paper.md"
+def test_markdown_goes_into_another_file_between_two_lines(sides, tmp_path):
+    summary = summarize_campaign(sides)
+    paper = tmp_path / "paper.md"
     paper.write_text("before\n<!-- campaign sides -->\nold\n<!-- end -->\nafter\n")
     put_into(paper, summary)
     once = paper.read_text()

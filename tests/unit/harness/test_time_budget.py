@@ -76,9 +76,15 @@ def test_other_tiers_the_command_line_and_markers_give_more(
     [
         ("@pytest.mark.slow", "takes the reason as its only argument"),
         ("@pytest.mark.ci", "the marker ci is for tests that are slow"),
+        (
+            '@pytest.mark.ci\n@pytest.mark.slow("x")\n@pytest.mark.skipif("True", reason="x")',
+            "CI allows no skip",
+        ),
     ],
 )
-def test_markers_that_say_too_little_are_refused(outer: pytest.Pytester, markers: str, message: str) -> None:
+def test_markers_that_do_not_go_together_are_refused(
+    outer: pytest.Pytester, markers: str, message: str
+) -> None:
     result = run(outer, f"{markers}\n{WAITS.format(0)}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert message in result.stderr.str()
