@@ -38,13 +38,13 @@ def run() -> Iterator[Figure]:
         yield _latency(lab)
         yield from _bandwidth(lab)
         yield _messages(lab, "ib_write_bw -s 64", (), ">= 200,000")
-        yield _messages(lab, "ib_write_bw -s 64 -l 32", ("-l", "32"), ">= 400,000")
+        yield _messages(lab, "ib_write_bw -s 64 -l 32", ("-l", "32"), ">= 600,000")
 
 
 def _latency(lab: Lab) -> Figure:
     command = ("ib_write_lat", "-s", "2", "-n", "5000")
     samples = tuple(_measured(lab, command)[_TYPICAL] for _ in range(REPETITIONS))
-    return Figure("applications", "ib_write_lat -s 2, typical, one way", "us", samples, "<= 5")
+    return Figure("applications", "ib_write_lat -s 2, typical, one way", "us", samples, "<= 6")
 
 
 def _bandwidth(lab: Lab) -> Iterator[Figure]:

@@ -45,6 +45,8 @@ class MemoryGrowth:
         chunks = range(start, start + needed)
         try:
             self._device.add_memory(chunks)
+        except PermissionError:
+            return "a container's NIC does not grow: set nic.memory"
         except OSError as error:
             return f"the kernel gives the NIC no more: {error.strerror}"
         self._added.update(chunks)

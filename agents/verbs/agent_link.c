@@ -77,6 +77,8 @@ static void link_close(struct agent_link *link)
 		if (link->chunks[i])
 			close(link->chunks[i] - 1);
 	close(link->program);
+	if (link->doorbell >= 0)
+		close(link->doorbell);
 	close(link->work_rings);
 	close(link->socket);
 	pthread_mutex_destroy(&link->lock);
@@ -117,6 +119,7 @@ static int link_open(struct agent_link *link)
 		return error;
 	}
 	link->program = descriptors[0];
+	link->doorbell = doorbell_open();
 	link->work_rings = descriptors[1];
 	link->ring_stride = (sizeof(struct mrc_work_ring) + 7) & ~7UL;
 	link->rings = mmap(NULL, link->ring_stride * link->hello.qp_count, PROT_READ | PROT_WRITE,

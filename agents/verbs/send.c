@@ -7,48 +7,17 @@
  * there on its way into the ring.
  */
 #include <errno.h>
-#include <linux/bpf.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #include <arpa/inet.h>
 #include <mrc/nic_abi.h>
 #include "verbs.h"
 
 enum {
-	FRAMES_PER_RUN = 64, /* of one batch: pages of a second one would hold old packets */
 	RING_ROOM = MRC_WORK_RING - 1,
 	STAGING_BYTES = 1 << 18,
 	STAGED_MAX = 1 << 15, /* for one entry */
 	MESSAGE_MAX = 1 << 30,
 };
-
-/* Provides frames to the NIC, which become packets of the QP as far as its window allows. */
-static void ring_doorbell(struct queue_pair *queue_pair, uint32_t frames)
-{
-	struct device_context *device = device_of(queue_pair->qp.context);
-	uint32_t frame[MRC_FRAME_BYTES_MAX / sizeof(uint32_t)] = {MRC_DOORBELL_MAGIC};
-	union bpf_attr attr;
-
-	if (device->transport == MRC_APPLICATION_ROCEV2)
-		frame[0] = MRC_DOORBELL_RC_MAGIC;
-	frame[1] = queue_pair->qp.qp_num & ((1U << MRC_QP_INDEX_BITS) - 1);
-	while (frames) {
-		uint32_t count = frames < FRAMES_PER_RUN ? frames : FRAMES_PER_RUN;
-
-		memset(&attr, 0, sizeof(attr));
-		attr.test.prog_fd = device->link->program;
-		attr.test.data_in = (uintptr_t)frame;
-		attr.test.data_size_in = sizeof(frame);
-		attr.test.repeat = count;
-		attr.test.batch_size = count;
-		attr.test.flags = BPF_F_TEST_XDP_LIVE_FRAMES;
-		/* What is not sent now the agent's look at every QP sends, within a second. */
-		if (syscall(SYS_bpf, BPF_PROG_TEST_RUN, &attr, sizeof(attr)))
-			return;
-		frames -= count;
-	}
-}
 
 static uint32_t smaller(uint32_t a, uint32_t b)
 {
@@ -188,7 +157,7 @@ void queue_hand_over(struct queue_pair *queue_pair)
 	if (first == queue_pair->entries_end)
 		return;
 	__atomic_store_n(&queue_pair->ring->tail, queue_pair->entries_end, __ATOMIC_SEQ_CST);
-	ring_doorbell(queue_pair, packets);
+	doorbell_ring(queue_pair, packets);
 }
 
 /* Says once for each operation what there is in its place. */

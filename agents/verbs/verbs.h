@@ -40,6 +40,7 @@ struct agent_link {
 	pthread_mutex_t lock; /* one request at a time */
 	int socket;
 	int program;
+	int doorbell; /* -1: there is none */
 	int work_rings;
 	int chunks[MRC_MEMORY_CHUNKS]; /* 1 + descriptor, of those that stay and have been used */
 	int is_dead;		       /* once it is, everything is flushed */
@@ -334,6 +335,10 @@ int vmas_next(struct vmas *vmas, struct vma *found);
 void vmas_close(const struct vmas *vmas);
 int mappings_next(struct vmas *vmas, uintptr_t from, struct mapping *found);
 int mapping_next(uintptr_t from, struct mapping *found);
+
+/* doorbell.c */
+int doorbell_open(void);
+void doorbell_ring(struct queue_pair *queue_pair, uint32_t frames);
 
 /* send.c */
 int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);

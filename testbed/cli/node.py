@@ -49,8 +49,8 @@ def execute(
 ) -> int:
     """Run a program in a node and return its exit status.
 
-    On a host of a lab in network namespaces, names of hosts are addresses of the
-    management network, which faults do not touch.
+    On a host, names of hosts are addresses of the management network, which
+    faults do not touch.
 
     [bold]Examples[/bold]
 
@@ -73,7 +73,7 @@ def execute(
             if rdma:
                 enter += stack.enter_context(rdma_command(attached, name, chosen))
                 environment = program_environment(settings.name, chosen)
-            elif container is None and not attached.clos.node(name).is_switch:
+            elif not attached.clos.node(name).is_switch:
                 others = [host.name for host in attached.clos.hosts() if host.name in arguments]
                 enter += stack.enter_context(named_command(attached, name, others))
         return subprocess.run([*enter, *arguments], env=environment, check=False).returncode

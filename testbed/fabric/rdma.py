@@ -10,6 +10,7 @@ from typing import Final
 
 from mrc_testbed.agents.objects import OBJECTS_DIR, how_to_build
 from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.doorbell import provide_doorbell
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.management import connect, hosts_file
 from mrc_testbed.transport.overtaking import check_order
@@ -51,11 +52,6 @@ def rdma_command(attached: Lab, host: str, transport: RdmaTransport) -> Iterator
     """
     if attached.clos.node(host).is_switch:
         raise UsageError(f"{host} is a switch: --rdma needs a host, which has a NIC")
-    if host in attached.state.containers:
-        raise UsageError(
-            f"{host} is a container: --rdma needs a lab of network namespaces",
-            hint="mrc-testbed up --runtime netns",
-        )
     if transport is RdmaTransport.ROCEV2:
         check_order(attached.clos, transport.value)
     if not VERBS_LIBRARY.exists():
@@ -71,16 +67,18 @@ def named_command(
     """Command to put in front of a program on a host; it resolves the lab's names while this lasts.
 
     Args:
-        attached: the lab, in network namespaces.
+        attached: the lab.
         host: that the program runs on.
         others: hosts to connect to the management network with it.
-        is_rdma: the program gets a view of the host as program_view.py describes it.
+        is_rdma: the program gets the NIC's doorbell, and a view of the host as program_view.py describes it.
 
     Raises:
         FabricError: a host cannot be given a management network.
     """
     for each in (host, *others):
         connect(attached.name, attached.clos, each)
+    if is_rdma:
+        provide_doorbell(attached.paths, host)
     with hosts_file(attached.clos, host) as file:
         script = (sys.executable, "-I", "-S", str(_PROGRAM_VIEW))
         yield "unshare", "--mount", "--uts", *script, str(file), host if is_rdma else ""

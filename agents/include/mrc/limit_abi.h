@@ -49,6 +49,7 @@ enum mrc_limit {
 	MRC_QP_INDEX_BITS = 10,	      /* QP number = turn << bits | index, turn > 0 */
 	MRC_QP_TURNS = 16384,	      /* 1 << 24 - MRC_QP_INDEX_BITS */
 	MRC_IFINDEX_BASE = 1000,      /* a port's ifindex = base + its lab-wide port id */
+	MRC_DOORBELL_IFINDEX = 600,   /* in a host: each frame from there is a doorbell */
 	MRC_FIB_STRIDE = 4096,	      /* FIB entries per switch: role 2 bits, index 10 bits */
 	MRC_HISTOGRAM_BUCKETS = 1024, /* see histogram.h */
 	MRC_KEY_INDEX_BITS = 14,      /* of an R_Key: where its region stands in the table */

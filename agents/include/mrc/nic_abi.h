@@ -132,8 +132,9 @@ enum mrc_kick_mode {
 };
 
 /*
- * A frame of a live run that begins so requests a packet of the QP it names, whatever `kick` says:
- * applications ring without waiting for each other, or for the agent.
+ * A frame that begins so requests a packet of the QP it names, whatever `kick` says: applications
+ * ring without waiting for each other, or for the agent. It comes by a live run or from the
+ * interface MRC_DOORBELL_IFINDEX.
  */
 enum mrc_doorbell_format {
 	MRC_DOORBELL_MAGIC = 0x6c6c6562,    /* "bell": as a MAC address, no port has it */

@@ -6,7 +6,8 @@
  * Two things run this program. A frame that arrives on a port is data to place, feedback that
  * becomes the next data packet, or a probe. A live-frame run of BPF_PROG_TEST_RUN (a "kick", whose
  * frames come from loopback) is a TX kick: the agent provides frames for the first window of a QP,
- * for window that no ACK will clock out, for probes. There is no other way to start a send.
+ * for window that no ACK will clock out, for probes. An application provides frames by doorbells.
+ * There is no other way to start a send.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -73,6 +74,8 @@ static __always_inline int on_kick(struct xdp_md *ctx)
 		return on_transmit(doorbell->qp_index, desc);
 	if (doorbell && doorbell->magic == MRC_DOORBELL_RC_MAGIC)
 		return NIC_CALL_RC;
+	if (ctx->ingress_ifindex != NIC_KICK_IFINDEX)
+		return XDP_DROP;
 	if (request->mode == MRC_KICK_PROBE)
 		return send_probe(ctx);
 	if (request->mode == MRC_KICK_COMMAND)
@@ -164,7 +167,7 @@ static __always_inline int on_frame(struct xdp_md *ctx)
 SEC("xdp")
 int nic(struct xdp_md *ctx)
 {
-	int verdict = ctx->ingress_ifindex == NIC_KICK_IFINDEX ? on_kick(ctx) : on_frame(ctx);
+	int verdict = nic_is_kick(ctx) ? on_kick(ctx) : on_frame(ctx);
 	struct tx_desc *desc;
 
 	if (verdict == NIC_CALL_RC) {

@@ -21,6 +21,14 @@ enum {
 	NIC_XMIT_CLASS_SHIFT = 4,
 };
 
+/* True if the frame is provided for something to send, and does not come from a port. */
+static __always_inline int nic_is_kick(const struct xdp_md *ctx)
+{
+	__u32 ifindex = ctx->ingress_ifindex;
+
+	return ifindex == NIC_KICK_IFINDEX || ifindex == MRC_DOORBELL_IFINDEX;
+}
+
 /* The action that sends the frame out of the port to `plane`. */
 static __always_inline int nic_xmit_on(__u32 plane, __u32 traffic_class)
 {

@@ -171,6 +171,15 @@ def test_hello_of_the_guide(live: Lab, programs: Path, transport: str) -> None:
     assert (status, said) == (0, "success: hello over MRC\n"), complained
 
 
+@pytest.mark.parametrize("harm", ["delete doorbell", "set doorbell down", "set doorbell xdp off"])
+def test_a_program_goes_on_without_its_doorbell(live: Lab, programs: Path, harm: str) -> None:
+    """It makes live runs; the agent sends what a doorbell takes and does not pass on."""
+    status, said, complained = finish(
+        start(live, "h1", "sh", "-c", f"ip link {harm} && exec {programs / 'hello'}")
+    )
+    assert (status, said) == (0, "success: hello over MRC\n"), complained
+
+
 def test_what_is_refused(live: Lab) -> None:
     status, _, complained = finish(start(live, "p0-t0-0", "ibv_devices"))
     assert status == 2

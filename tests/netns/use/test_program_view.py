@@ -65,7 +65,7 @@ def test_device_interfaces_name_and_the_rest(live: Lab, user: tuple[str, ...]) -
         "name": "h1",
         "address": "10.77.0.2",
         "shm": Path("/dev", "shm").stat().st_dev,
-        "interfaces": ["lo", "management", "plane0", "plane1"],
+        "interfaces": ["doorbell", "lo", "management", "plane0", "plane1"],
         "mtu": "1500",
         "cgroup": names("/sys/fs/cgroup"),
     }

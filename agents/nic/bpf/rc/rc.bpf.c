@@ -108,7 +108,7 @@ static __always_inline int rc_on_frame(struct xdp_md *ctx)
 SEC("xdp")
 int rc(struct xdp_md *ctx)
 {
-	int verdict = ctx->ingress_ifindex == NIC_KICK_IFINDEX ? rc_on_kick(ctx) : rc_on_frame(ctx);
+	int verdict = nic_is_kick(ctx) ? rc_on_kick(ctx) : rc_on_frame(ctx);
 
 	if (verdict == NIC_TX_DATA)
 		verdict = rc_xmit_data(ctx);
