@@ -63,6 +63,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow("ten commands, each a process of its own")
+@pytest.mark.ci
 def test_work_that_needs_no_root_is_done(place: Path) -> None:
     ended = commands(WORK, place)
     assert [(text, each.stderr) for text, each in zip(WORK, ended, strict=True) if each.status] == []

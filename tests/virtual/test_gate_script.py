@@ -74,6 +74,8 @@ def test_a_file_that_is_wrong_is_status_2(files):
     assert "wrong.yaml" in finished.stderr
 
 
+@pytest.mark.slow("four campaigns")
+@pytest.mark.ci
 def test_a_campaign_is_held_against_its_baseline(files):
     assert gate(files, "windows.yaml").returncode == 0
     baseline = files / "baseline.json"

@@ -78,6 +78,8 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     return found
 
 
+@pytest.mark.slow("runs a campaign and all that shows it")
+@pytest.mark.ci
 def test_quantities_have_one_name_and_one_unit(shown: Mapping[str, str]) -> None:
     findings = [finding for what, text in shown.items() for finding in quantities(what, text, is_shown=True)]
     assert findings == []

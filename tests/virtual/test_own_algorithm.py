@@ -70,6 +70,8 @@ def run(built: Path) -> Command:
     return run_command
 
 
+@pytest.mark.slow("compiles and runs variants of an all-reduce")
+@pytest.mark.ci
 def test_the_guides_algorithm_runs_and_is_compared(run: Command, built: Path) -> None:
     for number in range(len(blocks("yaml"))):
         done = run("run", "--virtual", "-o", "json", f"{number}.yaml")

@@ -23,6 +23,8 @@ for seed in range(1, 6):
 """
 
 
+@pytest.mark.slow("compiles with sanitizers, and runs ten times slower")
+@pytest.mark.ci
 @pytest.mark.parametrize("sanitizer", ["undefined", "address"])
 def test_random_universes_are_clean(sanitizer: str, tmp_path: Path) -> None:
     flags = f"-O1 -g -fsanitize={sanitizer} -fno-sanitize=alignment -fno-sanitize-recover=all"

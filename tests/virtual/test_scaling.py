@@ -146,7 +146,14 @@ SLOW_FRACTIONS = {"rate": "100Mbit", "delay": "107us", "unit": "ms"}
 """A full frame takes 28.64 ns."""
 
 
-@pytest.mark.parametrize(("transport", "length"), [("nscc", 960), ("rocev2", 240), ("spray-gbn", 240)])
+@pytest.mark.parametrize(
+    ("transport", "length"),
+    [
+        pytest.param("nscc", 960, marks=[pytest.mark.slow("the longest"), pytest.mark.ci]),
+        ("rocev2", 240),
+        ("spray-gbn", 240),
+    ],
+)
 def test_where_times_are_rounded_and_frames_are_lost_shares_and_losses_are_alike(
     transport: str, length: int, tmp_path: Path
 ) -> None:

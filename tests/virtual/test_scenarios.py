@@ -19,13 +19,29 @@ SHORT = {"nic-links-flap-true", "t1-down-true"}
 """Scenarios of the paper at its own rates that take three seconds; the others take up to half a minute."""
 LONG = {"allreduce-true", "alltoall-true", "incast-victim-true", "permutation-true"}
 """Those that take a minute or more, as all of a thousand NICs do."""
-SLOW = pytest.mark.slow("a packet at 800 Gbit/s costs as much as one at 100 Mbit/s, and there are many")
+LARGE = {
+    "all-reduce-400g",
+    "allreduce",
+    "alltoall",
+    "dead-path",
+    "ev-loss",
+    "incast-400g",
+    "incast-victim",
+    "lossy-paths",
+    "lossy-soak",
+    "permutation-256",
+    "permutation-400g",
+    "sendrecv",
+}
+"""Those that take four seconds or more."""
+SLOW = pytest.mark.slow("many packets: each costs the same at 800 Gbit/s as at 100 Mbit/s")
 
 
 def marks_of(path: Path) -> list[pytest.MarkDecorator]:
     if path.stem in LONG or path.stem.endswith(("-1024", "-1024-flap")):
         return [SLOW]
-    return [SLOW, pytest.mark.ci] if path.parent.name == "paper-true" and path.stem not in SHORT else []
+    is_slow = path.stem in LARGE or (path.parent.name == "paper-true" and path.stem not in SHORT)
+    return [SLOW, pytest.mark.ci] if is_slow else []
 
 
 FILES = [
@@ -53,6 +69,8 @@ def test_scenario_passes(file: str, tmp_path: Path) -> None:
     assert code == 0, summarize_campaign(folder)
 
 
+@pytest.mark.slow("a campaign of the paper, twice")
+@pytest.mark.ci
 def test_processes_give_what_one_gives(tmp_path: Path) -> None:
     planned = plan_variants(load_scenario(SCENARIOS / "paper" / "p2p.yaml"), seed=None)
     alone, together = (CampaignFolder.create(tmp_path / name, planned) for name in ("alone", "together"))

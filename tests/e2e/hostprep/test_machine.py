@@ -21,6 +21,8 @@ def docker(*arguments: str) -> str:
     return subprocess.run(["docker", *arguments], check=True, text=True, stdout=subprocess.PIPE).stdout
 
 
+@pytest.mark.slow("three runs of a playbook")
+@pytest.mark.ci
 @pytest.mark.root
 def test_preparing_a_prepared_machine_changes_nothing() -> None:
     prepare_host(with_test_tools=True)

@@ -66,6 +66,8 @@ def statuses(place: Path) -> list[str]:
     return [json.loads(line)["status"] for line in journal.read_text().splitlines()]
 
 
+@pytest.mark.slow("a campaign of four runs in two labs")
+@pytest.mark.ci
 def test_a_campaign_is_interrupted_and_resumed_and_leaves_nothing(place: Path) -> None:
     running = begin(place, "run", "campaign.yaml", "--runtime", "netns", "-v")
     assert running.stderr is not None

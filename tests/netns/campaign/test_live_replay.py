@@ -18,6 +18,8 @@ NAME = f"again{os.getpid()}"
 KEPT = Path(__file__).parents[2] / "unit" / "campaign" / "kept"
 
 
+@pytest.mark.slow("a run and its repetition, each in a lab")
+@pytest.mark.ci
 def test_a_bundle_is_repeated_in_a_lab_that_is_removed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,13 +18,15 @@ SPECS = {
     "shaped": TopologySpec.model_validate({**SIZE, "port_rate": "100Mbit", "link_delay": "100us"}),
 }
 
+AGAIN = [pytest.mark.slow("all tests again, in another lab"), pytest.mark.ci]
+
 
 @pytest.fixture(
     scope="module",
     params=[
         "unshaped",
-        pytest.param("direct", marks=[pytest.mark.slow("all tests again, in a third lab"), pytest.mark.ci]),
-        "shaped",
+        pytest.param("direct", marks=AGAIN),
+        pytest.param("shaped", marks=AGAIN),
     ],
 )
 def lab_name(request: pytest.FixtureRequest) -> Iterator[str]:

@@ -138,6 +138,8 @@ def test_a_run_takes_over_the_lab_of_a_killed_one_and_removes_it(lab_name: str, 
     assert observe_leftovers([lab_name], state_dir) == []
 
 
+@pytest.mark.slow("two labs")
+@pytest.mark.ci
 def test_a_run_in_another_lab_removes_that_of_a_killed_one(
     lab_name: str, other_lab_name: str, state_dir: Path
 ) -> None:

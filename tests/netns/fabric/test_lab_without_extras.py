@@ -52,6 +52,8 @@ status
 MISSING = "the Python package {} is missing; it comes with mrc-testbed[lab]"
 
 
+@pytest.mark.slow("twenty commands, each a process of its own")
+@pytest.mark.ci
 def test_a_lab_is_made_used_and_removed(lab_name: str, state_dir: Path, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(TOPOLOGY)
     (tmp_path / "write.yaml").write_text(SCENARIO)

@@ -38,7 +38,12 @@ def drops(live: Lab) -> dict[str, int]:
     return {name: total for name, counts in lost.items() if (total := sum(counts[drop] for drop in DROPS))}
 
 
-@pytest.mark.parametrize("spread_lab", ["adaptive", "hash"], indirect=True, scope="module")
+HASH = pytest.param(
+    "hash", marks=[pytest.mark.slow("a lab for what the other one does harder"), pytest.mark.ci]
+)
+
+
+@pytest.mark.parametrize("spread_lab", ["adaptive", HASH], indirect=True, scope="module")
 def test_an_incast_under_credits_loses_nothing_by_whatever_uplinks_it_comes(
     spread_lab: Lab, tmp_path: Path
 ) -> None:

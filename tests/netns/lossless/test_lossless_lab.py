@@ -14,7 +14,8 @@ from mrc_testbed.faults.interactive import LabFaults, parse_fault
 pytestmark = pytest.mark.root
 
 DROPPING = pytest.param("none", marks=pytest.mark.slow("a third lab; loss is what the other two do without"))
-EVERY_LAB = pytest.mark.parametrize("held_lab", [DROPPING, "pfc", "credits"], indirect=True, scope="module")
+CREDITS = pytest.param("credits", marks=[pytest.mark.slow("another lab; pfc does as much"), pytest.mark.ci])
+EVERY_LAB = pytest.mark.parametrize("held_lab", [DROPPING, "pfc", CREDITS], indirect=True, scope="module")
 DROPS = (PortCounter.DROP_QUEUE_FULL, PortCounter.DROP_CONTROL_FULL, PortCounter.DROP_POOL_EMPTY)
 RAW_FRAMES = 300
 
@@ -64,7 +65,7 @@ def test_raw_traffic_of_four_hosts_into_one_port_loses_nothing_under_flow_contro
         assert drops_at_switches(held_lab) == dropped_before
 
 
-@pytest.mark.parametrize("held_lab", ["pfc", "credits"], indirect=True, scope="module")
+@pytest.mark.parametrize("held_lab", ["pfc", CREDITS], indirect=True, scope="module")
 def test_a_pause_storm_spreads_to_the_nics_and_ends(
     held_lab: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -73,6 +73,8 @@ def slow_lab(state_dir: Path) -> Iterator[str]:
         lab.down(name)
 
 
+@pytest.mark.slow("a lab of its own")
+@pytest.mark.ci
 def test_mptcp_uses_every_plane_and_tcp_one(slow_lab: str, tmp_path: Path) -> None:
     topology = ", port_rate: 10Mbit, forwarding: ecmp"
     for kind in ("tcp", "mptcp"):

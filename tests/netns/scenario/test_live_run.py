@@ -96,6 +96,8 @@ def test_a_nic_sees_its_port_go_and_come_back(live_lab: str, tmp_path: Path) -> 
     assert_no_fault_is_left(live_lab)
 
 
+@pytest.mark.slow("a run of eight seconds")
+@pytest.mark.ci
 def test_an_agent_that_a_fault_kills_ends_its_flows_and_not_the_run(live_lab: str, tmp_path: Path) -> None:
     finished = run_live(live_lab, KILL, tmp_path)
     recording = finished.result.recording

@@ -58,6 +58,8 @@ def shell() -> Iterator[Shell]:
     assert_nothing_left(LAB)
 
 
+@pytest.mark.slow("a guide from start to end")
+@pytest.mark.ci
 def test_the_commands_run_as_printed(shell: Shell) -> None:
     said = {}
     for line in COMMANDS:

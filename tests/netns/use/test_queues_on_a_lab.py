@@ -19,6 +19,8 @@ LAB_SPEC = TopologySpec(
 )
 
 
+@pytest.mark.slow("a transfer in each of the modes")
+@pytest.mark.ci
 def test_every_mode_of_drainer_and_link_carries_a_transfer_byte_for_byte(command: Command) -> None:
     for drainer, links in (("eco", "direct"), ("precise", "veth"), ("auto", "direct"), ("auto", "veth")):
         shown = command.json("inspect", "--queues", "--drainer", drainer, "--links", links)

@@ -62,6 +62,8 @@ def test_nothing_is_made_of_what_is_refused(
     assert not _namespaces()
 
 
+@pytest.mark.slow("a lab and a run of its own")
+@pytest.mark.ci
 @pytest.mark.usefixtures("no_lab_left")
 def test_who_insists_gets_the_lab_figures_and_a_verdict(command: Command, tmp_path: Path) -> None:
     assert command.json("up", "-t", "lab.yaml", "--runtime", "netns", "--overload")["healthy"]
