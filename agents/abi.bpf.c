@@ -57,6 +57,7 @@ KEEP(struct, mrc_immediate);
 KEEP(struct, mrc_qp);
 KEEP(struct, mrc_work);
 KEEP(enum, mrc_notify);
+KEEP(enum, mrc_work_side);
 KEEP(enum, mrc_reserved_key);
 KEEP(struct, mrc_arrival);
 KEEP(struct, mrc_work_ring);

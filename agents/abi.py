@@ -12,7 +12,7 @@ from enum import IntEnum
 class ApplicationLimit(IntEnum):
     """enum mrc_application_limit."""
 
-    VERSION = 5
+    VERSION = 6
     TEXT = 160
     NOT_GIVEN = 255
     ANYWHERE = 4294967295
@@ -40,6 +40,7 @@ class ApplicationVerb(IntEnum):
     WATCH_PORT = 9
     QUERY_PORT = 10
     CHUNK = 11
+    CHANNEL_RING = 12
 
 
 class CcFormat(IntEnum):
@@ -282,6 +283,7 @@ class Limit(IntEnum):
     HISTOGRAM_BUCKETS = 1024
     KEY_INDEX_BITS = 14
     REGION_MAX = 16384
+    CHANNELS = 256
     PAGE_BYTES = 4096
     PACE_FULL_NS = 1000000
 
@@ -523,6 +525,14 @@ class VirtualPayload(IntEnum):
     REFERENCE = 1
 
 
+class WorkSide(IntEnum):
+    """enum mrc_work_side."""
+
+    SENDS = 0
+    RECEIVES = 1
+    COUNT = 2
+
+
 class AckPathEv(Structure):
     """struct mrc_ack_path_ev, 16 bytes."""
 
@@ -540,7 +550,7 @@ class AckPathEv(Structure):
 
 
 class ApplicationReply(Structure):
-    """struct mrc_application_reply, 224 bytes."""
+    """struct mrc_application_reply, 232 bytes."""
 
     error: int
     version: int
@@ -555,6 +565,8 @@ class ApplicationReply(Structure):
     offset: int
     window_packets: int
     is_up: int
+    channel: int
+    has_ring: int
     pad0: int
     text: "Array[c_uint8]"
 
@@ -572,6 +584,8 @@ class ApplicationReply(Structure):
         ("offset", c_uint32),
         ("window_packets", c_uint32),
         ("is_up", c_uint32),
+        ("channel", c_uint32),
+        ("has_ring", c_uint32),
         ("pad0", c_uint32),
         ("text", (c_uint8 * 160)),
     )
@@ -2282,7 +2296,7 @@ class VirtualTotals(Structure):
 
 
 class Work(Structure):
-    """struct mrc_work, 56 bytes."""
+    """struct mrc_work, 60 bytes."""
 
     id: int
     length: int
@@ -2298,6 +2312,7 @@ class Work(Structure):
     immediate: int
     is_completed: int
     remote_high: int
+    is_silent: int
 
     _fields_ = (
         ("id", c_uint32),
@@ -2314,18 +2329,20 @@ class Work(Structure):
         ("immediate", c_uint32),
         ("is_completed", c_uint32),
         ("remote_high", c_uint32),
+        ("is_silent", c_uint32),
     )
 
 
 class WorkRing(Structure):
-    """struct mrc_work_ring, 5656 bytes."""
+    """struct mrc_work_ring, 5924 bytes."""
 
     tail: int
     receive_tail: int
     turn: int
-    notify: int
+    notify: "Array[c_uint32]"
     failure: int
     mailbox: int
+    channels: "Array[c_uint32]"
     arrivals: "Array[Arrival]"
     entries: "Array[Work]"
 
@@ -2333,9 +2350,10 @@ class WorkRing(Structure):
         ("tail", c_uint32),
         ("receive_tail", c_uint32),
         ("turn", c_uint32),
-        ("notify", c_uint32),
+        ("notify", (c_uint32 * 2)),
         ("failure", c_uint32),
         ("mailbox", c_uint32),
+        ("channels", (c_uint32 * 2)),
         ("arrivals", (Arrival * 128)),
         ("entries", (Work * 64)),
     )

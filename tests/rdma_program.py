@@ -50,15 +50,20 @@ def finish(started: Started) -> tuple[int, str, str]:
     return started.returncode, said, complained
 
 
+def program_pids(started: Started) -> list[int]:
+    """Processes that a command runs on a host: one, or none any more."""
+    try:
+        children = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text()
+    except FileNotFoundError:
+        return []
+    return [int(child) for child in children.split()]
+
+
 def kill_program(started: Started) -> None:
     """Kills what a command runs on a host, if it still does; the command then ends by itself."""
-    try:
-        children = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
-    except FileNotFoundError:
-        return
-    for child in children:
+    for pid in program_pids(started):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(int(child), signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
 
 
 def next_line(started: Started) -> str:

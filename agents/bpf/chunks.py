@@ -101,8 +101,8 @@ def insert_chunks(memory: int, chunks: Mapping[int, int]) -> None:
         raise OSError(-code, os.strerror(-code))
 
 
-def remove_chunks(memory: int, indexes: Iterable[int]) -> None:
-    """Has the kernel find these chunks no more; those that are not there cost a look each.
+def remove_maps(outer: int, indexes: Iterable[int]) -> None:
+    """Has the kernel find chunks, or other inner maps, no more; those that are not there cost a look each.
 
     Raises:
         OSError: the kernel refuses it.
@@ -110,8 +110,8 @@ def remove_chunks(memory: int, indexes: Iterable[int]) -> None:
     identity = c_uint32()
     for index in indexes:
         key = c_uint32(index)
-        if library().bpf_map_lookup_elem(memory, byref(key), byref(identity)) == 0:
-            code = library().bpf_map_delete_elem(memory, byref(key))
+        if library().bpf_map_lookup_elem(outer, byref(key), byref(identity)) == 0:
+            code = library().bpf_map_delete_elem(outer, byref(key))
             if code:
                 raise OSError(-code, os.strerror(-code))
 
@@ -185,7 +185,7 @@ class ChunkedMemory:
 
     def _drop(self, chunks: Mapping[int, int]) -> None:
         try:
-            remove_chunks(self._memory, chunks)
+            remove_maps(self._memory, chunks)
         finally:
             for index, descriptor in chunks.items():
                 _map(self.address + index * Limit.MEMORY_CHUNK, Limit.MEMORY_CHUNK, -1)

@@ -12,7 +12,7 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from ctypes import sizeof
 from dataclasses import replace
 from itertools import count
@@ -28,8 +28,10 @@ from mrc_testbed.agents.abi import (
     PageList,
     QpState,
     WorkRing,
+    WorkSide,
 )
 from mrc_testbed.agents.errors import TestbedError, UsageError
+from mrc_testbed.agents.nic.channel_rings import ChannelRings
 from mrc_testbed.agents.nic.device import NicDevice
 from mrc_testbed.agents.nic.memory import NoRoomError, RegionPlace
 from mrc_testbed.agents.nic.page_memory import whole_pages
@@ -42,6 +44,7 @@ _log = logging.getLogger(__name__)
 SOCKET_NAME: Final = b"\0mrc-testbed-nic"
 CONNECTIONS_MAX: Final = 64
 CHANNELS_MAX: Final = 64
+_SIDES: Final = {"completion": WorkSide.SENDS, "receive": WorkSide.RECEIVES}
 _STATES: Final = (QpState.RTR, QpState.RTS, QpState.ERROR)
 
 
@@ -51,19 +54,19 @@ class _Application:
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.owned = ClientResources()
-        self.channels: list[socket.socket] = []
+        self.channels: dict[socket.socket, int] = {}  # with their numbers
         self.watches: list[socket.socket] = []  # of the port
         self.domains: dict[int, int] = {}  # number for the NIC, by that of the application
 
-    def wake(self) -> None:
-        """A byte to each completion channel; one that is full has enough of them."""
-        self._send_all(self.channels, b"1")
+    def wake(self, number: int) -> None:
+        """A byte to a completion channel, or to all (0); one that is full has enough of them."""
+        self._send_all([each for each, its in self.channels.items() if number in {0, its}], b"1")
 
     def report_port(self, *, is_up: bool) -> None:
         self._send_all(self.watches, bytes([is_up]))
 
     @staticmethod
-    def _send_all(sockets: list[socket.socket], byte: bytes) -> None:
+    def _send_all(sockets: Iterable[socket.socket], byte: bytes) -> None:
         for each in sockets:
             with contextlib.suppress(BlockingIOError, ConnectionError):
                 each.send(byte)
@@ -86,6 +89,7 @@ class ApplicationLink:
         self._reactions = reactions
         self._device = device
         self._arm = arm
+        self._rings = ChannelRings(device.open_channels())
         self._applications: dict[int, _Application] = {}
         self._domains = count(1)  # 0 is that of the agent's other clients
         self._was_port_up = self._is_port_up()
@@ -109,6 +113,7 @@ class ApplicationLink:
             loop.remove_reader(application.connection.fileno())
             application.close()
         self._applications.clear()
+        self._rings.close()
 
     def on_event(self, fields: dict[str, Any]) -> None:
         """An event of the NIC, as subscribers get it: wakes the application whose QP it is of."""
@@ -123,7 +128,9 @@ class ApplicationLink:
                 if kind == "qp_state":
                     self._reactions.verbs.publish_failure(qpn, fields["status"])
                 self._reactions.verbs.forget_reports(qpn)
-                application.wake()
+                side = _SIDES.get(kind)
+                ring = self._device.work[qp_index(qpn)]
+                application.wake(0 if side is None else ring.channels[side])
 
     def _is_port_up(self) -> bool:
         """The one port that programs know has carrier as long as any plane has."""
@@ -197,6 +204,8 @@ class ApplicationLink:
         asyncio.get_running_loop().remove_reader(application.connection.fileno())
         del self._applications[application.connection.fileno()]
         self._reactions.release(application.owned)
+        for number in application.channels.values():
+            self._rings.give_back(number)
         self._reactions.verbs.give_back_memory()
         application.close()
 
@@ -241,17 +250,26 @@ class ApplicationLink:
             case ApplicationVerb.DESTROY_QP:
                 self._check_qpn(application.owned, request.qpn)
                 self._call("destroy_qp", {"qpn": request.qpn}, application.owned)
-            case ApplicationVerb.CREATE_CHANNEL:
-                descriptors.append(self._create_socket(application.channels).detach())
-            case ApplicationVerb.WATCH_PORT:
-                reply.is_up = self._is_port_up()
-                descriptors.append(self._create_socket(application.watches).detach())
-            case ApplicationVerb.CHUNK:
-                descriptors.append(self._chunk(request.offset))
             case ApplicationVerb.QUERY_PORT:
                 reply.is_up = self._is_port_up()
             case _:
-                raise UsageError(f"verb: {request.verb}; no such verb")
+                descriptors.append(self._descriptor(application, request, reply))
+
+    def _descriptor(
+        self, application: _Application, request: ApplicationRequest, reply: ApplicationReply
+    ) -> int:
+        """The descriptor that the reply comes with, for the application to close."""
+        match request.verb:
+            case ApplicationVerb.CREATE_CHANNEL:
+                return self._create_channel(application, reply)
+            case ApplicationVerb.CHANNEL_RING:
+                return self._channel_ring(application, request.offset)
+            case ApplicationVerb.WATCH_PORT:
+                reply.is_up = self._is_port_up()
+                return self._create_watch(application).detach()
+            case ApplicationVerb.CHUNK:
+                return self._chunk(request.offset)
+        raise UsageError(f"verb: {request.verb}; no such verb")
 
     def _call(self, verb: str, arguments: dict[str, Any], owned: ClientResources) -> Any:
         return self._reactions.call(verb, arguments, owned)
@@ -307,7 +325,7 @@ class ApplicationLink:
             _refuse(reply, errno.ENOMEM, error.message)
             return
         verbs.join_domain(reply.qpn, self._domain(application, request.pd))
-        self._device.work[qp_index(reply.qpn)].notify = Notify.NEVER
+        self._device.work[qp_index(reply.qpn)].notify[:] = [Notify.NEVER] * WorkSide.COUNT
 
     def _modify_qp(
         self, owned: ClientResources, request: ApplicationRequest, reply: ApplicationReply
@@ -339,18 +357,40 @@ class ApplicationLink:
             raise UsageError(f"offset: {index}; the NIC's memory has no such chunk")
         return os.dup(chunk)
 
+    def _create_channel(self, application: _Application, reply: ApplicationReply) -> int:
+        """The application's end of one more channel."""
+        channels = application.channels
+        for left in [each for each in channels if _is_left(each)]:
+            self._rings.give_back(channels.pop(left))
+            left.close()
+        ours, theirs = _socket_pair(len(channels))
+        channels[ours] = reply.channel = self._rings.take()
+        reply.has_ring = self._rings.has_ring(reply.channel)
+        return theirs.detach()
+
+    def _channel_ring(self, application: _Application, number: int) -> int:
+        if number not in application.channels.values():
+            raise UsageError(f"offset: {number}; no such channel of this application")
+        return self._rings.descriptor(number)
+
     @staticmethod
-    def _create_socket(sockets: list[socket.socket]) -> socket.socket:
-        """The application's end of one more of its channels or watches."""
-        for each in [each for each in sockets if _is_left(each)]:
-            sockets.remove(each)
-            each.close()
-        if len(sockets) >= CHANNELS_MAX:
-            raise OSError(errno.EMFILE, f"{CHANNELS_MAX} of these sockets are in use")
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)
-        sockets.append(ours)
+    def _create_watch(application: _Application) -> socket.socket:
+        """The application's end of one more watch of the port."""
+        for left in [each for each in application.watches if _is_left(each)]:
+            application.watches.remove(left)
+            left.close()
+        ours, theirs = _socket_pair(len(application.watches))
+        application.watches.append(ours)
         return theirs
+
+
+def _socket_pair(used: int) -> tuple[socket.socket, socket.socket]:
+    """An end for the agent, which does not block, and one for an application that uses so many already."""
+    if used >= CHANNELS_MAX:
+        raise OSError(errno.EMFILE, f"{CHANNELS_MAX} of these sockets are in use")
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    return ours, theirs
 
 
 def _is_left(end: socket.socket) -> bool:

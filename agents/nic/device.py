@@ -98,6 +98,16 @@ class NicDevice:
             raise TypeError("a NIC in virtual time has no descriptors")
         return [each for each in descriptors if isinstance(each, int)]
 
+    def open_channels(self) -> int:
+        """Descriptor of the map of channel rings, closed with the device.
+
+        Raises:
+            TypeError: in virtual time, where no program runs.
+        """
+        if isinstance(self.pins, VirtualFolder):
+            raise TypeError("a NIC in virtual time has no channels")
+        return open_pinned_in(self._opened, self.pins, "channels")
+
     def memory_descriptor(self, chunk: int) -> int | None:
         """The descriptor of a chunk of memory; None: there is none."""
         return self.memory.descriptor(chunk) if isinstance(self.memory, ChunkedMemory) else None

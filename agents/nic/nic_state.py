@@ -50,7 +50,7 @@ class NicState:
         return [
             qp.index
             for qp in queues
-            if qp.state == QpState.RTS and (qp.posted or self._device.work[qp.index].notify)
+            if qp.state == QpState.RTS and (qp.posted or any(self._device.work[qp.index].notify))
         ]
 
     def _empty_ring(self, index: int) -> None:

@@ -214,49 +214,28 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 	return 0;
 }
 
-/* ---- channels ---------------------------------------------------------------------------------
+/* ---- events -----------------------------------------------------------------------------------
  */
 
-EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+/* Has the NIC report the next event of a QP that is for a CQ. A full barrier. */
+static void arm(struct queue_pair *queue_pair, const struct ibv_cq *cq)
 {
-	struct mrc_application_request request = {.verb = MRC_APPLICATION_CREATE_CHANNEL};
-	struct ibv_comp_channel *channel = calloc(1, sizeof(*channel));
-	struct mrc_application_reply reply;
-	int error;
+	const struct ibv_cq *cqs[MRC_SIDE_COUNT] = {queue_pair->qp.send_cq, queue_pair->qp.recv_cq};
 
-	if (!channel)
-		return NULL;
-	error = link_call(device_of(context)->link, &request, &reply, &channel->fd);
-	if (error) {
-		free(channel);
-		errno = error;
-		return NULL;
-	}
-	channel->context = context;
-	return channel;
-}
-
-EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
-{
-	if (channel->refcnt)
-		return EBUSY;
-	close(channel->fd);
-	free(channel);
-	return 0;
-}
-
-/* Has the NIC report the next completion or arrival of a QP. A full barrier. */
-static void arm(struct queue_pair *queue_pair)
-{
-	__atomic_exchange_n(&queue_pair->ring->notify, MRC_NOTIFY_ARMED, __ATOMIC_SEQ_CST);
+	for (int side = 0; side < MRC_SIDE_COUNT; side++)
+		if (cqs[side] == cq)
+			__atomic_exchange_n(&queue_pair->ring->notify[side], MRC_NOTIFY_ARMED,
+					    __ATOMIC_SEQ_CST);
 }
 
 /* Has a QP that is new report to a CQ that was armed before it. With the device's lock held. */
 void completion_join(struct queue_pair *queue_pair)
 {
-	if (queue_of(queue_pair->qp.send_cq)->is_armed ||
-	    queue_of(queue_pair->qp.recv_cq)->is_armed)
-		arm(queue_pair);
+	channel_join(queue_pair);
+	if (queue_of(queue_pair->qp.send_cq)->is_armed)
+		arm(queue_pair, queue_pair->qp.send_cq);
+	if (queue_of(queue_pair->qp.recv_cq)->is_armed)
+		arm(queue_pair, queue_pair->qp.recv_cq);
 }
 
 /* Every event of the channel wakes it; whoever wants solicited ones alone gets more. */
@@ -269,8 +248,7 @@ int req_notify_cq(struct ibv_cq *cq, int solicited_only __attribute__((unused)))
 	pthread_mutex_lock(&device->lock);
 	queue->is_armed = 1;
 	for (queue_pair = device->queue_pairs; queue_pair; queue_pair = queue_pair->next)
-		if (queue_pair->qp.send_cq == cq || queue_pair->qp.recv_cq == cq)
-			arm(queue_pair);
+		arm(queue_pair, cq);
 	pthread_mutex_unlock(&device->lock);
 	return 0;
 }
@@ -341,21 +319,19 @@ static struct completion_queue *take_event(struct ibv_comp_channel *channel, enu
 	return best;
 }
 
-/* One byte of the channel is one event. */
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
 	struct completion_queue *queue = NULL;
-	ssize_t length;
-	char byte;
+	int has_event;
 
 	while (!queue) {
-		length = read(channel->fd, &byte, 1);
-		if (length < 0)
+		has_event = channel_wait(channel);
+		if (has_event < 0)
 			return -1;
-		if (!length)
+		if (!has_event)
 			link_is_alive(device_of(channel->context)->link);
-		queue = take_event(channel, length ? EVENT_ANY : EVENT_READY);
-		if (!queue && !length) {
+		queue = take_event(channel, has_event ? EVENT_ANY : EVENT_READY);
+		if (!queue && !has_event) {
 			errno = EIO; /* nothing was posted, and nothing will come */
 			return -1;
 		}

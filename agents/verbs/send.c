@@ -44,6 +44,14 @@ static char *stage(struct queue_pair *queue_pair, uint32_t bytes, uint32_t *offs
 	return staging->memory.bytes + at;
 }
 
+/* True if the end of a request is no event: it has no completion, and there is room for others. */
+static int is_silent(const struct queue_pair *queue_pair, const struct request *request)
+{
+	return !request->is_signalled &&
+	       queue_pair->entries_end - queue_pair->entries_done < RING_ROOM / 2 &&
+	       queue_pair->staging.head - queue_pair->staging.tail < STAGING_BYTES / 2;
+}
+
 /* Moves on by bytes of the request that is on its way, and copies them if there is a place. */
 static void take_bytes(struct queue_pair *queue_pair, char *to, uint32_t bytes)
 {
@@ -135,6 +143,7 @@ static uint32_t hand_piece(struct queue_pair *queue_pair)
 	if (progress->bytes == request->length &&
 	    (work.has_immediate || request->opcode != IBV_WR_RDMA_WRITE_WITH_IMM)) {
 		request->entries_end = queue_pair->entries_end;
+		queue_pair->ring->entries[place].is_silent = is_silent(queue_pair, request);
 		queue_pair->handed++;
 		*progress = (struct progress){0};
 	}

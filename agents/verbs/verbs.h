@@ -336,6 +336,10 @@ void vmas_close(const struct vmas *vmas);
 int mappings_next(struct vmas *vmas, uintptr_t from, struct mapping *found);
 int mapping_next(uintptr_t from, struct mapping *found);
 
+/* channel.c */
+void channel_join(struct queue_pair *queue_pair);
+int channel_wait(struct ibv_comp_channel *waiting);
+
 /* doorbell.c */
 int doorbell_open(void);
 void doorbell_ring(struct queue_pair *queue_pair, uint32_t frames);

@@ -14,7 +14,7 @@ from mrc_testbed.agents.bpf.chunks import (
     create_chunk,
     insert_chunks,
     open_chunks,
-    remove_chunks,
+    remove_maps,
 )
 from mrc_testbed.agents.bpf.libbpf import BpfObject, open_map_in, open_pinned, open_pinned_in, pin
 from mrc_testbed.agents.bpf.maps import Descriptor, MappedArray, map_freeze, map_update
@@ -173,7 +173,8 @@ def restore_nic(paths: LabPaths, clos: Clos, host: str) -> None:
         memory = open_pinned_in(opened, paths.node_pins(host), "memory")
         insert_chunks(memory, dict(enumerate(chunks)))
         # what an agent before it has added was for programs that are gone with it
-        remove_chunks(memory, range(len(chunks), Limit.MEMORY_CHUNKS))
+        remove_maps(memory, range(len(chunks), Limit.MEMORY_CHUNKS))
+        remove_maps(open_pinned_in(opened, paths.node_pins(host), "channels"), range(Limit.CHANNELS))
 
 
 def _icrc_mode(paths: LabPaths, host: str) -> int:

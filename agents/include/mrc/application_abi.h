@@ -13,7 +13,7 @@
 #define MRC_APPLICATION_SOCKET "mrc-testbed-nic"
 
 enum mrc_application_limit {
-	MRC_APPLICATION_VERSION = 5, /* of this file, and of the maps that are handed over */
+	MRC_APPLICATION_VERSION = 6, /* of this file, and of the maps that are handed over */
 	MRC_APPLICATION_TEXT = 160,
 	MRC_APPLICATION_NOT_GIVEN = 0xff,      /* an attribute that the program has not set */
 	MRC_APPLICATION_ANYWHERE = 0xffffffff, /* an offset that the agent chooses */
@@ -42,8 +42,12 @@ enum mrc_application_verb {
 	 * to RTS psn
 	 */
 	MRC_APPLICATION_MODIFY_QP = 4,
-	MRC_APPLICATION_DESTROY_QP = 5,	    /* qpn */
-	MRC_APPLICATION_CREATE_CHANNEL = 6, /* the reply comes with a socket: a byte per event */
+	MRC_APPLICATION_DESTROY_QP = 5, /* qpn */
+	/*
+	 * The reply comes with a socket, a byte per event, and has the channel's number for work
+	 * rings; with has_ring BPF makes records in a ring, and the agent reports failures alone.
+	 */
+	MRC_APPLICATION_CREATE_CHANNEL = 6,
 	/*
 	 * length; offset: where the pages should be if there is room, or MRC_APPLICATION_ANYWHERE.
 	 * The reply has the offset of whole pages with whatever an earlier owner left in them.
@@ -60,6 +64,7 @@ enum mrc_application_verb {
 	 * application has an allocation there.
 	 */
 	MRC_APPLICATION_CHUNK = 11,
+	MRC_APPLICATION_CHANNEL_RING = 12, /* offset: of the reply's `channel`, whose ring comes */
 };
 
 struct mrc_application_request {
@@ -98,6 +103,8 @@ struct mrc_application_reply {
 	__u32 offset;	      /* of an allocation, in the NIC's memory */
 	__u32 window_packets; /* of a QP in RTR */
 	__u32 is_up;	      /* the port of a program: a plane or more has carrier */
+	__u32 channel;
+	__u32 has_ring; /* that channel */
 	__u32 pad0;
 	__u8 text[MRC_APPLICATION_TEXT]; /* zero-terminated */
 };

@@ -27,6 +27,7 @@ struct mrc_work {
 	__u32 immediate;
 	__u32 is_completed; /* set by BPF */
 	__u32 remote_high;  /* high half of remote_offset, where that is an address */
+	__u32 is_silent;    /* no event is made when it is completed */
 };
 
 /* Use of events for completions and arrivals of a QP; BPF also writes both into its ring. */
@@ -34,6 +35,13 @@ enum mrc_notify {
 	MRC_NOTIFY_ALWAYS = 0,
 	MRC_NOTIFY_NEVER = 1,
 	MRC_NOTIFY_ARMED = 2, /* the next one only: BPF makes it NEVER */
+};
+
+/* The sides of a QP, each with its own use of events. */
+enum mrc_work_side {
+	MRC_SIDE_SENDS = 0,
+	MRC_SIDE_RECEIVES = 1,
+	MRC_SIDE_COUNT = 2,
 };
 
 /* A WRITE with immediate that has been delivered. */
@@ -49,9 +57,11 @@ struct mrc_work_ring {
 	__u32 tail;	    /* free-running */
 	__u32 receive_tail; /* receives posted for WRITEs with immediate; free-running */
 	__u32 turn;	    /* of the last QP here: it outlives the agent, as packets do */
-	__u32 notify;	    /* enum mrc_notify */
-	__u32 failure;	    /* 1 + enum mrc_status of a QP in ERROR, written by the agent; 0 */
-	__u32 mailbox;	    /* 1 + page in the NIC's memory where SENDs go; 0: nowhere */
+	__u32 notify[MRC_SIDE_COUNT]; /* enum mrc_notify */
+	__u32 failure; /* 1 + enum mrc_status of a QP in ERROR, written by the agent; 0 */
+	__u32 mailbox; /* 1 + page in the NIC's memory where SENDs go; 0: nowhere */
+	__u32 channels[MRC_SIDE_COUNT]; /* numbers of the completion channels that events are for; 0
+					 */
 	struct mrc_arrival arrivals[MRC_WIMM_MAX]; /* by number % MRC_WIMM_MAX */
 	struct mrc_work entries[MRC_WORK_RING];
 };

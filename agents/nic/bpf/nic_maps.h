@@ -88,6 +88,20 @@ struct {
 	__uint(max_entries, 256 * 1024);
 } nic_events SEC(".maps");
 
+#ifndef MRC_VIRTUAL
+/* Rings of completion channels, on which programs sleep; filled by the agent. */
+struct channel_ring {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, MRC_PAGE_BYTES);
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, MRC_CHANNELS);
+	__type(key, __u32);
+	__array(values, struct channel_ring);
+} channels SEC(".maps");
+#endif
+
 /* Events lost since the last one that found room. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

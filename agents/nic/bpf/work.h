@@ -129,14 +129,36 @@ static __always_inline void work_reap(struct mrc_work_cursor *cursor, struct rea
  * True if an event is to say what the ring says since the last atomic operation, which is a full
  * barrier: who arms a ring and finds nothing new in it gets an event.
  */
-static __always_inline int is_event_wanted(struct mrc_work_ring *ring)
+static __always_inline int is_event_wanted(struct mrc_work_ring *ring, enum mrc_work_side side)
 {
-	__u32 notify = ring->notify;
+	__u32 notify = ring->notify[side];
 
 	if (notify == MRC_NOTIFY_ARMED)
-		return __sync_val_compare_and_swap(&ring->notify, notify, MRC_NOTIFY_NEVER) ==
+		return __sync_val_compare_and_swap(&ring->notify[side], notify, MRC_NOTIFY_NEVER) ==
 		       notify;
 	return notify == MRC_NOTIFY_ALWAYS;
+}
+
+/* Wakes who sleeps on a channel; false: it has no ring, and the agent has to. */
+static __noinline int wake_channel(__u32 number)
+{
+#ifndef MRC_VIRTUAL
+	__u32 place = number - 1;
+	void *ring = bpf_map_lookup_elem(&channels, &place);
+	__u64 *record;
+
+	if (!ring)
+		return 0;
+	record = bpf_ringbuf_reserve(ring, sizeof(*record), 0);
+	if (record) { /* a ring that is full wakes as it is */
+		*record = 0;
+		bpf_ringbuf_submit(record, 0);
+	}
+	return 1;
+#else
+	(void)number;
+	return 0;
+#endif
 }
 
 /* Reports a completed work request to its poster. */
@@ -149,7 +171,8 @@ static __noinline int report_completion(__u32 qp_index, __u32 index, __u32 itera
 		return 0;
 	work = &ring->entries[index & (MRC_WORK_RING - 1)];
 	__sync_lock_test_and_set(&work->is_completed, 1);
-	if (!is_event_wanted(ring))
+	if (work->is_silent || !is_event_wanted(ring, MRC_SIDE_SENDS) ||
+	    wake_channel(ring->channels[MRC_SIDE_SENDS]))
 		return 0;
 	return nic_event(MRC_EVENT_COMPLETION, qp_index, work->id, iterations,
 			 (__u64)MRC_STATUS_SUCCESS << 32 | work->length);
@@ -176,7 +199,8 @@ static __noinline __attribute__((unused)) int report_arrival(__u32 qp_index, __u
 		return 0;
 	arrival = &ring->arrivals[number & (MRC_WIMM_MAX - 1)];
 	__sync_lock_test_and_set(&arrival->number, number);
-	if (!is_event_wanted(ring))
+	if (!is_event_wanted(ring, MRC_SIDE_RECEIVES) ||
+	    wake_channel(ring->channels[MRC_SIDE_RECEIVES]))
 		return 0;
 	return nic_event(MRC_EVENT_RECEIVE, qp_index, number, arrival->immediate, arrival->length);
 }

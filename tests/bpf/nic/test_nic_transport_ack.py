@@ -109,6 +109,16 @@ def test_ack_that_contradicts_what_was_sent_is_stale(source: WriteSource, psn: i
     assert bytes(source.nic.qp(source.index)) == before
 
 
+def test_a_silent_request_is_completed_without_an_event(source: WriteSource) -> None:
+    source.post(10)
+    work = source.nic.work_ring(source.index).entries[0]
+    work.is_silent = 1
+    assert len(source.send()) == 1
+    assert source.acknowledge(0, 1, plane=0, entropy=0) is None
+    assert source.completions() == []
+    assert work.is_completed == 1
+
+
 @pytest.mark.parametrize("psn", [0, 1])
 def test_ack_that_names_no_end_of_a_message_is_stale(source: WriteSource, psn: int) -> None:
     source.post(3 * 2048)

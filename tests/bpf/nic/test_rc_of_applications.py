@@ -1,6 +1,8 @@
 """Reliable connections of applications: doorbells, arrivals, addresses, domains, limits, states."""
 
+import os
 import time
+from ctypes import c_uint32
 from dataclasses import replace
 
 import pytest
@@ -18,12 +20,15 @@ from mrc_testbed.agents.abi import (
     Event,
     EventKind,
     KickMode,
+    Limit,
     NicCounter,
     Notify,
     QpState,
     Status,
     Work,
+    WorkSide,
 )
+from mrc_testbed.agents.bpf.maps import RingBuffer, create_ring, map_update
 from mrc_testbed.agents.nic.qp import QpLimits
 from mrc_testbed.agents.nic.work_queue import qp_index
 
@@ -90,11 +95,29 @@ def test_peers_write_to_their_domain_alone_and_where_the_qp_lets_them(
     assert not any(target.nic.memory[:5])
 
 
+def test_an_armed_channel_is_woken_once_in_place_of_an_event(target: Target) -> None:
+    place = 3
+    channel = create_ring("channel", Limit.PAGE_BYTES)
+    map_update(target.nic.map_fd("channels"), c_uint32(place), c_uint32(channel))
+    wakes = RingBuffer(channel)
+    ring = target.nic.work_ring(target.index)
+    ring.channels[WorkSide.RECEIVES] = 1 + place
+    ring.notify[:] = [Notify.ARMED, Notify.ARMED]
+    target.nic.post_receives(2, target.index)
+    for psn in range(2):
+        target.arrive(psn, b"x", immediate=psn)
+    assert target.nic.events() == []
+    assert len(wakes.drain()) == 1
+    assert list(ring.notify) == [Notify.ARMED, Notify.NEVER]
+    wakes.close()
+    os.close(channel)
+
+
 def test_arrivals_are_in_the_ring_and_an_event_comes_when_one_was_asked_for(target: Target) -> None:
     ring = target.nic.work_ring(target.index)
     target.nic.post_receives(3, target.index)
     for psn, notify in enumerate((Notify.NEVER, Notify.ARMED, Notify.ALWAYS)):
-        ring.notify = notify
+        ring.notify[WorkSide.RECEIVES] = notify
         target.arrive(psn, b"x" * (psn + 1), immediate=0x70 + psn)
         events = [event.a for event in target.nic.events()]
         assert events == ([] if notify == Notify.NEVER else [psn + 1])

@@ -6,10 +6,19 @@ from waiting import poll_until
 
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.port_fault import is_healthy
+from mrc_testbed.fabric.process import ProcessIdentity
+from mrc_testbed.fabric.state import read_state
 from mrc_testbed.metrics.lab_watch import open_reader
 from mrc_testbed.topology.spec import TopologySpec
 
 SPEC = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=2)
+
+
+def agent_of(live: Lab, host: str) -> ProcessIdentity:
+    state = read_state(live.paths)
+    assert state is not None
+    [record] = [process for process in state.processes if process.node == host]
+    return record.identity
 
 
 def unhealthy_ports(attached: Lab) -> list[str]:

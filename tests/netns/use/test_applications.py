@@ -3,16 +3,31 @@
 What concerns the data path is done over QPs of every transport.
 """
 
+import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rdma_program import NOBODY, TESTBED, Started, build, finish, kill_program, next_line, said_by_both, start
+from rdma_program import (
+    NOBODY,
+    TESTBED,
+    Started,
+    build,
+    finish,
+    kill_program,
+    next_line,
+    program_pids,
+    said_by_both,
+    start,
+)
+from shared_lab import agent_of
 from waiting import poll_until
 
 from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.process import freeze, is_stopped, observe_process
 from mrc_testbed.fabric.rdma import TRANSPORT_VARIABLE, RdmaTransport, rdma_environment
 
 pytestmark = pytest.mark.root
@@ -73,6 +88,26 @@ def test_bytes_immediate_and_event_arrive_for_nobody(
     assert (answers["tx_sack"] == 0) == (transport == "rocev2")
     if transport == "rocev2":
         assert answers["tx_ack"] >= 512
+
+
+@pytest.mark.parametrize(("server", "transport"), [(each, each) for each in TRANSPORTS], indirect=["server"])
+def test_a_program_is_woken_without_its_agent(
+    live: Lab, programs: Path, server: Started, transport: str
+) -> None:
+    client = start(live, "h0", *NOBODY, programs / "verbs_pair", "h2", "paused", transport=transport)
+    assert next_line(client) == "connected"
+    assert next_line(server) == "connected"
+    [writer] = [observe_process(pid) for pid in program_pids(client)]
+    assert writer is not None
+    poll_until(lambda: is_stopped(writer), what="the writer's stop")
+    agent = agent_of(live, "h2")
+    freeze(agent)
+    try:
+        os.kill(writer.pid, signal.SIGCONT)
+        assert next_line(server).startswith("success")
+    finally:
+        os.kill(agent.pid, signal.SIGCONT)
+    assert finish(client)[0] == 0
 
 
 @pytest.mark.parametrize("server", ["rocev2"], indirect=True)

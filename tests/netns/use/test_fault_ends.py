@@ -10,7 +10,7 @@ from urllib.request import urlopen
 
 import pytest
 from fault_traffic import send
-from shared_lab import await_ports_down, unhealthy_ports
+from shared_lab import agent_of, await_ports_down, unhealthy_ports
 from typed_command import Command
 from waiting import poll_until
 
@@ -86,13 +86,6 @@ def await_no_entry(lab_name: str) -> None:
 
 def kill(process: ProcessIdentity) -> None:
     kill_processes([process])  # returns when it is gone: one that dies still holds its lock for a moment
-
-
-def agent_of(live: Lab, host: str) -> ProcessIdentity:
-    state = read_state(live.paths)
-    assert state is not None
-    [record] = [process for process in state.processes if process.node == host]
-    return record.identity
 
 
 def assert_healthy(live: Lab) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fault_traffic import send
 from killed_runner import kill_a_runner_with
-from shared_lab import await_ports_down, ports_down, unhealthy_ports
+from shared_lab import agent_of, await_ports_down, ports_down, unhealthy_ports
 from waiting import poll_until
 
 from mrc_testbed.agents.abi import IcrcMode, NicControl, NicCounter, NicCounters, PortCounter
@@ -20,7 +20,6 @@ from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.port_fault import read_account
 from mrc_testbed.fabric.process import ProcessIdentity, is_alive
 from mrc_testbed.fabric.routes import write_routes
-from mrc_testbed.fabric.state import read_state
 from mrc_testbed.faults.event import FaultEvent
 from mrc_testbed.faults.interactive import LabFaults, parse_fault
 from mrc_testbed.topology.clos import Clos
@@ -63,13 +62,6 @@ def dropped(live: Lab, which: PortCounter) -> dict[str, int]:
 
 def more(after: dict[str, int], before: dict[str, int]) -> set[str]:
     return {name for name, count in after.items() if count > before[name]}
-
-
-def agent_of(live: Lab, host: str) -> ProcessIdentity:
-    state = read_state(live.paths)
-    assert state is not None
-    [record] = [process for process in state.processes if process.node == host]
-    return record.identity
 
 
 def is_stopped(process: ProcessIdentity) -> bool:

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * Two ends of a QP, by plain libibverbs. `verbs_pair` waits for a peer, sleeps on a completion channel until a
- * WRITE with immediate arrives, and compares what was written. `verbs_pair HOST CASE` writes: `good`, `wrong-key`,
- * `out-of-bounds`, `endless`. Prints the status of what fails.
+ * WRITE with immediate arrives, and compares what was written. `verbs_pair HOST CASE` writes: `good`, `paused`,
+ * `wrong-key`, `out-of-bounds`, `endless`. Prints the status of what fails.
  */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
 #include <netdb.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +113,8 @@ static int be_client(struct ibv_qp *qp, struct ibv_mr *mr, const struct end *pee
 	enum ibv_wc_status status = IBV_WC_SUCCESS;
 	size_t length;
 
+	if (!strcmp(name, "paused"))
+		raise(SIGSTOP); /* until somebody continues it */
 	do
 		for (length = 1; length < BYTES && status == IBV_WC_SUCCESS; length = length * 3 + 1)
 			status = write_to(qp, mr, peer->address + (is_outside ? BYTES - length + 1 : 0),
@@ -138,6 +141,7 @@ static int be_server(struct ibv_qp *qp, struct ibv_comp_channel *channel, const 
 		wrong += bytes[at] != pattern(at, SEED);
 	printf("%s, %u bytes, immediate %#x, wr_id %d, %zu wrong\n", ibv_wc_status_str(wc.status), wc.byte_len,
 	       ntohl(wc.imm_data), (int)wc.wr_id, wrong);
+	fflush(stdout);
 	return wrong != 0;
 }
 
