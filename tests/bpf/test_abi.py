@@ -59,6 +59,7 @@ OTHER_VALUES = {
     "nic_transports": 4,
     "capture_rings": 4,
     "fib": 4,
+    "channels": 4,
     "memory": 4,
     "queue_frames": abi.QueueLimit.FRAME_BYTES.value,
     "nic_events": 0,

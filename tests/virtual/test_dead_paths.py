@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from runs import SCENARIOS, run_campaign
 
 from mrc_testbed.campaign.plan import plan_variants
@@ -9,6 +10,8 @@ from mrc_testbed.campaign.summary import summarize_campaign
 from mrc_testbed.scenario.spec.load import load_scenario
 
 
+@pytest.mark.slow("a burst of many packets")
+@pytest.mark.ci
 def test_a_burst_that_fills_the_port_of_a_nic_does_not_delay_a_tail_loss_probe(tmp_path: Path) -> None:
     """RTTs and PTOs are those of the fabric: else the last packet of a message was missed for 100 ms."""
     text = (SCENARIOS / "dead-path.yaml").read_text(encoding="utf-8")

@@ -85,6 +85,8 @@ def test_quantities_have_one_name_and_one_unit(shown: Mapping[str, str]) -> None
     assert findings == []
 
 
+@pytest.mark.slow("runs a campaign and all that shows it")
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "what", ["run named.yaml --virtual", "runs/named/latest/summary.md", "runs/named/latest/report.html"]
 )

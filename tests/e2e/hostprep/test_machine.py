@@ -30,6 +30,8 @@ def test_preparing_a_prepared_machine_changes_nothing() -> None:
     assert prepare_host(with_test_tools=True, check=True).changes == ()
 
 
+@pytest.mark.slow("runs a playbook")
+@pytest.mark.ci
 @pytest.mark.root
 @pytest.mark.parametrize(("is_clone", "compilers"), [(False, ()), (True, BUILD_PACKAGES)])
 def test_only_a_clone_needs_compilers(

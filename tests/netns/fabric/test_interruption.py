@@ -277,6 +277,8 @@ def test_two_commands_do_not_race(lab_name: str, monkeypatch: pytest.MonkeyPatch
     assert lab.down(lab_name) is True
 
 
+@pytest.mark.slow("a lab of its own")
+@pytest.mark.ci
 def test_a_refusal_of_the_verifier_is_kept_in_a_file_and_rolled_back(
     lab_name: str, state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

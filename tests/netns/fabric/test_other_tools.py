@@ -95,6 +95,8 @@ def test_names_that_another_mount_covers_are_removed(lab_name: str, topology_fil
         machine.run("ip", "netns", "del", "foreign")
 
 
+@pytest.mark.slow("two labs")
+@pytest.mark.ci
 def test_a_lab_with_namespaces_elsewhere_is_a_row_of_status(
     lab_name: str, other_lab_name: str, topology_file: Path
 ) -> None:
