@@ -282,12 +282,26 @@ static int is_ready(struct queue_pair *queue_pair, const struct ibv_cq *cq)
 	return is_due;
 }
 
-enum event_rank { EVENT_ANY, EVENT_ARMED, EVENT_READY };
+enum event_rank { EVENT_ANY, EVENT_ARMED, EVENT_READY, EVENT_MADE, EVENT_MADE_AND_READY };
+
+static enum event_rank rank_of(struct queue_pair *queue_pair, int side, struct ibv_cq *cq)
+{
+	/* The NIC has made an event, or it would still be armed. */
+	int is_made =
+	    __atomic_load_n(&queue_pair->ring->notify[side], __ATOMIC_ACQUIRE) != MRC_NOTIFY_ARMED;
+
+	if (!queue_of(cq)->is_armed)
+		return EVENT_ANY;
+	if (is_made)
+		return EVENT_MADE + is_ready(queue_pair, cq);
+	return EVENT_ARMED + is_ready(queue_pair, cq);
+}
 
 /*
- * The CQ that an event of the channel is for: an armed one that has something to poll, else one
- * that is armed, else any. The NIC reports per QP, also requests without a completion: an event
- * may find nothing to poll, but a channel that is readable always has one. NULL: none of that rank.
+ * The CQ that an event of the channel is for: one for which the NIC has made an event, else an
+ * armed one that has something to poll, else one that is armed, else any. What an event was for the
+ * program may have polled already, but a channel that is readable always has one. NULL: none of
+ * that rank.
  */
 static struct completion_queue *take_event(struct ibv_comp_channel *channel, enum event_rank least)
 {
@@ -298,22 +312,21 @@ static struct completion_queue *take_event(struct ibv_comp_channel *channel, enu
 
 	pthread_mutex_lock(&device->lock);
 	for (each = device->queue_pairs; each; each = each->next) {
-		struct ibv_cq *cqs[] = {each->qp.send_cq, each->qp.recv_cq};
+		struct ibv_cq *cqs[MRC_SIDE_COUNT] = {each->qp.send_cq, each->qp.recv_cq};
 
-		for (int i = 0; i < 2; i++) {
-			struct completion_queue *queue = queue_of(cqs[i]);
+		for (int side = 0; side < MRC_SIDE_COUNT; side++) {
 			int rank;
 
-			if (cqs[i]->channel != channel)
+			if (cqs[side]->channel != channel)
 				continue;
-			rank = queue->is_armed ? EVENT_ARMED + is_ready(each, cqs[i]) : EVENT_ANY;
+			rank = rank_of(each, side, cqs[side]);
 			if (rank > best_rank) {
 				best_rank = rank;
-				best = queue;
+				best = queue_of(cqs[side]);
 			}
 		}
 	}
-	if (best)
+	if (best_rank > EVENT_ARMED)
 		best->is_armed = 0;
 	pthread_mutex_unlock(&device->lock);
 	return best;

@@ -44,6 +44,7 @@ def test_messages_arrive_whole_in_order_and_once(
         pytest.param(("ib_send_bw", "-n", "100", "-d", "mrc0"), marks=long),
         pytest.param(("ib_send_lat", "-n", "100", "-d", "mrc0"), marks=long),
         ("ib_send_bw", "-n", "50", "-q", "4", "--use-srq", "-e", "-d", "mrc0"),
+        ("ib_send_bw", "-n", "5000", "-s", "2", "-e", "-d", "mrc0"),
         ("ibv_rc_pingpong", "-c", "-n", "100", "-g", "0", "-d", "mrc0"),
         pytest.param(("ibv_srq_pingpong", "-c", "-n", "100", "-q", "4", "-g", "0", "-d", "mrc0"), marks=long),
     ],
