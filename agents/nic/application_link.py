@@ -266,7 +266,7 @@ class ApplicationLink:
                 return self._channel_ring(application, request.offset)
             case ApplicationVerb.WATCH_PORT:
                 reply.is_up = self._is_port_up()
-                return self._create_watch(application).detach()
+                return self._create_watch(application)
             case ApplicationVerb.CHUNK:
                 return self._chunk(request.offset)
         raise UsageError(f"verb: {request.verb}; no such verb")
@@ -374,14 +374,14 @@ class ApplicationLink:
         return self._rings.descriptor(number)
 
     @staticmethod
-    def _create_watch(application: _Application) -> socket.socket:
+    def _create_watch(application: _Application) -> int:
         """The application's end of one more watch of the port."""
         for left in [each for each in application.watches if _is_left(each)]:
             application.watches.remove(left)
             left.close()
         ours, theirs = _socket_pair(len(application.watches))
         application.watches.append(ours)
-        return theirs
+        return theirs.detach()
 
 
 def _socket_pair(used: int) -> tuple[socket.socket, socket.socket]:

@@ -292,9 +292,7 @@ static enum event_rank rank_of(struct queue_pair *queue_pair, int side, struct i
 
 	if (!queue_of(cq)->is_armed)
 		return EVENT_ANY;
-	if (is_made)
-		return EVENT_MADE + is_ready(queue_pair, cq);
-	return EVENT_ARMED + is_ready(queue_pair, cq);
+	return (is_made ? EVENT_MADE : EVENT_ARMED) + is_ready(queue_pair, cq);
 }
 
 /*

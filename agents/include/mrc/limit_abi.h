@@ -54,7 +54,7 @@ enum mrc_limit {
 	MRC_HISTOGRAM_BUCKETS = 1024, /* see histogram.h */
 	MRC_KEY_INDEX_BITS = 14,      /* of an R_Key: where its region stands in the table */
 	MRC_REGION_MAX = 16384,	      /* 1 << MRC_KEY_INDEX_BITS */
-	MRC_CHANNELS = 256,	      /* completion channels of a host's programs with a ring */
+	MRC_CHANNELS = 256,	      /* completion channels that a host's programs number */
 	MRC_PAGE_BYTES = 4096,	      /* in which the NIC's memory is given to applications */
 	MRC_PACE_FULL_NS = 1000000,   /* the longest pace: see fabric_config.h */
 };

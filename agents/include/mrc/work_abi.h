@@ -60,8 +60,7 @@ struct mrc_work_ring {
 	__u32 notify[MRC_SIDE_COUNT]; /* enum mrc_notify */
 	__u32 failure; /* 1 + enum mrc_status of a QP in ERROR, written by the agent; 0 */
 	__u32 mailbox; /* 1 + page in the NIC's memory where SENDs go; 0: nowhere */
-	__u32 channels[MRC_SIDE_COUNT]; /* numbers of the completion channels that events are for; 0
-					 */
+	__u32 channels[MRC_SIDE_COUNT];		   /* numbers of those that events wake; 0 */
 	struct mrc_arrival arrivals[MRC_WIMM_MAX]; /* by number % MRC_WIMM_MAX */
 	struct mrc_work entries[MRC_WORK_RING];
 };
