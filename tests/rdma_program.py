@@ -15,6 +15,7 @@ from mrc_testbed.fabric.live import Lab
 
 TESTBED: Final = str(Path(sys.executable).with_name("mrc-testbed"))
 NOBODY: Final = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+_SYSTEM_PATH: Final = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"  # root's can begin at home
 _TEST_PORT: Final = 18515
 """The port of perftest and the pingpongs."""
 
@@ -32,15 +33,14 @@ def build(source: Path, folder: Path, *options: str, compiler: str = "clang") ->
 
 
 def start(live: Lab, host: str, *command: str | Path, transport: str = "mrc") -> Started:
-    """A command on a host with its NIC as RDMA device."""
+    """A command on a host with its NIC as RDMA device; a program without a path is the system's."""
+    line = [TESTBED, "-n", live.name, "exec", host, "--rdma", "--transport", transport, "--"]
     return subprocess.Popen(
-        [
-            *(TESTBED, "-n", live.name, "exec", host, "--rdma", "--transport", transport),
-            *("--", *map(str, command)),
-        ],
+        [*line, *map(str, command)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env={**os.environ, "PATH": _SYSTEM_PATH},
     )
 
 

@@ -41,7 +41,7 @@ print(json.dumps({
 
 
 def look(live: Lab, host: str) -> dict[str, Any]:
-    status, said, complained = finish(start(live, host, *NOBODY, "/usr/bin/python3", "-c", LOOK))
+    status, said, complained = finish(start(live, host, *NOBODY, "python3", "-c", LOOK))
     assert status == 0, complained
     seen: dict[str, Any] = json.loads(said)
     return seen

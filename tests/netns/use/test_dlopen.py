@@ -42,7 +42,7 @@ def test_python_program_by_any_name_of_the_library(live: Lab, name: str) -> None
         ctypes.CDLL(sys.argv[1]).ibv_get_device_list(ctypes.byref(count))
         print(count.value)
     """
-    status, said, complained = finish(start(live, "h1", "/usr/bin/python3", "-c", load, name))
+    status, said, complained = finish(start(live, "h1", "python3", "-c", load, name))
     assert (status, said) == (0, "1\n"), complained
 
 

@@ -105,7 +105,7 @@ RDMA_CORE_DRAWN: Final = {
 @pytest.mark.skipif("RDMA_CORE_TESTS" not in os.environ, reason="RDMA_CORE_TESTS names no folder")
 def test_tests_of_rdma_core(live: Lab) -> None:
     folder = os.environ["RDMA_CORE_TESTS"]
-    status, said, complained = finish(start(live, "h0", "/usr/bin/python3", "-c", SUITE, folder))
+    status, said, complained = finish(start(live, "h0", "python3", "-c", SUITE, folder))
     outcomes = dict(line.split(" ", 1) for line in said.splitlines() if line.startswith("test_"))
     assert status == 0, complained
     failed = {name for name, outcome in outcomes.items() if outcome == "failed"}

@@ -53,7 +53,7 @@ def own_mounts() -> list[str]:
 def test_device_interfaces_name_and_the_rest(live: Lab, user: tuple[str, ...]) -> None:
     umask = os.umask(0o077)
     before = names("/dev"), own_mounts()
-    status, said, complained = finish(start(live, "h1", *user, "/usr/bin/python3", "-c", LOOK))
+    status, said, complained = finish(start(live, "h1", *user, "python3", "-c", LOOK))
     os.umask(umask)
     assert status == 0, complained
     seen = json.loads(said)
@@ -75,8 +75,8 @@ def test_device_interfaces_name_and_the_rest(live: Lab, user: tuple[str, ...]) -
 def test_entering_a_host_from_another_and_from_itself(live: Lab) -> None:
     for host in ("h1", "h2"):
         again = (TESTBED, "-n", live.name, "exec", host, "--rdma", "--")
-        looked = finish(start(live, "h2", *again, "/usr/bin/python3", "-c", LOOK))
-        assert looked == finish(start(live, host, "/usr/bin/python3", "-c", LOOK))
+        looked = finish(start(live, "h2", *again, "python3", "-c", LOOK))
+        assert looked == finish(start(live, host, "python3", "-c", LOOK))
 
 
 def test_ucx_sees_both_networks_of_a_host(live: Lab) -> None:
