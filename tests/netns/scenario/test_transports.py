@@ -19,7 +19,7 @@ spec:
   topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1}
   transport: {kind: spray-gbn, qps: 2}
   workloads:
-    - {name: main, kind: write-bw, from: h0, to: h1, size: 20KiB, iterations: 200}
+    - {name: main, kind: write-bw, from: h0, to: h1, size: 20KiB, iterations: 2000}
     - {name: ring, kind: all-reduce, hosts: all, size: 64KiB, iterations: 10}
   faults:
     - {id: gray, at: 0s, until: cleared, kind: loss, ratio: 1%, select: {links: {between: [t0, t1]}}}
