@@ -15,7 +15,7 @@ from mrc_testbed.fabric.live import Lab
 
 TESTBED: Final = str(Path(sys.executable).with_name("mrc-testbed"))
 NOBODY: Final = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-_SYSTEM_PATH: Final = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"  # root's can begin at home
+_SYSTEM_PATH: Final = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"  # nobody may enter root's home
 _TEST_PORT: Final = 18515
 """The port of perftest and the pingpongs."""
 

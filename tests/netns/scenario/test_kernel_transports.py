@@ -28,7 +28,7 @@ spec:
   faults: {faults}
   expect: [wrong_bytes == 0, qp_errors == 0]
 """
-# Messages for a second: the fault may come some milliseconds after the first.
+# These last a second: the fault begins some milliseconds after the first message.
 TWO = """
     - {name: main, kind: write-bw, from: h0, to: h1, size: 20KiB, iterations: 2000}
     - {name: ring, kind: all-reduce, hosts: all, size: 64KiB, iterations: 10}
