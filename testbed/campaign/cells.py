@@ -12,7 +12,7 @@ from mrc_testbed.campaign.expectation import CellId
 from mrc_testbed.campaign.figures import Figure, format_figure, run_figures
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.plan import PlannedRun
-from mrc_testbed.campaign.statistics import Effect, judge, median_ratio, ratio_interval, two_modes
+from mrc_testbed.campaign.statistics import Effect, Pair, judge, median_ratio, ratio_interval, two_modes
 from mrc_testbed.metrics.histogram import Histogram, merge
 from mrc_testbed.scenario.spec.quantity import Better, Dimension
 from mrc_testbed.shown import format_number
@@ -34,16 +34,22 @@ class CellFigure:
         dimension: of the values.
         better: which of two values is the better one; None where the name does not say.
         by_seed: seed -> value, in the base unit, of the runs that measured it.
+        machines: seed -> name of the machine; empty in virtual time, where it does not matter.
     """
 
     dimension: Dimension
     better: Better | None
     by_seed: Mapping[int, float]
+    machines: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def values(self) -> tuple[float, ...]:
         """Values of the runs, in the base unit."""
         return tuple(self.by_seed.values())
+
+    def on(self, machine: str) -> tuple[float, ...]:
+        """Return the values of the runs on a machine."""
+        return tuple(value for seed, value in self.by_seed.items() if self.machines.get(seed, "") == machine)
 
     @property
     def modes(self) -> str:
@@ -126,6 +132,13 @@ class MeasuredRun:
         """Return True if it took place in virtual time."""
         return self.manifest is not None and self.manifest["provenance"]["runtime"] == "virtual"
 
+    @property
+    def machine(self) -> str:
+        """Name of the machine that its figures depend on; empty in virtual time."""
+        if self.manifest is None or self.is_exact:
+            return ""
+        return str(self.manifest["provenance"].get("machine", ""))
+
     @cached_property
     def figures(self) -> Mapping[str, Figure]:
         """Name -> what was measured."""
@@ -199,6 +212,7 @@ def _cell(cell_id: CellId, runs: list[MeasuredRun]) -> Cell:
                 figure.dimension,
                 figure.better,
                 {each.run.plan.seed: each.values[name] for each in counted if name in each.values},
+                {each.run.plan.seed: each.machine for each in counted if each.machine},
             )
             for name, figure in figures.items()
         },
@@ -254,8 +268,17 @@ def compare_cells(cells: Sequence[Cell], baseline: Mapping[str, str]) -> tuple[C
         baseline: what is varied -> value of the cells that others are compared with; empty for no comparison.
     """
     pairs = list(_pairs(cells, baseline))
-    effects = judge([(figure.values, reference.values) for *_, figure, reference in pairs])
+    effects = judge(
+        [(figure.values, reference.values) for *_, figure, reference in pairs],
+        [by_machine(figure, reference) for *_, figure, reference in pairs],
+    )
     return tuple(CellComparison(*pair, effect) for pair, effect in zip(pairs, effects, strict=True))
+
+
+def by_machine(figure: CellFigure, reference: CellFigure) -> list[Pair]:
+    """Return the values of a figure in two cells, machine by machine."""
+    machines = dict.fromkeys([*figure.machines.values(), *reference.machines.values()])
+    return [(figure.on(machine), reference.on(machine)) for machine in machines]
 
 
 def _pairs(

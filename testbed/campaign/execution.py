@@ -1,9 +1,7 @@
 """Carries a campaign out: run after run, on labs that runs of one topology share; keeps what was measured."""
 
-import multiprocessing
-import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,6 +13,7 @@ from mrc_testbed.campaign.plan import PlannedRun
 from mrc_testbed.campaign.run_queue import Choice, RunQueue
 from mrc_testbed.campaign.summary import summarize_campaign
 from mrc_testbed.campaign.summary_files import write_summary
+from mrc_testbed.campaign.workers import Workers
 from mrc_testbed.errors import CleanupError, FabricError, TestbedError
 from mrc_testbed.scenario.execution import FinishedRun, execute
 from mrc_testbed.scenario.measure.verdict import Status
@@ -71,19 +70,20 @@ def execute_campaign(
 
 def execute_in_parallel(
     folder: CampaignFolder,
-    jobs: int,
+    workers: Workers,
     *,
     progress: Progress,
     retry: frozenset[str] = frozenset(),
+    retries: int = 0,
     budget_ns: int | None = None,
 ) -> int:
-    """The same in virtual time, in so many processes: runs share nothing.
+    """The same, as many runs at a time as *workers* have room for: runs share nothing.
 
     Raises:
-        TestbedError: results cannot be written.
+        TestbedError: results cannot be written, or the workers are lost.
     """
-    queue = RunQueue(folder, retry, budget_ns=budget_ns, jobs=jobs)
-    return _finished(folder, lambda: _carry_out_in_parallel(folder, jobs, queue, progress))
+    queue = RunQueue(folder, retry, budget_ns=budget_ns, room=workers.room)
+    return _finished(folder, lambda: _carry_out_in_parallel(workers, queue, progress, retries))
 
 
 def _finished(folder: CampaignFolder, carry_out: Callable[[], bool]) -> int:
@@ -122,8 +122,7 @@ def _carry_out(
                     progress(queue.begin(choice))
                     for attempt in range(retries + 1):
                         entry = carry_out_run(run, folder.path, run_on_lab, progress)
-                        again = f"it was UNTRUSTED before, {attempt} of {retries} times" if attempt else ""
-                        queue.note(run, replace(entry, why=again or choice.why))
+                        queue.note(run, replace(entry, why=_why(choice, attempt, retries)))
                         progress(f"{run.key}: {entry.status}")
                         if entry.status != Status.UNTRUSTED.value or is_out_of_time():
                             break
@@ -140,64 +139,79 @@ def _carry_out(
             queue.give_up(topology)
             while choice is not None and choice.run.plan.topology == topology:
                 queue.begin(choice)
-                queue.note(choice.run, replace(_error_entry(choice.run, error), why=choice.why))
+                queue.note(choice.run, replace(error_entry(choice.run, error), why=choice.why))
                 choice = queue.next()
         if is_out_of_time():
             break
     return not queue.has_pending
 
 
-def _carry_out_in_parallel(folder: CampaignFolder, jobs: int, queue: RunQueue, progress: Progress) -> bool:
+def _carry_out_in_parallel(workers: Workers, queue: RunQueue, progress: Progress, retries: int) -> bool:
     """Run what is pending in parallel; return False when interrupted: then begun runs end as partial."""
     is_interrupted = False
-    # not by fork: the library keeps its lab in globals, and threads of this process may hold locks
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, context, ignore_signals) as pool:
-        begun: dict[Future[RunEntry], Choice] = {}
-        while True:
-            try:
-                while not is_interrupted and len(begun) < jobs and (choice := queue.next()) is not None:
-                    progress(queue.begin(choice))
-                    begun[pool.submit(carry_out_virtually, choice.run, folder.path)] = choice
-                if not begun:
-                    return not is_interrupted and not queue.has_pending
-                done, _ = wait(begun, return_when=FIRST_COMPLETED)
-            except KeyboardInterrupt:
-                is_interrupted = True
+    begun: dict[str, Choice] = {}
+    attempts: Counter[str] = Counter()
+    while True:
+        try:
+            choice = None if is_interrupted else queue.next()
+            if choice is None and not begun:
+                return not is_interrupted and not queue.has_pending
+            if choice is not None and len(begun) < workers.room():
+                progress(queue.begin(choice))
+                begun[choice.run.key] = choice
+                workers.begin(choice.run)
                 continue
-            for future in done:
-                choice = begun.pop(future)
-                entry = future.result()
-                queue.note(choice.run, replace(entry, why=choice.why))
-                queue.end(choice.run)
-                progress(f"{entry.key}: {entry.status}")
-                is_interrupted |= entry.status == Status.INTERRUPTED.value
+            done = workers.wait()
+        except KeyboardInterrupt:
+            is_interrupted = True
+            workers.interrupt()
+            continue
+        for entry in done:
+            choice = begun[entry.key]
+            queue.note(choice.run, replace(entry, why=_why(choice, attempts[entry.key], retries)))
+            progress(f"{entry.key}: {entry.status}")
+            is_interrupted |= entry.status == Status.INTERRUPTED.value
+            if (
+                entry.status == Status.UNTRUSTED.value
+                and attempts[entry.key] < retries
+                and not is_interrupted
+            ):
+                attempts[entry.key] += 1
+                workers.begin(choice.run)
+                continue
+            queue.end(choice.run)
+            del begun[entry.key]
 
 
-def ignore_signals() -> None:
-    """For a process that carries out runs: between two of them only its parent ends it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored, it would be ignored during runs too
-        signal.signal(signal.SIGHUP, lambda *_: None)
+def _why(choice: Choice, attempt: int, retries: int) -> str:
+    """Reason of a run, or that it was UNTRUSTED in the attempts before."""
+    return f"it was UNTRUSTED before, {attempt} of {retries} times" if attempt else choice.why
 
 
 def carry_out_virtually(run: PlannedRun, campaign: Path) -> RunEntry:
     """Run in virtual time, in a process of its own, and return the journal's entry."""
-    return carry_out_run(run, campaign, _virtual_lab(), lambda _: None)
+    with virtual_stage(None)(run.plan.topology) as run_on_lab:
+        return carry_out_run(run, campaign, run_on_lab, lambda _: None)
 
 
 def carry_out_run(run: PlannedRun, campaign: Path, run_on_lab: RunOnLab, progress: Progress) -> RunEntry:
-    """Run in virtual time for the campaign in folder *campaign*, and return the journal's entry."""
+    """Run for the campaign in folder *campaign*, and return the journal's entry."""
     try:
         finished = run_on_lab(run, runs_of(campaign), lambda step: progress(f"{run.index}: {step}"))
     except TestbedError as error:
-        return _error_entry(run, error)
+        return error_entry(run, error)
+    return finished_entry(run, finished, campaign)
+
+
+def finished_entry(run: PlannedRun, finished: FinishedRun, campaign: Path) -> RunEntry:
+    """Return the journal's entry of a run whose results are in the campaign's folder."""
     verdict = finished.result.verdict
     path = finished.folder.resolve().relative_to(campaign.resolve())
     return RunEntry(run.key, verdict.status.value, verdict.exit_code, verdict.reason, str(path), _now_utc())
 
 
-def _error_entry(run: PlannedRun, error: TestbedError) -> RunEntry:
+def error_entry(run: PlannedRun, error: TestbedError) -> RunEntry:
+    """Return the journal's entry of a run that left no results."""
     return RunEntry(run.key, Status.ERROR.value, error.exit_code, error.message, None, _now_utc())
 
 
@@ -205,24 +219,24 @@ def _now_utc() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def virtual_stage(force: Callable[[], object]) -> Stage:
+def virtual_stage(force: Callable[[], object] | None) -> Stage:
     """Labs in virtual time, one for each run.
 
     Args:
-        force: called at the second signal during a run.
+        force: called at the second signal during a run; None: the handler of before is.
     """
-    return lambda _: nullcontext(_virtual_lab(force))
 
+    def run_on_lab(run: PlannedRun, runs: Path, say: Progress) -> FinishedRun:
+        return run_virtually(run.plan, run.source, runs, force=force, progress=say)
 
-def _virtual_lab(force: Callable[[], object] | None = None) -> RunOnLab:
-    return lambda run, runs, say: run_virtually(run.plan, run.source, runs, force=force, progress=say)
+    return lambda _: nullcontext(run_on_lab)
 
 
 def live_stage(
     *,
     name: str,
     runtime: str | None,
-    force: Callable[[], object],
+    force: Callable[[], object] | None,
     progress: Progress,
 ) -> Stage:
     """Labs of this machine.

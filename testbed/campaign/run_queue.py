@@ -96,7 +96,7 @@ class RunQueue:
         folder: of the campaign; entries are noted through `note`.
         retry: statuses of finished runs that are done again.
         budget_ns: for all of them together; None for no limit.
-        jobs: how many are done at a time.
+        room: number of runs that are done at a time now.
         now_ns: a clock that only goes forward.
     """
 
@@ -106,13 +106,13 @@ class RunQueue:
         retry: frozenset[str] = frozenset(),
         *,
         budget_ns: int | None = None,
-        jobs: int = 1,
+        room: Callable[[], int] = lambda: 1,
         now_ns: Callable[[], int] = monotonic_ns,
     ) -> None:
         self._folder = folder
         self._pending = folder.pending(retry)
         self._total = len(folder.wanted)
-        self._jobs = jobs
+        self._room = room
         self._now_ns = now_ns
         self._start_ns = now_ns()
         self._budget_ns = budget_ns
@@ -198,7 +198,7 @@ class RunQueue:
         mean_ns = self._mean_ns()
         if mean_ns is None:
             return ""
-        left_ns = mean_ns * (len(self._pending) + 1) / self._jobs
+        left_ns = mean_ns * (len(self._pending) + 1) / max(1, self._room())
         if self._budget_ns is not None and self._folder.plan.repeat is not None:
             left_ns = self._budget_ns - (self._now_ns() - self._start_ns)
         left_s = round(left_ns / 1e9)

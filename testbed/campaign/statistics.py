@@ -29,6 +29,9 @@ _BOUND_RESAMPLES: Final = 1_000
 _ORDERS_MAX: Final = 12_870
 """All orders of eight runs and eight others; of more runs with ties, so many are drawn."""
 
+_ROUNDING: Final = 1e-9
+"""Sums of ranks that differ by less are equal."""
+
 _EXACT_RUNS_MAX: Final = 10
 """Limit of the larger side: above it U has its normal approximation, up to it every order is counted."""
 
@@ -37,6 +40,9 @@ _MODE_GAP: Final = 3
 """Least gap between two modes, in times of what the wider one's runs differ by: fewer than one normal or
 exponential sample in a hundred has one.
 """
+
+Pair = tuple[Sequence[float], Sequence[float]]
+"""Values of two cells that are compared."""
 
 Finding = Literal["more", "less", "equal", "not shown", "too few runs"]
 
@@ -163,14 +169,52 @@ def two_modes(values: Sequence[float], least_gap: float) -> tuple[Estimate, Esti
     return estimate(low), estimate(high)
 
 
-def rank_test(values: Sequence[float], others: Sequence[float]) -> RankTest:
-    """*values* against *others*, at least one each."""
+def rank_test(values: Sequence[float], others: Sequence[float], blocks: Sequence[Pair] = ()) -> RankTest:
+    """*values* against *others*, at least one each.
+
+    Args:
+        values: of the runs of a cell.
+        others: of the other cell.
+        blocks: the same values by machine, where these are several: then ranks count within a machine only.
+    """
+    if len(blocks) > 1:
+        return _blocked_test([block for block in blocks if all(block)])
     least_p = _least_p(len(values), len(others))
     if min(*values, *others) == max(*values, *others):
         return RankTest(1.0, 0.0, least_p, is_equal=True)
     statistic, p = _mann_whitney(values, others, "two-sided")
     delta = 2 * statistic / (len(values) * len(others)) - 1
     return RankTest(min(1.0, max(least_p, p)), delta, least_p)
+
+
+def _blocked_test(blocks: Sequence[Pair]) -> RankTest:
+    """Test by ranks within blocks (van Elteren, 1960): exact for few orders, else approximately normal.
+
+    Args:
+        blocks: those with values on both sides.
+    """
+    from scipy import stats  # noqa: PLC0415
+
+    orders, wins, pairs, variance = 1, 0.0, 0, 0.0
+    weighted: list[tuple[list[float], int]] = []  # ranks less their mean, by weight; and how many are ours
+    for values, others in blocks:
+        own, count = len(values), len(values) + len(others)
+        ranks = [float(rank) for rank in stats.rankdata([*values, *others])]
+        wins += sum(ranks[:own]) - own * (own + 1) / 2
+        pairs += own * len(others)
+        orders *= math.comb(count, own)
+        weighted.append(([(rank - (count + 1) / 2) / (count + 1) for rank in ranks], own))
+        variance += own * len(others) / (count * (count - 1)) * sum(each**2 for each in weighted[-1][0])
+    least_p = min(1.0, 2 / orders)
+    if variance == 0:
+        return RankTest(1.0, 0.0, least_p, is_equal=bool(blocks))
+    found = abs(sum(sum(ranks[:own]) for ranks, own in weighted))
+    if orders <= _ORDERS_MAX:
+        sums = [[sum(chosen) for chosen in itertools.combinations(*each)] for each in weighted]
+        p = sum(abs(sum(each)) >= found - _ROUNDING for each in itertools.product(*sums)) / orders
+    else:
+        p = 2 * NormalDist().cdf(-found / math.sqrt(variance))
+    return RankTest(min(1.0, max(least_p, p)), 2 * wins / pairs - 1, least_p)
 
 
 def excess_p(values: Mapping[int, float], limits: Mapping[int, float]) -> float:
@@ -215,9 +259,15 @@ def corrected(values: Sequence[float]) -> list[float]:
     return found
 
 
-def judge(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> list[Effect]:
-    """Judge comparisons that are made together: all of a table, by the values of both sides."""
-    tests = [rank_test(*pair) for pair in pairs]
+def judge(pairs: Sequence[Pair], blocks: Sequence[Sequence[Pair]] | None = None) -> list[Effect]:
+    """Judge comparisons that are made together: all of a table, by the values of both sides.
+
+    Args:
+        pairs: the comparisons.
+        blocks: of each, its values by machine; None: all are of one.
+    """
+    within = blocks or [()] * len(pairs)
+    tests = [rank_test(*pair, each) for pair, each in zip(pairs, within, strict=True)]
     runs = [min(map(len, pair)) for pair in pairs]
     values = corrected([test.p for test in tests])
     effects = [_effect(test, p, each, len(tests)) for test, p, each in zip(tests, values, runs, strict=True)]

@@ -92,6 +92,7 @@ def run_row(run: RunFolder) -> Row:
         "duration_ns": manifest["duration_ns"],
         "version": provenance["mrc_testbed"],
         "runtime": provenance["runtime"],
+        "machine": provenance.get("machine", ""),
         "kernel": provenance["kernel"],
         "cpu": provenance["cpu"],
     }

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -12,6 +13,7 @@ from rich.text import Text
 
 from mrc_testbed.bundle.bundle import opened
 from mrc_testbed.campaign.execution import (
+    carry_out_virtually,
     execute_campaign,
     execute_in_parallel,
     exit_code,
@@ -24,6 +26,7 @@ from mrc_testbed.campaign.markdown import put_into
 from mrc_testbed.campaign.plan import CampaignPlan, Repeat, plan_campaign
 from mrc_testbed.campaign.summary import Summary, summarize_campaign
 from mrc_testbed.campaign.summary_files import summary_document, write_summary
+from mrc_testbed.campaign.workers import LocalWorkers, Workers
 from mrc_testbed.cli import campaign_statistics
 from mrc_testbed.cli.campaign_options import (
     CAMPAIGNS,
@@ -38,7 +41,15 @@ from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.overload import OverloadGate, OverloadOption
 from mrc_testbed.cli.ready import complete, file_or_ready
 from mrc_testbed.cli.render import plain_table, show
-from mrc_testbed.cli.where import BudgetOption, JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
+from mrc_testbed.cli.where import (
+    BudgetOption,
+    ClusterOption,
+    JobsOption,
+    RetryOption,
+    RuntimeOption,
+    VirtualOption,
+    Where,
+)
 from mrc_testbed.document.latest import latest_of
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.report.manifest_file import has_ended, load_manifest
@@ -77,6 +88,7 @@ def run(
     jobs: JobsOption = 1,
     retry_untrusted: RetryOption = 0,
     budget: BudgetOption = None,
+    cluster: ClusterOption = None,
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> int:
     """Run every combination of a campaign file and summarise the runs.
@@ -92,8 +104,16 @@ def run(
       mrc-testbed campaign run campaigns/loss-ratio
       mrc-testbed campaign run paper/all --virtual --jobs 2
       mrc-testbed campaign run campaigns/loss-ratio --budget 30m
+      mrc-testbed campaign run paper/all --virtual --cluster tcp://head:8786
     """
-    where = Where(runtime, is_virtual=virtual, jobs=jobs, retries=retry_untrusted, budget_ns=budget)
+    where = Where(
+        runtime,
+        is_virtual=virtual,
+        jobs=jobs,
+        retries=retry_untrusted,
+        budget_ns=budget,
+        cluster=cluster,
+    )
     gate = OverloadGate(insists=overload, is_virtual=virtual)
     repeat = None if budget is None else Repeat(until=0.0, at_most=_BUDGET_RUNS_MAX)
     plan = plan_campaign(path, seed=settings.seed, repeat=repeat, admit=gate.plan)
@@ -122,6 +142,7 @@ def resume(
     jobs: JobsOption = 1,
     retry_untrusted: RetryOption = 0,
     budget: BudgetOption = None,
+    cluster: ClusterOption = None,
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> int:
     """Continue a campaign: repeat runs in error or interrupted, then do the rest.
@@ -133,7 +154,14 @@ def resume(
       mrc-testbed campaign resume loss-ratio
       mrc-testbed campaign resume loss-ratio --retry untrusted
     """
-    where = Where(runtime, is_virtual=virtual, jobs=jobs, retries=retry_untrusted, budget_ns=budget)
+    where = Where(
+        runtime,
+        is_virtual=virtual,
+        jobs=jobs,
+        retries=retry_untrusted,
+        budget_ns=budget,
+        cluster=cluster,
+    )
     chosen = frozenset(retry or ())
     if unknown := sorted(chosen - FINISHED):
         raise UsageError(f"--retry {unknown[0]}: {', '.join(sorted(FINISHED))} are accepted")
@@ -280,10 +308,16 @@ def carry_out_campaign(
     settings: Settings, folder: CampaignFolder, where: Where, retry: frozenset[str]
 ) -> int:
     """Do the pending runs of *folder* and return the campaign's exit status."""
-    if where.jobs > 1:
-        return execute_in_parallel(
-            folder, where.jobs, progress=settings.progress, retry=retry, budget_ns=where.budget_ns
-        )
+    if where.jobs > 1 or where.cluster is not None:
+        with _workers(settings, folder, where) as workers:
+            return execute_in_parallel(
+                folder,
+                workers,
+                progress=settings.progress,
+                retry=retry,
+                retries=where.retries,
+                budget_ns=where.budget_ns,
+            )
     if not where.is_virtual and not folder.pending(retry):
         remove_orphans(settings.progress)  # a campaign that was killed at its end has left its lab
     stage = (
@@ -306,6 +340,20 @@ def carry_out_campaign(
         # --timeout ends the run that is under way when it rings, and rings once
         is_out_of_time=lambda: has_limit and signal.getitimer(signal.ITIMER_REAL)[0] == 0,
         budget_ns=where.budget_ns,
+    )
+
+
+def _workers(settings: Settings, folder: CampaignFolder, where: Where) -> AbstractContextManager[Workers]:
+    if where.cluster is None:
+        return LocalWorkers(folder.path, where.jobs, carry_out_virtually)
+    from mrc_testbed.cluster.head import ClusterWorkers  # noqa: PLC0415 - Dask takes a second to import
+
+    return ClusterWorkers(
+        where.cluster,
+        folder,
+        is_virtual=where.is_virtual,
+        runtime=where.runtime,
+        progress=settings.progress,
     )
 
 

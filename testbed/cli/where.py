@@ -24,6 +24,15 @@ JobsOption = Annotated[
     int, typer.Option("--jobs", metavar="N", min=1, help="With --virtual: number of parallel runs.")
 ]
 
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Run on the workers of the Dask scheduler at this address, such as tcp://head:8786.",
+    ),
+]
+
 RetryOption = Annotated[
     int,
     typer.Option(
@@ -57,6 +66,7 @@ class Where:
         jobs: how many at a time, in virtual time.
         retries: how often a run that is UNTRUSTED is repeated.
         budget_ns: time for all runs together; None for no limit.
+        cluster: address of the Dask scheduler whose workers carry the runs out; None: this machine does.
 
     Raises:
         UsageError: the options do not go together.
@@ -67,10 +77,13 @@ class Where:
     jobs: int = 1
     retries: int = 0
     budget_ns: int | None = None
+    cluster: str | None = None
 
     def __post_init__(self) -> None:
         if self.is_virtual and self.runtime is not None:
             raise UsageError(f"--runtime {self.runtime} makes a lab of this machine; --virtual makes none")
+        if self.jobs > 1 and self.cluster is not None:
+            raise UsageError("--jobs: workers of a cluster know how many runs they carry out at a time")
         if self.jobs > 1 and not self.is_virtual:
             raise UsageError(
                 "--jobs: labs of one machine would disturb each other",

@@ -137,7 +137,7 @@ def doctor_checks() -> tuple[Check, ...]:
     )
     if all(check.is_met for check in needed):
         needed = (*needed, _attempt("native XDP on veth, BPF accepted by the verifier", check_data_plane))
-    return (*needed, _virtual_time(), _docker())
+    return (*needed, virtual_time_check(), _docker())
 
 
 def require(checks: Iterable[Check]) -> None:
@@ -253,7 +253,7 @@ def _mebibytes(size_bytes: int) -> str:
     return format_size_bytes((size_bytes >> 20) << 20)
 
 
-def _virtual_time() -> Check:
+def virtual_time_check() -> Check:
     return replace(_attempt("virtual time (--virtual, without root)", VirtualRuntime), is_optional=True)
 
 

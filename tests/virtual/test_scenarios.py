@@ -6,10 +6,16 @@ from pathlib import Path
 import pytest
 from runs import SCENARIOS, plan_of, run, run_campaign
 
-from mrc_testbed.campaign.execution import execute_campaign, execute_in_parallel, virtual_stage
+from mrc_testbed.campaign.execution import (
+    carry_out_virtually,
+    execute_campaign,
+    execute_in_parallel,
+    virtual_stage,
+)
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.plan import plan_variants
 from mrc_testbed.campaign.summary import summarize_campaign
+from mrc_testbed.campaign.workers import LocalWorkers
 from mrc_testbed.cli import app
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.measure.verdict import Status
@@ -75,7 +81,8 @@ def test_processes_give_what_one_gives(tmp_path: Path) -> None:
     planned = plan_variants(load_scenario(SCENARIOS / "paper" / "p2p.yaml"), seed=None)
     alone, together = (CampaignFolder.create(tmp_path / name, planned) for name in ("alone", "together"))
     assert execute_campaign(alone, virtual_stage(lambda: None), progress=lambda _: None) == 0
-    assert execute_in_parallel(together, 2, progress=lambda _: None) == 0
+    with LocalWorkers(together.path, 2, carry_out_virtually) as workers:
+        assert execute_in_parallel(together, workers, progress=lambda _: None) == 0
     for each in planned.runs:
         one, other = alone.manifest(each), together.manifest(each)
         assert one is not None

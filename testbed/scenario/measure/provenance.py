@@ -21,6 +21,7 @@ class Provenance:
         memory_bytes: of the machine.
         lab: name of the lab.
         runtime: `docker` or `netns`.
+        machine: its host name; empty where 0.3.0 wrote the manifest.
     """
 
     mrc_testbed: str
@@ -32,6 +33,7 @@ class Provenance:
     memory_bytes: int
     lab: str
     runtime: str
+    machine: str = ""
 
 
 def observe_provenance(lab: str, runtime: str) -> Provenance:
@@ -46,6 +48,7 @@ def observe_provenance(lab: str, runtime: str) -> Provenance:
         memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         lab=lab,
         runtime=runtime,
+        machine=platform.node(),
     )
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mrc_testbed.campaign.statistics import (
     INTERVAL_RUNS_MIN,
     SIGNIFICANCE,
+    RankTest,
     estimate,
     judge,
     rank_test,
@@ -151,3 +152,36 @@ def test_a_correction_never_makes_a_finding_surer(pairs):
     for pair, effect in zip(pairs, judge(pairs), strict=True):
         assert effect.p >= effect.test.p == rank_test(*pair).p
         assert (effect.finding in ("more", "less")) == (effect.p <= SIGNIFICANCE)
+
+
+def test_a_difference_between_machines_is_none_between_cells():
+    """One machine is slower than the other, and the cells do not share them evenly."""
+    blocks = [
+        ([10.0, 12.0, 14.0, 16.0, 18.0, 20.0], [15.0]),
+        ([33.0], [30.0, 31.0, 32.0, 34.0, 35.0, 36.0]),
+    ]
+    values, others = ([value for block in blocks for value in block[side]] for side in (0, 1))
+    assert rank_test(values, others).p < 0.05
+    assert rank_test(values, others, blocks) == RankTest(1.0, 0.0, 2 / 49)
+
+
+def test_a_difference_on_each_machine_shows_though_machines_differ_more():
+    blocks = [
+        ([float(base + n) for n in range(4)], [base + 10.0 + n for n in range(4)]) for base in (0, 50, 100)
+    ]
+    values, others = ([value for block in blocks for value in block[side]] for side in (0, 1))
+    alone, blocked = rank_test(values, others), rank_test(values, others, blocks)
+    assert alone.p > 0.1
+    assert blocked.p < 1e-4
+    assert blocked.delta == -1
+
+
+def test_few_runs_on_machines_are_tested_by_every_order():
+    blocks = [([1.0, 2.0], [3.0, 4.0]), ([11.0], [12.0, 13.0])]
+    found = rank_test([1.0, 2.0, 11.0], [3.0, 4.0, 12.0, 13.0], blocks)
+    assert found.p == found.least_p == 2 / (6 * 3)
+
+
+def test_machines_with_runs_of_one_cell_alone_show_nothing():
+    found = judge([([1.0, 2.0], [3.0, 4.0])], [[([1.0, 2.0], []), ([], [3.0, 4.0])]])[0]
+    assert found.finding == "too few runs"

@@ -19,6 +19,7 @@ IMPORTED = {
     "observe": {"grafana_client", "niquests", "prometheus_client"},
     "data": {"pandas", "pyarrow"},
     "figures": {"matplotlib"},
+    "cluster": {"dask", "distributed"},
 }
 """Packages that the code imports of each extra, or of those that it brings."""
 

@@ -1,0 +1,94 @@
+"""Workers that carry out the runs of a campaign side by side; those of this machine are processes."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing import connection
+from pathlib import Path
+from typing import Protocol, Self
+
+from mrc_testbed.campaign.folder import RunEntry
+from mrc_testbed.campaign.plan import PlannedRun
+
+CarryOut = Callable[[PlannedRun, Path], RunEntry]
+"""Carries out a run of the campaign in a folder, in a process of its own; returns the journal's entry."""
+
+
+class Workers(Protocol):
+    """Places for runs; results are in the campaign's folder when `wait` returns their entries."""
+
+    def room(self) -> int:
+        """Return the number of runs that they carry out at a time, which may change."""
+
+    def begin(self, run: PlannedRun) -> None:
+        """Begin a run."""
+
+    def wait(self) -> Sequence[RunEntry]:
+        """Wait until a run has ended, or for some seconds, and return the entries of runs that have ended."""
+
+    def interrupt(self) -> None:
+        """End begun runs early; `wait` returns their entries too."""
+
+
+class LocalWorkers:
+    """Processes of this machine; leaving the context waits for their runs.
+
+    Args:
+        campaign: its folder.
+        jobs: how many.
+        carry_out: what each of them does.
+    """
+
+    def __init__(self, campaign: Path, jobs: int, carry_out: CarryOut) -> None:
+        self._campaign = campaign
+        self._jobs = jobs
+        self._carry_out = carry_out
+        self._pool = run_processes(jobs)
+        self._begun: set[Future[RunEntry]] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+
+    def room(self) -> int:
+        return self._jobs
+
+    def begin(self, run: PlannedRun) -> None:
+        self._begun.add(self._pool.submit(self._carry_out, run, self._campaign))
+
+    def wait(self) -> Sequence[RunEntry]:
+        done, self._begun = wait(self._begun, return_when=FIRST_COMPLETED)
+        return [future.result() for future in done]
+
+    def interrupt(self) -> None:
+        """Do nothing: the terminal's signal reaches the processes too."""
+
+
+def run_processes(count: int) -> ProcessPoolExecutor:
+    """Return *count* processes for runs, which end with this one, however it ends.
+
+    They are not forked: the library of virtual time keeps its lab in globals, and threads of this process may
+    hold locks.
+    """
+    return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin_process)
+
+
+def _begin_process() -> None:
+    """Prepare a process that carries out runs: between two of them only its parent ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored, it would be ignored during runs too
+        signal.signal(signal.SIGHUP, lambda *_: None)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent is killed, which leaves the queue between them open."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,170 @@
+"""A run on a worker: in a process of its own, in a folder of its own, which goes back to the head whole."""
+
+import asyncio
+import errno
+import os
+import signal
+import sys
+import tempfile
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, cast
+
+from mrc_testbed.campaign.execution import error_entry, finished_entry, live_stage, virtual_stage
+from mrc_testbed.campaign.folder import RunEntry, runs_of
+from mrc_testbed.campaign.plan import PlannedRun
+from mrc_testbed.campaign.workers import run_processes
+from mrc_testbed.errors import TestbedError
+from mrc_testbed.extras import from_extra
+from mrc_testbed.fabric.state import RuntimeName
+
+with from_extra("cluster"):
+    from distributed import Reschedule, Worker, WorkerPlugin, get_worker
+
+PLUGIN: Final = "mrc-testbed"
+_PID: Final = "pid"
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A run as it goes to a worker.
+
+    Attributes:
+        run: the run.
+        campaign: token of the campaign's execution by one head.
+        lab: name of the lab for it; None in virtual time.
+        runtime: of this lab; None: as `up` chooses.
+    """
+
+    run: PlannedRun
+    campaign: str
+    lab: str | None = None
+    runtime: RuntimeName | None = None
+
+    @property
+    def resource(self) -> str:
+        """The resource of a worker that it takes up."""
+        return "virtual" if self.lab is None else "lab"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A run that comes back.
+
+    Attributes:
+        entry: of the journal.
+        files: name -> content, of its result folder; empty when it did not get that far.
+    """
+
+    entry: RunEntry
+    files: dict[str, bytes]
+
+
+class NoRoomError(Exception):
+    """The disk of the worker is full."""
+
+
+class RunPlugin(WorkerPlugin):
+    """The processes of a worker, and the runs in them.
+
+    Args:
+        count: of processes.
+    """
+
+    name = PLUGIN
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._pool = run_processes(count)
+        self._folders: dict[Path, str] = {}
+        self._interrupted: set[str] = set()
+
+    def setup(self, worker: Worker) -> None:
+        self._worker = worker
+        self._loop = asyncio.get_running_loop()
+
+    def teardown(self, worker: Worker) -> None:
+        del worker
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def carry_out(self, job: Job) -> Delivery | None:
+        """Carry a job out; called in a thread of the worker.
+
+        Returns:
+            None if the campaign was interrupted before it began.
+
+        Raises:
+            Reschedule: it has to go to another worker, as this one's disk is full or its process was killed.
+        """
+        try:
+            with tempfile.TemporaryDirectory(
+                prefix="mrc-testbed-run-", dir=self._worker.local_directory, ignore_cleanup_errors=True
+            ) as name:
+                folder = Path(name)
+                self._folders[folder] = job.campaign
+                try:
+                    if job.campaign in self._interrupted:
+                        return None
+                    return self._pool.submit(carry_out, job, folder).result()
+                finally:
+                    del self._folders[folder]
+        except BrokenProcessPool:
+            self._pool = run_processes(self._count)
+            raise Reschedule from None
+        except (NoRoomError, OSError) as error:
+            if not isinstance(error, NoRoomError) and error.errno not in _NO_ROOM:
+                raise
+            self._withdraw(f"{self._worker.local_directory}: no space left")
+            raise Reschedule from error
+
+    def interrupt(self, campaign: str) -> None:
+        """End the runs of a campaign early; called in the worker's event loop."""
+        self._interrupted.add(campaign)
+        for folder, of in self._folders.items():
+            pid = folder / _PID
+            if of == campaign and pid.is_file():
+                os.kill(int(pid.read_text(encoding="ascii")), signal.SIGINT)
+
+    def _withdraw(self, reason: str) -> None:
+        """Offer no room any more until the worker is started again."""
+        sys.stderr.write(f"{self._worker.name}: {reason}: takes no more runs until it is started again\n")
+        none = dict.fromkeys(self._worker.state.total_resources, 0.0)
+        asyncio.run_coroutine_threadsafe(self._worker.set_resources(**none), self._loop).result()
+
+
+def carry_out_here(job: Job) -> Delivery | None:
+    """Carry a job out on the worker that Dask has given it to; see `RunPlugin.carry_out`."""
+    return cast("RunPlugin", get_worker().plugins[PLUGIN]).carry_out(job)
+
+
+def interrupt_here(campaign: str, dask_worker: Worker) -> None:
+    """End the runs of a campaign on a worker early; Dask passes the worker."""
+    cast("RunPlugin", dask_worker.plugins[PLUGIN]).interrupt(campaign)
+
+
+def carry_out(job: Job, folder: Path) -> Delivery:
+    """Carry a job out in this process, its results below *folder* for as long as that takes.
+
+    Raises:
+        NoRoomError: the results have no room.
+    """
+    (folder / _PID).write_text(str(os.getpid()), encoding="ascii")
+    stage = (
+        virtual_stage(None)
+        if job.lab is None
+        else live_stage(name=job.lab, runtime=job.runtime, force=None, progress=lambda _: None)
+    )
+    try:
+        with stage(job.run.plan.topology) as run_on_lab:
+            finished = run_on_lab(job.run, runs_of(folder), lambda _: None)
+    except TestbedError as error:
+        cause = error.__cause__
+        if isinstance(cause, OSError) and cause.errno in _NO_ROOM:
+            raise NoRoomError(str(error)) from error
+        return Delivery(error_entry(job.run, error), {})
+    finally:
+        (folder / _PID).unlink()
+    files = {each.name: each.read_bytes() for each in finished.folder.iterdir()}
+    return Delivery(finished_entry(job.run, finished, folder), files)
