@@ -14,7 +14,7 @@ from mrc_testbed.campaign.run_queue import Choice, RunQueue
 from mrc_testbed.campaign.summary import summarize_campaign
 from mrc_testbed.campaign.summary_files import write_summary
 from mrc_testbed.campaign.workers import Workers
-from mrc_testbed.errors import CleanupError, FabricError, TestbedError
+from mrc_testbed.errors import CleanupError, FabricError, Interrupted, TestbedError
 from mrc_testbed.scenario.execution import FinishedRun, execute
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.run.live import LiveLab, live_world
@@ -212,7 +212,8 @@ def finished_entry(run: PlannedRun, finished: FinishedRun, campaign: Path) -> Ru
 
 def error_entry(run: PlannedRun, error: TestbedError) -> RunEntry:
     """Return the journal's entry of a run that left no results."""
-    return RunEntry(run.key, Status.ERROR.value, error.exit_code, error.message, None, _now_utc())
+    status = Status.INTERRUPTED if isinstance(error, Interrupted) else Status.ERROR
+    return RunEntry(run.key, status.value, error.exit_code, error.message, None, _now_utc())
 
 
 def _now_utc() -> str:

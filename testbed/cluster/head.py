@@ -35,6 +35,8 @@ _AHEAD: Final = 2
 
 Progress = Callable[[str], None]
 
+logger = logging.getLogger(__name__)
+
 
 class ClusterWorkers:
     """Workers of a Dask cluster; leaving the context gives back what they have not finished.
@@ -66,8 +68,8 @@ class ClusterWorkers:
         self._runtime = runtime
         self._progress = progress
         self._token = secrets.token_hex(_ID_BYTES)
-        self._begun: dict[Future[Delivery | None], PlannedRun] = {}
-        self._ended: queue.SimpleQueue[Future[Delivery | None]] = queue.SimpleQueue()
+        self._begun: dict[Future[Delivery], PlannedRun] = {}
+        self._ended: queue.SimpleQueue[Future[Delivery]] = queue.SimpleQueue()
         self._machines: dict[str, float] = {}
         self._looked_ns: int | None = None
         for name in (
@@ -120,11 +122,9 @@ class ClusterWorkers:
             return (error_entry(run, lost),)
         if error is not None:
             raise TestbedError(f"{run.key}: the worker failed: {type(error).__name__}: {error}") from error
-        delivery = future.result()
-        return () if delivery is None else (self._take(delivery),)
+        return (self._take(future.result()),)
 
     def interrupt(self) -> None:
-        """End begun runs early; those of workers that are gone are given up."""
         self._client.run(interrupt_here, self._token, on_error="ignore")
 
     def _look(self) -> None:
@@ -136,7 +136,7 @@ class ClusterWorkers:
             )
         except (TimeoutError, OSError):
             self._require_scheduler()
-            self._progress(f"the scheduler {self._address} has not answered for {_ANSWER_S} s")
+            logger.warning("the scheduler %s has not answered for %d s", self._address, _ANSWER_S)
             return
         self._looked_ns = machine_ns()
         resource = "virtual" if self._lab is None else "lab"
@@ -144,9 +144,9 @@ class ClusterWorkers:
         for name in machines.keys() - self._machines.keys():
             self._progress(f"worker {name}: {machines[name]:.0f} runs at a time")
         for name in self._machines.keys() - machines.keys():
-            self._progress(f"worker {name} is gone, or takes no more runs")
+            logger.warning("worker %s is gone", name)
         if not machines and (self._machines or not self._begun):
-            self._progress(f"waiting for a worker at {self._address} that has {resource}")
+            logger.warning("no worker at %s has %s: waiting for one", self._address, resource)
         self._machines = machines
 
     def _require_scheduler(self) -> None:

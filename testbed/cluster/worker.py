@@ -15,7 +15,7 @@ from mrc_testbed.campaign.execution import error_entry, finished_entry, live_sta
 from mrc_testbed.campaign.folder import RunEntry, runs_of
 from mrc_testbed.campaign.plan import PlannedRun
 from mrc_testbed.campaign.workers import run_processes
-from mrc_testbed.errors import TestbedError
+from mrc_testbed.errors import Interrupted, TestbedError
 from mrc_testbed.extras import from_extra
 from mrc_testbed.fabric.state import RuntimeName
 
@@ -89,11 +89,8 @@ class RunPlugin(WorkerPlugin):
         del worker
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def carry_out(self, job: Job) -> Delivery | None:
+    def carry_out(self, job: Job) -> Delivery:
         """Carry a job out; called in a thread of the worker.
-
-        Returns:
-            None if the campaign was interrupted before it began.
 
         Raises:
             Reschedule: it has to go to another worker, as this one's disk is full or its process was killed.
@@ -106,7 +103,7 @@ class RunPlugin(WorkerPlugin):
                 self._folders[folder] = job.campaign
                 try:
                     if job.campaign in self._interrupted:
-                        return None
+                        return Delivery(error_entry(job.run, Interrupted("it had not begun")), {})
                     return self._pool.submit(carry_out, job, folder).result()
                 finally:
                     del self._folders[folder]
@@ -128,13 +125,12 @@ class RunPlugin(WorkerPlugin):
                 os.kill(int(pid.read_text(encoding="ascii")), signal.SIGINT)
 
     def _withdraw(self, reason: str) -> None:
-        """Offer no room any more until the worker is started again."""
-        sys.stderr.write(f"{self._worker.name}: {reason}: takes no more runs until it is started again\n")
-        none = dict.fromkeys(self._worker.state.total_resources, 0.0)
-        asyncio.run_coroutine_threadsafe(self._worker.set_resources(**none), self._loop).result()
+        """End the worker, which gives back the runs that it has not begun."""
+        sys.stderr.write(f"{self._worker.name}: {reason}; it ends\n")
+        asyncio.run_coroutine_threadsafe(self._worker.close_gracefully(restart=False), self._loop)
 
 
-def carry_out_here(job: Job) -> Delivery | None:
+def carry_out_here(job: Job) -> Delivery:
     """Carry a job out on the worker that Dask has given it to; see `RunPlugin.carry_out`."""
     return cast("RunPlugin", get_worker().plugins[PLUGIN]).carry_out(job)
 

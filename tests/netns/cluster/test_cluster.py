@@ -1,0 +1,137 @@
+"""Campaigns on three machines while machines, links and disks fail; each run ends up there once."""
+
+from collections.abc import Iterator
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+from dask_cluster import ADDRESS, Cluster, cluster_of, interrupt
+from waiting import poll_until
+
+pytestmark = pytest.mark.root
+
+RUNS = 24
+MANY = 160
+GONE_AT_MOST_S = 60.0
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with cluster_of(3, RUNS, tmp_path) as found:
+        yield found
+
+
+@pytest.mark.slow("a cluster of three workers")
+@pytest.mark.ci
+def test_a_campaign_uses_all_machines_and_names_them(cluster: Cluster) -> None:
+    cluster.start_all()
+    assert cluster.campaign("run", "many.yaml").wait() == 0, cluster.head.said("campaign.log")
+    cluster.require_whole(RUNS)
+    assert cluster.machines_used() == {"w0", "w1", "w2"}
+
+
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param(6, marks=[pytest.mark.slow("two kills of each kind"), pytest.mark.ci]),
+        pytest.param(20, marks=pytest.mark.slow("twenty kills")),
+    ],
+)
+def test_kills_of_worker_scheduler_and_head_lose_nothing(tmp_path: Path, kills: int) -> None:
+    with cluster_of(3, MANY, tmp_path) as cluster:
+        cluster.start_all()
+        campaign, words = cluster.campaign("run", "many.yaml"), ("resume", "many")
+        for number, victim in zip(range(kills), cycle(["worker", "scheduler", "head"]), strict=False):
+            cluster.await_runs((number + 1) * MANY // (kills + 1))
+            match victim:
+                case "worker":
+                    cluster.kill_worker(number % 3)
+                    continue
+                case "scheduler":
+                    cluster.kill("scheduler")
+                    assert campaign.wait(GONE_AT_MOST_S) == 1
+                    assert f"the scheduler {ADDRESS} is gone" in cluster.head.said("campaign.log")
+                    for each in cluster.workers:
+                        cluster.kill(each.name)
+                    cluster.start_all()
+                case "head":
+                    cluster.kill("campaign")
+            campaign = cluster.campaign(*words)
+        assert campaign.wait() == 0, cluster.head.said("campaign.log")
+        cluster.require_whole(MANY)
+
+
+@pytest.mark.slow("a network that is cut for ten seconds")
+@pytest.mark.ci
+def test_a_partition_of_ten_seconds_delays(cluster: Cluster) -> None:
+    cluster.start_all()
+    campaign = cluster.campaign("run", "many.yaml")
+    cluster.await_runs(3)
+    cluster.head.run("ip", "link", "set", "to-w0", "down")
+    cluster.head.run("sleep", "10")
+    cluster.head.run("ip", "link", "set", "to-w0", "up")
+    assert campaign.wait() == 0, cluster.head.said("campaign.log")
+    cluster.require_whole(RUNS)
+
+
+@pytest.mark.slow("a cluster of three workers")
+@pytest.mark.ci
+def test_another_version_is_refused_by_name(cluster: Cluster, tmp_path: Path) -> None:
+    other = tmp_path / "other" / "mrc_testbed-9.9.9.dist-info"
+    other.mkdir(parents=True)
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: mrc-testbed\nVersion: 9.9.9\n")
+    cluster.start_scheduler()
+    cluster.start_worker(0, PYTHONPATH=str(other.parent))
+    poll_until(lambda: "this is mrc-testbed 9.9.9" in cluster.workers[0].said("w0.log"))
+    assert f"the scheduler {ADDRESS} has 0." in cluster.workers[0].said("w0.log")
+    cluster.kill("scheduler")
+    cluster.start_scheduler(PYTHONPATH=str(other.parent))
+    assert cluster.campaign("run", "many.yaml").wait() == 3
+    assert f"the scheduler {ADDRESS} has 9.9.9" in cluster.head.said("campaign.log")
+
+
+@pytest.mark.slow("a cluster of three workers")
+@pytest.mark.ci
+def test_a_worker_whose_disk_is_full_ends(cluster: Cluster) -> None:
+    full = cluster.workers[0].folder / "disk"
+    full.mkdir()
+    cluster.workers[0].run("mount", "-t", "tmpfs", "-o", "size=64k", "none", full)
+    cluster.start_all()
+    assert cluster.campaign("run", "many.yaml").wait() == 0, cluster.head.said("campaign.log")
+    cluster.require_whole(RUNS)
+    assert cluster.machines_used() == {"w1", "w2"}
+    assert "no space left; it ends" in cluster.workers[0].said("w0.log")
+
+
+@pytest.mark.slow("a cluster of three workers")
+@pytest.mark.ci
+def test_a_head_whose_disk_is_full_resumes_with_room(cluster: Cluster) -> None:
+    full = cluster.head.folder / "campaigns"
+    full.mkdir()
+    cluster.head.run("mount", "-t", "tmpfs", "-o", "size=4m", "none", full)
+    cluster.start_all()
+    assert cluster.campaign("run", "many.yaml").wait() == 1
+    assert "No space left on device" in cluster.head.said("campaign.log")
+    cluster.head.run("mount", "-o", "remount,size=64m", full)
+    assert cluster.campaign("resume", "many").wait() == 0, cluster.head.said("campaign.log")
+    cluster.head.run("cp", "-a", full, full.with_name("copy"))
+    cluster.head.run("umount", full)
+    cluster.head.run("cp", "-a", f"{full.with_name('copy')}/.", full)
+    cluster.require_whole(RUNS)
+
+
+@pytest.mark.slow("a cluster of three workers")
+@pytest.mark.ci
+def test_ctrl_c_ends_runs_on_workers_too(cluster: Cluster) -> None:
+    long = cluster.head.folder / "one.yaml"
+    long.write_text(long.read_text().replace("100ms", "1h"))
+    cluster.start_all()
+    campaign = cluster.campaign("run", "many.yaml")
+    for worker in cluster.workers:
+        poll_until(
+            lambda of=worker: any(of.folder.glob("disk/**/series.csv")), what=f"a run on {worker.name}"
+        )
+    interrupt(campaign)
+    assert campaign.wait() == 130, cluster.head.said("campaign.log")
+    assert {entry["status"] for entry in cluster.journal()} == {"interrupted"}
+    assert len([entry for entry in cluster.journal() if entry["folder"]]) == 3
