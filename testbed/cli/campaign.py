@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.console import Group, RenderableType
@@ -54,6 +54,9 @@ from mrc_testbed.document.latest import latest_of
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.report.manifest_file import has_ended, load_manifest
 from mrc_testbed.scenario.run.stage import remove_orphans
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 SCHEMA_VERSION: Final = 1
 _BUDGET_RUNS_MAX: Final = 20
@@ -122,7 +125,8 @@ def run(
     if settings.is_dry_run:
         show_plan(settings, plan)
         return 0
-    return run_campaign(settings, CampaignFolder.create(campaigns, plan), where, frozenset())
+    client = _connected(where)
+    return run_campaign(settings, CampaignFolder.create(campaigns, plan), where, frozenset(), client)
 
 
 @command(app, "resume", flags=("name",), needs_root=True)
@@ -166,7 +170,7 @@ def resume(
     if unknown := sorted(chosen - FINISHED):
         raise UsageError(f"--retry {unknown[0]}: {', '.join(sorted(FINISHED))} are accepted")
     folder = CampaignFolder.open(find_campaign(campaigns, what))
-    return run_campaign(settings, folder, where, chosen)
+    return run_campaign(settings, folder, where, chosen, _connected(where))
 
 
 @command(app, "list")
@@ -297,19 +301,37 @@ def _manifest(runs: Path, what: str) -> Mapping[str, Any]:
     return found
 
 
-def run_campaign(settings: Settings, folder: CampaignFolder, where: Where, retry: frozenset[str]) -> int:
-    """Do the pending runs of *folder*, show the summary, return the campaign's exit status."""
-    status = carry_out_campaign(settings, folder, where, retry)
+def run_campaign(
+    settings: Settings,
+    folder: CampaignFolder,
+    where: Where,
+    retry: frozenset[str],
+    client: "Client | None" = None,
+) -> int:
+    """Do the pending runs of *folder*, show the summary, return the campaign's exit status.
+
+    Args:
+        settings: of the command.
+        folder: of the campaign.
+        where: the runs take place.
+        retry: statuses of finished runs that are done again.
+        client: connected to a Dask cluster that carries the runs out; None: this machine does.
+    """
+    status = carry_out_campaign(settings, folder, where, retry, client)
     show_summary(settings, folder.path, summarize_campaign(folder))
     return status
 
 
 def carry_out_campaign(
-    settings: Settings, folder: CampaignFolder, where: Where, retry: frozenset[str]
+    settings: Settings,
+    folder: CampaignFolder,
+    where: Where,
+    retry: frozenset[str],
+    client: "Client | None" = None,
 ) -> int:
-    """Do the pending runs of *folder* and return the campaign's exit status."""
-    if where.jobs > 1 or where.cluster is not None:
-        with _workers(settings, folder, where) as workers:
+    """Do the pending runs of *folder* and return the campaign's exit status; see `run_campaign`."""
+    if where.jobs > 1 or client is not None:
+        with _workers(settings, folder, where, client) as workers:
             return execute_in_parallel(
                 folder,
                 workers,
@@ -343,12 +365,23 @@ def carry_out_campaign(
     )
 
 
-def _workers(settings: Settings, folder: CampaignFolder, where: Where) -> AbstractContextManager[Workers]:
+def _connected(where: Where) -> "Client | None":
     if where.cluster is None:
+        return None
+    from mrc_testbed.cluster.head import connect  # noqa: PLC0415 - Dask takes a second to import
+
+    return connect(where.cluster)
+
+
+def _workers(
+    settings: Settings, folder: CampaignFolder, where: Where, client: "Client | None"
+) -> AbstractContextManager[Workers]:
+    if client is None or where.cluster is None:
         return LocalWorkers(folder.path, where.jobs, carry_out_virtually)
-    from mrc_testbed.cluster.head import ClusterWorkers  # noqa: PLC0415 - Dask takes a second to import
+    from mrc_testbed.cluster.head import ClusterWorkers  # noqa: PLC0415
 
     return ClusterWorkers(
+        client,
         where.cluster,
         folder,
         is_virtual=where.is_virtual,

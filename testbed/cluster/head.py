@@ -2,6 +2,7 @@
 
 import logging
 import queue
+import re
 import secrets
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ from mrc_testbed.extras import from_extra
 from mrc_testbed.fabric.state import RuntimeName
 
 with from_extra("cluster"):
-    from distributed import Client, Future, KilledWorker
+    from distributed import Client, Future, KilledWorker, Security
 
 _CONNECT_S: Final = 10
 _LOOK_S: Final = 2
@@ -30,6 +31,7 @@ _LOOK_S: Final = 2
 
 _ANSWER_S: Final = 5
 _ID_BYTES: Final = 4
+_ADDRESS: Final = re.compile(r"(?:tcp|tls)://[^\s/]+:\d{1,5}")
 _AHEAD: Final = 2
 """Runs at a worker per run that it carries out: the way there and back takes as long as a short run."""
 
@@ -42,19 +44,17 @@ class ClusterWorkers:
     """Workers of a Dask cluster; leaving the context gives back what they have not finished.
 
     Args:
+        client: connected to the scheduler.
         address: of the scheduler, such as tcp://head:8786.
         campaign: to which results come back.
         is_virtual: whether runs take place in virtual time.
         runtime: of labs; None: as `up` chooses on the worker.
         progress: called with what happens to the cluster.
-
-    Raises:
-        UsageError: the address is none.
-        PreflightError: no scheduler answers there, or one of another version.
     """
 
     def __init__(
         self,
+        client: Client,
         address: str,
         campaign: CampaignFolder,
         *,
@@ -62,6 +62,7 @@ class ClusterWorkers:
         runtime: RuntimeName | None,
         progress: Progress,
     ) -> None:
+        self._client = client
         self._address = address
         self._campaign = campaign
         self._lab = None if is_virtual else campaign.lab
@@ -72,12 +73,6 @@ class ClusterWorkers:
         self._ended: queue.SimpleQueue[Future[Delivery]] = queue.SimpleQueue()
         self._machines: dict[str, float] = {}
         self._looked_ns: int | None = None
-        for name in (
-            "distributed",
-            *(each for each in logging.root.manager.loggerDict if "distributed." in each),
-        ):
-            logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters of it is said here
-        self._client = _connected(address)
 
     def __enter__(self) -> Self:
         return self
@@ -138,14 +133,14 @@ class ClusterWorkers:
             self._require_scheduler()
             logger.warning("the scheduler %s has not answered for %d s", self._address, _ANSWER_S)
             return
-        self._looked_ns = machine_ns()
+        is_first, self._looked_ns = self._looked_ns is None, machine_ns()
         resource = "virtual" if self._lab is None else "lab"
         machines = {name: able[resource] for name, able in found.items() if able[resource] > 0}
         for name in machines.keys() - self._machines.keys():
             self._progress(f"worker {name}: {machines[name]:.0f} runs at a time")
         for name in self._machines.keys() - machines.keys():
             logger.warning("worker %s is gone", name)
-        if not machines and (self._machines or not self._begun):
+        if not machines and (self._machines or is_first):
             logger.warning("no worker at %s has %s: waiting for one", self._address, resource)
         self._machines = machines
 
@@ -179,12 +174,30 @@ class ClusterWorkers:
         return entry
 
 
-def _connected(address: str) -> Client:
-    """Connect to a scheduler of this version."""
+def connect(address: str) -> Client:
+    """Connect to a scheduler.
+
+    Args:
+        address: such as tcp://head:8786.
+
+    Raises:
+        UsageError: the address is none.
+        PreflightError: no scheduler answers there, or one of another version.
+    """
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters of it is said here
+    if not _ADDRESS.fullmatch(address):
+        raise UsageError(
+            f"--cluster {address}: not the address of a scheduler", hint="such as tcp://head:8786"
+        )
+    if address.startswith("tls:") and Security().get_connection_args("client").get("ssl_context") is None:
+        raise UsageError(
+            f"--cluster {address}: Dask's configuration names no certificate for TLS",
+            hint="docs/guide/cluster.md shows how to set it",
+        )
     try:
         client = Client(address, timeout=_CONNECT_S, set_as_default=False)
-    except ValueError as error:
-        raise UsageError(f"--cluster {address}: {error}", hint="such as tcp://head:8786") from error
     except OSError as error:
         raise PreflightError(
             f"no scheduler answers at {address}: {error}",

@@ -127,10 +127,10 @@ def test_ctrl_c_ends_runs_on_workers_too(cluster: Cluster) -> None:
     long.write_text(long.read_text().replace("100ms", "1h"))
     cluster.start_all()
     campaign = cluster.campaign("run", "many.yaml")
-    for worker in cluster.workers:
-        poll_until(
-            lambda of=worker: any(of.folder.glob("disk/**/series.csv")), what=f"a run on {worker.name}"
-        )
+    poll_until(
+        lambda: all(any(worker.folder.glob("disk/**/series.csv")) for worker in cluster.workers),
+        what="a run on each worker",
+    )
     interrupt(campaign)
     assert campaign.wait() == 130, cluster.head.said("campaign.log")
     assert {entry["status"] for entry in cluster.journal()} == {"interrupted"}
