@@ -1,8 +1,8 @@
-"""campaign run | list | show | resume | report, and compare."""
+"""campaign run | resume | list | show | report, and compare."""
 
 import signal
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -21,10 +21,11 @@ from mrc_testbed.campaign.execution import (
 from mrc_testbed.campaign.figures import ComparedFigure, compare_runs
 from mrc_testbed.campaign.folder import FINISHED, CampaignFolder, all_campaigns, find_campaign
 from mrc_testbed.campaign.markdown import put_into
-from mrc_testbed.campaign.plan import CampaignPlan, Repeat, plan_campaign
-from mrc_testbed.campaign.summary import Summary, summarize_campaign
-from mrc_testbed.campaign.summary_files import summary_document, write_summary
-from mrc_testbed.cli import campaign_statistics
+from mrc_testbed.campaign.plan import Repeat, plan_campaign
+from mrc_testbed.campaign.shard import Shard
+from mrc_testbed.campaign.summary import summarize_campaign
+from mrc_testbed.campaign.summary_files import write_summary
+from mrc_testbed.cli import campaign_merge, campaign_statistics
 from mrc_testbed.cli.campaign_options import (
     CAMPAIGNS,
     CampaignName,
@@ -32,7 +33,7 @@ from mrc_testbed.cli.campaign_options import (
     opened_campaign,
     place_of,
 )
-from mrc_testbed.cli.campaign_table import plan_document, plan_table, summary_table
+from mrc_testbed.cli.campaign_table import show_plan, show_summary
 from mrc_testbed.cli.interruption import force_end
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.overload import OverloadGate, OverloadOption
@@ -50,6 +51,7 @@ _BUDGET_RUNS_MAX: Final = 20
 
 app = typer.Typer(no_args_is_help=True, help="Run scenarios x parameters x seeds and summarise them.")
 campaign_statistics.register(app)
+command(app, "merge")(campaign_merge.merge)
 
 CampaignFile = Annotated[
     Path,
@@ -77,6 +79,16 @@ def run(
     jobs: JobsOption = 1,
     retry_untrusted: RetryOption = 0,
     budget: BudgetOption = None,
+    shard: Annotated[
+        Shard | None,
+        typer.Option(
+            "--shard",
+            parser=Shard.parse,
+            metavar="I/N",
+            help="Run part I of N parts of the runs, as each of N machines does; `campaign merge` puts them "
+            "together. Not with --budget or `repeat`.",
+        ),
+    ] = None,
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> int:
     """Run every combination of a campaign file and summarise the runs.
@@ -92,11 +104,18 @@ def run(
       mrc-testbed campaign run campaigns/loss-ratio
       mrc-testbed campaign run paper/all --virtual --jobs 2
       mrc-testbed campaign run campaigns/loss-ratio --budget 30m
+      mrc-testbed campaign run campaigns/loss-ratio --shard 3/10
     """
     where = Where(runtime, is_virtual=virtual, jobs=jobs, retries=retry_untrusted, budget_ns=budget)
     gate = OverloadGate(insists=overload, is_virtual=virtual)
     repeat = None if budget is None else Repeat(until=0.0, at_most=_BUDGET_RUNS_MAX)
     plan = plan_campaign(path, seed=settings.seed, repeat=repeat, admit=gate.plan)
+    if shard is not None and plan.repeat is not None:
+        raise UsageError(
+            "--shard: further runs (--budget, or `repeat` of the file) depend on the runs of all shards",
+            hint="leave out either",
+        )
+    plan = replace(plan, shard=shard)
     if not virtual:
         gate.say_warnings(settings)
     if settings.is_dry_run:
@@ -306,24 +325,4 @@ def carry_out_campaign(
         # --timeout ends the run that is under way when it rings, and rings once
         is_out_of_time=lambda: has_limit and signal.getitimer(signal.ITIMER_REAL)[0] == 0,
         budget_ns=where.budget_ns,
-    )
-
-
-def show_plan(settings: Settings, plan: CampaignPlan) -> None:
-    show(
-        settings, "CampaignPlan", SCHEMA_VERSION, plan_document(plan), lambda: plan_table(plan), lines="runs"
-    )
-
-
-def show_summary(settings: Settings, path: Path, summary: Summary) -> None:
-    """Print the summary of the campaign in the folder or bundle at *path*."""
-    document = summary_document(summary) | {"folder": str(path.resolve())}
-    document.pop("schema_version")
-    show(
-        settings,
-        "CampaignSummary",
-        SCHEMA_VERSION,
-        document,
-        lambda: summary_table(summary, path),
-        lines="runs",
     )
