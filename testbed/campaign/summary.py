@@ -141,6 +141,11 @@ class Summary:
         return dict(Counter(row.status for row in self.rows).most_common())
 
     @property
+    def title(self) -> str:
+        """Name of the campaign, with that of the shard."""
+        return self.name if self.shard is None else f"{self.name}, shard {self.shard}"
+
+    @property
     def headline(self) -> str:
         """One line, such as `12 runs: 11 passed, 1 failed`."""
         counted = ", ".join(f"{count} {status}" for status, count in self.counts.items())

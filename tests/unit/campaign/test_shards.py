@@ -159,6 +159,8 @@ def test_a_shard_speaks_for_its_own_runs(path, stage, capsys):
     assert not again.pending()
     assert summarize_campaign(again).headline == "2 runs of shard 2/3: 2 passed"
     assert summarize_campaign(again).expectations == ()
+    for name, title in (("summary.md", "# split, shard 2/3\n"), ("report.html", "<h1>split, shard 2/3</h1>")):
+        assert title in (folder.path / name).read_text()
     for command in (["check"], ["baseline", "--into", "baseline.json"]):
         assert mrc_testbed(["campaign", *command, str(folder.path)]) == 2
         assert "shard 2/3 alone" in capsys.readouterr().err
