@@ -14,8 +14,7 @@ import json
 import os
 import re
 import secrets
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import Any, Final, Self, TextIO
 
 from mrc_testbed.campaign.expectation import CampaignExpectation
 from mrc_testbed.campaign.plan import CampaignPlan, PlannedRun, Repeat
+from mrc_testbed.campaign.shard import Shard
 from mrc_testbed.document import Metadata
 from mrc_testbed.document.latest import latest_of, point_latest
 from mrc_testbed.document.one_step import room_hint, write_in_one_step
@@ -86,8 +86,7 @@ class CampaignFolder:
     def __init__(self, path: Path, plan: CampaignPlan) -> None:
         self.path = path
         self.plan = plan
-        self._entries: dict[str, RunEntry] = {}
-        self._untrusted: Counter[str] = Counter()
+        self._entries: dict[str, list[RunEntry]] = {}
         for entry in _read_journal(path / "journal.jsonl"):
             self._take(entry)
 
@@ -136,6 +135,7 @@ class CampaignFolder:
                 found.get("baseline", {}),
                 _load_repeat(found.get("repeat")),
                 tuple(CampaignExpectation(**each) for each in found.get("expect", ())),
+                Shard.parse(found["shard"]) if found.get("shard") is not None else None,
             )
         except OSError as error:
             raise UsageError(
@@ -163,7 +163,11 @@ class CampaignFolder:
 
     def entry(self, run: PlannedRun) -> RunEntry | None:
         """The journal's last word on a run; None before its first end."""
-        return self._entries.get(run.key)
+        return next(reversed(self.entries(run)), None)
+
+    def entries(self, run: PlannedRun) -> Sequence[RunEntry]:
+        """Everything that the journal says of a run, oldest first."""
+        return self._entries.get(run.key, ())
 
     def last(self, run: PlannedRun) -> RunEntry:
         """The same; before the first end, an entry that says `not run`."""
@@ -181,16 +185,15 @@ class CampaignFolder:
 
     def untrusted_before(self, run: PlannedRun) -> int:
         """Number of times that a run was UNTRUSTED before its last end."""
-        return self._untrusted[run.key] - (self.last(run).status == Status.UNTRUSTED.value)
+        return sum(each.status == Status.UNTRUSTED.value for each in self.entries(run)[:-1])
 
     @property
     def wanted(self) -> list[PlannedRun]:
         """Runs that are done in any case, and those that the repetition has asked for; in order."""
-        return [run for run in self.plan.runs if not run.is_extra or self.entry(run) is not None]
+        return [run for run in self.plan.own_runs if not run.is_extra or self.entry(run) is not None]
 
     def _take(self, entry: RunEntry) -> None:
-        self._entries[entry.key] = entry
-        self._untrusted[entry.key] += entry.status == Status.UNTRUSTED.value
+        self._entries.setdefault(entry.key, []).append(entry)
 
     def pending(self, retry: frozenset[str] = frozenset()) -> list[PlannedRun]:
         """Runs that are not finished, in order; those that ended with a status of *retry* are not either."""
@@ -333,6 +336,7 @@ def _dump(plan: CampaignPlan) -> str:
         "baseline": dict(plan.baseline),
         "expect": [asdict(each) for each in plan.expect],
         "repeat": None if plan.repeat is None else asdict(plan.repeat),
+        "shard": None if plan.shard is None else str(plan.shard),
         "runs": runs,
     }
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"

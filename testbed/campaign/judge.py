@@ -76,13 +76,13 @@ class _OfCell(Measures):
 
 
 def outcomes_of(folder: CampaignFolder) -> tuple[CellOutcome, ...]:
-    """Outcomes of the campaign's expectations; empty before its first run.
+    """Outcomes of the campaign's expectations; empty before its first run, and for a shard, which lacks runs.
 
     Raises:
         UsageError: a file of a run is damaged.
     """
     plan = folder.plan
-    if not plan.expect or not any(folder.entry(run) for run in plan.runs):
+    if not plan.expect or plan.shard is not None or not any(folder.entry(run) for run in plan.runs):
         return ()
     return judge_cells(plan.expect, measured_runs(folder), plan.baseline)
 

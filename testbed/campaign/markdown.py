@@ -16,7 +16,7 @@ from mrc_testbed.scenario.spec.quantity import Dimension
 
 def build_markdown(summary: Summary) -> str:
     """summary.md: a title, and the body."""
-    lines = [f"# {summary.name}", ""]
+    lines = [f"# {summary.title}", ""]
     lines += [summary.description, ""] if summary.description else []
     return "\n".join([*lines, *_body(summary, level=2)]) + "\n"
 

@@ -36,7 +36,7 @@ def build_page(summary: Summary, found: Sequence[Cell], baseline: Mapping[str, s
     data = chart_data(charts) if charts else ""
     parts = {"factors": factors, "sections": sections, "data": data}
     body = render("mrc_testbed.campaign", "page.html.j2", summary=summary, **parts)
-    return page(summary.name, body, has_charts=bool(charts))
+    return page(summary.title, body, has_charts=bool(charts))
 
 
 def _factors(compared: Sequence[CellComparison], named: Sequence[str]) -> Iterator[str]:

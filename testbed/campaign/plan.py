@@ -15,6 +15,7 @@ from pathlib import Path
 
 from mrc_testbed import document
 from mrc_testbed.campaign.expectation import SCENARIO, CampaignExpectation, CellId, check_quantities
+from mrc_testbed.campaign.shard import Shard
 from mrc_testbed.campaign.spec import RUNS_MAX, CampaignSpec, ScenarioEntry, seed_list
 from mrc_testbed.document import Document, Kind, Location, Metadata, Problem, Tree
 from mrc_testbed.errors import UsageError
@@ -110,6 +111,7 @@ class CampaignPlan:
         baseline: what is varied -> its value in the cells that others are compared with; empty for none.
         repeat: when cells have been run often enough; None where each seed is run once.
         expect: what must hold of its cells.
+        shard: the part of the runs that is done; None for all.
     """
 
     name: str
@@ -119,11 +121,17 @@ class CampaignPlan:
     baseline: Mapping[str, str] = field(default_factory=dict)
     repeat: Repeat | None = None
     expect: tuple[CampaignExpectation, ...] = ()
+    shard: Shard | None = None
+
+    @property
+    def own_runs(self) -> Sequence[PlannedRun]:
+        """Runs of the shard; without one, all."""
+        return self.runs if self.shard is None else self.shard.select(self.runs)
 
     @property
     def first_runs(self) -> tuple[PlannedRun, ...]:
         """Runs that are done in any case."""
-        return tuple(run for run in self.runs if not run.is_extra)
+        return tuple(run for run in self.own_runs if not run.is_extra)
 
 
 def plan_campaign(

@@ -114,6 +114,7 @@ class Summary:
         rows: one per run, or per scenario with variants, in the order of the file.
         expectations: of the campaign, cell by cell.
         named: quantities that its expectations name, in their order.
+        shard: the part of the runs that it is of, such as `3/10`; None for all.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Summary:
     rows: tuple[SummaryRow, ...]
     expectations: tuple[CellOutcome, ...] = ()
     named: tuple[str, ...] = ()
+    shard: str | None = None
 
     @property
     def is_of_variants(self) -> bool:
@@ -139,10 +141,18 @@ class Summary:
         return dict(Counter(row.status for row in self.rows).most_common())
 
     @property
+    def title(self) -> str:
+        """Name of the campaign, with that of the shard."""
+        return self.name if self.shard is None else f"{self.name}, shard {self.shard}"
+
+    @property
     def headline(self) -> str:
         """One line, such as `12 runs: 11 passed, 1 failed`."""
         counted = ", ".join(f"{count} {status}" for status, count in self.counts.items())
-        runs = f"{len(self.rows)} run{'' if len(self.rows) == 1 else 's'}: {counted}"
+        of = "" if self.shard is None else f" of shard {self.shard}"
+        runs = (
+            f"{len(self.rows)} run{'' if len(self.rows) == 1 else 's'}{of}: {counted or 'none falls to it'}"
+        )
         if not self.expectations:
             return runs
         held = sum(each.outcome == "held" for each in self.expectations)
@@ -165,7 +175,13 @@ def summarize_campaign(folder: CampaignFolder) -> Summary:
         quantity.within_run for each in plan.expect for quantity in each.parsed.that.quantities()
     )
     return Summary(
-        plan.name, plan.description, tuple(keys), tuple(rows), outcomes_of(folder), named=tuple(named)
+        plan.name,
+        plan.description,
+        tuple(keys),
+        tuple(rows),
+        outcomes_of(folder),
+        named=tuple(named),
+        shard=None if plan.shard is None else str(plan.shard),
     )
 
 

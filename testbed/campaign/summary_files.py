@@ -75,6 +75,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "campaign": summary.name,
         "description": summary.description,
+        "shard": summary.shard,
         "counts": dict(summary.counts),
         "expectations": [asdict(each) for each in summary.expectations],
         "runs": [

@@ -14,9 +14,10 @@ from mrc_testbed.bundle.bundle import find_results, held_in, opened, unpack_bund
 from mrc_testbed.bundle.difference import Condition, Repetition, compare_repetition
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.tables import finished_run, finished_runs
-from mrc_testbed.cli.campaign import carry_out_campaign, figure_document
+from mrc_testbed.cli.campaign import carry_out_campaign
 from mrc_testbed.cli.campaign_options import CAMPAIGNS, CampaignsFolder
 from mrc_testbed.cli.commands import DefaultGroup
+from mrc_testbed.cli.compare import figure_document
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.overload import OverloadGate, OverloadOption
 from mrc_testbed.cli.render import bad, good, plain_table, result_lines, show

@@ -1,17 +1,17 @@
-"""campaign run | list | show | resume | report, and compare."""
+"""campaign run | resume | list | show | report, and compare."""
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.text import Text
 
-from mrc_testbed.bundle.bundle import opened
 from mrc_testbed.campaign.execution import (
     carry_out_virtually,
     execute_campaign,
@@ -20,14 +20,14 @@ from mrc_testbed.campaign.execution import (
     live_stage,
     virtual_stage,
 )
-from mrc_testbed.campaign.figures import ComparedFigure, compare_runs
 from mrc_testbed.campaign.folder import FINISHED, CampaignFolder, all_campaigns, find_campaign
 from mrc_testbed.campaign.markdown import put_into
-from mrc_testbed.campaign.plan import CampaignPlan, Repeat, plan_campaign
-from mrc_testbed.campaign.summary import Summary, summarize_campaign
-from mrc_testbed.campaign.summary_files import summary_document, write_summary
+from mrc_testbed.campaign.plan import Repeat, plan_campaign
+from mrc_testbed.campaign.shard import Shard
+from mrc_testbed.campaign.summary import summarize_campaign
+from mrc_testbed.campaign.summary_files import write_summary
 from mrc_testbed.campaign.workers import LocalWorkers, Workers
-from mrc_testbed.cli import campaign_statistics
+from mrc_testbed.cli import campaign_merge, campaign_statistics, compare
 from mrc_testbed.cli.campaign_options import (
     CAMPAIGNS,
     CampaignName,
@@ -35,7 +35,7 @@ from mrc_testbed.cli.campaign_options import (
     opened_campaign,
     place_of,
 )
-from mrc_testbed.cli.campaign_table import plan_document, plan_table, summary_table
+from mrc_testbed.cli.campaign_table import show_plan, show_summary
 from mrc_testbed.cli.interruption import force_end
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.overload import OverloadGate, OverloadOption
@@ -50,9 +50,8 @@ from mrc_testbed.cli.where import (
     VirtualOption,
     Where,
 )
-from mrc_testbed.document.latest import latest_of
 from mrc_testbed.errors import UsageError
-from mrc_testbed.scenario.report.manifest_file import has_ended, load_manifest
+from mrc_testbed.metrics.capacity import Capacity, known_capacity
 from mrc_testbed.scenario.run.stage import remove_orphans
 
 if TYPE_CHECKING:
@@ -64,6 +63,7 @@ _BUDGET_RUNS_MAX: Final = 20
 
 app = typer.Typer(no_args_is_help=True, help="Run scenarios x parameters x seeds and summarise them.")
 campaign_statistics.register(app)
+command(app, "merge")(campaign_merge.merge)
 
 CampaignFile = Annotated[
     Path,
@@ -78,7 +78,7 @@ CampaignFile = Annotated[
 
 def register(root: typer.Typer) -> None:
     root.add_typer(app, name="campaign")
-    command(root, "compare")(compare)
+    compare.register(root)
 
 
 @command(app, "run", flags=("name", "dry_run", "seed"), needs_root=True)
@@ -92,6 +92,16 @@ def run(
     retry_untrusted: RetryOption = 0,
     budget: BudgetOption = None,
     cluster: ClusterOption = None,
+    shard: Annotated[
+        Shard | None,
+        typer.Option(
+            "--shard",
+            parser=Shard.parse,
+            metavar="I/N",
+            help="Run part I of N parts of the runs, as each of N machines does; `campaign merge` puts them "
+            "together. Not with --budget or `repeat`.",
+        ),
+    ] = None,
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> int:
     """Run every combination of a campaign file and summarise the runs.
@@ -108,6 +118,7 @@ def run(
       mrc-testbed campaign run paper/all --virtual --jobs 2
       mrc-testbed campaign run campaigns/loss-ratio --budget 30m
       mrc-testbed campaign run paper/all --virtual --cluster tcp://head:8786
+      mrc-testbed campaign run campaigns/loss-ratio --shard 3/10
     """
     where = Where(
         runtime,
@@ -117,15 +128,21 @@ def run(
         budget_ns=budget,
         cluster=cluster,
     )
-    gate = OverloadGate(insists=overload, is_virtual=virtual)
+    client = None if settings.is_dry_run else _connected(where)
+    gate = OverloadGate(insists=overload, is_virtual=virtual, known=_capacity_of(client))
     repeat = None if budget is None else Repeat(until=0.0, at_most=_BUDGET_RUNS_MAX)
     plan = plan_campaign(path, seed=settings.seed, repeat=repeat, admit=gate.plan)
+    if shard is not None and plan.repeat is not None:
+        raise UsageError(
+            "--shard: further runs (--budget, or `repeat` of the file) depend on the runs of all shards",
+            hint="leave out either",
+        )
+    plan = replace(plan, shard=shard)
     if not virtual:
         gate.say_warnings(settings)
     if settings.is_dry_run:
         show_plan(settings, plan)
         return 0
-    client = _connected(where)
     return run_campaign(settings, CampaignFolder.create(campaigns, plan), where, frozenset(), client)
 
 
@@ -243,64 +260,6 @@ def report(
         show_summary(settings, place_of(what, folder), summary)
 
 
-def compare(
-    settings: Settings,
-    before: Annotated[
-        str, typer.Argument(metavar="A", help="Result folder, bundle, or a scenario's name for its latest.")
-    ],
-    after: Annotated[str, typer.Argument(metavar="B", help="Run to compare with.")],
-    runs: Annotated[Path, typer.Option("--runs", metavar="FOLDER", help="Folder of result folders.")] = Path(
-        "runs"
-    ),
-) -> None:
-    """Compare two runs: every figure that both have, and the ratio.
-
-    [bold]Examples[/bold]
-
-      mrc-testbed compare runs/t0-t1-flap/20261121T170000Z-3fa2b1 t0-t1-flap
-    """
-    manifests = [_manifest(runs, what) for what in (before, after)]
-    figures = compare_runs(*manifests)
-    names = [f"{manifest['scenario']} {manifest['run']}" for manifest in manifests]
-    document = {
-        "before": manifests[0]["run"],
-        "after": manifests[1]["run"],
-        "figures": [figure_document(figure) for figure in figures],
-    }
-
-    def table() -> RenderableType:
-        shown = plain_table("", *"AB", "B/A", right=("A", "B", "B/A"))
-        for figure in figures:
-            ratio = "-" if figure.ratio is None else f"{figure.ratio:.3f}"
-            shown.add_row(figure.name, figure.shown(figure.before), figure.shown(figure.after), ratio)
-        heads = [
-            Text(f"{letter}  {name}: {manifest['status']}")
-            for letter, name, manifest in zip("AB", names, manifests, strict=True)
-        ]
-        return Group(*heads, Text(), shown)
-
-    show(settings, "Comparison", SCHEMA_VERSION, document, table, lines="figures")
-
-
-def figure_document(figure: ComparedFigure) -> dict[str, Any]:
-    return {**asdict(figure), "ratio": figure.ratio}
-
-
-def _manifest(runs: Path, what: str) -> Mapping[str, Any]:
-    with opened(Path(what), "run") as given:
-        folder = given if (given / "manifest.json").is_file() else latest_of(runs / what)
-        try:
-            found = load_manifest(folder / "manifest.json")
-        except OSError as error:
-            raise UsageError(
-                f"there is no run at {what} or {folder}: {error.strerror}",
-                hint="name a result folder, a bundle, or a scenario and the folder of its --runs",
-            ) from error
-    if not has_ended(found):
-        raise UsageError(f"{folder}: the run has not ended, or was killed")
-    return found
-
-
 def run_campaign(
     settings: Settings,
     folder: CampaignFolder,
@@ -373,6 +332,15 @@ def _connected(where: Where) -> "Client | None":
     return connect(where.cluster)
 
 
+def _capacity_of(client: "Client | None") -> Callable[[], Capacity | None]:
+    """Capacity of the machines that carry runs out."""
+    if client is None:
+        return known_capacity
+    from mrc_testbed.cluster.head import slowest_capacity  # noqa: PLC0415
+
+    return partial(slowest_capacity, client)
+
+
 def _workers(
     settings: Settings, folder: CampaignFolder, where: Where, client: "Client | None"
 ) -> AbstractContextManager[Workers]:
@@ -387,24 +355,4 @@ def _workers(
         is_virtual=where.is_virtual,
         runtime=where.runtime,
         progress=settings.progress,
-    )
-
-
-def show_plan(settings: Settings, plan: CampaignPlan) -> None:
-    show(
-        settings, "CampaignPlan", SCHEMA_VERSION, plan_document(plan), lambda: plan_table(plan), lines="runs"
-    )
-
-
-def show_summary(settings: Settings, path: Path, summary: Summary) -> None:
-    """Print the summary of the campaign in the folder or bundle at *path*."""
-    document = summary_document(summary) | {"folder": str(path.resolve())}
-    document.pop("schema_version")
-    show(
-        settings,
-        "CampaignSummary",
-        SCHEMA_VERSION,
-        document,
-        lambda: summary_table(summary, path),
-        lines="runs",
     )

@@ -9,6 +9,7 @@ import typer
 
 from mrc_testbed.bundle.bundle import opened
 from mrc_testbed.campaign.folder import CampaignFolder, find_campaign
+from mrc_testbed.errors import UsageError
 
 CampaignsFolder = Annotated[Path, typer.Option("--campaigns", metavar="FOLDER", help="Folder of campaigns.")]
 CampaignName = Annotated[
@@ -32,3 +33,16 @@ def opened_campaign(campaigns: Path, what: str) -> Iterator[CampaignFolder]:
 def place_of(what: str, folder: CampaignFolder) -> Path:
     """Path of the results that *what* names: a bundle, or the folder."""
     return Path(what) if Path(what).is_file() else folder.path
+
+
+def refuse_shard(what: str, folder: CampaignFolder) -> None:
+    """Refuse to judge the cells of a shard, which lack runs.
+
+    Raises:
+        UsageError: the campaign is one.
+    """
+    if folder.plan.shard is not None:
+        raise UsageError(
+            f"{what}: shard {folder.plan.shard} alone, whose cells lack the runs of the other shards",
+            hint="`mrc-testbed campaign merge` puts shards together",
+        )

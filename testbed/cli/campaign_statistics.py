@@ -27,7 +27,13 @@ from mrc_testbed.campaign.gate import (
 from mrc_testbed.campaign.judge import outcomes_of
 from mrc_testbed.campaign.statistics import Estimate, estimate
 from mrc_testbed.campaign.tables import TABLES, RunFolder, finished_runs, rows_of, write_csv
-from mrc_testbed.cli.campaign_options import CAMPAIGNS, CampaignName, CampaignsFolder, opened_campaign
+from mrc_testbed.cli.campaign_options import (
+    CAMPAIGNS,
+    CampaignName,
+    CampaignsFolder,
+    opened_campaign,
+    refuse_shard,
+)
 from mrc_testbed.cli.campaign_table import outcome_table
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.render import plain_table, show
@@ -101,6 +107,7 @@ def baseline(
       mrc-testbed campaign baseline loss-ratio --into loss-ratio.json
     """
     with opened_campaign(campaigns, what) as folder:
+        refuse_shard(what, folder)
         found = build_baseline(folder.plan.name, cells_of(folder))
     try:
         write_in_one_step(into, dump_baseline(found))
@@ -139,6 +146,7 @@ def check_campaign(
     share = parse_ratio(tolerance)
     reference = None if baseline_file is None else load_baseline(baseline_file)
     with opened_campaign(campaigns, what) as folder:
+        refuse_shard(what, folder)
         cells, outcomes = cells_of(folder), outcomes_of(folder)
     name = folder.plan.name
     if reference is None and not folder.plan.expect:

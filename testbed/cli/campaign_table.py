@@ -10,11 +10,14 @@ from rich.text import Text
 from mrc_testbed.campaign.judge import CellOutcome
 from mrc_testbed.campaign.plan import CampaignPlan
 from mrc_testbed.campaign.summary import Summary, SummaryRow
+from mrc_testbed.campaign.summary_files import summary_document
 from mrc_testbed.campaign.variants import factor_sentence
-from mrc_testbed.cli.render import ANSWER_STYLES, judged_table, plain_table, result_lines
+from mrc_testbed.cli.options import Settings
+from mrc_testbed.cli.render import ANSWER_STYLES, judged_table, plain_table, result_lines, show
 from mrc_testbed.scenario.measure.expectation import answer_of
 from mrc_testbed.units import format_duration_ns, format_ratio
 
+SCHEMA_VERSION: Final = 1
 _STYLES: Final = {"passed": "green", "failed": "bold red", "error": "bold red"}
 
 
@@ -94,7 +97,7 @@ def plan_document(plan: CampaignPlan) -> dict[str, Any]:
                 "extra": run.is_extra,
                 "length_ns": None if run.plan.end_ns is None else run.plan.end_ns - run.plan.start_ns,
             }
-            for run in plan.runs
+            for run in plan.own_runs
         ],
     }
 
@@ -130,3 +133,23 @@ def plan_table(plan: CampaignPlan) -> RenderableType:
         wider = f"intervals are wider than {format_ratio(repeat.until)} of their medians"
         total += f"\nup to {extra} more where {wider}, at most {repeat.at_most} runs of a cell"
     return Group(Text(plan.name, style="bold"), Text(), table, Text(), Text(total))
+
+
+def show_plan(settings: Settings, plan: CampaignPlan) -> None:
+    show(
+        settings, "CampaignPlan", SCHEMA_VERSION, plan_document(plan), lambda: plan_table(plan), lines="runs"
+    )
+
+
+def show_summary(settings: Settings, path: Path, summary: Summary) -> None:
+    """Print the summary of the campaign in the folder or bundle at *path*."""
+    document = summary_document(summary) | {"folder": str(path.resolve())}
+    document.pop("schema_version")
+    show(
+        settings,
+        "CampaignSummary",
+        SCHEMA_VERSION,
+        document,
+        lambda: summary_table(summary, path),
+        lines="runs",
+    )

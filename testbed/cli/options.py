@@ -32,6 +32,7 @@ from mrc_testbed.units import parse_duration_ns
 ENVIRONMENT_PREFIX: Final = "MRC_TESTBED_"
 GLOBAL_PANEL: Final = "Global options"
 VIRTUAL: Final = "virtual"
+CLUSTER: Final = "cluster"
 """Parameter of commands that can do without a lab of this machine."""
 
 
@@ -172,7 +173,8 @@ def command(
         app: where it belongs.
         name: as typed.
         flags: global flags it takes besides those that all do.
-        needs_root: it touches a lab; without root it is refused at once, but for a dry run or with --virtual.
+        needs_root: it touches a lab of this machine; without root it is refused at once, but for a dry run,
+            or with --virtual or --cluster.
     """
     accepted = (*flags, *_COMMON_FLAGS)
 
@@ -183,7 +185,7 @@ def command(
         def invoke(ctx: typer.Context, **values: Any) -> Any:
             given = {key: values.pop(key) for key in accepted}
             settings, timeout_ns = _settings(ctx, given, accepted, name)
-            if needs_root and not settings.is_dry_run and not values.get(VIRTUAL):
+            if needs_root and not settings.is_dry_run and not any(map(values.get, (VIRTUAL, CLUSTER))):
                 require_root(name)
             progress = settings.progress
             with (

@@ -1,4 +1,4 @@
-"""Ready scenarios and campaigns, by name where a file is expected: a file that exists wins.
+"""Ready scenarios and campaigns, by name where a file is expected: a file wins, a folder does not.
 
 A name is the path below the folder of ready files, without .yaml: `t0-t1-flap`, `paper/p2p`.
 """
@@ -56,8 +56,9 @@ def file_or_ready(path: Path) -> Path:
     except (FileNotFoundError, NotADirectoryError):
         return ready_file(str(path), "neither a file nor a ready scenario has this name")
     except OSError:
-        pass  # its reader says why it cannot be read
-    return path
+        return path  # its reader says why it cannot be read
+    # results of the ready campaign campaigns/NAME are in a folder campaigns/NAME
+    return ready_files().get(str(path), path) if path.is_dir() else path
 
 
 def complete(incomplete: str) -> list[str]:

@@ -18,7 +18,8 @@ from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.plan import plan_variants
 from mrc_testbed.campaign.summary import summarize_campaign
 from mrc_testbed.cli.bench_collective import collective_table
-from mrc_testbed.cli.campaign import run_campaign, show_plan, show_summary
+from mrc_testbed.cli.campaign import run_campaign
+from mrc_testbed.cli.campaign_table import show_plan, show_summary
 from mrc_testbed.cli.interruption import force_end
 from mrc_testbed.cli.machine_watch import MachineWatch
 from mrc_testbed.cli.options import OutputFormat, Settings, command

@@ -1,6 +1,7 @@
 """setup host | image."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -9,6 +10,7 @@ from rich.text import Text
 
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.render import show
+from mrc_testbed.errors import UsageError
 
 SCHEMA_VERSION: Final = 1
 
@@ -34,16 +36,46 @@ def host(
             "--with-observability", help="Install what `observe up` starts too: Prometheus, Grafana's image."
         ),
     ] = False,
+    inventory: Annotated[
+        Path | None,
+        typer.Option(
+            "--inventory",
+            metavar="FILE",
+            help="Ansible inventory: start a Dask worker on each of its machines instead.",
+        ),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option("--scheduler", metavar="ADDRESS", help="Scheduler of workers, such as tcp://head:8786."),
+    ] = None,
+    wheel: Annotated[
+        Path | None,
+        typer.Option("--wheel", metavar="FILE", help="Wheel of this version, to be installed for workers."),
+    ] = None,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Stop the workers of --inventory, and remove what they had.")
+    ] = False,
 ) -> None:
     """Install the system packages that labs need and mount bpffs. Needs root.
 
     Does not change a machine that is ready. --dry-run shows what would change.
+    With --inventory it installs the wheel on other machines and starts a Dask
+    worker there, as the users that the inventory names.
 
     [bold]Examples[/bold]
 
       sudo mrc-testbed setup host
       sudo mrc-testbed setup host --dry-run
+      mrc-testbed setup host --inventory hosts --scheduler tcp://n0:8786 --wheel W
+      mrc-testbed setup host --inventory hosts --remove
     """
+    if inventory is not None and (with_test_tools or with_observability):
+        raise UsageError(
+            "--with-test-tools and --with-observability are for this machine; leave out --inventory"
+        )
+    if inventory is not None or scheduler or wheel or remove:
+        _workers(settings, inventory, scheduler, wheel, remove=remove)
+        return
     from mrc_testbed.hostprep.host import prepare_host  # noqa: PLC0415 - Ansible takes half a second to import
 
     report = prepare_host(
@@ -56,6 +88,25 @@ def host(
 
         changes += prepare_observability(IMAGE, check=settings.is_dry_run, progress=settings.progress).changes
     _show_playbook(settings, "HostPrepared", changes, str(report.log) if report.log else None)
+
+
+def _workers(
+    settings: Settings, inventory: Path | None, scheduler: str | None, wheel: Path | None, *, remove: bool
+) -> None:
+    from mrc_testbed.hostprep.workers import install_workers, remove_workers  # noqa: PLC0415
+
+    if inventory is None:
+        raise UsageError("--scheduler, --wheel and --remove go with --inventory")
+    if remove and (scheduler or wheel):
+        raise UsageError("--remove goes with --inventory alone; leave out --scheduler and --wheel")
+    options: dict[str, Any] = {"check": settings.is_dry_run, "progress": settings.progress}
+    if remove:
+        report = remove_workers(inventory, **options)
+    elif scheduler is None or wheel is None:
+        raise UsageError("--inventory needs --scheduler and --wheel, or --remove")
+    else:
+        report = install_workers(inventory, scheduler, wheel, **options)
+    _show_playbook(settings, "HostPrepared", report.changes, str(report.log) if report.log else None)
 
 
 def image(settings: Settings) -> None:

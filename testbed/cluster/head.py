@@ -8,7 +8,9 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
+
+from pydantic import TypeAdapter
 
 from mrc_testbed.agents.clock import machine_ns
 from mrc_testbed.campaign.execution import error_entry
@@ -21,6 +23,7 @@ from mrc_testbed.document.one_step import room_hint
 from mrc_testbed.errors import PreflightError, TestbedError, UsageError
 from mrc_testbed.extras import from_extra
 from mrc_testbed.fabric.state import RuntimeName
+from mrc_testbed.metrics.capacity import Capacity
 
 with from_extra("cluster"):
     from distributed import Client, Future, KilledWorker, Security
@@ -126,10 +129,8 @@ class ClusterWorkers:
         """Look at the scheduler and its workers, and say what has changed."""
         self._require_scheduler()
         try:
-            found: Mapping[str, Mapping[str, float]] = self._client.sync(
-                getattr(self._client.scheduler, MACHINES), callback_timeout=_ANSWER_S
-            )
-        except (TimeoutError, OSError):
+            found = machines_of(self._client)
+        except OSError:
             self._require_scheduler()
             logger.warning("the scheduler %s has not answered for %d s", self._address, _ANSWER_S)
             return
@@ -137,7 +138,8 @@ class ClusterWorkers:
         resource = "virtual" if self._lab is None else "lab"
         machines = {name: able[resource] for name, able in found.items() if able[resource] > 0}
         for name in machines.keys() - self._machines.keys():
-            self._progress(f"worker {name}: {machines[name]:.0f} runs at a time")
+            about = f"{found[name]['cpu']}, Linux {found[name]['kernel']}"
+            self._progress(f"worker {name}: {machines[name]:.0f} runs at a time; {about}")
         for name in self._machines.keys() - machines.keys():
             logger.warning("worker %s is gone", name)
         if not machines and (self._machines or is_first):
@@ -172,6 +174,27 @@ class ClusterWorkers:
             ) from error
         point_latest(target)
         return entry
+
+
+def machines_of(client: Client) -> Mapping[str, Mapping[str, Any]]:
+    """Return the machines of a cluster: name of the worker -> facts and resources; see `preload`.
+
+    Raises:
+        OSError: the scheduler does not answer.
+    """
+    found: Mapping[str, Mapping[str, Any]] = client.sync(
+        getattr(client.scheduler, MACHINES), callback_timeout=_ANSWER_S
+    )
+    return found
+
+
+def slowest_capacity(client: Client) -> Capacity | None:
+    """Return the capacity of the slowest machine that has labs; None where one is not calibrated."""
+    measured = [each["capacity"] for each in machines_of(client).values() if each["lab"]]
+    if not measured or None in measured:
+        return None
+    found = [TypeAdapter(Capacity).validate_python(each) for each in measured]
+    return min(found, key=lambda each: each.frame_hops_per_s)
 
 
 def connect(address: str) -> Client:

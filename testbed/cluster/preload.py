@@ -22,7 +22,7 @@ VERSION: Final = "mrc_testbed_version"
 """Handler of the scheduler: version of mrc-testbed."""
 
 MACHINES: Final = "mrc_testbed_machines"
-"""Handler of the scheduler: name of each worker -> what it can do now: resource -> number of runs."""
+"""Handler of the scheduler: name of each worker -> its facts, and resource -> number of runs."""
 
 FACTS: Final = "mrc_testbed"
 """Key of a worker's startup information: version, kernel, CPU, capacity."""
@@ -47,9 +47,10 @@ def _prepare_scheduler(scheduler: Scheduler) -> None:
     async def say_version() -> str:
         return version("mrc-testbed")
 
-    async def list_machines() -> dict[str, dict[str, float]]:
+    async def list_machines() -> dict[str, dict[str, Any]]:
         return {
-            str(worker.name): {name: worker.resources.get(name, 0) for name in RESOURCES}
+            str(worker.name): worker.extra[FACTS]
+            | {name: worker.resources.get(name, 0) for name in RESOURCES}
             for worker in scheduler.workers.values()
             if FACTS in worker.extra
         }

@@ -8,7 +8,7 @@ import ctypes
 import os
 import select
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -19,14 +19,23 @@ _GRACE_S: Final = 10.0
 
 
 @contextmanager
-def no_orphans() -> Iterator[None]:
-    """Processes started inside the block, and their descendants, have ended when it is left."""
+def no_orphans() -> Iterator[Callable[[], None]]:
+    """Processes started inside the block, and their descendants, have ended when it is left.
+
+    Unless it has called the function that it gets: a playbook that came to its end may have started one.
+    """
     _set_subreaper(active=True)
     before = set(_children())
+    is_cancelled = True
+
+    def release() -> None:
+        nonlocal is_cancelled
+        is_cancelled = False
+
     try:
-        yield
+        yield release
     finally:
-        while left := [pid for pid in _children() if pid not in before]:
+        while is_cancelled and (left := [pid for pid in _children() if pid not in before]):
             for pid in left:
                 _end(pid)
         _set_subreaper(active=False)

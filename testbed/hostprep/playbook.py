@@ -1,4 +1,4 @@
-"""Runs one playbook on this machine and says what it changed.
+"""Runs one playbook on this machine or those of an inventory, and says what it changed.
 
 Ansible's own output goes to a log; the caller gets the names of the tasks.
 """
@@ -21,8 +21,9 @@ from mrc_testbed.hostprep.orphan import no_orphans
 from mrc_testbed.installation import state_home
 
 _SYSTEM_PYTHON: Final = "/usr/bin/python3"
-"""Runs the Ansible modules: apt needs the distribution's interpreter, the one with python3-apt."""
+"""Runs Ansible's modules, unless an inventory names another: apt needs the one with python3-apt."""
 
+_THIS_MACHINE: Final = {"all": {"hosts": {"localhost": {"ansible_connection": "local"}}}}
 _DEADLINE_S: Final = 1200
 """Longest run of a playbook: all packages over a slow line."""
 _CANCEL_S: Final = 1
@@ -37,7 +38,8 @@ class PlaybookReport:
     """The changes of a run, or with check those it would make.
 
     Attributes:
-        changes: names of the tasks that changed something, in order; empty when all was as it should be.
+        changes: names of the tasks that changed something, in order; empty when all was as it should be. With
+            an inventory, host by host, each after the host's name and a colon.
         log: Ansible's own output; None when there was nothing to run.
     """
 
@@ -50,7 +52,9 @@ class _Listener:
     """Turns ansible-runner's events into progress, changes and failures."""
 
     progress: Progress | None
-    changes: list[str] = field(default_factory=list)
+    names_hosts: bool
+    hosts: dict[str, bool] = field(default_factory=dict)
+    changes: list[tuple[str, str]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
     def __call__(self, event: Mapping[str, Any]) -> bool:
@@ -58,14 +62,32 @@ class _Listener:
         details = event.get("event_data", {})
         task = str(details.get("task", ""))
         result = details.get("res", {})
+        host = details.get("host")
+        where = f"{host}: {task}" if self.names_hosts else task
+        if host is not None:
+            self.hosts.setdefault(host, True)
         match event["event"]:
             case "playbook_on_task_start" if self.progress is not None:
                 self.progress(task)
             case "runner_on_ok" if result.get("changed"):
-                self.changes.append(task)
+                self.changes.append((str(host), where))
             case "runner_on_failed" | "runner_on_unreachable" if not details.get("ignore_errors"):
-                self.failures.append(f"{task}: {_reason(result)}")
+                self.failures.append(f"{where}: {_reason(result)}")
+                self.hosts[host] = False
         return False
+
+    @property
+    def named_changes(self) -> Iterator[str]:
+        """Changes, host by host."""
+        return (where for _, where in sorted(self.changes, key=lambda change: change[0]))
+
+    @property
+    def outcome(self) -> str:
+        """Every failure, and the hosts without one."""
+        done = [host for host, is_done in self.hosts.items() if is_done]
+        return "\n".join(
+            [*self.failures, *([f"done: {', '.join(done)}"] if self.names_hosts and done else [])]
+        )
 
 
 def _reason(result: Mapping[str, Any]) -> str:
@@ -96,9 +118,15 @@ def log_of(name: str) -> Path:
 
 
 def run_playbook(
-    playbook: Path, variables: Mapping[str, object], *, log: Path, check: bool, progress: Progress | None
+    playbook: Path,
+    variables: Mapping[str, object],
+    *,
+    log: Path,
+    check: bool,
+    progress: Progress | None,
+    inventory: Path | None = None,
 ) -> PlaybookReport:
-    """The report of *playbook* run on this machine.
+    """The report of *playbook* run on this machine, or on those of an inventory.
 
     Args:
         playbook: its file.
@@ -106,9 +134,11 @@ def run_playbook(
         log: file for Ansible's output, replaced.
         check: change nothing, only find out what would change.
         progress: called with each task's name as it begins.
+        inventory: an Ansible inventory; None for this machine alone.
 
     Raises:
-        PreflightError: a task failed, or the run took longer than its deadline; names the task and the log.
+        PreflightError: a task failed, which does not keep other hosts from theirs, or the run took longer
+            than its deadline; names the task and the log.
         Interrupted: the run was cancelled.
     """
     # A tenth of a second to import, which `up` need not wait for when it looks at the image.
@@ -117,26 +147,17 @@ def run_playbook(
 
     name = playbook.stem
     log.parent.mkdir(parents=True, exist_ok=True)
-    listener = _Listener(progress)
+    listener = _Listener(progress, names_hosts=inventory is not None)
     with (
         tempfile.TemporaryDirectory(prefix="mrc-testbed-ansible-") as folder,
         _own_signal_handlers(),
-        no_orphans(),
+        no_orphans() as release,
     ):
         run = ansible_runner.run(
             private_data_dir=folder,
             ident=name,
             playbook=str(playbook),
-            inventory={
-                "all": {
-                    "hosts": {
-                        "localhost": {
-                            "ansible_connection": "local",
-                            "ansible_python_interpreter": _SYSTEM_PYTHON,
-                        }
-                    }
-                }
-            },
+            inventory=_THIS_MACHINE if inventory is None else str(inventory.absolute()),
             extravars=dict(variables),
             envvars=_environment(Path(folder)),
             cmdline="--check" if check else None,
@@ -145,6 +166,8 @@ def run_playbook(
             timeout=_DEADLINE_S,
             settings={"pexpect_timeout": _CANCEL_S},
         )
+        if run.status not in ("canceled", "timeout"):
+            release()
         _keep_log(Path(folder) / "artifacts" / name / "stdout", log)
     if run.status == "canceled":
         raise Interrupted(f"playbook {name} was cancelled; run it again to finish, it is idempotent")
@@ -154,9 +177,9 @@ def run_playbook(
             hint="find the task that hangs in the log; often a package mirror is out of reach",
         )
     if run.rc != 0:
-        failures = "\n".join(listener.failures) or f"ansible-playbook ended with status {run.rc}"
+        failures = listener.outcome or f"ansible-playbook ended with status {run.rc}"
         raise PreflightError(f"playbook {name} failed: {failures}\nAnsible's output is in {log}")
-    return PlaybookReport(tuple(listener.changes), log)
+    return PlaybookReport(tuple(listener.named_changes), log)
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -168,6 +191,8 @@ def _environment(folder: Path) -> dict[str, str]:
         "ANSIBLE_LOCAL_TEMP": str(folder / "ansible" / "local"),
         "ANSIBLE_REMOTE_TEMP": str(folder / "ansible" / "remote"),
         "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_FORKS": "20",
+        "ANSIBLE_PYTHON_INTERPRETER": _SYSTEM_PYTHON,
         "ANSIBLE_RETRY_FILES_ENABLED": "0",
     }
 

@@ -196,3 +196,9 @@ def test_a_path_that_cannot_be_read_is_said_so(mrc_testbed, empty_folder):
         refused = mrc_testbed("run", path, "--virtual")
         assert refused.status == 2
         assert f"cannot be read: {why}" in refused.stderr
+
+
+def test_a_folder_of_results_does_not_hide_a_ready_campaign(mrc_testbed, empty_folder):
+    (empty_folder / "campaigns" / "loss-ratio").mkdir(parents=True)
+    assert mrc_testbed("campaign", "run", "campaigns/loss-ratio", "--dry-run").status == 0
+    assert "Is a directory" in mrc_testbed("campaign", "run", "campaigns", "--dry-run").stderr

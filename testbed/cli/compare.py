@@ -1,0 +1,82 @@
+"""compare: two runs, figure by figure."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from mrc_testbed.bundle.bundle import opened
+from mrc_testbed.campaign.figures import ComparedFigure, compare_runs
+from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.render import plain_table, show
+from mrc_testbed.document.latest import latest_of
+from mrc_testbed.errors import UsageError
+from mrc_testbed.scenario.report.manifest_file import has_ended, load_manifest
+
+SCHEMA_VERSION: Final = 1
+
+
+def register(root: typer.Typer) -> None:
+    command(root, "compare")(compare)
+
+
+def compare(
+    settings: Settings,
+    before: Annotated[
+        str, typer.Argument(metavar="A", help="Result folder, bundle, or a scenario's name for its latest.")
+    ],
+    after: Annotated[str, typer.Argument(metavar="B", help="Run to compare with.")],
+    runs: Annotated[Path, typer.Option("--runs", metavar="FOLDER", help="Folder of result folders.")] = Path(
+        "runs"
+    ),
+) -> None:
+    """Compare two runs: every figure that both have, and the ratio.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed compare runs/t0-t1-flap/20261121T170000Z-3fa2b1 t0-t1-flap
+    """
+    manifests = [_manifest(runs, what) for what in (before, after)]
+    figures = compare_runs(*manifests)
+    names = [f"{manifest['scenario']} {manifest['run']}" for manifest in manifests]
+    document = {
+        "before": manifests[0]["run"],
+        "after": manifests[1]["run"],
+        "figures": [figure_document(figure) for figure in figures],
+    }
+
+    def table() -> RenderableType:
+        shown = plain_table("", *"AB", "B/A", right=("A", "B", "B/A"))
+        for figure in figures:
+            ratio = "-" if figure.ratio is None else f"{figure.ratio:.3f}"
+            shown.add_row(figure.name, figure.shown(figure.before), figure.shown(figure.after), ratio)
+        heads = [
+            Text(f"{letter}  {name}: {manifest['status']}")
+            for letter, name, manifest in zip("AB", names, manifests, strict=True)
+        ]
+        return Group(*heads, Text(), shown)
+
+    show(settings, "Comparison", SCHEMA_VERSION, document, table, lines="figures")
+
+
+def figure_document(figure: ComparedFigure) -> dict[str, Any]:
+    return {**asdict(figure), "ratio": figure.ratio}
+
+
+def _manifest(runs: Path, what: str) -> Mapping[str, Any]:
+    with opened(Path(what), "run") as given:
+        folder = given if (given / "manifest.json").is_file() else latest_of(runs / what)
+        try:
+            found = load_manifest(folder / "manifest.json")
+        except OSError as error:
+            raise UsageError(
+                f"there is no run at {what} or {folder}: {error.strerror}",
+                hint="name a result folder, a bundle, or a scenario and the folder of its --runs",
+            ) from error
+    if not has_ended(found):
+        raise UsageError(f"{folder}: the run has not ended, or was killed")
+    return found
