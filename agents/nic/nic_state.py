@@ -60,6 +60,10 @@ class NicState:
         memset(addressof(ring), 0, sizeof(ring))
         ring.turn = turn
 
+    def posted(self, qpn: int) -> list[int]:
+        """Ids of a QP's work requests that have not completed."""
+        return list(self._queue(qpn).posted)
+
     def _queue(self, qpn: int) -> WorkQueue:
         stream = self._streams.get(qp_index(qpn))
         if stream is not None and stream.queue.qpn == qpn:

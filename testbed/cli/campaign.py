@@ -24,7 +24,7 @@ from mrc_testbed.campaign.markdown import put_into
 from mrc_testbed.campaign.plan import CampaignPlan, Repeat, plan_campaign
 from mrc_testbed.campaign.summary import Summary, summarize_campaign
 from mrc_testbed.campaign.summary_files import summary_document, write_summary
-from mrc_testbed.cli import campaign_statistics
+from mrc_testbed.cli import campaign_soak, campaign_statistics
 from mrc_testbed.cli.campaign_options import (
     CAMPAIGNS,
     CampaignName,
@@ -50,6 +50,7 @@ _BUDGET_RUNS_MAX: Final = 20
 
 app = typer.Typer(no_args_is_help=True, help="Run scenarios x parameters x seeds and summarise them.")
 campaign_statistics.register(app)
+campaign_soak.register(app)
 
 CampaignFile = Annotated[
     Path,

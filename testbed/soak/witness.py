@@ -25,7 +25,7 @@ class Witness:
 
     def __init__(self, lab: VirtualLab) -> None:
         self._lab = lab
-        self._first = {agent.host: agent._reactions for agent in lab.agents}
+        self._first = {agent.host: agent.reactions for agent in lab.agents}
         self._connections = {host: VirtualConnection(lab, host) for host in self._first}
         for connection in self._connections.values():
             connection.subscribe("completion", "receive")
@@ -37,7 +37,7 @@ class Witness:
         """Takes what has happened, and notes QPs as they are now."""
         for agent in self._lab.agents:
             host, reactions = agent.host, self._first[agent.host]
-            if reactions is None or agent._reactions is not reactions:
+            if reactions is None or agent.reactions is not reactions:
                 continue  # it was killed, and all of its QPs with it
             for event in self._connections[host].drain_events():
                 if event["event"] == "completion":
@@ -45,7 +45,7 @@ class Witness:
                 elif event["event"] == "receive":
                     self.arrived[host, event["qpn"]].append(event["number"])
             for row in self._connections[host].list_qps():
-                posted = list(reactions.verbs._queue(row["qpn"]).posted)
+                posted = reactions.verbs.posted(row["qpn"])
                 self.qps.append(row | {"host": host, "posted": posted})
 
     def close(self) -> None:

@@ -1,11 +1,11 @@
-"""Scenario documents as plain values: to text and back, and what the scenario language refuses of them."""
+"""Scenario documents as plain values: to text, to plans, and what the scenario language refuses of them."""
 
 from typing import Any
 
 import yaml
 
-from mrc_testbed.document import Problem
-from mrc_testbed.scenario.spec.load import Scenario, load_scenario
+from mrc_testbed.document import Document, Kind, Problem
+from mrc_testbed.scenario.spec.load import Scenario, build_scenario
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.scenario.spec.resolve_faults import resolve_faults
@@ -25,12 +25,17 @@ def plan_of(document: Values) -> Plan:
     Raises:
         UsageError: the scenario language refuses it.
     """
-    return resolve(load_scenario(as_text(document)))
+    return resolve(_scenario_of(document))
 
 
 def refused_faults(document: Values) -> frozenset[int]:
     """Places of the faults that the scenario language refuses beside the others."""
-    scenario: Scenario = load_scenario(as_text(document))
+    scenario = _scenario_of(document)
     problems: list[Problem] = []
     resolve_faults(scenario.spec, resolve_topology(scenario.topology), scenario.spec.seed, problems)
     return frozenset(int(problem.location[2]) for problem in problems)
+
+
+def _scenario_of(document: Values) -> Scenario:
+    """The scenario of plain values, as if they had been read from a file."""
+    return build_scenario(Document("<document>", None, "", Kind.SCENARIO, document, {}))

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from tests.universes.document import Values
+from mrc_testbed.soak.document import Values
 
 RUNS_MAX: Final = 300
 _PLAIN: Final = {
@@ -21,19 +21,25 @@ _TIME: Final = re.compile(r"(\d+)us")
 _HOST: Final = re.compile(r"h(\d+)")
 
 
-def shrink(document: Values, fails: Callable[[Values], bool], runs_max: int = RUNS_MAX) -> Values:
+def shrink(
+    document: Values,
+    fails: Callable[[Values], bool],
+    runs_max: int = RUNS_MAX,
+    is_over: Callable[[], bool] = lambda: False,
+) -> Values:
     """The smallest document found that still fails.
 
     Args:
         document: one that fails.
         fails: whether another does, by the same invariant.
         runs_max: how often that is asked at most.
+        is_over: asked before each; once it is so, the smallest so far is the result.
     """
     runs, is_smaller = 0, True
     while is_smaller:
         is_smaller = False
         for candidate in _candidates(document):
-            if runs == runs_max:
+            if runs == runs_max or is_over():
                 return document
             runs += 1
             if fails(candidate):

@@ -12,13 +12,13 @@ from mrc_testbed.faults.effects import AgentDead, Drained, Effect, Frozen, IcrcC
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.measure.verdict import Ending
 from mrc_testbed.scenario.spec.plan import Plan, PlannedWorkload
+from mrc_testbed.soak.witness import Witness, control_plane
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.lab import VirtualLab
 from mrc_testbed.workloads.engine import NOT_COMPLETED
 from mrc_testbed.workloads.flow import Flow
-from tests.universes.witness import Witness, control_plane
 
 STALL_NS: Final = 2_000_000_000
 """Longer than a QP of MRC may be without progress while one of its planes is untouched: some time-outs."""
@@ -223,7 +223,7 @@ def _given_back(lab: VirtualLab, before: dict[str, bytes]) -> Iterator[Failure]:
             yield Failure("fault", f"{name} is not as it was")
     ports_up = (1 << lab.clos.spec.planes) - 1
     for agent in lab.agents:
-        if not agent.is_alive or agent._is_frozen:
+        if not agent.is_alive or agent.is_frozen:
             yield Failure("fault", f"the agent of {agent.host} does not run")
             continue
         control = NicDevice(lab.node_pins(agent.host)).control

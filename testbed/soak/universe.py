@@ -15,13 +15,13 @@ from mrc_testbed.agents.nic.device import NicDevice
 from mrc_testbed.scenario.measure.event import FaultChange, NicEvent, Note
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.run.runner import Runner
+from mrc_testbed.scenario.run.signal_clock import NO_DESCRIPTOR, SignalClock
+from mrc_testbed.soak.document import Values, plan_of
+from mrc_testbed.soak.invariants import Failure, judge_fabric, judge_run
+from mrc_testbed.soak.witness import Witness, control_plane
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.lab import VirtualLab
 from mrc_testbed.virtual.world import planned_lab, world_in
-from tests.stopped_clock import StoppedClock
-from tests.universes.document import Values, plan_of
-from tests.universes.invariants import Failure, judge_fabric, judge_run
-from tests.universes.witness import Witness, control_plane
 
 EVENTS_MAX: Final = 20_000_000
 """Events of the simulation; a universe has some ten thousand. One with so many does not end."""
@@ -70,14 +70,12 @@ def run_document(document: Values) -> Outcome:
         return Outcome(tuple(failures), digest, lab.runtime.now_ns(), lab.runtime.totals().events)
 
 
-class _Machine(StoppedClock):
+class _Machine(SignalClock):
     """A universe without end is interrupted."""
 
     def __init__(self) -> None:
+        super().__init__(NO_DESCRIPTOR)
         self.lab: VirtualLab | None = None
-
-    def fileno(self) -> int:
-        return -1
 
     def interruption(self) -> str | None:
         if self.lab is None or self.lab.runtime.totals().events < EVENTS_MAX:

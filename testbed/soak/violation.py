@@ -1,0 +1,105 @@
+"""Invariants that did not hold, kept: a small scenario file, and its results in a bundle."""
+
+import contextlib
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from mrc_testbed.bundle.bundle import SUFFIX, write_bundle
+from mrc_testbed.document import Kind, load
+from mrc_testbed.document.latest import latest_of
+from mrc_testbed.document.one_step import write_in_one_step
+from mrc_testbed.errors import UsageError
+from mrc_testbed.soak.document import Values, as_text, plan_of
+from mrc_testbed.soak.draw import draw_universe
+from mrc_testbed.soak.invariants import Failure
+from mrc_testbed.soak.judging import Judged, judge
+from mrc_testbed.soak.shrink import shrink
+from mrc_testbed.virtual.run import run_virtually
+
+_SAID_MAX: Final = 600
+"""Characters of a comment: lists of completions may be long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A universe in which an invariant does not hold.
+
+    Attributes:
+        seed: its number.
+        failures: invariants that do not hold.
+        scenario: file of the smallest universe found that fails by the first of them.
+        bundle: results of that file.
+    """
+
+    seed: int
+    failures: tuple[Failure, ...]
+    scenario: Path
+    bundle: Path
+
+
+def keep_violation(judged: Judged, into: Path, is_hasty: Callable[[], bool] = lambda: False) -> Violation:
+    """The violation of a universe, shrunk and written.
+
+    Args:
+        judged: a universe that failed.
+        into: folder of scenario files and bundles.
+        is_hasty: asked now and then whether to shrink no further.
+
+    Raises:
+        TestbedError: a file cannot be written.
+    """
+    path = keep_scenario(draw_universe(judged.seed), judged.failures, into, is_hasty)
+    return Violation(judged.seed, judged.failures, path, _bundle_of(path))
+
+
+def keep_scenario(
+    document: Values,
+    failures: tuple[Failure, ...],
+    into: Path,
+    is_hasty: Callable[[], bool] = lambda: False,
+) -> Path:
+    """The scenario file in folder *into* of the smallest document found that fails as *document* does."""
+    small = shrink_failure(document, failures[0], is_hasty)
+    name = f"{failures[0].invariant}-{small['spec']['seed']}".lower()
+    small["metadata"]["name"] = name
+    found = judge(small, is_candidate=True).failures or failures
+    into.mkdir(parents=True, exist_ok=True)
+    path = into / f"{name}.yaml"
+    write_in_one_step(path, "".join(map(_comment, found)) + as_text(small))
+    return path
+
+
+def shrink_failure(
+    document: Values, failure: Failure, is_hasty: Callable[[], bool] = lambda: False
+) -> Values:
+    """A smaller document that fails by the same invariant."""
+    is_repeated = failure.invariant == "digest"
+
+    def fails(candidate: Values) -> bool:
+        try:
+            plan_of(candidate)
+        except UsageError:
+            return False  # what is left is no scenario
+        found = judge(candidate, is_repeated=is_repeated, is_candidate=True).failures
+        return failure.invariant in {each.invariant for each in found}
+
+    return shrink(document, fails, is_over=is_hasty)
+
+
+def _comment(failure: Failure) -> str:
+    said = textwrap.shorten(str(failure), _SAID_MAX, placeholder=" ...")
+    return textwrap.fill(said, 110, initial_indent="# ", subsequent_indent="#   ") + "\n"
+
+
+def _bundle_of(path: Path) -> Path:
+    """The results of a scenario file in a bundle beside it, as `run` and `bundle` make them."""
+    text = path.read_text(encoding="utf-8")
+    plan = plan_of(dict(load(path, Kind.SCENARIO).tree))
+    with TemporaryDirectory(prefix="mrc-testbed-soak-") as scratch:
+        with contextlib.suppress(Exception):  # the results say so
+            run_virtually(plan, text, Path(scratch))
+        return write_bundle(latest_of(Path(scratch) / plan.scenario), path.with_name(f"{path.stem}{SUFFIX}"))
