@@ -1,5 +1,7 @@
-"""campaign soak."""
+"""campaign soak | shrink."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import count, islice
 from pathlib import Path
@@ -15,9 +17,12 @@ from mrc_testbed.cli.interruption import signals_stop
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.render import plain_table, say, show
 from mrc_testbed.cli.where import JobsOption, VirtualOption, Where
-from mrc_testbed.errors import UsageError
+from mrc_testbed.document.one_step import write_in_one_step
+from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.shown import format_time
 from mrc_testbed.signals import say as say_at_once
+from mrc_testbed.soak.scenario_shrink import read_failing, shrink_scenario
+from mrc_testbed.soak.shrink import RUNS_MAX
 from mrc_testbed.soak.soaking import Soak, soak
 from mrc_testbed.soak.violation import Violation
 from mrc_testbed.units import parse_duration_ns
@@ -29,6 +34,7 @@ _SEED: Final = 1
 
 def register(app: typer.Typer) -> None:
     command(app, "soak", flags=("seed",))(soak_universes)
+    command(app, "shrink", flags=("seed",))(shrink)
 
 
 def soak_universes(
@@ -86,26 +92,98 @@ def soak_universes(
         rate = state.universes * 1e9 / elapsed_ns()
         settings.progress.count(f"{state.universes} universes, {state.bad} bad, {rate:.1f} per second")
 
-    is_stopped = False
-
-    def stop() -> None:
-        nonlocal is_stopped
-        is_stopped = True
-        say_at_once("\nstopping; once more to force\n")
-
-    with signals_stop(stop):
+    with _stoppable() as is_stopped:
         found = soak(
             islice(count(first), universes),
             into,
             jobs=jobs,
             is_over=lambda: limit_ns is not None and elapsed_ns() >= limit_ns,
-            is_stopped=lambda: is_stopped,
+            is_stopped=is_stopped,
             say=report,
         )
-    _show(settings, found, first, elapsed_ns(), is_stopped=is_stopped)
-    if is_stopped:
+    _show(settings, found, first, elapsed_ns(), is_stopped=is_stopped())
+    if is_stopped():
         return ExitCode.INTERRUPTED
     return ExitCode.EXPECTATION_FAILED if found.bad else ExitCode.PASS
+
+
+def shrink(
+    settings: Settings,
+    path: Annotated[Path, typer.Argument(metavar="SCENARIO", help="Scenario file that fails.")],
+    into: Annotated[
+        Path | None,
+        typer.Option("--into", metavar="FILE", help="File to write or replace (default: NAME-small.yaml)."),
+    ] = None,
+    variant: Annotated[
+        str | None, typer.Option("--variant", metavar="NAME", help="The one of its variants that fails.")
+    ] = None,
+    runs_max: Annotated[
+        int, typer.Option("--runs-max", metavar="N", min=1, help="Number of runs at most.")
+    ] = RUNS_MAX,
+) -> int:
+    """Find the smallest scenario that fails like a given one, in virtual time.
+
+    Leaves out faults, workloads, hosts, switches, time and settings as long as
+    the same expectations do not hold; if all hold, as long as the same invariant
+    of `campaign soak` does not. Ctrl-C ends with the smallest found so far.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed campaign shrink soak/stuck-4711.yaml
+      mrc-testbed campaign shrink flaky.yaml --into small.yaml --runs-max 1000
+    """
+    document = read_failing(path, variant, settings.seed)
+    target = into or Path(f"{document['metadata']['name']}-small.yaml")
+    with _stoppable() as is_stopped:
+        try:
+            found = shrink_scenario(
+                document, runs_max, is_stopped, lambda runs: settings.progress.count(f"{runs} runs")
+            )
+        except UsageError as error:
+            if is_stopped():
+                return ExitCode.INTERRUPTED
+            raise UsageError(f"{path}: {error.message}", hint=error.hint) from error
+    try:
+        write_in_one_step(target, found.text)
+    except OSError as error:
+        raise TestbedError(f"{target} cannot be written: {error.strerror}") from error
+
+    def table() -> RenderableType:
+        shown = plain_table("", "before", "after", right=("before", "after"))
+        before, after = asdict(found.before), asdict(found.after)
+        for key in ("faults", "workloads", "hosts"):
+            shown.add_row(key, str(before[key]), str(after[key]))
+        shown.add_row("run time", *map(_time, (found.before.run_ns, found.after.run_ns)))
+        failing = [Text(f"fails    {line}") for line in found.found]
+        return Group(shown, Text(), *failing, Text(f"scenario {target}, after {found.runs} runs"))
+
+    document = {
+        "scenario": str(target.resolve()),
+        "fails": list(found.found),
+        "runs": found.runs,
+        "before": asdict(found.before),
+        "after": asdict(found.after),
+        "is_interrupted": is_stopped(),
+    }
+    show(settings, "ShrunkScenario", SCHEMA_VERSION, document, table)
+    return ExitCode.INTERRUPTED if is_stopped() else ExitCode.PASS
+
+
+def _time(run_ns: int | None) -> str:
+    return "by iterations" if run_ns is None else format_time(run_ns)
+
+
+@contextmanager
+def _stoppable() -> Iterator[Callable[[], bool]]:
+    """A function that returns True once a signal came, which interrupts no more."""
+    came: list[bool] = []
+
+    def stop() -> None:
+        came.append(True)
+        say_at_once("\nstopping; once more to force\n")
+
+    with signals_stop(stop):
+        yield lambda: bool(came)
 
 
 def _show(settings: Settings, found: Soak, first: int, elapsed_ns: int, *, is_stopped: bool) -> None:

@@ -1,6 +1,8 @@
 """Scenario documents as plain values: to text, to plans, and what the scenario language refuses of them."""
 
-from typing import Any
+import textwrap
+from collections.abc import Iterable
+from typing import Any, Final
 
 import yaml
 
@@ -12,11 +14,20 @@ from mrc_testbed.scenario.spec.resolve_faults import resolve_faults
 from mrc_testbed.topology.resolve import resolve_topology
 
 Values = dict[str, Any]
+_SAID_MAX: Final = 600
+"""Characters of a comment: lists of completions may be long."""
 
 
 def as_text(document: Values) -> str:
     """The document as YAML, its innermost mappings in one line each."""
     return yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=110)
+
+
+def commented(document: Values, lines: Iterable[str]) -> str:
+    """The document as YAML, below comments."""
+    said = (textwrap.shorten(line, _SAID_MAX, placeholder=" ...") for line in lines)
+    comments = [textwrap.fill(line, 110, initial_indent="# ", subsequent_indent="#   ") for line in said]
+    return "".join(f"{comment}\n" for comment in comments) + as_text(document)
 
 
 def plan_of(document: Values) -> Plan:

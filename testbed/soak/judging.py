@@ -1,6 +1,7 @@
 """The verdict on one universe: all invariants hold, or those that do not."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,21 +36,28 @@ class Judged:
     events: int
 
 
-def judge(document: Values, *, is_repeated: bool = False, is_candidate: bool = False) -> Outcome:
+def judge(
+    document: Values,
+    *,
+    is_repeated: bool = False,
+    is_candidate: bool = False,
+    is_stopped: Callable[[], bool] | None = None,
+) -> Outcome:
     """Judge a universe; an exception is a failure of its own kind.
 
     Args:
         document: of a scenario that the language accepts.
         is_repeated: whether it runs twice, and both have to come to the same.
         is_candidate: whether it is one of many that lead to a smaller failure: its exceptions go unlogged.
+        is_stopped: asked now and then whether to stop; None: stop one that does not end.
 
     Raises:
         PreflightError: the library of virtual time is not built.
     """
     log = _candidate_log if is_candidate else _log
     try:
-        outcome = run_document(document)
-        again = run_document(document) if is_repeated else outcome
+        outcome = run_document(document, is_stopped)
+        again = run_document(document, is_stopped) if is_repeated else outcome
     except PreflightError:
         raise
     except Exception as error:

@@ -5,6 +5,7 @@ of ties and the result folder.
 """
 
 import hashlib
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
@@ -12,12 +13,13 @@ from typing import Final
 from mrc_testbed.agents.abi import PortCounters
 from mrc_testbed.agents.bpf.maps import PerCpuArray
 from mrc_testbed.agents.nic.device import NicDevice
-from mrc_testbed.scenario.measure.event import FaultChange, NicEvent, Note
+from mrc_testbed.scenario.measure.event import Note
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.run.runner import Runner
 from mrc_testbed.scenario.run.signal_clock import NO_DESCRIPTOR, SignalClock
 from mrc_testbed.soak.document import Values, plan_of
 from mrc_testbed.soak.invariants import Failure, judge_fabric, judge_run
+from mrc_testbed.soak.silent_journal import SilentJournal
 from mrc_testbed.soak.witness import Witness, control_plane
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.lab import VirtualLab
@@ -46,14 +48,18 @@ class Outcome:
     events: int
 
 
-def run_document(document: Values) -> Outcome:
+def run_document(document: Values, is_stopped: Callable[[], bool] | None = None) -> Outcome:
     """Run a document's universe.
+
+    Args:
+        document: of a scenario.
+        is_stopped: asked now and then whether to stop; None: stop one that does not end.
 
     Raises:
         UsageError: the scenario language refuses it.
     """
     plan = plan_of(document)
-    machine = _Machine()
+    machine = _Machine(is_stopped)
     with planned_lab(plan, machine, shuffles_ties=True) as lab:
         machine.lab = lab
         before = control_plane(lab)
@@ -71,19 +77,22 @@ def run_document(document: Values) -> Outcome:
 
 
 class _Machine(SignalClock):
-    """A universe without end is interrupted."""
+    """Interrupts a run: by request, or else a universe without end."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_stopped: Callable[[], bool] | None) -> None:
         super().__init__(NO_DESCRIPTOR)
+        self._is_stopped = is_stopped
         self.lab: VirtualLab | None = None
 
     def interruption(self) -> str | None:
+        if self._is_stopped is not None:
+            return "interrupted" if self._is_stopped() else None
         if self.lab is None or self.lab.runtime.totals().events < EVENTS_MAX:
             return None
         return f"{EVENTS_MAX} events"
 
 
-class _Journal:
+class _Journal(SilentJournal):
     """Has the witness look while QPs are there; a collective ends before its last acknowledgement."""
 
     def __init__(self, lab: VirtualLab, witness: Witness) -> None:
@@ -95,18 +104,6 @@ class _Journal:
         if note.what == "run-ended":
             self._lab.run_until(self._lab.runtime.now_ns() + SETTLE_NS)
             self._witness.look()
-
-    def note_change(self, recording: Recording, change: FaultChange) -> None:
-        pass
-
-    def note_nic_event(self, recording: Recording, event: NicEvent) -> None:
-        pass
-
-    def note_reading(self, recording: Recording) -> None:
-        pass
-
-    def note_output(self, workload: str, line: bytes) -> None:
-        pass
 
 
 def _digest(lab: VirtualLab, recording: Recording) -> str:

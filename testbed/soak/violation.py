@@ -1,27 +1,23 @@
 """Invariants that did not hold, kept: a small scenario file, and its results in a bundle."""
 
 import contextlib
-import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
 
 from mrc_testbed.bundle.bundle import SUFFIX, write_bundle
 from mrc_testbed.document import Kind, load
 from mrc_testbed.document.latest import latest_of
 from mrc_testbed.document.one_step import write_in_one_step
-from mrc_testbed.errors import UsageError
-from mrc_testbed.soak.document import Values, as_text, plan_of
+from mrc_testbed.soak.document import Values, commented, plan_of
 from mrc_testbed.soak.draw import draw_universe
+from mrc_testbed.soak.failing import fails_by
 from mrc_testbed.soak.invariants import Failure
 from mrc_testbed.soak.judging import Judged, judge
 from mrc_testbed.soak.shrink import shrink
 from mrc_testbed.virtual.run import run_virtually
-
-_SAID_MAX: Final = 600
-"""Characters of a comment: lists of completions may be long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,36 +59,14 @@ def keep_scenario(
     is_hasty: Callable[[], bool] = lambda: False,
 ) -> Path:
     """The scenario file in folder *into* of the smallest document found that fails as *document* does."""
-    small = shrink_failure(document, failures[0], is_hasty)
+    small, _ = shrink(document, partial(fails_by, failures[0].invariant), is_over=is_hasty)
     name = f"{failures[0].invariant}-{small['spec']['seed']}".lower()
     small["metadata"]["name"] = name
     found = judge(small, is_candidate=True).failures or failures
     into.mkdir(parents=True, exist_ok=True)
     path = into / f"{name}.yaml"
-    write_in_one_step(path, "".join(map(_comment, found)) + as_text(small))
+    write_in_one_step(path, commented(small, map(str, found)))
     return path
-
-
-def shrink_failure(
-    document: Values, failure: Failure, is_hasty: Callable[[], bool] = lambda: False
-) -> Values:
-    """A smaller document that fails by the same invariant."""
-    is_repeated = failure.invariant == "digest"
-
-    def fails(candidate: Values) -> bool:
-        try:
-            plan_of(candidate)
-        except UsageError:
-            return False  # what is left is no scenario
-        found = judge(candidate, is_repeated=is_repeated, is_candidate=True).failures
-        return failure.invariant in {each.invariant for each in found}
-
-    return shrink(document, fails, is_over=is_hasty)
-
-
-def _comment(failure: Failure) -> str:
-    said = textwrap.shorten(str(failure), _SAID_MAX, placeholder=" ...")
-    return textwrap.fill(said, 110, initial_indent="# ", subsequent_indent="#   ") + "\n"
 
 
 def _bundle_of(path: Path) -> Path:

@@ -109,3 +109,67 @@ def test_what_fails_is_kept_unshrunk_in_a_hurry(slow_links_stay: None, tmp_path:
 def test_a_soak_of_a_lab_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["campaign", "soak"]) == 2
     assert "give --virtual" in capsys.readouterr().err
+
+
+# ---- campaign shrink
+
+FLAKY = """
+apiVersion: mrc-testbed/v1
+kind: Scenario
+metadata: {name: flaky, description: of no use}
+spec:
+  topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 2, port_rate: 100Mbit}
+  workloads:
+  - {name: main, kind: sendrecv, shift: 2, size: 64KiB, warmup: 0.02 s, duration: 200ms}
+  - {name: side, kind: write-bw, from: [h0, h1], to: [h2, h3], size: 4 KiB, duration: 50ms}
+  faults:
+  - {id: down, kind: plane-down, at: 60ms, for: 90ms, select: {planes: 1}}
+  - {id: loss, kind: loss, ratio: 10%, at: 10ms, until: cleared, select: {links: "h0:*"}}
+  - {kind: clear, at: 20ms, faults: [loss]}
+  expect:
+  - goodput(main) during down >= 90% of goodput(main) before down
+  - wrong_bytes == 0
+"""
+
+
+def test_a_scenario_is_shrunk_by_its_expectation(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("flaky.yaml").write_text(FLAKY)
+    assert run(["campaign", "shrink", "flaky.yaml", "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    check_document("ShrunkScenario", found)
+    assert found["before"] == {"faults": 3, "workloads": 2, "hosts": 4, "run_ns": 220_000_000}
+    assert (found["after"]["faults"], found["after"]["workloads"], found["after"]["hosts"]) == (1, 1, 2)
+    assert found["after"]["run_ns"] < 10_000_000
+    small = Path("flaky-small.yaml")
+    assert small.read_text().startswith("# goodput(main) during down >= 90%")
+    spec = read_plan(small)["spec"]
+    assert spec["expect"] == ["goodput(main) during down >= 90% of goodput(main) before down"]
+    assert run(["run", str(small), "--virtual"]) == 4
+
+
+def test_as_many_runs_as_allowed(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("flaky.yaml").write_text(FLAKY)
+    arguments = ["campaign", "shrink", "flaky.yaml", "--runs-max", "2", "--into", "small.yaml"]
+    assert run([*arguments, "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == 2
+    assert run(["run", "small.yaml", "--virtual"]) == 4
+
+
+def test_a_scenario_that_fails_by_an_invariant_alone_is_shrunk_by_that(
+    slow_links_stay: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = "  - {id: slow, kind: slow-link, to: 50%, at: 1ms, for: 2ms, select: {links: h0:0}}\n  expect:"
+    whole = "goodput(main) during down >= 90% of goodput(main) before down"
+    Path("flaky.yaml").write_text(FLAKY.replace("  expect:", slow).replace(whole, "goodput(main) > 0bit"))
+    assert run(["campaign", "shrink", "flaky.yaml", "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["fails"] == ["fault: port_table is not as it was"]
+    assert [fault["id"] for fault in read_plan(Path("flaky-small.yaml"))["spec"]["faults"]] == ["slow"]
+
+
+def test_a_scenario_that_does_not_fail_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("fine.yaml").write_text(FLAKY.replace("90% of", "10% of"))
+    assert run(["campaign", "shrink", "fine.yaml"]) == 2
+    said = capsys.readouterr().err
+    assert "fine.yaml: it does not fail: all expectations hold" in said
+    assert not Path("flaky-small.yaml").exists()

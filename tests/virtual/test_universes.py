@@ -205,7 +205,7 @@ def test_an_exception_is_a_failure_of_its_own(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_difference_between_two_runs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes = iter([Outcome((), "one", 1, 1), Outcome((), "other", 1, 1)])
-    monkeypatch.setattr("mrc_testbed.soak.judging.run_document", lambda _: next(outcomes))
+    monkeypatch.setattr("mrc_testbed.soak.judging.run_document", lambda *_: next(outcomes))
     (failure,) = judge(small(), is_repeated=True).failures
     assert failure.invariant == "digest"
 
@@ -220,7 +220,8 @@ def test_what_does_not_matter_is_shrunk_away() -> None:
     def fails(candidate: Values) -> bool:
         return "duplicate" in [fault["kind"] for fault in candidate["spec"]["faults"]]
 
-    found = shrink(copy.deepcopy(document), fails)["spec"]
+    small, _ = shrink(copy.deepcopy(document), fails)
+    found = small["spec"]
     assert [fault["kind"] for fault in found["faults"]] == ["duplicate"]
     assert len(found["workloads"]) == 1
     assert [found["topology"][key] for key in ("planes", "t0", "t1", "hosts_per_t0")] == [1, 1, 1, 1]
