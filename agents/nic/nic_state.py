@@ -38,9 +38,9 @@ class NicState:
         self._rc_qps: dict[int, RcQueuePair] = {}
         self._streams: dict[int, Stream] = {}
         for index in range(device.qp_count):
-            if device.qps.read(index).state != QpState.RESET:
+            if device.qps.peek(index).state != QpState.RESET:
                 device.qps.write(index, Qp(state=QpState.RESET))
-            if device.rc_qps.read(index).state != QpState.RESET:
+            if device.rc_qps.peek(index).state != QpState.RESET:
                 device.rc_qps.write(index, RcQp(state=QpState.RESET))
         device.await_runs()
 

@@ -1,13 +1,13 @@
 """One universe: a Scenario document, run in virtual time with ties in an order of their own, and judged.
 
 It goes through the runner of every other run: what `mrc-testbed run FILE --virtual` does, but for the order
-of ties and the result folder.
+of ties, fewer readings and the result folder.
 """
 
 import hashlib
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mrc_testbed.agents.abi import PortCounters
@@ -17,8 +17,9 @@ from mrc_testbed.scenario.measure.event import Note
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.run.runner import Runner
 from mrc_testbed.scenario.run.signal_clock import NO_DESCRIPTOR, SignalClock
+from mrc_testbed.scenario.spec.plan import READING_INTERVAL_NS
 from mrc_testbed.soak.document import Values, plan_of
-from mrc_testbed.soak.invariants import Failure, judge_fabric, judge_run
+from mrc_testbed.soak.invariants import Failure, Reach, is_at_rest, judge_fabric, judge_run
 from mrc_testbed.soak.silent_journal import SilentJournal
 from mrc_testbed.soak.witness import Witness, control_plane
 from mrc_testbed.virtual.connection import VirtualConnection
@@ -28,7 +29,9 @@ from mrc_testbed.virtual.world import planned_lab, world_in
 EVENTS_MAX: Final = 20_000_000
 """Events of the simulation; a universe has some ten thousand. One with so many does not end."""
 SETTLE_NS: Final = 3_000_000_000
-"""After the run: what is still on its way arrives, and what has a time-out runs out."""
+"""After the run, at most: what is still on its way arrives, and what has a time-out runs out."""
+_LOOK_NS: Final = 500_000_000
+"""From one look to the next; the last is when no QP has anything under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +61,13 @@ def run_document(document: Values, is_stopped: Callable[[], bool] | None = None)
     Raises:
         UsageError: the scenario language refuses it.
     """
-    plan = plan_of(document)
+    plan = replace(plan_of(document), reading_interval_ns=READING_INTERVAL_NS)
     machine = _Machine(is_stopped)
     with planned_lab(plan, machine, shuffles_ties=True) as lab:
         machine.lab = lab
         before = control_plane(lab)
         with closing(Witness(lab)) as witness, world_in(lab, plan, machine) as world:
-            runner = Runner(plan, world, _Journal(lab, witness), lambda _: None)
+            runner = Runner(plan, world, _Journal(lab, witness, Reach(plan)), lambda _: None)
             ending = runner.run()
         failures = judge_run(plan, runner.recording, ending, witness)
         for host in [agent.host for agent in lab.agents if agent.is_alive]:
@@ -95,15 +98,19 @@ class _Machine(SignalClock):
 class _Journal(SilentJournal):
     """Has the witness look while QPs are there; a collective ends before its last acknowledgement."""
 
-    def __init__(self, lab: VirtualLab, witness: Witness) -> None:
+    def __init__(self, lab: VirtualLab, witness: Witness, reach: Reach) -> None:
         self._lab = lab
         self._witness = witness
+        self._reach = reach
 
     def note(self, recording: Recording, note: Note) -> None:
         del recording
         if note.what == "run-ended":
-            self._lab.run_until(self._lab.runtime.now_ns() + SETTLE_NS)
-            self._witness.look()
+            for _ in range(0, SETTLE_NS, _LOOK_NS):
+                self._lab.run_until(self._lab.runtime.now_ns() + _LOOK_NS)
+                self._witness.look()
+                if is_at_rest(self._witness, self._reach):
+                    break
 
 
 def _digest(lab: VirtualLab, recording: Recording) -> str:

@@ -1,6 +1,6 @@
 """Invariants that did not hold, kept: a small scenario file, and its results in a bundle."""
 
-import contextlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +11,7 @@ from mrc_testbed.bundle.bundle import SUFFIX, write_bundle
 from mrc_testbed.document import Kind, load
 from mrc_testbed.document.latest import latest_of
 from mrc_testbed.document.one_step import write_in_one_step
+from mrc_testbed.errors import TestbedError
 from mrc_testbed.soak.document import Values, commented, plan_of
 from mrc_testbed.soak.draw import draw_universe
 from mrc_testbed.soak.failing import fails_by
@@ -18,6 +19,8 @@ from mrc_testbed.soak.invariants import Failure
 from mrc_testbed.soak.judging import Judged, judge
 from mrc_testbed.soak.shrink import shrink
 from mrc_testbed.virtual.run import run_virtually
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,10 @@ def _bundle_of(path: Path) -> Path:
     text = path.read_text(encoding="utf-8")
     plan = plan_of(dict(load(path, Kind.SCENARIO).tree))
     with TemporaryDirectory(prefix="mrc-testbed-soak-") as scratch:
-        with contextlib.suppress(Exception):  # the results say so
+        try:
             run_virtually(plan, text, Path(scratch))
+        except TestbedError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a bug, which the results name
+            _log.debug("%s: %s", path, error)
         return write_bundle(latest_of(Path(scratch) / plan.scenario), path.with_name(f"{path.stem}{SUFFIX}"))

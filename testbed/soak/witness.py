@@ -35,6 +35,7 @@ class Witness:
 
     def look(self) -> None:
         """Takes what has happened, and notes QPs as they are now."""
+        self.qps.clear()
         for agent in self._lab.agents:
             host, reactions = agent.host, self._first[agent.host]
             if reactions is None or agent.reactions is not reactions:
@@ -51,6 +52,11 @@ class Witness:
     def close(self) -> None:
         for connection in self._connections.values():
             connection.close()
+
+
+def in_flight(row: dict[str, Any]) -> dict[str, int | None]:
+    """Packets and bytes that a QP has under way, where not zero, by their names in `list_qps`."""
+    return {key: row[key] for key in ("inflight", "lost_waiting", "inflight_bytes") if row.get(key)}
 
 
 def control_plane(lab: VirtualLab) -> dict[str, bytes]:

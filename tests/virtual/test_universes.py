@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from mrc_testbed.agents.abi import Event, EventKind, LosslessLink, QueuePool
+from mrc_testbed.agents.abi import Event, EventKind, LosslessLink, Qp, QueuePool
 from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
 from mrc_testbed.agents.nic.context import MemoryRegion
 from mrc_testbed.agents.nic.kernel_events import KernelEvents
+from mrc_testbed.errors import FabricError
 from mrc_testbed.faults.map_target import MapTarget
 from mrc_testbed.soak.avoided import AVOIDED, Avoided
 from mrc_testbed.soak.document import Values, plan_of
@@ -196,6 +197,16 @@ def test_what_is_left_in_the_fabric_is_found() -> None:
         lab.agent("h0").kill()
         found = {failure.invariant for failure in judge_fabric(lab, before | {"fib": b""})}
         assert found == {"frames", "credits", "buffer", "pause", "fault"}
+
+
+def test_what_is_peeked_at_is_the_element_itself() -> None:
+    with planned_lab(plan_of(small()), StoppedClock()) as lab:
+        qps = ArrayMap(lab.node_pins("h0").map_fd("qps"), Qp)
+        seen, copy_of_it = qps.peek(3), qps.read(3)
+        qps.write(3, Qp(peer_host=7))
+        assert (seen.peer_host, copy_of_it.peer_host) == (7, 0)
+        with pytest.raises(FabricError):
+            qps.peek(len(qps))
 
 
 def test_an_exception_is_a_failure_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
