@@ -15,6 +15,7 @@ from mrc_testbed.agents.clock import machine_ns
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.interruption import signals_stop
 from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.ready import complete, file_or_ready
 from mrc_testbed.cli.render import plain_table, say, show
 from mrc_testbed.cli.where import JobsOption, VirtualOption, Where
 from mrc_testbed.document.one_step import write_in_one_step
@@ -109,7 +110,15 @@ def soak_universes(
 
 def shrink(
     settings: Settings,
-    path: Annotated[Path, typer.Argument(metavar="SCENARIO", help="Scenario file that fails.")],
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SCENARIO",
+            callback=file_or_ready,
+            autocompletion=complete,
+            help="Scenario file that fails, or a name of `scenarios list`.",
+        ),
+    ],
     into: Annotated[
         Path | None,
         typer.Option("--into", metavar="FILE", help="File to write or replace (default: NAME-small.yaml)."),
@@ -134,6 +143,8 @@ def shrink(
     """
     document = read_failing(path, variant, settings.seed)
     target = into or Path(f"{document['metadata']['name']}-small.yaml")
+    if not target.parent.is_dir():
+        raise UsageError(f"{target} cannot be written: there is no folder {target.parent}")
     with _stoppable() as is_stopped:
         try:
             found = shrink_scenario(

@@ -40,7 +40,7 @@ class Size:
         hosts = plan.topology.numbering.host_count
         spec = document["spec"]
         run_ns = None if plan.end_ns is None else plan.end_ns - plan.start_ns
-        return cls(len(spec["faults"]), len(spec["workloads"]), hosts, run_ns)
+        return cls(len(spec.get("faults", ())), len(spec["workloads"]), hosts, run_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,9 @@ def smaller_documents(document: Values) -> Iterator[Values]:
         yield from _with_shorter_lists(document, path, mapping)
     for path, mapping in _mappings(spec):
         for key, value in mapping.items():
-            if key not in _KEPT and "retry_limit" not in (value if isinstance(value, dict) else ()):
+            if (key not in _KEPT or value == []) and "retry_limit" not in (
+                value if isinstance(value, dict) else ()
+            ):
                 yield _edited(document, _drop, path, key)
     for path, mapping in parts:
         for key in filter(mapping.__contains__, _LESS):

@@ -66,9 +66,12 @@ def keep_scenario(
     name = f"{failures[0].invariant}-{small['spec']['seed']}".lower()
     small["metadata"]["name"] = name
     found = judge(small, is_candidate=True).failures or failures
-    into.mkdir(parents=True, exist_ok=True)
     path = into / f"{name}.yaml"
-    write_in_one_step(path, commented(small, map(str, found)))
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        write_in_one_step(path, commented(small, map(str, found)))
+    except OSError as error:
+        raise TestbedError(f"{path} cannot be written: {error.strerror}") from error
     return path
 
 

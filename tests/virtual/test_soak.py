@@ -173,3 +173,15 @@ def test_a_scenario_that_does_not_fail_is_refused(capsys: pytest.CaptureFixture[
     said = capsys.readouterr().err
     assert "fine.yaml: it does not fail: all expectations hold" in said
     assert not Path("flaky-small.yaml").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_named(
+    slow_links_stay: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("file").write_text("")
+    arguments = ["campaign", "soak", "--virtual", "--seed", str(SLOW_LINK_SEED), "--universes", "1"]
+    assert run([*arguments, "--into", "file/below"]) == 1
+    assert "below/fault-42.yaml cannot be written: Not a directory" in capsys.readouterr().err
+    Path("flaky.yaml").write_text(FLAKY)
+    assert run(["campaign", "shrink", "flaky.yaml", "--into", "none/small.yaml"]) == 2
+    assert "there is no folder none" in capsys.readouterr().err
