@@ -52,6 +52,10 @@ class VirtualMap:
         ctypes.memmove(into_address, self._address + index * self._stride, self.value_bytes)
         return True
 
+    def address_of(self, index: int) -> int | None:
+        """Address of an element; None if there is none of that index."""
+        return self._address + index * self._stride if 0 <= index < self.count else None
+
     def write(self, index: int, value: CStructure | c_uint32) -> bool:
         """Stores an element but for its timer, which belongs to the data plane; whether there is one."""
         if not 0 <= index < self.count:

@@ -37,7 +37,7 @@ class NicMaps:
     def acknowledged_bytes(self, qpn: int) -> int:
         """Payload that a QP had acknowledged for the first time, of whichever transport it is."""
         index = qp_index(qpn)
-        in_nic = self._qps.read(index).acked_bytes + self._rc_qps.read(index).acked_bytes
+        in_nic = self._qps.peek(index).acked_bytes + self._rc_qps.peek(index).acked_bytes
         return int(in_nic + self._streams[index].acked_bytes)
 
     def close(self) -> None:

@@ -38,9 +38,9 @@ class NicState:
         self._rc_qps: dict[int, RcQueuePair] = {}
         self._streams: dict[int, Stream] = {}
         for index in range(device.qp_count):
-            if device.qps.read(index).state != QpState.RESET:
+            if device.qps.peek(index).state != QpState.RESET:
                 device.qps.write(index, Qp(state=QpState.RESET))
-            if device.rc_qps.read(index).state != QpState.RESET:
+            if device.rc_qps.peek(index).state != QpState.RESET:
                 device.rc_qps.write(index, RcQp(state=QpState.RESET))
         device.await_runs()
 
@@ -59,6 +59,10 @@ class NicState:
         turn = ring.turn
         memset(addressof(ring), 0, sizeof(ring))
         ring.turn = turn
+
+    def posted(self, qpn: int) -> list[int]:
+        """Ids of a QP's work requests that have not completed."""
+        return list(self._queue(qpn).posted)
 
     def _queue(self, qpn: int) -> WorkQueue:
         stream = self._streams.get(qp_index(qpn))

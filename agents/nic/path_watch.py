@@ -28,7 +28,7 @@ class PathWatch(NicState):
             if qp is None:
                 continue
             per_plane = len(qp.attributes.evs) // config.plane_count
-            value = self._device.qps.read(qp.index)
+            value = self._device.qps.peek(qp.index)
             for plane in range(config.plane_count):
                 if self._device.control.port_up_mask >> plane & 1:
                     indices = range(plane * per_plane, (plane + 1) * per_plane)
@@ -42,7 +42,7 @@ class PathWatch(NicState):
         found = []
         for qp in self._qps.values():
             if peer_host in {None, qp.attributes.peer_host}:
-                value = self._device.qps.read(qp.index)
+                value = self._device.qps.peek(qp.index)
                 found += [
                     (qp.index, index)
                     for index in range(len(qp.attributes.evs))

@@ -304,7 +304,7 @@ class QueuePairVerbs(CcProfileVerbs):
         """Every QP: number, state, peer, and what is under way."""
         rows = []
         for qp in self._qps.values():
-            value = self._device.qps.read(qp.index)
+            value = self._device.qps.peek(qp.index)
             rows.append(
                 {
                     "qpn": qp.qpn,

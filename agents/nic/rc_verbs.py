@@ -147,7 +147,7 @@ class RcVerbs(QueuePairVerbs):
         return [*super().list_qps(), *(self._rc_row(qp) for qp in self._rc_qps.values())]
 
     def _rc_row(self, qp: RcQueuePair) -> dict[str, Any]:
-        value = self._device.rc_qps.read(qp.index)
+        value = self._device.rc_qps.peek(qp.index)
         return {
             "qpn": qp.qpn,
             "peer_qpn": value.peer_qpn,

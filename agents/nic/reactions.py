@@ -217,7 +217,7 @@ class Reactions:
     def _send_probes(self, now_ns: int) -> None:
         targets: list[tuple[int, int]] = []
         for qp_index, ev_indices in self._schedule.due(now_ns).items():
-            qp = self._device.qps.read(qp_index)
+            qp = self._device.qps.peek(qp_index)
             chosen = self._schedule.reschedule(qp_index, ev_indices, qp, now_ns)
             targets += [(qp_index, ev_index) for ev_index in chosen]
         if targets:
@@ -229,7 +229,7 @@ class Reactions:
     def _schedule_probes(self, fallen: dict[int, list[int]]) -> None:
         now_ns = monotonic_ns()
         for qp_index, ev_indices in fallen.items():
-            qp = self._device.qps.read(qp_index)
+            qp = self._device.qps.peek(qp_index)
             for ev_index in ev_indices:
                 self._schedule.add(qp_index, ev_index, self._excess_falls(qp, ev_index), now_ns)
 

@@ -35,10 +35,12 @@ void virtual_end_rates(void)
 static void observe_from_now(struct observed_port *port, const struct mrc_port *now)
 {
 	__u64 delay_ns = port->delay_ns > now->delay_ns ? port->delay_ns : now->delay_ns;
+	/* unknown before its first frame; one sent at a higher rate takes less than at this */
+	__u64 rate_bps = port->rate_bps ?: now->rate_bps;
 
 	port->trusted_ns = virtual_now_ns + delay_ns;
-	if (port->rate_bps)
-		port->trusted_ns += MRC_QUEUE_FRAME_BYTES * 8000000000ULL / port->rate_bps;
+	if (rate_bps)
+		port->trusted_ns += MRC_QUEUE_FRAME_BYTES * 8000000000ULL / rate_bps;
 	port->rate_bps = now->rate_bps;
 	port->delay_ns = now->delay_ns;
 	port->end_ns = 0;

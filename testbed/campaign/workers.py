@@ -75,10 +75,10 @@ def run_processes(count: int) -> ProcessPoolExecutor:
     They are not forked: the library of virtual time keeps its lab in globals, and threads of this process may
     hold locks.
     """
-    return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin_process)
+    return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), begin_process)
 
 
-def _begin_process() -> None:
+def begin_process() -> None:
     """Prepare a process that carries out runs: between two of them only its parent ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored, it would be ignored during runs too

@@ -27,7 +27,7 @@ from mrc_testbed.campaign.shard import Shard
 from mrc_testbed.campaign.summary import summarize_campaign
 from mrc_testbed.campaign.summary_files import write_summary
 from mrc_testbed.campaign.workers import LocalWorkers, Workers
-from mrc_testbed.cli import campaign_merge, campaign_statistics, compare
+from mrc_testbed.cli import campaign_merge, campaign_soak, campaign_statistics, compare
 from mrc_testbed.cli.campaign_options import (
     CAMPAIGNS,
     CampaignName,
@@ -64,6 +64,7 @@ _BUDGET_RUNS_MAX: Final = 20
 app = typer.Typer(no_args_is_help=True, help="Run scenarios x parameters x seeds and summarise them.")
 campaign_statistics.register(app)
 command(app, "merge")(campaign_merge.merge)
+campaign_soak.register(app)
 
 CampaignFile = Annotated[
     Path,

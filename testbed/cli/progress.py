@@ -68,6 +68,13 @@ class Progress:
         self._draw(done_ns, total_ns, amount)
         self._write(f"simulated {amount}")
 
+    def count(self, text: str) -> None:
+        """Set how far work without an end in sight is; cheap enough to call often."""
+        if self._is_due(machine_ns()):
+            self.stage = text
+            self._draw(0, None, text)
+            self._write(text)
+
     def _is_due(self, now_ns: int) -> bool:
         """Return True if the next line or update of the bar is due; the first call sets the time."""
         next_ns = self._next_update_ns

@@ -333,7 +333,7 @@ class _QpStates:
         across: Counter[tuple[int, int, int, int]] = Counter()
         windows, reorder_packets = Windows(), 0
         for index in candidates:
-            qp = self._qps.read(index)
+            qp = self._qps.peek(index)
             if qp.state in _CONNECTED:
                 self._connected.append(index)
                 counts.update(_planes_and_states(qp))

@@ -81,8 +81,10 @@ def fib_entries(clos: Clos, switch: Node) -> Iterator[FibEntry]:
     """
     if not switch.is_switch:
         raise UsageError(f"{switch.name} is a host: it has no forwarding table")
+    numbering, lanes = clos.numbering, clos.spec.uplinks_per_pair
+    end = max(switch.port_count, numbering.uplink_count, clos.spec.hosts_per_t0, (switch.index + 1) * lanes)
     for role in Role:
-        for index in range(INDEX_COUNT):
+        for index in range(min(end, INDEX_COUNT)):
             value = fib_value(clos, switch, role, index)
             if value != FIB_NONE:
                 yield FibEntry(fib_key(Usid(role, 0, index)), value)

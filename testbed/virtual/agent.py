@@ -76,6 +76,15 @@ class VirtualAgent:
     def is_alive(self) -> bool:
         return self._reactions is not None
 
+    @property
+    def is_frozen(self) -> bool:
+        return self._is_frozen
+
+    @property
+    def reactions(self) -> Reactions | None:
+        """Its work, from one start to the next; None while it is dead."""
+        return self._reactions
+
     # -- life -------------------------------------------------------------------------------------
 
     def start(self) -> None:

@@ -12,7 +12,7 @@ from mrc_testbed.document import Kind
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.link_probes import LinkProbeCounts
 from mrc_testbed.faults.fault import ScheduledFault
-from mrc_testbed.scenario.run.signal_clock import SignalClock
+from mrc_testbed.scenario.run.signal_clock import NO_DESCRIPTOR, SignalClock
 from mrc_testbed.scenario.spec.load import build_scenario
 from mrc_testbed.scenario.spec.plan import PlannedTransport
 from mrc_testbed.scenario.spec.program_scenario import DEFAULT_TOPOLOGY
@@ -27,9 +27,6 @@ from mrc_testbed.virtual.engine import VirtualEngine, virtual_transport
 from mrc_testbed.virtual.lab import VirtualLab, virtual_lab
 from mrc_testbed.virtual.world import VirtualFaults, payload_of
 from mrc_testbed.workloads.engine import Engine
-
-_NO_DESCRIPTOR = -1
-"""The descriptor of a clock that nobody interrupts: a signal ends the command by an exception."""
 
 
 class VirtualSite:
@@ -64,7 +61,7 @@ class VirtualSite:
     def engine(self) -> Engine:
         """A new engine over MRC."""
         transport = virtual_transport(self._lab, self._transport)
-        return VirtualEngine(self._lab, transport, machine=SignalClock(_NO_DESCRIPTOR))
+        return VirtualEngine(self._lab, transport, machine=SignalClock(NO_DESCRIPTOR))
 
     def probe(self, asked: Sequence[Asked], wait_ns: int) -> list[list[int | None]]:
         """The RTT of each probe, once all are answered or *wait_ns* has passed."""

@@ -16,8 +16,8 @@ SCRIPT = """
 import pathlib, sys
 import mrc_testbed.agents.bpf.virtual
 mrc_testbed.agents.bpf.virtual.LIBRARY = pathlib.Path(sys.argv[1])
-from tests.universes.draw import draw_universe
-from tests.universes.universe import run_document
+from mrc_testbed.soak.draw import draw_universe
+from mrc_testbed.soak.universe import run_document
 for seed in range(1, 6):
     print(run_document(draw_universe(seed)).failures)
 """

@@ -1,4 +1,4 @@
-"""Small random universes, and the corpus; `python -m tests.universes --seeds N` makes more."""
+"""Small random universes, and the corpus; `campaign soak` makes more."""
 
 import copy
 import dataclasses
@@ -6,24 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from mrc_testbed.agents.abi import Event, EventKind, LosslessLink, QueuePool
+from mrc_testbed.agents.abi import Event, EventKind, LosslessLink, Qp, QueuePool
 from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
 from mrc_testbed.agents.nic.context import MemoryRegion
 from mrc_testbed.agents.nic.kernel_events import KernelEvents
+from mrc_testbed.errors import FabricError
 from mrc_testbed.faults.map_target import MapTarget
+from mrc_testbed.soak.avoided import AVOIDED, Avoided
+from mrc_testbed.soak.document import Values, plan_of
+from mrc_testbed.soak.draw import draw_universe
+from mrc_testbed.soak.invariants import judge_fabric
+from mrc_testbed.soak.judging import judge
+from mrc_testbed.soak.shrink import shrink
+from mrc_testbed.soak.universe import Outcome
+from mrc_testbed.soak.violation import keep_scenario
+from mrc_testbed.soak.witness import Witness, control_plane
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.world import planned_lab
 from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.sender import FlowSender
 from tests.stopped_clock import StoppedClock
-from tests.universes.avoided import AVOIDED, Avoided
-from tests.universes.document import Values, plan_of
-from tests.universes.draw import draw_universe
-from tests.universes.invariants import judge_fabric
-from tests.universes.judging import CORPUS, KNOWN, judge, keep, read_plan
-from tests.universes.shrink import shrink
-from tests.universes.universe import Outcome
-from tests.universes.witness import Witness, control_plane
+from tests.universes.plans import CORPUS, KNOWN, read_plan
 
 PLANS = sorted(CORPUS.glob("*.yaml"))
 
@@ -133,7 +136,7 @@ def test_a_qp_that_is_stuck_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_flow_that_stands_still_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.universes.invariants.STALL_NS", 1)
+    monkeypatch.setattr("mrc_testbed.soak.invariants.STALL_NS", 1)
     assert broken(small(SLOW)) == {"stall"}
 
 
@@ -196,6 +199,16 @@ def test_what_is_left_in_the_fabric_is_found() -> None:
         assert found == {"frames", "credits", "buffer", "pause", "fault"}
 
 
+def test_what_is_peeked_at_is_the_element_itself() -> None:
+    with planned_lab(plan_of(small()), StoppedClock()) as lab:
+        qps = ArrayMap(lab.node_pins("h0").map_fd("qps"), Qp)
+        seen, copy_of_it = qps.peek(3), qps.read(3)
+        qps.write(3, Qp(peer_host=7))
+        assert (seen.peer_host, copy_of_it.peer_host) == (7, 0)
+        with pytest.raises(FabricError):
+            qps.peek(len(qps))
+
+
 def test_an_exception_is_a_failure_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(MemoryRegion, "count_wrong")
     assert broken(small()) == {"AttributeError"}
@@ -203,7 +216,7 @@ def test_an_exception_is_a_failure_of_its_own(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_difference_between_two_runs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes = iter([Outcome((), "one", 1, 1), Outcome((), "other", 1, 1)])
-    monkeypatch.setattr("tests.universes.judging.run_document", lambda _: next(outcomes))
+    monkeypatch.setattr("mrc_testbed.soak.judging.run_document", lambda *_: next(outcomes))
     (failure,) = judge(small(), is_repeated=True).failures
     assert failure.invariant == "digest"
 
@@ -218,7 +231,8 @@ def test_what_does_not_matter_is_shrunk_away() -> None:
     def fails(candidate: Values) -> bool:
         return "duplicate" in [fault["kind"] for fault in candidate["spec"]["faults"]]
 
-    found = shrink(copy.deepcopy(document), fails)["spec"]
+    small, _ = shrink(copy.deepcopy(document), fails)
+    found = small["spec"]
     assert [fault["kind"] for fault in found["faults"]] == ["duplicate"]
     assert len(found["workloads"]) == 1
     assert [found["topology"][key] for key in ("planes", "t0", "t1", "hosts_per_t0")] == [1, 1, 1, 1]
@@ -230,7 +244,7 @@ def test_a_failure_is_kept_as_a_small_scenario(tmp_path: Path, monkeypatch: pyte
     document = small(
         SLOW, {"id": "loss", "at": "1000us", "for": "2000us", "kind": "loss", "ratio": "1%"} | HERE
     )
-    path = keep(document, judge(document).failures, tmp_path)
+    path = keep_scenario(document, judge(document).failures, tmp_path)
     kept = read_plan(path)
     assert [fault["id"] for fault in kept["spec"]["faults"]] == ["slow"]
     assert broken(kept) == {"fault"}

@@ -10,9 +10,13 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from typing import Final
 
 from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.signals import EndingSignals, handled_by, signals_wake
+
+NO_DESCRIPTOR: Final = -1
+"""For a clock that no signal interrupts."""
 
 
 class SignalClock:

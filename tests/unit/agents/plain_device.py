@@ -44,6 +44,8 @@ class PlainQps(Generic[AnyQp]):
     def read(self, index: int) -> AnyQp:
         return self._kind.from_buffer_copy(self._values[index])
 
+    peek = read
+
     def write(self, index: int, value: AnyQp) -> None:
         self._values[index] = self._kind.from_buffer_copy(value)
 

@@ -27,7 +27,7 @@ COMMANDS = [
     *(f"bench {kind}" for kind in ("write-bw", "write-lat")),
     *(f"bundle {verb}" for verb in ("create", "open")),
     *(f"campaign {verb}" for verb in ("baseline", "check", "export", "list", "report", "resume", "run")),
-    *(f"campaign {verb}" for verb in ("merge", "show", "stats")),
+    *(f"campaign {verb}" for verb in ("merge", "show", "shrink", "soak", "stats")),
     *("capture", "check", "compare", "demo", "doctor", "down"),
     *(f"ev {verb}" for verb in ("allow", "deny", "explain", "list", "probe")),
     "exec",

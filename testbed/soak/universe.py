@@ -1,32 +1,37 @@
 """One universe: a Scenario document, run in virtual time with ties in an order of their own, and judged.
 
 It goes through the runner of every other run: what `mrc-testbed run FILE --virtual` does, but for the order
-of ties and the result folder.
+of ties, fewer readings and the result folder.
 """
 
 import hashlib
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mrc_testbed.agents.abi import PortCounters
 from mrc_testbed.agents.bpf.maps import PerCpuArray
 from mrc_testbed.agents.nic.device import NicDevice
-from mrc_testbed.scenario.measure.event import FaultChange, NicEvent, Note
+from mrc_testbed.scenario.measure.event import Note
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.run.runner import Runner
+from mrc_testbed.scenario.run.signal_clock import NO_DESCRIPTOR, SignalClock
+from mrc_testbed.scenario.spec.plan import READING_INTERVAL_NS
+from mrc_testbed.soak.document import Values, plan_of
+from mrc_testbed.soak.invariants import Failure, Reach, is_at_rest, judge_fabric, judge_run
+from mrc_testbed.soak.silent_journal import SilentJournal
+from mrc_testbed.soak.witness import Witness, control_plane
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.lab import VirtualLab
 from mrc_testbed.virtual.world import planned_lab, world_in
-from tests.stopped_clock import StoppedClock
-from tests.universes.document import Values, plan_of
-from tests.universes.invariants import Failure, judge_fabric, judge_run
-from tests.universes.witness import Witness, control_plane
 
 EVENTS_MAX: Final = 20_000_000
 """Events of the simulation; a universe has some ten thousand. One with so many does not end."""
 SETTLE_NS: Final = 3_000_000_000
-"""After the run: what is still on its way arrives, and what has a time-out runs out."""
+"""After the run, at most: what is still on its way arrives, and what has a time-out runs out."""
+_LOOK_NS: Final = 500_000_000
+"""From one look to the next; the last is when no QP has anything under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +51,23 @@ class Outcome:
     events: int
 
 
-def run_document(document: Values) -> Outcome:
+def run_document(document: Values, is_stopped: Callable[[], bool] | None = None) -> Outcome:
     """Run a document's universe.
+
+    Args:
+        document: of a scenario.
+        is_stopped: asked now and then whether to stop; None: stop one that does not end.
 
     Raises:
         UsageError: the scenario language refuses it.
     """
-    plan = plan_of(document)
-    machine = _Machine()
+    plan = replace(plan_of(document), reading_interval_ns=READING_INTERVAL_NS)
+    machine = _Machine(is_stopped)
     with planned_lab(plan, machine, shuffles_ties=True) as lab:
         machine.lab = lab
         before = control_plane(lab)
         with closing(Witness(lab)) as witness, world_in(lab, plan, machine) as world:
-            runner = Runner(plan, world, _Journal(lab, witness), lambda _: None)
+            runner = Runner(plan, world, _Journal(lab, witness, Reach(plan)), lambda _: None)
             ending = runner.run()
         failures = judge_run(plan, runner.recording, ending, witness)
         for host in [agent.host for agent in lab.agents if agent.is_alive]:
@@ -70,45 +79,38 @@ def run_document(document: Values) -> Outcome:
         return Outcome(tuple(failures), digest, lab.runtime.now_ns(), lab.runtime.totals().events)
 
 
-class _Machine(StoppedClock):
-    """A universe without end is interrupted."""
+class _Machine(SignalClock):
+    """Interrupts a run: by request, or else a universe without end."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_stopped: Callable[[], bool] | None) -> None:
+        super().__init__(NO_DESCRIPTOR)
+        self._is_stopped = is_stopped
         self.lab: VirtualLab | None = None
 
-    def fileno(self) -> int:
-        return -1
-
     def interruption(self) -> str | None:
+        if self._is_stopped is not None:
+            return "interrupted" if self._is_stopped() else None
         if self.lab is None or self.lab.runtime.totals().events < EVENTS_MAX:
             return None
         return f"{EVENTS_MAX} events"
 
 
-class _Journal:
+class _Journal(SilentJournal):
     """Has the witness look while QPs are there; a collective ends before its last acknowledgement."""
 
-    def __init__(self, lab: VirtualLab, witness: Witness) -> None:
+    def __init__(self, lab: VirtualLab, witness: Witness, reach: Reach) -> None:
         self._lab = lab
         self._witness = witness
+        self._reach = reach
 
     def note(self, recording: Recording, note: Note) -> None:
         del recording
         if note.what == "run-ended":
-            self._lab.run_until(self._lab.runtime.now_ns() + SETTLE_NS)
-            self._witness.look()
-
-    def note_change(self, recording: Recording, change: FaultChange) -> None:
-        pass
-
-    def note_nic_event(self, recording: Recording, event: NicEvent) -> None:
-        pass
-
-    def note_reading(self, recording: Recording) -> None:
-        pass
-
-    def note_output(self, workload: str, line: bytes) -> None:
-        pass
+            for _ in range(0, SETTLE_NS, _LOOK_NS):
+                self._lab.run_until(self._lab.runtime.now_ns() + _LOOK_NS)
+                self._witness.look()
+                if is_at_rest(self._witness, self._reach):
+                    break
 
 
 def _digest(lab: VirtualLab, recording: Recording) -> str:

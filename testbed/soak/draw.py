@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from mrc_testbed.soak.avoided import AVOIDED
+from mrc_testbed.soak.document import Values, refused_faults
 from mrc_testbed.workloads.schedule import COLLECTIVE_KINDS
-from tests.universes.avoided import AVOIDED
-from tests.universes.document import Values, refused_faults
 
 HOSTS_MAX: Final = 8
 WORK_BYTES_MAX: Final = 2_000_000
@@ -57,7 +57,7 @@ def draw_universe(seed: int) -> Values:
     """The Scenario document of that number."""
     draw = random.Random(seed)
     fabric, topology = _fabric(draw)
-    transport = _transport(draw, fabric, topology)
+    transport = _transport(draw, topology)
     rate_bps = int(topology["port_rate"].removesuffix("Mbit")) * 10**6
     sent_per_ms = rate_bps // 8000 * fabric.planes * len(fabric.hosts)
     run_ms = draw.choice([ms for ms in RUN_MS if ms * sent_per_ms <= WORK_BYTES_MAX] or [RUN_MS[0]])
@@ -69,7 +69,7 @@ def draw_universe(seed: int) -> Values:
             "seed": seed,
             "topology": topology,
             "transport": transport,
-            "workloads": _workloads(draw, fabric, transport, run_ms),
+            "workloads": _workloads(draw, fabric, run_ms),
             "faults": _faults(draw, fabric, run_ms),
         },
     }
@@ -129,7 +129,7 @@ def _fabric(draw: random.Random) -> tuple[Fabric, Values]:
     return fabric, topology
 
 
-def _transport(draw: random.Random, fabric: Fabric, topology: Values) -> Values:
+def _transport(draw: random.Random, topology: Values) -> Values:
     kind = draw.choice(["mrc"] * 7 + ["rocev2", "infiniband", "spray-gbn"])
     transport: Values = {"kind": kind, "qps": draw.choice([1, 1, 2])}
     if kind == "infiniband" and topology.get("forwarding") == "ecmp":
@@ -144,7 +144,7 @@ def _transport(draw: random.Random, fabric: Fabric, topology: Values) -> Values:
 # ---- the work
 
 
-def _workloads(draw: random.Random, fabric: Fabric, transport: Values, run_ms: int) -> list[Values]:
+def _workloads(draw: random.Random, fabric: Fabric, run_ms: int) -> list[Values]:
     """The first ends by time, so that there is work while faults act; others may count."""
     workloads = []
     for number in range(draw.choice([1, 1, 2, 3])):

@@ -25,7 +25,7 @@ class Witness:
 
     def __init__(self, lab: VirtualLab) -> None:
         self._lab = lab
-        self._first = {agent.host: agent._reactions for agent in lab.agents}
+        self._first = {agent.host: agent.reactions for agent in lab.agents}
         self._connections = {host: VirtualConnection(lab, host) for host in self._first}
         for connection in self._connections.values():
             connection.subscribe("completion", "receive")
@@ -35,9 +35,10 @@ class Witness:
 
     def look(self) -> None:
         """Takes what has happened, and notes QPs as they are now."""
+        self.qps.clear()
         for agent in self._lab.agents:
             host, reactions = agent.host, self._first[agent.host]
-            if reactions is None or agent._reactions is not reactions:
+            if reactions is None or agent.reactions is not reactions:
                 continue  # it was killed, and all of its QPs with it
             for event in self._connections[host].drain_events():
                 if event["event"] == "completion":
@@ -45,12 +46,17 @@ class Witness:
                 elif event["event"] == "receive":
                     self.arrived[host, event["qpn"]].append(event["number"])
             for row in self._connections[host].list_qps():
-                posted = list(reactions.verbs._queue(row["qpn"]).posted)
+                posted = reactions.verbs.posted(row["qpn"])
                 self.qps.append(row | {"host": host, "posted": posted})
 
     def close(self) -> None:
         for connection in self._connections.values():
             connection.close()
+
+
+def in_flight(row: dict[str, Any]) -> dict[str, int | None]:
+    """Packets and bytes that a QP has under way, where not zero, by their names in `list_qps`."""
+    return {key: row[key] for key in ("inflight", "lost_waiting", "inflight_bytes") if row.get(key)}
 
 
 def control_plane(lab: VirtualLab) -> dict[str, bytes]:

@@ -1,9 +1,9 @@
 """The conditions that hold in every universe, whatever it was made of."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from mrc_testbed.agents.abi import IcrcMode, LosslessLink, QpState, QueuePool
 from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
@@ -12,13 +12,13 @@ from mrc_testbed.faults.effects import AgentDead, Drained, Effect, Frozen, IcrcC
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.measure.verdict import Ending
 from mrc_testbed.scenario.spec.plan import Plan, PlannedWorkload
+from mrc_testbed.soak.witness import Witness, control_plane, in_flight
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.lab import VirtualLab
 from mrc_testbed.workloads.engine import NOT_COMPLETED
 from mrc_testbed.workloads.flow import Flow
-from tests.universes.witness import Witness, control_plane
 
 STALL_NS: Final = 2_000_000_000
 """Longer than a QP of MRC may be without progress while one of its planes is untouched: some time-outs."""
@@ -43,9 +43,14 @@ class Failure:
 # ---- the run
 
 
+def is_at_rest(witness: Witness, reach: "Reach") -> bool:
+    """Return True if at the last look no QP had work or packets under way, but of a dead agent."""
+    return not any(row["posted"] or in_flight(row) for row in witness.qps if not reach.awaits_dead(row))
+
+
 def judge_run(plan: Plan, recording: Recording, ending: Ending | None, witness: Witness) -> list[Failure]:
     """Invariants of workloads and QPs."""
-    reach = _Reach(plan)
+    reach = Reach(plan)
     return [
         *_ending(plan, ending, reach),
         *_bytes(recording),
@@ -57,7 +62,7 @@ def judge_run(plan: Plan, recording: Recording, ending: Ending | None, witness: 
     ]
 
 
-class _Reach:
+class Reach:
     """Whom the faults of a plan can hurt."""
 
     def __init__(self, plan: Plan) -> None:
@@ -71,6 +76,10 @@ class _Reach:
     def loses_qp(self, *hosts: str) -> bool:
         """Return True if a QP between hosts may fail; an RC QP gives up after fifty time-outs."""
         return not self.killed.isdisjoint(hosts) or (not self.is_mrc and bool(self.planes | self.hosts))
+
+    def awaits_dead(self, row: Mapping[str, Any]) -> bool:
+        """Return True if a QP, as `list_qps` has it, lost an agent: it may try again for ever."""
+        return not self.killed.isdisjoint((row["host"], f"h{row['peer_host']}"))
 
     def leaves_path(self, flow: Flow) -> bool:
         """Return True if a plane and both hosts of a flow are untouched, all the time."""
@@ -93,7 +102,7 @@ def _planes(clos: Clos, effects: Iterable[Effect]) -> Iterator[int]:
                 yield clos.port(effect.port_id).plane
 
 
-def _ending(plan: Plan, ending: Ending | None, reach: _Reach) -> Iterator[Failure]:
+def _ending(plan: Plan, ending: Ending | None, reach: Reach) -> Iterator[Failure]:
     if ending is None:
         return
     for workload in plan.workloads:
@@ -109,7 +118,7 @@ def _bytes(recording: Recording) -> Iterator[Failure]:
             yield Failure("bytes", f"{_name(outcome.flow)}: {outcome.wrong_bytes} are wrong")
 
 
-def _errors(plan: Plan, recording: Recording, reach: _Reach) -> Iterator[Failure]:
+def _errors(plan: Plan, recording: Recording, reach: Reach) -> Iterator[Failure]:
     """A workload that goes hand in hand fails as a whole."""
     for workload in plan.workloads:
         ends = {host for flow in workload.flows for host in (flow.source, flow.target)}
@@ -147,7 +156,7 @@ def _exactly_once(witness: Witness) -> Iterator[Failure]:
             yield Failure("arrival", f"QP {qpn} of {host}: arrivals {numbers}")
 
 
-def _nothing_in_flight(witness: Witness, reach: _Reach) -> Iterator[Failure]:
+def _nothing_in_flight(witness: Witness, reach: Reach) -> Iterator[Failure]:
     """All work is done, but of QPs that lost their peer."""
     for row in witness.qps:
         name = f"QP {row['qpn']} of {row['host']}"
@@ -158,12 +167,11 @@ def _nothing_in_flight(witness: Witness, reach: _Reach) -> Iterator[Failure]:
             continue
         if row["posted"]:
             yield Failure("completion", f"{name}: none of work requests {row['posted']}")
-        left = {key: row.get(key) for key in ("inflight", "lost_waiting", "inflight_bytes")}
-        if any(left.values()):
+        if left := in_flight(row):
             yield Failure("window", f"{name}: {left} with nothing to do")
 
 
-def _stalls(plan: Plan, recording: Recording, reach: _Reach) -> Iterator[Failure]:
+def _stalls(plan: Plan, recording: Recording, reach: Reach) -> Iterator[Failure]:
     """Until the workload is stopped: then nobody reads how far a flow is."""
     alone = {workload.name for workload in plan.workloads if workload.collective is None}
     for outcome in recording.outcomes:
@@ -223,7 +231,7 @@ def _given_back(lab: VirtualLab, before: dict[str, bytes]) -> Iterator[Failure]:
             yield Failure("fault", f"{name} is not as it was")
     ports_up = (1 << lab.clos.spec.planes) - 1
     for agent in lab.agents:
-        if not agent.is_alive or agent._is_frozen:
+        if not agent.is_alive or agent.is_frozen:
             yield Failure("fault", f"the agent of {agent.host} does not run")
             continue
         control = NicDevice(lab.node_pins(agent.host)).control

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from tests.universes.document import Values
+from mrc_testbed.soak.document import Values
 
 WINDOW_PACKETS_MAX: Final = 16
 """As many full packets as the queue of any port holds, without regard to its delay."""

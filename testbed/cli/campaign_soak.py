@@ -1,0 +1,241 @@
+"""campaign soak | shrink."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import count, islice
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from mrc_testbed.agents.clock import machine_ns
+from mrc_testbed.cli.exit_codes import ExitCode
+from mrc_testbed.cli.interruption import signals_stop
+from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.ready import complete, file_or_ready
+from mrc_testbed.cli.render import plain_table, say, show
+from mrc_testbed.cli.where import JobsOption, VirtualOption, Where
+from mrc_testbed.document.one_step import write_in_one_step
+from mrc_testbed.errors import TestbedError, UsageError
+from mrc_testbed.shown import format_time
+from mrc_testbed.signals import say as say_at_once
+from mrc_testbed.soak.scenario_shrink import read_failing, shrink_scenario
+from mrc_testbed.soak.shrink import RUNS_MAX
+from mrc_testbed.soak.soaking import Soak, soak
+from mrc_testbed.soak.violation import Violation
+from mrc_testbed.units import parse_duration_ns
+
+SCHEMA_VERSION: Final = 1
+_FOR_NS: Final = 600 * 10**9
+_SEED: Final = 1
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "soak", flags=("seed",))(soak_universes)
+    command(app, "shrink", flags=("seed",))(shrink)
+
+
+def soak_universes(
+    settings: Settings,
+    virtual: VirtualOption = False,
+    jobs: JobsOption = 1,
+    for_ns: Annotated[
+        int | None,
+        typer.Option(
+            "--for", parser=parse_duration_ns, metavar="TIME", help="Time to go on for (default: 10m)."
+        ),
+    ] = None,
+    universes: Annotated[
+        int | None,
+        typer.Option(
+            "--universes", metavar="N", min=1, help="Number of universes; alone, without a time limit."
+        ),
+    ] = None,
+    into: Annotated[
+        Path, typer.Option("--into", metavar="FOLDER", help="Folder for scenario files of what fails.")
+    ] = Path("soak"),
+) -> int:
+    """Search for bugs with random fabrics, work and faults, in virtual time.
+
+    Draws a universe from the seed, runs it and checks that no byte is lost or
+    wrong, no flow stalls, and no trace of a fault stays; then from the next seed.
+    A seed that fails, fails each time. FOLDER gets a scenario file of a few lines
+    for it, and a bundle with the results of that file. Ctrl-C ends the search.
+
+    The exit status is 4 if a universe failed, else 0.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed campaign soak --virtual
+      mrc-testbed campaign soak --virtual --for 8h --jobs 2 --seed 1000000
+      mrc-testbed campaign soak --virtual --seed 4711 --universes 1
+    """
+    Where(None, is_virtual=virtual, jobs=jobs)
+    if not virtual:
+        raise UsageError(
+            "universes exist in virtual time only: there is no soak of a lab yet", hint="give --virtual too"
+        )
+    first = _SEED if settings.seed is None else settings.seed
+    began_ns, limit_ns = machine_ns(), for_ns or (_FOR_NS if universes is None else None)
+    shown = 0
+
+    def elapsed_ns() -> int:
+        return machine_ns() - began_ns
+
+    def report(state: Soak) -> None:
+        nonlocal shown
+        for violation in state.violations[shown:]:
+            shown += 1
+            say(settings.stderr, f"universe {violation.seed}: {violation.failures[0]}; {violation.scenario}")
+        rate = state.universes * 1e9 / elapsed_ns()
+        settings.progress.count(f"{state.universes} universes, {state.bad} bad, {rate:.1f} per second")
+
+    with _stoppable() as is_stopped:
+        found = soak(
+            islice(count(first), universes),
+            into,
+            jobs=jobs,
+            is_over=lambda: limit_ns is not None and elapsed_ns() >= limit_ns,
+            is_stopped=is_stopped,
+            say=report,
+        )
+    _show(settings, found, first, elapsed_ns(), is_stopped=is_stopped())
+    if is_stopped():
+        return ExitCode.INTERRUPTED
+    return ExitCode.EXPECTATION_FAILED if found.bad else ExitCode.PASS
+
+
+def shrink(
+    settings: Settings,
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SCENARIO",
+            callback=file_or_ready,
+            autocompletion=complete,
+            help="Scenario file that fails, or a name of `scenarios list`.",
+        ),
+    ],
+    into: Annotated[
+        Path | None,
+        typer.Option("--into", metavar="FILE", help="File to write or replace (default: NAME-small.yaml)."),
+    ] = None,
+    variant: Annotated[
+        str | None, typer.Option("--variant", metavar="NAME", help="The one of its variants that fails.")
+    ] = None,
+    runs_max: Annotated[
+        int, typer.Option("--runs-max", metavar="N", min=1, help="Number of runs at most.")
+    ] = RUNS_MAX,
+) -> int:
+    """Find the smallest scenario that fails like a given one, in virtual time.
+
+    Leaves out faults, workloads, hosts, switches, time and settings as long as
+    the same expectations do not hold; if all hold, as long as the same invariant
+    of `campaign soak` does not. Ctrl-C ends with the smallest found so far.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed campaign shrink soak/stuck-4711.yaml
+      mrc-testbed campaign shrink flaky.yaml --into small.yaml --runs-max 1000
+    """
+    document = read_failing(path, variant, settings.seed)
+    target = into or Path(f"{document['metadata']['name']}-small.yaml")
+    if not target.parent.is_dir():
+        raise UsageError(f"{target} cannot be written: there is no folder {target.parent}")
+    with _stoppable() as is_stopped:
+        try:
+            found = shrink_scenario(
+                document, runs_max, is_stopped, lambda runs: settings.progress.count(f"{runs} runs")
+            )
+        except UsageError as error:
+            if is_stopped():
+                return ExitCode.INTERRUPTED
+            raise UsageError(f"{path}: {error.message}", hint=error.hint) from error
+    try:
+        write_in_one_step(target, found.text)
+    except OSError as error:
+        raise TestbedError(f"{target} cannot be written: {error.strerror}") from error
+
+    def table() -> RenderableType:
+        shown = plain_table("", "before", "after", right=("before", "after"))
+        before, after = asdict(found.before), asdict(found.after)
+        for key in ("faults", "workloads", "hosts"):
+            shown.add_row(key, str(before[key]), str(after[key]))
+        shown.add_row("run time", *map(_time, (found.before.run_ns, found.after.run_ns)))
+        failing = [Text(f"fails    {line}") for line in found.found]
+        return Group(shown, Text(), *failing, Text(f"scenario {target}, after {found.runs} runs"))
+
+    document = {
+        "scenario": str(target.resolve()),
+        "fails": list(found.found),
+        "runs": found.runs,
+        "before": asdict(found.before),
+        "after": asdict(found.after),
+        "is_interrupted": is_stopped(),
+    }
+    show(settings, "ShrunkScenario", SCHEMA_VERSION, document, table)
+    return ExitCode.INTERRUPTED if is_stopped() else ExitCode.PASS
+
+
+def _time(run_ns: int | None) -> str:
+    return "by iterations" if run_ns is None else format_time(run_ns)
+
+
+@contextmanager
+def _stoppable() -> Iterator[Callable[[], bool]]:
+    """A function that returns True once a signal came, which interrupts no more."""
+    came: list[bool] = []
+
+    def stop() -> None:
+        came.append(True)
+        say_at_once("\nstopping; once more to force\n")
+
+    with signals_stop(stop):
+        yield lambda: bool(came)
+
+
+def _show(settings: Settings, found: Soak, first: int, elapsed_ns: int, *, is_stopped: bool) -> None:
+    violations = sorted(found.violations, key=lambda violation: violation.seed)
+
+    def table() -> RenderableType:
+        rate = found.universes * 1e9 / elapsed_ns
+        head = Text(
+            f"{found.universes} universes from seed {first}, {found.bad} bad; {rate:.1f} per second, "
+            f"{format_time(found.time_ns)} simulated, {found.events} events"
+        )
+        if not violations:
+            return head
+        shown = plain_table("seed", "invariant", "scenario", right=("seed",))
+        for each in violations:
+            shown.add_row(str(each.seed), each.failures[0].invariant, str(each.scenario))
+        return Group(head, Text(), shown)
+
+    show(
+        settings,
+        "Soak",
+        SCHEMA_VERSION,
+        {
+            "first_seed": first,
+            "universes": found.universes,
+            "bad": found.bad,
+            "is_interrupted": is_stopped,
+            "elapsed_ns": elapsed_ns,
+            "simulated_ns": found.time_ns,
+            "events": found.events,
+            "violations": [_violation_document(each) for each in violations],
+        },
+        table,
+        lines="violations",
+    )
+
+
+def _violation_document(violation: Violation) -> dict[str, Any]:
+    return {
+        "seed": violation.seed,
+        "failures": [asdict(each) for each in violation.failures],
+        "scenario": str(violation.scenario.resolve()),
+        "bundle": str(violation.bundle.resolve()),
+    }

@@ -1,0 +1,52 @@
+"""Scenario documents as plain values: to text, to plans, and what the scenario language refuses of them."""
+
+import textwrap
+from collections.abc import Iterable
+from typing import Any, Final
+
+import yaml
+
+from mrc_testbed.document import Document, Kind, Problem
+from mrc_testbed.scenario.spec.load import Scenario, build_scenario
+from mrc_testbed.scenario.spec.plan import Plan
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.scenario.spec.resolve_faults import resolve_faults
+from mrc_testbed.topology.resolve import resolve_topology
+
+Values = dict[str, Any]
+_SAID_MAX: Final = 600
+"""Characters of a comment: lists of completions may be long."""
+
+
+def as_text(document: Values) -> str:
+    """The document as YAML, its innermost mappings in one line each."""
+    return yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=110)
+
+
+def commented(document: Values, lines: Iterable[str]) -> str:
+    """The document as YAML, below comments."""
+    said = (textwrap.shorten(line, _SAID_MAX, placeholder=" ...") for line in lines)
+    comments = [textwrap.fill(line, 110, initial_indent="# ", subsequent_indent="#   ") for line in said]
+    return "".join(f"{comment}\n" for comment in comments) + as_text(document)
+
+
+def plan_of(document: Values) -> Plan:
+    """The plan of a document.
+
+    Raises:
+        UsageError: the scenario language refuses it.
+    """
+    return resolve(_scenario_of(document))
+
+
+def refused_faults(document: Values) -> frozenset[int]:
+    """Places of the faults that the scenario language refuses beside the others."""
+    scenario = _scenario_of(document)
+    problems: list[Problem] = []
+    resolve_faults(scenario.spec, resolve_topology(scenario.topology), scenario.spec.seed, problems)
+    return frozenset(int(problem.location[2]) for problem in problems)
+
+
+def _scenario_of(document: Values) -> Scenario:
+    """The scenario of plain values, as if they had been read from a file."""
+    return build_scenario(Document("<document>", None, "", Kind.SCENARIO, document, {}))

@@ -1,0 +1,82 @@
+"""The ways in which a scenario fails: expectations that do not hold, or invariants."""
+
+from collections.abc import Callable
+
+from mrc_testbed.errors import UsageError
+from mrc_testbed.scenario.measure.expectation import Outcome, evaluate_expectations
+from mrc_testbed.scenario.measure.workload_end import unwritten_outcomes
+from mrc_testbed.scenario.run.runner import Runner
+from mrc_testbed.scenario.run.signal_clock import NO_DESCRIPTOR, SignalClock
+from mrc_testbed.soak.document import Values, plan_of
+from mrc_testbed.soak.judging import judge
+from mrc_testbed.soak.shrink import RefusedError
+from mrc_testbed.soak.silent_journal import SilentJournal
+from mrc_testbed.virtual.world import virtual_world
+
+IsStopped = Callable[[], bool]
+
+
+def fails_by(invariant: str, document: Values, is_stopped: IsStopped | None = None) -> bool:
+    """Return True if an invariant does not hold in a document's universe.
+
+    Raises:
+        RefusedError: the document is no scenario.
+    """
+    _check(document)
+    is_repeated = invariant == "digest"
+    found = judge(document, is_repeated=is_repeated, is_candidate=True, is_stopped=is_stopped).failures
+    return invariant in {failure.invariant for failure in found}
+
+
+def fails_expectations(unmet: list[Outcome], document: Values, is_stopped: IsStopped) -> bool:
+    """Return True if the same expectations, and maybe others, do not hold in a run of a document.
+
+    Raises:
+        RefusedError: the document is no scenario.
+    """
+    _check(document)
+    try:
+        found = unmet_expectations(document, is_stopped)
+    except UsageError as error:
+        raise RefusedError(error.message) from error
+    return {_identity(outcome) for outcome in unmet} <= {_identity(outcome) for outcome in found}
+
+
+def unmet_expectations(document: Values, is_stopped: IsStopped) -> list[Outcome]:
+    """The expectations that do not hold, as `run --virtual` judges; none of a run without its end.
+
+    Raises:
+        UsageError: the document is no scenario, or virtual time cannot do what it asks for.
+    """
+    plan = plan_of(document)
+    with virtual_world(plan, _Stoppable(is_stopped)) as world:
+        runner = Runner(plan, world, SilentJournal(), lambda _: None)
+        if runner.run() is not None:
+            return []
+    written = evaluate_expectations(plan.expect, runner.recording)
+    unwritten = unwritten_outcomes(runner.recording, written)
+    return [outcome for outcome in written + unwritten if not outcome.has_passed]
+
+
+def _check(document: Values) -> None:
+    try:
+        plan_of(document)
+    except UsageError as error:
+        raise RefusedError(error.message) from error
+
+
+def _identity(outcome: Outcome) -> tuple[str, bool, str]:
+    """Its text, whether it could be measured, and the error of a QP: another failure differs in one."""
+    error = outcome.reason.rpartition(": ")[2] if " -> " in outcome.reason else ""
+    return outcome.text, bool(outcome.measured), error
+
+
+class _Stoppable(SignalClock):
+    """Interrupts a run by request."""
+
+    def __init__(self, is_stopped: IsStopped) -> None:
+        super().__init__(NO_DESCRIPTOR)
+        self._is_stopped = is_stopped
+
+    def interruption(self) -> str | None:
+        return "interrupted" if self._is_stopped() else None

@@ -1,0 +1,79 @@
+"""The verdict on one universe: all invariants hold, or those that do not."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from mrc_testbed.errors import PreflightError
+from mrc_testbed.soak.document import Values
+from mrc_testbed.soak.draw import draw_universe
+from mrc_testbed.soak.invariants import Failure
+from mrc_testbed.soak.universe import Outcome, run_document
+
+REPEATED: Final = 10
+"""One in so many universes runs twice."""
+
+_log = logging.getLogger(__name__)
+_candidate_log = _log.getChild("candidate")
+_candidate_log.setLevel(logging.CRITICAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The verdict on the universe of a number.
+
+    Attributes:
+        seed: its number.
+        failures: invariants that do not hold; none in a good one.
+        time_ns: how long it lasted.
+        events: of the simulation.
+    """
+
+    seed: int
+    failures: tuple[Failure, ...]
+    time_ns: int
+    events: int
+
+
+def judge(
+    document: Values,
+    *,
+    is_repeated: bool = False,
+    is_candidate: bool = False,
+    is_stopped: Callable[[], bool] | None = None,
+) -> Outcome:
+    """Judge a universe; an exception is a failure of its own kind.
+
+    Args:
+        document: of a scenario that the language accepts.
+        is_repeated: whether it runs twice, and both have to come to the same.
+        is_candidate: whether it is one of many that lead to a smaller failure: its exceptions go unlogged.
+        is_stopped: asked now and then whether to stop; None: stop one that does not end.
+
+    Raises:
+        PreflightError: the library of virtual time is not built.
+    """
+    log = _candidate_log if is_candidate else _log
+    try:
+        outcome = run_document(document, is_stopped)
+        again = run_document(document, is_stopped) if is_repeated else outcome
+    except PreflightError:
+        raise
+    except Exception as error:
+        log.exception("%s", document["metadata"]["name"])
+        return Outcome((Failure(type(error).__name__, str(error)),), "", 0, 0)
+    if again == outcome:
+        return outcome
+    digests = Failure("digest", f"{outcome.digest} and {again.digest} of one universe")
+    return Outcome((*outcome.failures, digests), outcome.digest, outcome.time_ns, outcome.events)
+
+
+def judge_seed(seed: int) -> Judged:
+    """Judge the universe of a number.
+
+    Raises:
+        PreflightError: the library of virtual time is not built.
+    """
+    outcome = judge(draw_universe(seed), is_repeated=seed % REPEATED == 0)
+    return Judged(seed, outcome.failures, outcome.time_ns, outcome.events)

@@ -1,0 +1,144 @@
+"""Any scenario file that fails in virtual time, made small."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from mrc_testbed.document import Kind, load
+from mrc_testbed.errors import UsageError, did_you_mean
+from mrc_testbed.scenario.spec.expression import parse_expectation
+from mrc_testbed.scenario.spec.load import load_scenario, scenario_variants
+from mrc_testbed.soak.document import Values, commented, plan_of
+from mrc_testbed.soak.failing import fails_by, fails_expectations, unmet_expectations
+from mrc_testbed.soak.judging import judge
+from mrc_testbed.soak.shrink import shrink
+
+_ADDED: Final = ("variants", "compare", "figure", "published", "fidelity")
+"""Parts of a scenario that no failure in virtual time depends on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Size of a scenario.
+
+    Attributes:
+        faults, workloads, hosts: how many.
+        run_ns: how long it runs; None: as long as its iterations take.
+    """
+
+    faults: int
+    workloads: int
+    hosts: int
+    run_ns: int | None
+
+    @classmethod
+    def of(cls, document: Values) -> "Size":
+        plan = plan_of(document)
+        hosts = plan.topology.numbering.host_count
+        spec = document["spec"]
+        run_ns = None if plan.end_ns is None else plan.end_ns - plan.start_ns
+        return cls(len(spec.get("faults", ())), len(spec["workloads"]), hosts, run_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """A scenario made small.
+
+    Attributes:
+        text: of its file.
+        found: how it fails, one line each.
+        runs: number of runs that led to it.
+        before, after: sizes.
+    """
+
+    text: str
+    found: tuple[str, ...]
+    runs: int
+    before: Size
+    after: Size
+
+
+def read_failing(path: Path, variant: str | None = None, seed: int | None = None) -> Values:
+    """The document of a scenario file, its topology written out, without what only reports need.
+
+    Raises:
+        UsageError: it is none, or has variants of which none, or an unknown one, is named.
+    """
+    loaded = load_scenario(path)
+    variants = {each.variant.name: each for each in scenario_variants(loaded) if each.variant is not None}
+    if variant is not None and variant not in variants:
+        known = ", ".join(variants) or "none"
+        raise UsageError(
+            f"{path} has no variant {variant!r}{did_you_mean(variant, list(variants))} (known: {known})"
+        )
+    if variants and variant is None:
+        raise UsageError(
+            f"{path} has the variants {', '.join(variants)}", hint="name the one that fails with --variant"
+        )
+    chosen = loaded if variant is None else variants[variant]
+    document: Values = json.loads(json.dumps(chosen.document.tree))  # what anchors share is apart then
+    spec = document["spec"]
+    if isinstance(spec.get("topology"), str):
+        spec["topology"] = json.loads(
+            json.dumps(load(path.parent / spec["topology"], Kind.TOPOLOGY).tree["spec"])
+        )
+    for key in _ADDED:
+        spec.pop(key, None)
+    spec["expect"] = [
+        text for text in spec.get("expect", ()) if not parse_expectation(text).is_across_variants
+    ]
+    spec.setdefault("faults", [])
+    if seed is not None:
+        spec["seed"] = seed
+    document["metadata"] = {"name": document["metadata"]["name"]}
+    return document
+
+
+def shrink_scenario(
+    document: Values,
+    runs_max: int,
+    is_stopped: Callable[[], bool] = lambda: False,
+    say: Callable[[int], object] = lambda _: None,
+) -> Shrunk:
+    """The smallest scenario found that fails by the same expectations; if all hold, by the same invariant.
+
+    Args:
+        document: of `read_failing`.
+        runs_max: number of runs at most.
+        is_stopped: asked now and then; once it is so, the smallest so far is the result.
+        say: called with the number of runs, again and again.
+
+    Raises:
+        UsageError: it does not fail.
+    """
+    before, runs = Size.of(document), 0
+    unmet = unmet_expectations(document, is_stopped)
+    if unmet:
+        texts = [outcome.text for outcome in unmet]
+        document["spec"]["expect"] = [text for text in document["spec"]["expect"] if text in texts]
+        fails = partial(fails_expectations, unmet, is_stopped=is_stopped)
+    else:
+        failures = judge(document, is_repeated=True, is_candidate=True, is_stopped=is_stopped).failures
+        if not failures or is_stopped():
+            raise UsageError("it does not fail: all expectations hold in virtual time, and all invariants")
+        del document["spec"]["expect"]
+        fails = partial(fails_by, failures[0].invariant, is_stopped=is_stopped)
+
+    def counted(candidate: Values) -> bool:
+        nonlocal runs
+        has_failed = fails(candidate)
+        runs += 1
+        say(runs)
+        return has_failed
+
+    small, runs = shrink(document, counted, runs_max, is_stopped)
+    never = lambda: False  # noqa: E731 - a last run, also after an interruption
+    found = (
+        [f"{outcome.text}: {outcome.reason}" for outcome in unmet_expectations(small, never)]
+        if unmet
+        else [str(failure) for failure in judge(small, is_candidate=True).failures]
+    )
+    return Shrunk(commented(small, found), tuple(found), runs, before, Size.of(small))
