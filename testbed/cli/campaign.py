@@ -1,10 +1,8 @@
 """campaign run | resume | list | show | report, and compare."""
 
 import signal
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -49,13 +47,14 @@ from mrc_testbed.cli.where import (
     RuntimeOption,
     VirtualOption,
     Where,
+    cluster_at,
 )
 from mrc_testbed.errors import UsageError
-from mrc_testbed.metrics.capacity import Capacity, known_capacity
+from mrc_testbed.metrics.capacity import known_capacity
 from mrc_testbed.scenario.run.stage import remove_orphans
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from mrc_testbed.cluster.connection import Cluster
 
 SCHEMA_VERSION: Final = 1
 _BUDGET_RUNS_MAX: Final = 20
@@ -129,22 +128,23 @@ def run(
         budget_ns=budget,
         cluster=cluster,
     )
-    client = None if settings.is_dry_run else _connected(where)
-    gate = OverloadGate(insists=overload, is_virtual=virtual, known=_capacity_of(client))
-    repeat = None if budget is None else Repeat(until=0.0, at_most=_BUDGET_RUNS_MAX)
-    plan = plan_campaign(path, seed=settings.seed, repeat=repeat, admit=gate.plan)
-    if shard is not None and plan.repeat is not None:
-        raise UsageError(
-            "--shard: further runs (--budget, or `repeat` of the file) depend on the runs of all shards",
-            hint="leave out either",
-        )
-    plan = replace(plan, shard=shard)
-    if not virtual:
-        gate.say_warnings(settings)
-    if settings.is_dry_run:
-        show_plan(settings, plan)
-        return 0
-    return run_campaign(settings, CampaignFolder.create(campaigns, plan), where, frozenset(), client)
+    with cluster_at(None if settings.is_dry_run else cluster) as workers:
+        known = known_capacity if workers is None else workers.slowest_capacity
+        gate = OverloadGate(insists=overload, is_virtual=virtual, known=known)
+        repeat = None if budget is None else Repeat(until=0.0, at_most=_BUDGET_RUNS_MAX)
+        plan = plan_campaign(path, seed=settings.seed, repeat=repeat, admit=gate.plan)
+        if shard is not None and plan.repeat is not None:
+            raise UsageError(
+                "--shard: further runs (--budget, or `repeat` of the file) depend on the runs of all shards",
+                hint="leave out either",
+            )
+        plan = replace(plan, shard=shard)
+        if not virtual:
+            gate.say_warnings(settings)
+        if settings.is_dry_run:
+            show_plan(settings, plan)
+            return 0
+        return run_campaign(settings, CampaignFolder.create(campaigns, plan), where, frozenset(), workers)
 
 
 @command(app, "resume", flags=("name",), needs_root=True)
@@ -188,7 +188,8 @@ def resume(
     if unknown := sorted(chosen - FINISHED):
         raise UsageError(f"--retry {unknown[0]}: {', '.join(sorted(FINISHED))} are accepted")
     folder = CampaignFolder.open(find_campaign(campaigns, what))
-    return run_campaign(settings, folder, where, chosen, _connected(where))
+    with cluster_at(cluster) as workers:
+        return run_campaign(settings, folder, where, chosen, workers)
 
 
 @command(app, "list")
@@ -266,7 +267,7 @@ def run_campaign(
     folder: CampaignFolder,
     where: Where,
     retry: frozenset[str],
-    client: "Client | None" = None,
+    cluster: "Cluster | None" = None,
 ) -> int:
     """Do the pending runs of *folder*, show the summary, return the campaign's exit status.
 
@@ -275,9 +276,9 @@ def run_campaign(
         folder: of the campaign.
         where: the runs take place.
         retry: statuses of finished runs that are done again.
-        client: connected to a Dask cluster that carries the runs out; None: this machine does.
+        cluster: whose workers carry the runs out; None: this machine does.
     """
-    status = carry_out_campaign(settings, folder, where, retry, client)
+    status = carry_out_campaign(settings, folder, where, retry, cluster)
     show_summary(settings, folder.path, summarize_campaign(folder))
     return status
 
@@ -287,11 +288,11 @@ def carry_out_campaign(
     folder: CampaignFolder,
     where: Where,
     retry: frozenset[str],
-    client: "Client | None" = None,
+    cluster: "Cluster | None" = None,
 ) -> int:
     """Do the pending runs of *folder* and return the campaign's exit status; see `run_campaign`."""
-    if where.jobs > 1 or client is not None:
-        with _workers(settings, folder, where, client) as workers:
+    if where.jobs > 1 or cluster is not None:
+        with _workers(settings, folder, where, cluster) as workers:
             return execute_in_parallel(
                 folder,
                 workers,
@@ -325,35 +326,19 @@ def carry_out_campaign(
     )
 
 
-def _connected(where: Where) -> "Client | None":
-    if where.cluster is None:
-        return None
-    from mrc_testbed.cluster.head import connect  # noqa: PLC0415 - Dask takes a second to import
-
-    return connect(where.cluster)
-
-
-def _capacity_of(client: "Client | None") -> Callable[[], Capacity | None]:
-    """Capacity of the machines that carry runs out."""
-    if client is None:
-        return known_capacity
-    from mrc_testbed.cluster.head import slowest_capacity  # noqa: PLC0415
-
-    return partial(slowest_capacity, client)
-
-
 def _workers(
-    settings: Settings, folder: CampaignFolder, where: Where, client: "Client | None"
+    settings: Settings, folder: CampaignFolder, where: Where, cluster: "Cluster | None"
 ) -> AbstractContextManager[Workers]:
-    if client is None or where.cluster is None:
+    if cluster is None:
         return LocalWorkers(folder.path, where.jobs, carry_out_virtually)
     from mrc_testbed.cluster.head import ClusterWorkers  # noqa: PLC0415
 
-    return ClusterWorkers(
-        client,
-        where.cluster,
-        folder,
-        is_virtual=where.is_virtual,
-        runtime=where.runtime,
-        progress=settings.progress,
+    return nullcontext(
+        ClusterWorkers(
+            cluster,
+            folder,
+            is_virtual=where.is_virtual,
+            runtime=where.runtime,
+            progress=settings.progress,
+        )
     )

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import count, islice
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.console import Group, RenderableType
@@ -17,16 +17,19 @@ from mrc_testbed.cli.interruption import signals_stop
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.ready import complete, file_or_ready
 from mrc_testbed.cli.render import plain_table, say, show
-from mrc_testbed.cli.where import JobsOption, VirtualOption, Where
+from mrc_testbed.cli.where import ClusterOption, JobsOption, VirtualOption, Where, cluster_at
 from mrc_testbed.document.one_step import write_in_one_step
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.shown import format_time
 from mrc_testbed.signals import say as say_at_once
 from mrc_testbed.soak.scenario_shrink import read_failing, shrink_scenario
 from mrc_testbed.soak.shrink import RUNS_MAX
-from mrc_testbed.soak.soaking import Soak, soak
+from mrc_testbed.soak.soaking import Judges, Soak, soak
 from mrc_testbed.soak.violation import Violation
 from mrc_testbed.units import parse_duration_ns
+
+if TYPE_CHECKING:
+    from mrc_testbed.cluster.connection import Cluster
 
 SCHEMA_VERSION: Final = 1
 _FOR_NS: Final = 600 * 10**9
@@ -42,6 +45,7 @@ def soak_universes(
     settings: Settings,
     virtual: VirtualOption = False,
     jobs: JobsOption = 1,
+    cluster: ClusterOption = None,
     for_ns: Annotated[
         int | None,
         typer.Option(
@@ -72,40 +76,56 @@ def soak_universes(
       mrc-testbed campaign soak --virtual
       mrc-testbed campaign soak --virtual --for 8h --jobs 2 --seed 1000000
       mrc-testbed campaign soak --virtual --seed 4711 --universes 1
+      mrc-testbed campaign soak --virtual --for 1h --cluster tcp://head:8786
     """
-    Where(None, is_virtual=virtual, jobs=jobs)
+    Where(None, is_virtual=virtual, jobs=jobs, cluster=cluster)
     if not virtual:
         raise UsageError(
             "universes exist in virtual time only: there is no soak of a lab yet", hint="give --virtual too"
         )
     first = _SEED if settings.seed is None else settings.seed
     began_ns, limit_ns = machine_ns(), for_ns or (_FOR_NS if universes is None else None)
-    shown = 0
+    found, named, kept = Soak(), 0, 0
 
     def elapsed_ns() -> int:
         return machine_ns() - began_ns
 
-    def report(state: Soak) -> None:
-        nonlocal shown
-        for violation in state.violations[shown:]:
-            shown += 1
-            say(settings.stderr, f"universe {violation.seed}: {violation.failures[0]}; {violation.scenario}")
-        rate = state.universes * 1e9 / elapsed_ns()
-        settings.progress.count(f"{state.universes} universes, {state.bad} bad, {rate:.1f} per second")
+    def report() -> None:
+        nonlocal named, kept
+        for failed in found.failed[named:]:
+            say(settings.stderr, f"universe {failed.seed}: {failed.failures[0]}")
+        for violation in found.violations[kept:]:
+            say(settings.stderr, f"universe {violation.seed}: {violation.scenario}")
+        named, kept = len(found.failed), len(found.violations)
+        rate = found.universes * 1e9 / elapsed_ns()
+        counted = f"{found.universes} universes, {len(found.failed)} bad"
+        settings.progress.count(f"{counted}, {rate:.1f} per second")
 
-    with _stoppable() as is_stopped:
-        found = soak(
-            islice(count(first), universes),
-            into,
-            jobs=jobs,
-            is_over=lambda: limit_ns is not None and elapsed_ns() >= limit_ns,
-            is_stopped=is_stopped,
-            say=report,
-        )
-    _show(settings, found, first, elapsed_ns(), is_stopped=is_stopped())
+    with cluster_at(cluster) as workers, _stoppable() as is_stopped:
+        try:
+            soak(
+                found,
+                islice(count(first), universes),
+                into,
+                jobs=jobs,
+                judges=_judges(settings, workers),
+                is_over=lambda: limit_ns is not None and elapsed_ns() >= limit_ns,
+                is_stopped=is_stopped,
+                say=report,
+            )
+        finally:
+            _show(settings, found, first, elapsed_ns(), is_stopped=is_stopped())
     if is_stopped():
         return ExitCode.INTERRUPTED
-    return ExitCode.EXPECTATION_FAILED if found.bad else ExitCode.PASS
+    return ExitCode.EXPECTATION_FAILED if found.failed else ExitCode.PASS
+
+
+def _judges(settings: Settings, cluster: "Cluster | None") -> Judges | None:
+    if cluster is None:
+        return None
+    from mrc_testbed.cluster.head import ClusterCalls  # noqa: PLC0415 - Dask takes a second to import
+
+    return ClusterCalls(cluster, settings.progress)
 
 
 def shrink(
@@ -203,7 +223,7 @@ def _show(settings: Settings, found: Soak, first: int, elapsed_ns: int, *, is_st
     def table() -> RenderableType:
         rate = found.universes * 1e9 / elapsed_ns
         head = Text(
-            f"{found.universes} universes from seed {first}, {found.bad} bad; {rate:.1f} per second, "
+            f"{found.universes} universes from seed {first}, {len(found.failed)} bad; {rate:.1f} per second, "
             f"{format_time(found.time_ns)} simulated, {found.events} events"
         )
         if not violations:
@@ -220,7 +240,7 @@ def _show(settings: Settings, found: Soak, first: int, elapsed_ns: int, *, is_st
         {
             "first_seed": first,
             "universes": found.universes,
-            "bad": found.bad,
+            "bad": len(found.failed),
             "is_interrupted": is_stopped,
             "elapsed_ns": elapsed_ns,
             "simulated_ns": found.time_ns,

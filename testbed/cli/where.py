@@ -1,13 +1,17 @@
 """Place of a run: a lab of this machine, or virtual time; its options."""
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.state import RuntimeName
 from mrc_testbed.units import parse_duration_ns
+
+if TYPE_CHECKING:
+    from mrc_testbed.cluster.connection import Cluster
 
 RuntimeOption = Annotated[
     RuntimeName | None,
@@ -89,3 +93,17 @@ class Where:
                 "--jobs: labs of one machine would disturb each other",
                 hint="give --virtual too, or no --jobs",
             )
+
+
+def cluster_at(address: str | None) -> "AbstractContextManager[Cluster | None]":
+    """Connect to the cluster at an address for as long as the context lasts; None without one.
+
+    Raises:
+        UsageError: the address is none.
+        PreflightError: no scheduler of this version answers there.
+    """
+    if address is None:
+        return nullcontext()
+    from mrc_testbed.cluster.connection import Cluster  # noqa: PLC0415 - Dask takes a second to import
+
+    return Cluster(address)

@@ -6,10 +6,11 @@ import os
 import signal
 import sys
 import tempfile
+from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 from mrc_testbed.campaign.execution import error_entry, finished_entry, live_stage, virtual_stage
 from mrc_testbed.campaign.folder import RunEntry, runs_of
@@ -21,6 +22,8 @@ from mrc_testbed.fabric.state import RuntimeName
 
 with from_extra("cluster"):
     from distributed import Reschedule, Worker, WorkerPlugin, get_worker
+
+Result = TypeVar("Result")
 
 PLUGIN: Final = "mrc-testbed"
 _PID: Final = "pid"
@@ -42,11 +45,6 @@ class Job:
     campaign: str
     lab: str | None = None
     runtime: RuntimeName | None = None
-
-    @property
-    def resource(self) -> str:
-        """The resource of a worker that it takes up."""
-        return "virtual" if self.lab is None else "lab"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +91,7 @@ class RunPlugin(WorkerPlugin):
         """Carry a job out; called in a thread of the worker.
 
         Raises:
-            Reschedule: it has to go to another worker, as this one's disk is full or its process was killed.
+            Reschedule: it has to go to another worker, as this one's disk is full.
         """
         try:
             with tempfile.TemporaryDirectory(
@@ -104,17 +102,31 @@ class RunPlugin(WorkerPlugin):
                 try:
                     if job.campaign in self._interrupted:
                         return Delivery(error_entry(job.run, Interrupted("it had not begun")), {})
-                    return self._pool.submit(carry_out, job, folder).result()
+                    return self.call(carry_out, job, folder)
                 finally:
                     del self._folders[folder]
         except BrokenProcessPool:
-            self._pool = run_processes(self._count)
-            raise Reschedule from None
+            killed = TestbedError(f"its process on worker {self._worker.name} was killed")
+            return Delivery(error_entry(job.run, killed), {})
         except (NoRoomError, OSError) as error:
             if not isinstance(error, NoRoomError) and error.errno not in _NO_ROOM:
                 raise
             self._withdraw(f"{self._worker.local_directory}: no space left")
             raise Reschedule from error
+
+    def call(self, function: Callable[..., Result], *arguments: object) -> Result:
+        """Call a function in a process of its own; called in a thread of the worker.
+
+        Raises:
+            BrokenProcessPool: a process was killed; the next call gets new ones.
+        """
+        pool = self._pool
+        try:
+            return pool.submit(function, *arguments).result()
+        except BrokenProcessPool:
+            if pool is self._pool:
+                self._pool = run_processes(self._count)
+            raise
 
     def interrupt(self, campaign: str) -> None:
         """End the runs of a campaign early; called in the worker's event loop."""
@@ -133,6 +145,11 @@ class RunPlugin(WorkerPlugin):
 def carry_out_here(job: Job) -> Delivery:
     """Carry a job out on the worker that Dask has given it to; see `RunPlugin.carry_out`."""
     return cast("RunPlugin", get_worker().plugins[PLUGIN]).carry_out(job)
+
+
+def call_here(function: Callable[..., Result], *arguments: object) -> Result:
+    """Call a function in a process of the worker that Dask has given the call to."""
+    return cast("RunPlugin", get_worker().plugins[PLUGIN]).call(function, *arguments)
 
 
 def interrupt_here(campaign: str, dask_worker: Worker) -> None:

@@ -1,19 +1,24 @@
 """Universes of one number after another, in processes of their own, for as long as one likes."""
 
 import multiprocessing
-from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
+from itertools import islice
 from multiprocessing.synchronize import Event
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol
 
 from mrc_testbed.campaign.workers import begin_process
+from mrc_testbed.errors import TestbedError
 from mrc_testbed.soak.judging import Judged, judge_seed
 from mrc_testbed.soak.violation import Violation, keep_violation
 
 _LOOK_EVERY_S: Final = 0.5
 """Time from one look at the end to the next."""
+
+_AT_ONCE: Final = 4
+"""Universes of one call to another machine: the way there and back takes as long as one."""
 
 
 @dataclass(slots=True)
@@ -22,74 +27,96 @@ class Soak:
 
     Attributes:
         universes: how many were judged.
-        bad: how many of them failed.
         time_ns: simulated.
         events: of the simulation.
-        violations: those that failed, once they are kept.
+        failed: those in which an invariant does not hold.
+        violations: the same, once they are shrunk and kept.
     """
 
     universes: int = 0
-    bad: int = 0
     time_ns: int = 0
     events: int = 0
+    failed: list[Judged] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
 
     def count(self, judged: Judged) -> None:
         """Add a universe."""
         self.universes += 1
-        self.bad += bool(judged.failures)
         self.time_ns += judged.time_ns
         self.events += judged.events
+        if judged.failures:
+            self.failed.append(judged)
+
+
+class Judges(Protocol):
+    """Processes of other machines."""
+
+    def room(self) -> int:
+        """Return the number of calls to begin."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Begin a call; it is cancelled when they are gone."""
 
 
 def soak(
+    found: Soak,
     seeds: Iterable[int],
     into: Path,
     *,
     jobs: int = 1,
+    judges: Judges | None = None,
     is_over: Callable[[], bool] = lambda: False,
     is_stopped: Callable[[], bool] = lambda: False,
-    say: Callable[[Soak], object] = lambda _: None,
-) -> Soak:
+    say: Callable[[], object] = lambda: None,
+) -> None:
     """Judge the universes of numbers, and keep those that fail.
 
     Args:
+        found: the state, which says what was found also after an error.
         seeds: the numbers.
         into: folder for what fails; made when something does.
-        jobs: number of processes.
+        jobs: number of processes of this machine.
+        judges: judge in their place; those of this machine only shrink and keep what fails.
         is_over: asked again and again; no universe begins once it is so.
         is_stopped: likewise; and then violations are kept as they are, without shrinking them further.
-        say: called again and again with the state.
+        say: called again and again.
 
     Raises:
-        TestbedError: virtual time is not built, or a violation cannot be written.
+        TestbedError: virtual time is not built, a violation cannot be written, or the judges are gone.
     """
-    found, numbers = Soak(), iter(seeds)
+    numbers, at_once = iter(seeds), 1 if judges is None else _AT_ONCE
     # not by fork: the library keeps its lab in globals
     context = multiprocessing.get_context("spawn")
     hurry = context.Event()
     with ProcessPoolExecutor(jobs, context, _begin, (hurry,)) as pool:
-        begun: set[Future[Judged | Violation]] = set()
+        begun: set[Future[list[Judged] | Violation]] = set()
         try:
             while True:
                 if is_stopped():
                     hurry.set()
-                while len(begun) < 2 * jobs and not hurry.is_set() and not is_over():
-                    if (seed := next(numbers, None)) is None:
-                        break
-                    begun.add(pool.submit(_judge, seed))
+                room = 2 * jobs if judges is None else judges.room()
+                is_ended = hurry.is_set() or (not room and is_over())
+                while not is_ended and len(begun) < room:
+                    chosen = () if is_over() else tuple(islice(numbers, at_once))
+                    if chosen:
+                        begun.add((judges or pool).submit(judge_seeds, chosen))
+                    is_ended = not chosen
+                if is_ended and not begun:
+                    return
                 if not begun:
-                    return found
+                    hurry.wait(_LOOK_EVERY_S)  # there is no judge yet
                 done, begun = wait(begun, _LOOK_EVERY_S, FIRST_COMPLETED)
                 for future in done:
                     match future.result():
-                        case Judged() as judged:
-                            found.count(judged)
-                            if judged.failures:
-                                begun.add(pool.submit(_keep, judged, into))
                         case Violation() as violation:
                             found.violations.append(violation)
-                say(found)
+                        case judged:
+                            for each in judged:
+                                found.count(each)
+                            begun |= {pool.submit(_keep, each, into) for each in judged if each.failures}
+                say()
+        except CancelledError as error:
+            raise TestbedError("the cluster is gone, and with it the universes that it had begun") from error
         finally:
             hurry.set()
 
@@ -103,9 +130,14 @@ def _begin(hurry: Event) -> None:
     _HURRY[:] = [hurry]
 
 
-def _judge(seed: int) -> Judged | Violation:
-    return judge_seed(seed)
+def judge_seeds(seeds: Sequence[int]) -> list[Judged]:
+    """Judge the universes of numbers.
+
+    Raises:
+        PreflightError: the library of virtual time is not built.
+    """
+    return [judge_seed(seed) for seed in seeds]
 
 
-def _keep(judged: Judged, into: Path) -> Judged | Violation:
+def _keep(judged: Judged, into: Path) -> Violation:
     return keep_violation(judged, into, lambda: any(each.is_set() for each in _HURRY))

@@ -3,6 +3,7 @@
 import json
 import signal
 from concurrent.futures import Executor, Future
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from mrc_testbed.cli.app import run
 from mrc_testbed.faults.map_target import MapTarget
 from mrc_testbed.soak.draw import draw_universe
 from mrc_testbed.soak.judging import judge, judge_seed
-from mrc_testbed.soak.soaking import soak
+from mrc_testbed.soak.soaking import Soak, soak
 from mrc_testbed.soak.violation import keep_violation
 from tests.universes.plans import read_plan
 
@@ -86,8 +87,34 @@ def test_a_violation_is_kept_as_a_small_scenario_and_a_bundle(
 
 def test_a_soak_is_over_in_time(inline: None, tmp_path: Path) -> None:
     looks = iter((False, False, False, False, True))
-    found = soak(iter(range(1, 100)), tmp_path, jobs=4, is_over=lambda: next(looks, True))
+    found = Soak()
+    soak(found, iter(range(1, 100)), tmp_path, jobs=4, is_over=lambda: next(looks, True))
     assert found.universes == 4
+
+
+class Elsewhere(Inline):
+    """Judges on other machines, which come after a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rooms = [0, 0, 3]
+
+    def room(self) -> int:
+        return self.rooms.pop(0) if len(self.rooms) > 1 else self.rooms[0]
+
+
+def test_judges_elsewhere_are_awaited(inline: None, tmp_path: Path) -> None:
+    judges, found = Elsewhere(), Soak()
+    soak(found, range(1, 11), tmp_path, judges=judges)
+    assert found.universes == 10
+    assert judges.count == 3
+
+
+def test_a_soak_is_over_also_without_judges(inline: None, tmp_path: Path) -> None:
+    judges = Elsewhere()
+    judges.rooms = [0]
+    soak(Soak(), count(), tmp_path, judges=judges, is_over=lambda: True)
+    assert judges.count == 0
 
 
 def test_an_interrupted_soak_says_what_it_has(

@@ -109,9 +109,9 @@ class Cluster:
         for number in range(len(self.workers)):
             self.start_worker(number)
 
-    def campaign(self, *words: str) -> subprocess.Popen[bytes]:
+    def campaign(self, *words: str, virtual: bool = True) -> subprocess.Popen[bytes]:
         """Start `mrc-testbed campaign` on the head, on the cluster."""
-        command = ["campaign", *words, "--virtual", "--cluster", ADDRESS]
+        command = ["campaign", *words, "--cluster", ADDRESS, *(["--virtual"] if virtual else [])]
         self.processes["campaign"] = self.head.spawn(BIN / "mrc-testbed", *command, log="campaign.log")
         return self.processes["campaign"]
 
@@ -127,6 +127,11 @@ class Cluster:
         """Kill the worker of a machine, which Dask's nanny then starts again."""
         for each in psutil.Process(self.processes[self.workers[number].name].pid).children():
             each.kill()
+
+    def has_begun(self, name: str) -> bool:
+        """Return True if a process below a worker has the library of virtual time, and so a run."""
+        below = psutil.Process(self.processes[name].pid).children(recursive=True)
+        return any("libmrc_virtual" in Path(f"/proc/{each.pid}/maps").read_text() for each in below)
 
     @property
     def campaigns(self) -> Path:

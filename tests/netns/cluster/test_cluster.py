@@ -135,3 +135,32 @@ def test_ctrl_c_ends_runs_on_workers_too(cluster: Cluster) -> None:
     assert campaign.wait() == 130, cluster.head.said("campaign.log")
     assert {entry["status"] for entry in cluster.journal()} == {"interrupted"}
     assert len([entry for entry in cluster.journal() if entry["folder"]]) == 3
+
+
+@pytest.mark.slow("a cluster of three workers")
+@pytest.mark.ci
+def test_a_soak_uses_the_workers_and_says_when_they_are_gone(cluster: Cluster) -> None:
+    cluster.start_all()
+    soak = cluster.campaign("soak", "--for", "1h", "--seed", "100")
+    poll_until(lambda: cluster.has_begun("w0"))
+    cluster.kill("scheduler")
+    assert soak.wait(GONE_AT_MOST_S) == 1, cluster.head.said("campaign.log")
+    assert "is gone, and with it" in cluster.head.said("campaign.log")
+    assert "universes from seed 100" in cluster.head.said("campaign.log")
+    for each in cluster.workers:
+        cluster.kill(each.name)
+    cluster.start_all()
+    assert cluster.campaign("soak", "--universes", "24").wait() == 0, cluster.head.said("campaign.log")
+    assert "24 universes from seed 1, 0 bad" in cluster.head.said("campaign.log")
+
+
+@pytest.mark.slow("labs on a worker")
+@pytest.mark.ci
+def test_runs_on_labs_of_a_worker(tmp_path: Path) -> None:
+    """One machine: here they share their processes, and labs of one name would meet."""
+    with cluster_of(1, 2, tmp_path) as cluster:
+        cluster.start_all()
+        assert cluster.campaign("run", "many.yaml", virtual=False).wait() in {0, 7}
+        assert cluster.machines_used() == {"w0"}
+        assert len(cluster.journal()) == 2
+        cluster.workers[0].run("sh", "-c", 'test -z "$(ls /run/netns)"')

@@ -7,7 +7,7 @@ import pytest
 from mrc_testbed.campaign.execution import execute_in_parallel
 from mrc_testbed.campaign.folder import CampaignFolder, RunEntry
 from mrc_testbed.campaign.plan import plan_campaign
-from mrc_testbed.cluster.head import connect
+from mrc_testbed.cluster.connection import Cluster
 from mrc_testbed.errors import TestbedError, UsageError
 
 
@@ -107,9 +107,9 @@ def test_what_was_measured_before_the_workers_are_lost_is_kept(folder):
 @pytest.mark.parametrize("address", ["head", "head:8786", "http://head:8786", "tcp://head", "tcp://head:x"])
 def test_what_is_no_address_is_refused(address):
     with pytest.raises(UsageError, match="not the address of a scheduler"):
-        connect(address)
+        Cluster(address)
 
 
 def test_tls_without_certificates_is_refused():
     with pytest.raises(UsageError, match="names no certificate"):
-        connect("tls://head:8786")
+        Cluster("tls://head:8786")

@@ -1,0 +1,151 @@
+"""The connection of a head to its scheduler: versions, machines, and what becomes of them."""
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from typing import Any, Final, Self
+
+from pydantic import TypeAdapter
+
+from mrc_testbed.agents.clock import machine_ns
+from mrc_testbed.cluster.preload import MACHINES, VERSION
+from mrc_testbed.errors import PreflightError, TestbedError, UsageError
+from mrc_testbed.extras import from_extra
+from mrc_testbed.metrics.capacity import Capacity
+
+with from_extra("cluster"):
+    from distributed import Client, Security
+
+LOOK_S: Final = 2
+"""Time between two looks at the scheduler and its workers."""
+
+_CONNECT_S: Final = 10
+_ANSWER_S: Final = 5
+_ADDRESS: Final = re.compile(r"(?:tcp|tls)://[^\s/]+:\d{1,5}")
+
+Progress = Callable[[str], None]
+
+logger = logging.getLogger(__name__)
+
+
+class Cluster:
+    """A scheduler and its workers; leaving the context disconnects, and gives back what is not finished.
+
+    Args:
+        address: of the scheduler, such as tcp://head:8786.
+
+    Raises:
+        UsageError: the address is none.
+        PreflightError: no scheduler answers there, or one of another version.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.client = _connected(address)
+        self._rooms: dict[str, float] = {}
+        self._looked_ns: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close(timeout=_ANSWER_S)
+
+    def slowest_capacity(self) -> Capacity | None:
+        """Return the capacity of the slowest machine that has labs; None where one is not calibrated."""
+        measured = [each["capacity"] for each in self._machines().values() if each["lab"]]
+        if not measured or None in measured:
+            return None
+        found = [TypeAdapter(Capacity).validate_python(each) for each in measured]
+        return min(found, key=lambda each: each.frame_hops_per_s)
+
+    def room(self, resource: str, progress: Progress) -> int:
+        """Return the number of tasks that the workers carry out at a time, looked at every two seconds.
+
+        Args:
+            resource: that a task takes up one of.
+            progress: called with workers that have come.
+
+        Raises:
+            TestbedError: the scheduler is gone.
+        """
+        if self._looked_ns is None or machine_ns() - self._looked_ns > LOOK_S * 10**9:
+            self.look(resource, progress)
+        return int(sum(self._rooms.values()))
+
+    def look(self, resource: str, progress: Progress) -> None:
+        """Look at the scheduler and its workers, and say what has changed; see `room`."""
+        self.require_scheduler()
+        try:
+            found = self._machines()
+        except OSError:
+            self.require_scheduler()
+            logger.warning("the scheduler %s has not answered for %d s", self.address, _ANSWER_S)
+            return
+        is_first, self._looked_ns = self._looked_ns is None, machine_ns()
+        rooms = {name: each[resource] for name, each in found.items() if each[resource] > 0}
+        for name in rooms.keys() - self._rooms.keys():
+            about = f"{found[name]['cpu']}, Linux {found[name]['kernel']}"
+            progress(f"worker {name}: {rooms[name]:.0f} runs at a time; {about}")
+        for name in self._rooms.keys() - rooms.keys():
+            logger.warning("worker %s is gone", name)
+        if not rooms and (self._rooms or is_first):
+            logger.warning("no worker at %s has %s: waiting for one", self.address, resource)
+        self._rooms = rooms
+
+    def require_scheduler(self) -> None:
+        """Return if the scheduler is there.
+
+        Raises:
+            TestbedError: it is gone, and with it what was not finished.
+        """
+        if self.client.status != "running":
+            raise TestbedError(
+                f"the scheduler {self.address} is gone, and with it what its workers had begun",
+                hint="start it and its workers again, then `mrc-testbed campaign resume` what is a campaign",
+            )
+
+    def _machines(self) -> Mapping[str, Mapping[str, Any]]:
+        """Name of each worker -> its facts and resources; see `preload`."""
+        found: Mapping[str, Mapping[str, Any]] = self.client.sync(
+            getattr(self.client.scheduler, MACHINES), callback_timeout=_ANSWER_S
+        )
+        return found
+
+
+def _connected(address: str) -> Client:
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters of it is said here
+    if not _ADDRESS.fullmatch(address):
+        raise UsageError(
+            f"--cluster {address}: not the address of a scheduler", hint="such as tcp://head:8786"
+        )
+    if address.startswith("tls:") and Security().get_connection_args("client").get("ssl_context") is None:
+        raise UsageError(
+            f"--cluster {address}: Dask's configuration names no certificate for TLS",
+            hint="docs/guide/cluster.md shows how to set it",
+        )
+    try:
+        client = Client(address, timeout=_CONNECT_S, set_as_default=False)
+    except OSError as error:
+        raise PreflightError(
+            f"no scheduler answers at {address}: {error}",
+            hint="start it: dask scheduler --preload mrc_testbed.cluster",
+        ) from error
+    own = version("mrc-testbed")
+    try:
+        found = client.sync(getattr(client.scheduler, VERSION), callback_timeout=_ANSWER_S)
+    except AttributeError as error:
+        client.close()
+        raise PreflightError(
+            f"the scheduler {address} was started without our preload",
+            hint="start it: dask scheduler --preload mrc_testbed.cluster",
+        ) from error
+    if found != own:
+        client.close()
+        raise PreflightError(
+            f"this is mrc-testbed {own}, and the scheduler {address} has {found}", hint="install the same"
+        )
+    return client
