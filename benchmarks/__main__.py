@@ -28,6 +28,7 @@ NAMES = (
     "startup",
     "install",
     "campaign_journal",
+    "cluster",
     "scapy_sender",
     "shaped_queue",
     "incast_pfc",

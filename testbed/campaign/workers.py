@@ -4,14 +4,17 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import connection
 from pathlib import Path
 from typing import Protocol, Self
 
 from mrc_testbed.campaign.folder import RunEntry
 from mrc_testbed.campaign.plan import PlannedRun
+from mrc_testbed.errors import TestbedError
 
 CarryOut = Callable[[PlannedRun, Path], RunEntry]
 """Carries out a run of the campaign in a folder, in a process of its own; returns the journal's entry."""
@@ -59,14 +62,27 @@ class LocalWorkers:
         return self._jobs
 
     def begin(self, run: PlannedRun) -> None:
-        self._begun.add(self._pool.submit(self._carry_out, run, self._campaign))
+        with _kills_in_words():
+            self._begun.add(self._pool.submit(self._carry_out, run, self._campaign))
 
     def wait(self) -> Sequence[RunEntry]:
         done, self._begun = wait(self._begun, return_when=FIRST_COMPLETED)
-        return [future.result() for future in done]
+        with _kills_in_words():
+            return [future.result() for future in done]
 
     def interrupt(self) -> None:
         """Do nothing: the terminal's signal reaches the processes too."""
+
+
+@contextmanager
+def _kills_in_words() -> Iterator[None]:
+    try:
+        yield
+    except BrokenProcessPool as error:
+        raise TestbedError(
+            "a process that carried out a run was killed, perhaps for want of memory",
+            hint="`mrc-testbed campaign resume`, with fewer --jobs",
+        ) from error
 
 
 def run_processes(count: int) -> ProcessPoolExecutor:

@@ -1,5 +1,7 @@
 """Runs of a campaign side by side: on workers whose number changes, with retries and interruption."""
 
+import os
+import signal
 from collections import deque
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from mrc_testbed.campaign.execution import execute_in_parallel
 from mrc_testbed.campaign.folder import CampaignFolder, RunEntry
 from mrc_testbed.campaign.plan import plan_campaign
+from mrc_testbed.campaign.workers import LocalWorkers
 from mrc_testbed.cluster.connection import Cluster
 from mrc_testbed.errors import TestbedError, UsageError
 
@@ -102,6 +105,16 @@ def test_what_was_measured_before_the_workers_are_lost_is_kept(folder):
         carry_out(folder, workers)
     assert "3 passed" in (folder.path / "summary.md").read_text()
     assert len(CampaignFolder.open(folder.path).pending()) == len(folder.plan.runs) - 3
+
+
+def die(run, campaign):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_is_killed_ends_the_campaign_in_words(folder):
+    with LocalWorkers(folder.path, 1, die) as workers, pytest.raises(TestbedError, match="was killed"):
+        carry_out(folder, workers)
+    assert len(CampaignFolder.open(folder.path).pending()) == len(folder.plan.runs)
 
 
 @pytest.mark.parametrize("address", ["head", "head:8786", "http://head:8786", "tcp://head", "tcp://head:x"])
