@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from importlib.metadata import version
 from typing import Any, Final, Self
 
@@ -127,25 +128,21 @@ def _connected(address: str) -> Client:
             f"--cluster {address}: Dask's configuration names no certificate for TLS",
             hint="docs/guide/cluster.md shows how to set it",
         )
-    try:
-        client = Client(address, timeout=_CONNECT_S, set_as_default=False)
-    except OSError as error:
-        raise PreflightError(
-            f"no scheduler answers at {address}: {error}",
-            hint="start it: dask scheduler --preload mrc_testbed.cluster",
-        ) from error
-    own = version("mrc-testbed")
-    try:
-        found = client.sync(getattr(client.scheduler, VERSION), callback_timeout=_ANSWER_S)
-    except AttributeError as error:
-        client.close()
-        raise PreflightError(
-            f"the scheduler {address} was started without our preload",
-            hint="start it: dask scheduler --preload mrc_testbed.cluster",
-        ) from error
-    if found != own:
-        client.close()
-        raise PreflightError(
-            f"this is mrc-testbed {own}, and the scheduler {address} has {found}", hint="install the same"
-        )
+    hint, own = "start it: dask scheduler --preload mrc_testbed.cluster", version("mrc-testbed")
+    with ExitStack() as undo:
+        try:
+            client = Client(address, timeout=_CONNECT_S, set_as_default=False)
+            undo.callback(client.close, timeout=_ANSWER_S)
+            found = client.sync(getattr(client.scheduler, VERSION), callback_timeout=_ANSWER_S)
+        except OSError as error:
+            raise PreflightError(f"no scheduler answers at {address}: {error}", hint=hint) from error
+        except AttributeError as error:
+            raise PreflightError(
+                f"the scheduler {address} was started without our preload", hint=hint
+            ) from error
+        if found != own:
+            raise PreflightError(
+                f"this is mrc-testbed {own}, and the scheduler {address} has {found}", hint="install the same"
+            )
+        undo.pop_all()
     return client
