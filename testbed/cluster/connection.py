@@ -136,10 +136,8 @@ def _connected(address: str) -> Client:
             found = client.sync(getattr(client.scheduler, VERSION), callback_timeout=_ANSWER_S)
         except OSError as error:
             raise PreflightError(f"no scheduler answers at {address}: {error}", hint=hint) from error
-        except AttributeError as error:
-            raise PreflightError(
-                f"the scheduler {address} was started without our preload", hint=hint
-            ) from error
+        if found is None:  # how Dask replies to what it does not know
+            raise PreflightError(f"the scheduler {address} was started without our preload", hint=hint)
         if found != own:
             raise PreflightError(
                 f"this is mrc-testbed {own}, and the scheduler {address} has {found}", hint="install the same"

@@ -61,9 +61,8 @@ def _prepare_scheduler(scheduler: Scheduler) -> None:
 async def _refusal(worker: Worker) -> str:
     """Reason why a worker cannot work for its scheduler; empty for none."""
     scheduler, own = worker.scheduler.address, version("mrc-testbed")
-    try:
-        found = await getattr(worker.scheduler, VERSION)()
-    except AttributeError:  # what Dask raises for an unknown handler
+    found = await getattr(worker.scheduler, VERSION)()
+    if found is None:  # how Dask replies to what it does not know
         return f"the scheduler {scheduler} was started without --preload mrc_testbed.cluster"
     if found != own:
         return f"this is mrc-testbed {own}, and the scheduler {scheduler} has {found}: install the same"

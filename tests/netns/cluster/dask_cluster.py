@@ -85,9 +85,9 @@ class Cluster:
         self.workers = workers
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start_scheduler(self, **environment: str) -> None:
+    def start_scheduler(self, *, preload: bool = True, **environment: str) -> None:
         host = ["--host", "10.9.0.1", "--port", "8786"]
-        self._start(self.head, "scheduler", "scheduler", *host, *PRELOAD, **environment)
+        self._start(self.head, "scheduler", "scheduler", *host, *(PRELOAD if preload else ()), **environment)
 
     def start_worker(self, number: int, disk: str = "disk", **environment: str) -> None:
         """Start the worker of a machine.

@@ -76,7 +76,7 @@ def test_a_partition_of_ten_seconds_delays(cluster: Cluster) -> None:
 
 @pytest.mark.slow("a cluster of three workers")
 @pytest.mark.ci
-def test_another_version_is_refused_by_name(cluster: Cluster, tmp_path: Path) -> None:
+def test_another_version_is_refused_by_name_and_none_too(cluster: Cluster, tmp_path: Path) -> None:
     other = tmp_path / "other" / "mrc_testbed-9.9.9.dist-info"
     other.mkdir(parents=True)
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: mrc-testbed\nVersion: 9.9.9\n")
@@ -84,6 +84,12 @@ def test_another_version_is_refused_by_name(cluster: Cluster, tmp_path: Path) ->
     cluster.start_worker(0, PYTHONPATH=str(other.parent))
     poll_until(lambda: "this is mrc-testbed 9.9.9" in cluster.workers[0].said("w0.log"))
     assert f"the scheduler {ADDRESS} has 0." in cluster.workers[0].said("w0.log")
+    cluster.kill("scheduler")
+    cluster.start_scheduler(preload=False)
+    cluster.start_worker(1)
+    assert cluster.campaign("run", "many.yaml").wait() == 3
+    assert f"the scheduler {ADDRESS} was started without our preload" in cluster.head.said("campaign.log")
+    poll_until(lambda: "was started without --preload" in cluster.workers[1].said("w1.log"))
     cluster.kill("scheduler")
     cluster.start_scheduler(PYTHONPATH=str(other.parent))
     assert cluster.campaign("run", "many.yaml").wait() == 3
