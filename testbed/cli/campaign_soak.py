@@ -14,7 +14,7 @@ from rich.text import Text
 
 from mrc_testbed.agents.clock import machine_ns
 from mrc_testbed.cli.exit_codes import ExitCode
-from mrc_testbed.cli.interruption import force_end, signals_stop
+from mrc_testbed.cli.interruption import force_end, signals_stop, time_out
 from mrc_testbed.cli.options import Settings, command, require_root
 from mrc_testbed.cli.ready import complete, file_or_ready
 from mrc_testbed.cli.render import plain_table, say, show
@@ -115,11 +115,12 @@ def soak_universes(
 
     if live:
         require_root("campaign soak --live")
+        is_out_of_time = time_out()
         with catching_signals(force_end) as clock:
             stage = live_stage(f"soak-{os.getpid()}", runtime, clock, settings.progress)
 
             def is_stopped() -> bool:
-                return clock.interruption() is not None
+                return clock.interruption() is not None or is_out_of_time()
 
             found: Soak = soak_lab(seeds, into, stage, is_over=is_over, is_stopped=is_stopped, say=report)
     else:

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Final
 
 from mrc_testbed.agents.abi import IcrcMode, LosslessSettings, NicControl, QueuePool
-from mrc_testbed.agents.abi import Port as PortEntry
 from mrc_testbed.agents.bpf.libbpf import open_map_in
 from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
 from mrc_testbed.agents.nic.client import AgentClient
@@ -61,12 +60,10 @@ def _maps(lab: Lab) -> State:
         descriptor = partial(open_map_in, opened, lab.paths.fabric_pins)
         lossless = MappedArray(descriptor("lossless_settings"), LosslessSettings)
         for port in lab.clos.ports():
-            entry = PortEntry.from_buffer_copy(lab.port_table[port.id])
-            found[f"rate of port {port.name}"] = entry.rate_bps
-            found[f"entry of port {port.name}"] = bytes(entry).hex()
+            found |= _fields(f"port {port.name}", lab.port_table[port.id])
             found[f"health of port {port.name}"] = is_healthy(lab, port.id)
-        for number, settings in enumerate(lossless):
-            found[f"flow control {number}"] = bytes(settings).hex()
+        for port_id, settings in enumerate(lossless):
+            found |= _fields(f"flow control of port {port_id}", settings)
         fib = ArrayMap(descriptor("fib"), _Route)
         for node in lab.clos.nodes():
             if node.is_switch:
@@ -75,6 +72,15 @@ def _maps(lab: Lab) -> State:
         if lab.spec.is_shaped:
             found["number of frames in queues"] = ArrayMap(descriptor("queue_pool"), QueuePool).read(0).used
     return found
+
+
+def _fields(of: str, entry: Structure) -> State:
+    """A copy of the fields of an entry of a map."""
+    values = {name: getattr(entry, name) for name, *_ in entry._fields_}
+    return {
+        f"{name} of {of}": value if isinstance(value, int) else bytes(value).hex(":")
+        for name, value in values.items()
+    }
 
 
 def _agents(lab: Lab) -> State:

@@ -1,5 +1,6 @@
 """Rounds on one live lab: faults over a training job, in the manner of Jepsen, and what they leave behind."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Final, Protocol
 
 from mrc_testbed.bundle.bundle import SUFFIX, write_bundle
+from mrc_testbed.document.latest import latest_of
 from mrc_testbed.document.one_step import write_in_one_step
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.scenario.execution import FinishedRun, execute
@@ -25,7 +27,14 @@ from mrc_testbed.soak.violation import Violation
 
 Say = Callable[[str], None]
 
-_INVARIANTS: Final = {"wrong_bytes": "bytes", "qp_errors": "qp", "operations(job)": "stuck"}
+_log = logging.getLogger(__name__)
+
+_INVARIANTS: Final = {
+    "wrong_bytes": "bytes",
+    "qp_errors": "qp",
+    "operations(job)": "stuck",
+    "interruption(job)": "stall",
+}
 """Names of the invariants of universes that expectations of rounds stand for, by their first word."""
 
 
@@ -74,7 +83,7 @@ def soak_lab(
         say: called after each round with the state.
 
     Raises:
-        TestbedError: a lab cannot be made or removed, or a violation cannot be written.
+        TestbedError: a lab cannot be made, used or removed, or a violation cannot be written.
     """
     found, lab = LiveSoak(), None
     with ExitStack() as labs:
@@ -83,24 +92,46 @@ def soak_lab(
                 break
             lab = labs.enter_context(stage()) if lab is None else lab
             with TemporaryDirectory(prefix="mrc-testbed-soak-") as scratch:
-                document = draw_round(seed)
-                plan = plan_of(document)
-                finished = lab.run(plan, as_text(document), Path(scratch))
-                verdict = finished.result.verdict
+                done = _carry_out(lab, draw_round(seed), Path(scratch), is_stopped)
                 left = [] if is_stopped() else lab.left_behind()
-                if is_stopped() or verdict.status is Status.INTERRUPTED:
+                if is_stopped() or done.status is Status.INTERRUPTED:
                     break
-                failures = (*_unmet(plan, verdict), *(Failure("fault", text) for text in left))
+                failures = (*done.failures, *(Failure("fault", text) for text in left))
                 if failures:
-                    found.violations.append(_keep(document, failures, finished.folder, into))
+                    found.violations.append(_keep(draw_round(seed), failures, done.folder, into))
             found.universes += 1
             found.bad += bool(failures)
-            found.untrusted += not verdict.is_trusted
+            found.untrusted += not done.is_trusted
             say(found)
-            if left or verdict.status is Status.ERROR:
+            if left or done.status is Status.ERROR:
                 labs.close()
                 lab = None
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A round that was carried out: results, and invariants that do not hold."""
+
+    folder: Path
+    status: Status
+    is_trusted: bool
+    failures: tuple[Failure, ...]
+
+
+def _carry_out(lab: SoakedLab, document: Values, runs: Path, is_stopped: Callable[[], bool]) -> _Done:
+    """Run a round; an exception is a failure of its own kind, once there are results."""
+    plan = plan_of(document)
+    try:
+        finished = lab.run(plan, as_text(document), runs)
+    except Exception as error:
+        results = latest_of(runs / plan.scenario)
+        if is_stopped() or not results.is_dir():
+            raise
+        _log.exception("%s", plan.scenario)
+        return _Done(results, Status.ERROR, True, (Failure(type(error).__name__, str(error)),))
+    verdict = finished.result.verdict
+    return _Done(finished.folder, verdict.status, verdict.is_trusted, tuple(_unmet(plan, verdict)))
 
 
 def _unmet(plan: Plan, verdict: Verdict) -> Iterator[Failure]:

@@ -6,8 +6,9 @@ The lab is always the same, small and slow, so that a machine of two cores is in
 import random
 from typing import Final
 
-from mrc_testbed.soak.document import Values
+from mrc_testbed.soak.document import Values, plan_of
 from mrc_testbed.soak.draw import COLLECTIVE_BYTES, RETRY_LIMIT, Fabric, draw_faults, leave_out
+from mrc_testbed.soak.invariants import STALL_NS, Reach
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.units import parse_duration_ns
 from mrc_testbed.workloads.schedule import COLLECTIVE_KINDS
@@ -17,7 +18,6 @@ FAULTS_MS: Final = 3000
 """From time 0; all faults are within."""
 RECOVERY_MS: Final = 5000
 """From the last fault to the end of the job, at least: a step takes a third of a second."""
-KILLS: Final = "nic-agent-kill"
 _TOPOLOGY: Final[Values] = {
     "planes": FABRIC.planes,
     "t0": FABRIC.t0,
@@ -61,16 +61,21 @@ def draw_round(seed: int) -> Values:
             if fault.pop("until", None):
                 fault["for"] = f"{FAULTS_MS * 1000 - _us(fault['at'])}us"
         leave_out(document)
-    spec["expect"] = _invariants(spec["faults"])
+    spec["expect"] = _invariants(document)
     return document
 
 
-def _invariants(faults: list[Values]) -> list[str]:
+def _invariants(document: Values) -> list[str]:
     """A collective that loses an agent ends by right: then memory and lab alone have to be in order."""
-    if any(fault["kind"] == KILLS for fault in faults):
+    plan, faults = plan_of(document), document["spec"]["faults"]
+    reach = Reach(plan)
+    if reach.killed:
         return ["wrong_bytes == 0"]
     last = max(faults, key=lambda fault: _us(fault["at"]) + _us(fault["for"]))
-    return ["wrong_bytes == 0", "qp_errors == 0", f"operations(job) after {last['id']} >= 1"]
+    found = ["wrong_bytes == 0", "qp_errors == 0", f"operations(job) after {last['id']} >= 1"]
+    if all(reach.leaves_path(flow) for workload in plan.workloads for flow in workload.flows):
+        found.append(f"interruption(job) <= {STALL_NS // 10**6}ms")
+    return found
 
 
 def _us(text: str) -> int:

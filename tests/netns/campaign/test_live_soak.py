@@ -74,6 +74,7 @@ def test_what_is_left_behind_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         port = seen.clos.port(0)
         set_port_up(name, port, is_up=False)
         seen.port_table[3].is_faulted = 1
+        seen.port_table[4].rate_bps = 1
         write_routes(seen.paths, seen.clos, seen.clos.node("p0-t1-0"), is_present=False)
         seen.set_icrc(is_on=True)
         seen.agent("h1").call("deny_path", plane=0, uplink=None, peer_host=None)
@@ -81,4 +82,5 @@ def test_what_is_left_behind_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         assert f"port {port.name} is down" in text
         for part in (f"health of port {seen.clos.port(3).name}", "routes of p0-t1-0", "iCRC of h0"):
             assert f"{part} is " in text
+        assert f"rate_bps of port {seen.clos.port(4).name} is 1, it was 0" in text
         assert "denied paths of h1 is [{" in text
