@@ -77,12 +77,13 @@ def soak_universes(
     results of that file. Ctrl-C ends the search.
 
     With --live, each seed is a round of ten seconds on one lab: a training job
-    under up to five faults. Its scenario file is kept as it was drawn; `campaign
-    shrink` makes it small if it fails in virtual time too. Rounds in which the
-    machine was late are UNTRUSTED and count for nothing, except what faults leave
-    in the lab. Then a new lab follows.
+    under up to five faults. The file of one that fails is kept as it was drawn;
+    `campaign shrink` makes it small if it fails in virtual time too. A round in
+    which the machine was late is UNTRUSTED and counts for nothing. What a round
+    leaves in the lab is a failure in any case, and the next one gets a new lab.
 
-    The exit status is 4 if a universe or round failed, else 0.
+    The exit status is 4 if a universe or round failed, 7 if all rounds are
+    UNTRUSTED, else 0.
 
     [bold]Examples[/bold]
 
@@ -129,7 +130,10 @@ def soak_universes(
     _show(settings, found, first, elapsed_ns(), is_stopped=is_stopped())
     if is_stopped():
         return ExitCode.INTERRUPTED
-    return ExitCode.EXPECTATION_FAILED if found.bad else ExitCode.PASS
+    if found.bad:
+        return ExitCode.EXPECTATION_FAILED
+    is_untrusted = isinstance(found, LiveSoak) and 0 < found.untrusted == found.universes
+    return ExitCode.UNTRUSTED if is_untrusted else ExitCode.PASS
 
 
 def shrink(

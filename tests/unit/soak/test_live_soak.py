@@ -9,6 +9,7 @@ import pytest
 from simulated_lab import SimulatedLab
 
 from mrc_testbed.bundle.bundle import unpack_bundle
+from mrc_testbed.cli.app import run
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.faults.spec import KINDS
 from mrc_testbed.scenario.execution import FinishedRun, execute
@@ -170,6 +171,17 @@ def test_an_untrusted_round_counts_for_nothing_but_what_it_leaves(labs: Labs, tm
     found = soak_of(labs, tmp_path, 1, 4)
     assert (found.universes, found.bad, found.untrusted) == (2, 1, 2)
     assert [failure.invariant for failure in found.violations[0].failures] == ["fault"]
+
+
+@pytest.mark.parametrize(("is_late", "status"), [(True, 7), (False, 0)])
+def test_a_soak_without_a_trusted_round_is_untrusted(
+    is_late: bool, status: int, labs: Labs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("mrc_testbed.cli.campaign_soak.live_stage", lambda *_: labs)
+    monkeypatch.setattr("mrc_testbed.cli.campaign_soak.require_root", lambda _: None)
+    labs.before_run = stand_still if is_late else train
+    assert run(["campaign", "soak", "--live", "--universes", "2"]) == status
 
 
 def test_a_round_in_error_is_a_violation_and_its_lab_goes(labs: Labs, tmp_path: Path) -> None:
