@@ -1,6 +1,5 @@
 """campaign run | resume | list | show | report, and compare."""
 
-import signal
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +33,7 @@ from mrc_testbed.cli.campaign_options import (
     place_of,
 )
 from mrc_testbed.cli.campaign_table import show_plan, show_summary
-from mrc_testbed.cli.interruption import force_end
+from mrc_testbed.cli.interruption import force_end, time_out
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.overload import OverloadGate, OverloadOption
 from mrc_testbed.cli.ready import complete, file_or_ready
@@ -313,15 +312,13 @@ def carry_out_campaign(
             progress=settings.progress,
         )
     )
-    has_limit = signal.getitimer(signal.ITIMER_REAL)[0] > 0
     return execute_campaign(
         folder,
         stage,
         progress=settings.progress,
         retry=retry,
         retries=where.retries,
-        # --timeout ends the run that is under way when it rings, and rings once
-        is_out_of_time=lambda: has_limit and signal.getitimer(signal.ITIMER_REAL)[0] == 0,
+        is_out_of_time=time_out(),  # --timeout ends the run that is under way when it rings
         budget_ns=where.budget_ns,
     )
 

@@ -1,8 +1,10 @@
 """campaign soak | shrink."""
 
+import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -13,15 +15,24 @@ from rich.text import Text
 
 from mrc_testbed.agents.clock import machine_ns
 from mrc_testbed.cli.exit_codes import ExitCode
-from mrc_testbed.cli.interruption import signals_stop
-from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.interruption import force_end, signals_stop, time_out
+from mrc_testbed.cli.options import Settings, command, require_root
 from mrc_testbed.cli.ready import complete, file_or_ready
 from mrc_testbed.cli.render import plain_table, say, show
-from mrc_testbed.cli.where import ClusterOption, JobsOption, VirtualOption, Where, cluster_at
+from mrc_testbed.cli.where import (
+    ClusterOption,
+    JobsOption,
+    RuntimeOption,
+    VirtualOption,
+    Where,
+    cluster_at,
+)
 from mrc_testbed.document.one_step import write_in_one_step
 from mrc_testbed.errors import TestbedError, UsageError
+from mrc_testbed.scenario.run.signal_clock import catching_signals
 from mrc_testbed.shown import format_time
 from mrc_testbed.signals import say as say_at_once
+from mrc_testbed.soak.live import LiveSoak, live_stage, soak_lab
 from mrc_testbed.soak.scenario_shrink import read_failing, shrink_scenario
 from mrc_testbed.soak.shrink import RUNS_MAX
 from mrc_testbed.soak.soaking import Judges, Soak, soak
@@ -44,6 +55,10 @@ def register(app: typer.Typer) -> None:
 def soak_universes(
     settings: Settings,
     virtual: VirtualOption = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Run rounds of training under faults on one lab of this machine.")
+    ] = False,
+    runtime: RuntimeOption = None,
     jobs: JobsOption = 1,
     cluster: ClusterOption = None,
     for_ns: Annotated[
@@ -55,21 +70,32 @@ def soak_universes(
     universes: Annotated[
         int | None,
         typer.Option(
-            "--universes", metavar="N", min=1, help="Number of universes; alone, without a time limit."
+            "--universes",
+            metavar="N",
+            min=1,
+            help="Number of universes or rounds; alone, without a time limit.",
         ),
     ] = None,
     into: Annotated[
         Path, typer.Option("--into", metavar="FOLDER", help="Folder for scenario files of what fails.")
     ] = Path("soak"),
 ) -> int:
-    """Search for bugs with random fabrics, work and faults, in virtual time.
+    """Search for bugs with random faults: universes in virtual time, or rounds on a lab.
 
-    Draws a universe from the seed, runs it and checks that no byte is lost or
-    wrong, no flow stalls, and no trace of a fault stays; then from the next seed.
-    A seed that fails, fails each time. FOLDER gets a scenario file of a few lines
-    for it, and a bundle with the results of that file. Ctrl-C ends the search.
+    With --virtual, draws a universe from the seed, fabric, work and faults, runs
+    it and checks that no byte is lost or wrong, no flow stalls, and no trace of a
+    fault stays; then from the next seed. A seed that fails, fails each time.
+    FOLDER gets a scenario file of a few lines for it, and a bundle with the
+    results of that file. Ctrl-C ends the search.
 
-    The exit status is 4 if a universe failed, else 0.
+    With --live, each seed is a round of ten seconds on one lab: a training job
+    under up to five faults. The file of one that fails is kept as it was drawn;
+    `campaign shrink` makes it small if it fails in virtual time too. A round in
+    which the machine was late is UNTRUSTED and counts for nothing. What a round
+    leaves in the lab is a failure in any case, and the next one gets a new lab.
+
+    The exit status is 4 if a universe or round failed, 7 if all rounds are
+    UNTRUSTED, else 0.
 
     [bold]Examples[/bold]
 
@@ -77,47 +103,58 @@ def soak_universes(
       mrc-testbed campaign soak --virtual --for 8h --jobs 2 --seed 1000000
       mrc-testbed campaign soak --virtual --seed 4711 --universes 1
       mrc-testbed campaign soak --virtual --for 1h --cluster tcp://head:8786
+      mrc-testbed campaign soak --live --for 1h
     """
-    Where(None, is_virtual=virtual, jobs=jobs, cluster=cluster)
-    if not virtual:
-        raise UsageError(
-            "universes exist in virtual time only: there is no soak of a lab yet", hint="give --virtual too"
-        )
+    if virtual == live:
+        raise UsageError("a soak takes place in virtual time or on a lab: give either --virtual or --live")
+    if live and cluster is not None:
+        raise UsageError("--cluster: a soak of a lab takes place on this machine", hint="give --virtual")
+    Where(runtime, is_virtual=virtual, jobs=jobs, cluster=cluster)
     first = _SEED if settings.seed is None else settings.seed
+    seeds = islice(count(first), universes)
     began_ns, limit_ns = machine_ns(), for_ns or (_FOR_NS if universes is None else None)
-    found, named, kept = Soak(), 0, 0
+    found, named, kept = LiveSoak() if live else Soak(), 0, 0
 
     def elapsed_ns() -> int:
         return machine_ns() - began_ns
 
+    def is_over() -> bool:
+        return limit_ns is not None and elapsed_ns() >= limit_ns
+
     def report() -> None:
         nonlocal named, kept
+        kind = "round" if live else "universe"
         for failed in found.failed[named:]:
-            say(settings.stderr, f"universe {failed.seed}: {failed.failures[0]}")
+            say(settings.stderr, f"{kind} {failed.seed}: {failed.failures[0]}")
         for violation in found.violations[kept:]:
-            say(settings.stderr, f"universe {violation.seed}: {violation.scenario}")
+            say(settings.stderr, f"{kind} {violation.seed}: {violation.scenario}")
         named, kept = len(found.failed), len(found.violations)
-        rate = found.universes * 1e9 / elapsed_ns()
-        counted = f"{found.universes} universes, {len(found.failed)} bad"
-        settings.progress.count(f"{counted}, {rate:.1f} per second")
+        settings.progress.count(f"{_counts(found)}, {_pace(found, elapsed_ns())}")
 
-    with cluster_at(cluster) as workers, _stoppable() as is_stopped:
+    with ExitStack() as stack:
+        if isinstance(found, LiveSoak):
+            require_root("campaign soak --live")
+            clock, is_out_of_time = stack.enter_context(catching_signals(force_end)), time_out()
+            lab = live_stage(f"soak-{os.getpid()}", runtime, clock, settings.progress)
+
+            def is_stopped() -> bool:
+                return clock.interruption() is not None or is_out_of_time()
+
+            search = partial(soak_lab, found, seeds, into, lab)
+        else:
+            judges = _judges(settings, stack.enter_context(cluster_at(cluster)))
+            is_stopped = stack.enter_context(_stoppable())
+            search = partial(soak, found, seeds, into, jobs=jobs, judges=judges)
         try:
-            soak(
-                found,
-                islice(count(first), universes),
-                into,
-                jobs=jobs,
-                judges=_judges(settings, workers),
-                is_over=lambda: limit_ns is not None and elapsed_ns() >= limit_ns,
-                is_stopped=is_stopped,
-                say=report,
-            )
+            search(is_over=is_over, is_stopped=is_stopped, say=report)
         finally:
             _show(settings, found, first, elapsed_ns(), is_stopped=is_stopped())
     if is_stopped():
         return ExitCode.INTERRUPTED
-    return ExitCode.EXPECTATION_FAILED if found.failed else ExitCode.PASS
+    if found.failed:
+        return ExitCode.EXPECTATION_FAILED
+    is_untrusted = isinstance(found, LiveSoak) and 0 < found.untrusted == found.universes
+    return ExitCode.UNTRUSTED if is_untrusted else ExitCode.PASS
 
 
 def _judges(settings: Settings, cluster: "Cluster | None") -> Judges | None:
@@ -217,15 +254,26 @@ def _stoppable() -> Iterator[Callable[[], bool]]:
         yield lambda: bool(came)
 
 
+def _counts(found: Soak) -> str:
+    if isinstance(found, LiveSoak):
+        return f"{found.universes} rounds, {len(found.failed)} bad, {found.untrusted} UNTRUSTED"
+    return f"{found.universes} universes, {len(found.failed)} bad"
+
+
+def _pace(found: Soak, elapsed_ns: int) -> str:
+    if isinstance(found, LiveSoak):
+        return format_time(elapsed_ns)
+    return f"{found.universes * 1e9 / elapsed_ns:.1f} per second"
+
+
 def _show(settings: Settings, found: Soak, first: int, elapsed_ns: int, *, is_stopped: bool) -> None:
     violations = sorted(found.violations, key=lambda violation: violation.seed)
+    is_live = isinstance(found, LiveSoak)
 
     def table() -> RenderableType:
-        rate = found.universes * 1e9 / elapsed_ns
-        head = Text(
-            f"{found.universes} universes from seed {first}, {len(found.failed)} bad; {rate:.1f} per second, "
-            f"{format_time(found.time_ns)} simulated, {found.events} events"
-        )
+        head = Text(f"{_counts(found)}; from seed {first}, {_pace(found, elapsed_ns)}")
+        if not is_live:
+            head.append(f", {format_time(found.time_ns)} simulated, {found.events} events")
         if not violations:
             return head
         shown = plain_table("seed", "invariant", "scenario", right=("seed",))
@@ -241,10 +289,11 @@ def _show(settings: Settings, found: Soak, first: int, elapsed_ns: int, *, is_st
             "first_seed": first,
             "universes": found.universes,
             "bad": len(found.failed),
+            "untrusted": found.untrusted if isinstance(found, LiveSoak) else 0,
             "is_interrupted": is_stopped,
             "elapsed_ns": elapsed_ns,
-            "simulated_ns": found.time_ns,
-            "events": found.events,
+            "simulated_ns": None if is_live else found.time_ns,
+            "events": None if is_live else found.events,
             "violations": [_violation_document(each) for each in violations],
         },
         table,

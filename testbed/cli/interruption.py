@@ -37,6 +37,12 @@ def signals_stop(stop: Callable[[], None]) -> Iterator[None]:
         yield
 
 
+def time_out() -> Callable[[], bool]:
+    """A function that returns True once the time of `deadline`, which rings once, is over."""
+    has_limit = signal.getitimer(signal.ITIMER_REAL)[0] > 0
+    return lambda: has_limit and signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+
 def force_end(_number: int = 0) -> NoReturn:
     """End the process at once, and name the command that removes what is left."""
     say("\nforced: `mrc-testbed down` removes what is left\n")

@@ -70,15 +70,20 @@ def draw_universe(seed: int) -> Values:
             "topology": topology,
             "transport": transport,
             "workloads": _workloads(draw, fabric, run_ms),
-            "faults": _faults(draw, fabric, run_ms),
+            "faults": draw_faults(draw, fabric, run_ms, draw.choice([0, 1, 2, 3, 4, 6, 8])),
         },
     }
+    leave_out(document)
+    return document
+
+
+def leave_out(document: Values) -> None:
+    """Removes what is avoided, and faults that the scenario language refuses."""
     spec = document["spec"]
     for avoided in AVOIDED:
         avoided.leave_out(spec)
     refused = refused_faults(document)  # two that do the same at one time, for one
     spec["faults"] = [fault for index, fault in enumerate(spec["faults"]) if index not in refused]
-    return document
 
 
 # ---- the fabric
@@ -186,9 +191,10 @@ def _pattern(draw: random.Random, fabric: Fabric) -> Values:
 # ---- the faults
 
 
-def _faults(draw: random.Random, fabric: Fabric, run_ms: int) -> list[Values]:
+def draw_faults(draw: random.Random, fabric: Fabric, run_ms: int, count: int) -> list[Values]:
+    """That many faults, each of which begins and ends within the first *run_ms*, or lasts until cleared."""
     faults = []
-    for number in range(draw.choice([0, 1, 2, 3, 4, 6, 8])):
+    for number in range(count):
         at_us = draw.randrange(run_ms * 1000 - 10)
         fault: Values = {"id": f"f{number}", "at": f"{at_us}us"}
         make = draw.choice(KINDS)

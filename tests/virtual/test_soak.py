@@ -133,9 +133,17 @@ def test_what_fails_is_kept_unshrunk_in_a_hurry(slow_links_stay: None, tmp_path:
     assert read_plan(kept.scenario)["spec"] == document["spec"]
 
 
-def test_a_soak_of_a_lab_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["campaign", "soak"]) == 2
-    assert "give --virtual" in capsys.readouterr().err
+@pytest.mark.parametrize("places", [[], ["--virtual", "--live"]])
+def test_a_soak_takes_place_in_virtual_time_or_on_a_lab(
+    places: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["campaign", "soak", *places]) == 2
+    assert "give either --virtual or --live" in capsys.readouterr().err
+
+
+def test_rounds_on_a_lab_come_one_after_another(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["campaign", "soak", "--live", "--jobs", "2"]) == 2
+    assert "--jobs: labs of one machine would disturb each other" in capsys.readouterr().err
 
 
 # ---- campaign shrink
