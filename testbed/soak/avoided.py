@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from mrc_testbed.soak.document import Values
+from mrc_testbed.units import parse_duration_ns, parse_rate_bps, parse_size_bytes
 
 WINDOW_PACKETS_MAX: Final = 16
 """As many full packets as the queue of any port holds, without regard to its delay."""
+_COUNTED_NS: Final = 4 * 10**9
+"""Longest time of counted work without any other, of the 10 s that it has."""
+_PATH_LINKS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,19 @@ def _control_congestion(spec: Values) -> None:
             transport.pop(key, None)
 
 
+def _count_to_one(spec: Values) -> None:
+    """Counted work is done once where its windows take too long for more: a round trip each."""
+    topology, transport = spec["topology"], spec["transport"]
+    mtu_bytes = parse_size_bytes(topology["nic"]["path_mtu"])
+    link_ns = mtu_bytes * 8 * 10**9 // parse_rate_bps(topology["port_rate"])
+    rtt_ns = _PATH_LINKS * (link_ns + 2 * parse_duration_ns(topology["link_delay"]))
+    window = min(transport.get("window", 256), topology["nic"]["window_packets"])
+    for workload in spec["workloads"]:
+        packets = 2 * parse_size_bytes(workload["size"]) // mtu_bytes  # what is reduced goes twice
+        if "iterations" in workload and workload["iterations"] * packets * rtt_ns > window * _COUNTED_NS:
+            workload["iterations"] = 1
+
+
 def _flow_control(spec: Values) -> str:
     return str(spec["topology"].get("flow_control", "none"))
 
@@ -79,6 +96,11 @@ AVOIDED: Final = (
         "drops, QPs wait for time-outs of seconds",
         _control_congestion,
         known="trim-livelock",
+    ),
+    Avoided(
+        "counted work in windows that take longer than its time-out",
+        "as many packets as windows hold take a round trip: by theory, 20 times 64 KiB need a minute",
+        _count_to_one,
     ),
     Avoided(
         "corrupt where NICs do not check the iCRC all the time",

@@ -55,6 +55,12 @@ def test_what_universes_do_without_still_fails(avoided: Avoided) -> None:
     assert left_out != document
 
 
+def test_counted_work_has_the_time_that_its_windows_take() -> None:
+    document = draw_universe(701697)
+    assert [workload.get("iterations") for workload in document["spec"]["workloads"]] == [None, 20, 1]
+    assert judge(document).failures == ()
+
+
 def test_a_universe_repeats() -> None:
     assert judge(draw_universe(3)) == judge(draw_universe(3))
     assert judge(draw_universe(3)) != judge(draw_universe(4))
