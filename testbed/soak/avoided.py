@@ -12,6 +12,8 @@ from mrc_testbed.units import parse_duration_ns, parse_rate_bps, parse_size_byte
 
 WINDOW_PACKETS_MAX: Final = 16
 """As many full packets as the queue of any port holds, without regard to its delay."""
+INCAST_BYTES_MIN: Final = 1000
+INCAST_DEPTH_MIN: Final = 4
 _COUNTED_NS: Final = 4 * 10**9
 """Longest time of counted work without any other, of the 10 s that it has."""
 _PATH_LINKS: Final = 4
@@ -66,6 +68,17 @@ def _count_to_one(spec: Values) -> None:
             workload["iterations"] = 1
 
 
+def _enlarge_incast(spec: Values) -> None:
+    """Messages are several times larger than their headers where a queue trims what many hosts send."""
+    trims = spec["topology"].get("queue", {}).get("trim", {}).get("enabled", True)
+    if spec.get("transport", {}).get("kind", "mrc") != "mrc" or _flow_control(spec) != "none" or not trims:
+        return
+    for workload in spec["workloads"]:
+        is_small = parse_size_bytes(workload["size"]) < INCAST_BYTES_MIN
+        if workload["kind"] == "incast" and workload.get("depth", 1) >= INCAST_DEPTH_MIN and is_small:
+            workload["size"] = f"{INCAST_BYTES_MIN}B"
+
+
 def _flow_control(spec: Values) -> str:
     return str(spec["topology"].get("flow_control", "none"))
 
@@ -96,6 +109,13 @@ AVOIDED: Final = (
         "drops, QPs wait for time-outs of seconds",
         _control_congestion,
         known="trim-livelock",
+    ),
+    Avoided(
+        "an incast of small messages where a queue trims",
+        "windows of NSCC count bytes, and nothing is left to trim of a small packet: it goes before data "
+        "and is sent again at once, for ever",
+        _enlarge_incast,
+        known="trim-small-messages",
     ),
     Avoided(
         "counted work in windows that take longer than its time-out",
