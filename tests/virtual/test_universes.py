@@ -61,6 +61,10 @@ def test_counted_work_has_the_time_that_its_windows_take() -> None:
     assert judge(document).failures == ()
 
 
+def test_a_port_has_time_to_drain() -> None:
+    assert judge(draw_universe(602985)).failures == ()
+
+
 def test_a_universe_repeats() -> None:
     assert judge(draw_universe(3)) == judge(draw_universe(3))
     assert judge(draw_universe(3)) != judge(draw_universe(4))
