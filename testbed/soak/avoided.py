@@ -8,9 +8,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from mrc_testbed.soak.document import Values
+from mrc_testbed.units import parse_duration_ns, parse_rate_bps, parse_size_bytes
 
 WINDOW_PACKETS_MAX: Final = 16
 """As many full packets as the queue of any port holds, without regard to its delay."""
+INCAST_BYTES_MIN: Final = 1000
+INCAST_DEPTH_MIN: Final = 4
+_COUNTED_NS: Final = 4 * 10**9
+"""Longest time of counted work without any other, of the 10 s that it has."""
+_PATH_LINKS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,33 @@ def _control_congestion(spec: Values) -> None:
             transport.pop(key, None)
 
 
+def _count_to_one(spec: Values) -> None:
+    """Counted work is done once where its windows take too long for more: a round trip each."""
+    counted = [workload for workload in spec["workloads"] if "iterations" in workload]
+    if not counted:
+        return
+    topology, transport = spec["topology"], spec["transport"]
+    mtu_bytes = parse_size_bytes(topology["nic"]["path_mtu"])
+    link_ns = mtu_bytes * 8 * 10**9 // parse_rate_bps(topology["port_rate"])
+    rtt_ns = _PATH_LINKS * (link_ns + 2 * parse_duration_ns(topology["link_delay"]))
+    window = min(transport.get("window", 256), topology["nic"]["window_packets"])
+    for workload in counted:
+        packets = 2 * parse_size_bytes(workload["size"]) // mtu_bytes  # what is reduced goes twice
+        if workload["iterations"] * packets * rtt_ns > window * _COUNTED_NS:
+            workload["iterations"] = 1
+
+
+def _enlarge_incast(spec: Values) -> None:
+    """Messages are several times larger than their headers where a queue trims what many hosts send."""
+    trims = spec["topology"].get("queue", {}).get("trim", {}).get("enabled", True)
+    if spec.get("transport", {}).get("kind", "mrc") != "mrc" or _flow_control(spec) != "none" or not trims:
+        return
+    for workload in spec["workloads"]:
+        is_small = parse_size_bytes(workload["size"]) < INCAST_BYTES_MIN
+        if workload["kind"] == "incast" and workload.get("depth", 1) >= INCAST_DEPTH_MIN and is_small:
+            workload["size"] = f"{INCAST_BYTES_MIN}B"
+
+
 def _flow_control(spec: Values) -> str:
     return str(spec["topology"].get("flow_control", "none"))
 
@@ -79,6 +112,18 @@ AVOIDED: Final = (
         "drops, QPs wait for time-outs of seconds",
         _control_congestion,
         known="trim-livelock",
+    ),
+    Avoided(
+        "an incast of small messages where a queue trims",
+        "windows of NSCC count bytes, and nothing is left to trim of a small packet: it goes before data "
+        "and is sent again at once, for ever",
+        _enlarge_incast,
+        known="trim-small-messages",
+    ),
+    Avoided(
+        "counted work in windows that take longer than its time-out",
+        "as many packets as windows hold take a round trip: by theory, 20 times 64 KiB need a minute",
+        _count_to_one,
     ),
     Avoided(
         "corrupt where NICs do not check the iCRC all the time",

@@ -1,30 +1,40 @@
 """The ways in which a scenario fails: expectations that do not hold, or invariants."""
 
-from collections.abc import Callable
-
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.measure.expectation import Outcome, evaluate_expectations
 from mrc_testbed.scenario.measure.workload_end import unwritten_outcomes
 from mrc_testbed.scenario.run.runner import Runner
-from mrc_testbed.scenario.run.signal_clock import NO_DESCRIPTOR, SignalClock
 from mrc_testbed.soak.document import Values, plan_of
 from mrc_testbed.soak.judging import judge
 from mrc_testbed.soak.shrink import RefusedError
 from mrc_testbed.soak.silent_journal import SilentJournal
+from mrc_testbed.soak.universe import IsStopped, Limit
+from mrc_testbed.soak.universe import Outcome as Universe
 from mrc_testbed.virtual.world import virtual_world
 
-IsStopped = Callable[[], bool]
 
+def judge_candidate(invariant: str, document: Values, is_stopped: IsStopped, events_max: int) -> Universe:
+    """Judge a document that may fail by an invariant.
 
-def fails_by(invariant: str, document: Values, is_stopped: IsStopped | None = None) -> bool:
-    """Return True if an invariant does not hold in a document's universe.
+    Args:
+        invariant: its name.
+        document: maybe of a scenario.
+        is_stopped: asked now and then whether to stop.
+        events_max: events after which it stops too; 0: those of a random universe.
 
     Raises:
         RefusedError: the document is no scenario.
     """
     _check(document)
     is_repeated = invariant == "digest"
-    found = judge(document, is_repeated=is_repeated, is_candidate=True, is_stopped=is_stopped).failures
+    return judge(
+        document, is_repeated=is_repeated, is_candidate=True, is_stopped=is_stopped, events_max=events_max
+    )
+
+
+def fails_by(invariant: str, document: Values, is_stopped: IsStopped, events_max: int) -> bool:
+    """Return True if an invariant does not hold in a document's universe; see `judge_candidate`."""
+    found = judge_candidate(invariant, document, is_stopped, events_max).failures
     return invariant in {failure.invariant for failure in found}
 
 
@@ -49,7 +59,7 @@ def unmet_expectations(document: Values, is_stopped: IsStopped) -> list[Outcome]
         UsageError: the document is no scenario, or virtual time cannot do what it asks for.
     """
     plan = plan_of(document)
-    with virtual_world(plan, _Stoppable(is_stopped)) as world:
+    with virtual_world(plan, Limit(is_stopped)) as world:
         runner = Runner(plan, world, SilentJournal(), lambda _: None)
         if runner.run() is not None:
             return []
@@ -69,14 +79,3 @@ def _identity(outcome: Outcome) -> tuple[str, bool, str]:
     """Its text, whether it could be measured, and the error of a QP: another failure differs in one."""
     error = outcome.reason.rpartition(": ")[2] if " -> " in outcome.reason else ""
     return outcome.text, bool(outcome.measured), error
-
-
-class _Stoppable(SignalClock):
-    """Interrupts a run by request."""
-
-    def __init__(self, is_stopped: IsStopped) -> None:
-        super().__init__(NO_DESCRIPTOR)
-        self._is_stopped = is_stopped
-
-    def interruption(self) -> str | None:
-        return "interrupted" if self._is_stopped() else None

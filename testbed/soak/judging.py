@@ -1,7 +1,6 @@
 """The verdict on one universe: all invariants hold, or those that do not."""
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,7 +8,7 @@ from mrc_testbed.errors import PreflightError
 from mrc_testbed.soak.document import Values
 from mrc_testbed.soak.draw import draw_universe
 from mrc_testbed.soak.invariants import Failure
-from mrc_testbed.soak.universe import Outcome, run_document
+from mrc_testbed.soak.universe import IsStopped, Outcome, run_document
 
 REPEATED: Final = 10
 """One in so many universes runs twice."""
@@ -41,7 +40,8 @@ def judge(
     *,
     is_repeated: bool = False,
     is_candidate: bool = False,
-    is_stopped: Callable[[], bool] | None = None,
+    is_stopped: IsStopped = lambda: False,
+    events_max: int = 0,
 ) -> Outcome:
     """Judge a universe; an exception is a failure of its own kind.
 
@@ -49,15 +49,16 @@ def judge(
         document: of a scenario that the language accepts.
         is_repeated: whether it runs twice, and both have to come to the same.
         is_candidate: whether it is one of many that lead to a smaller failure: its exceptions go unlogged.
-        is_stopped: asked now and then whether to stop; None: stop one that does not end.
+        is_stopped: asked now and then whether to stop.
+        events_max: events after which it stops too, and has failed; 0: EVENTS_MAX.
 
     Raises:
         PreflightError: the library of virtual time is not built.
     """
     log = _candidate_log if is_candidate else _log
     try:
-        outcome = run_document(document, is_stopped)
-        again = run_document(document, is_stopped) if is_repeated else outcome
+        outcome = run_document(document, is_stopped, events_max)
+        again = run_document(document, is_stopped, events_max) if is_repeated else outcome
     except PreflightError:
         raise
     except Exception as error:

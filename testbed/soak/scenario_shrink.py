@@ -14,7 +14,8 @@ from mrc_testbed.scenario.spec.load import load_scenario, scenario_variants
 from mrc_testbed.soak.document import Values, commented, plan_of
 from mrc_testbed.soak.failing import fails_by, fails_expectations, unmet_expectations
 from mrc_testbed.soak.judging import judge
-from mrc_testbed.soak.shrink import shrink
+from mrc_testbed.soak.shrink import CANDIDATE_FACTOR, shrink
+from mrc_testbed.soak.universe import NO_LIMIT
 
 _ADDED: Final = ("variants", "compare", "figure", "published", "fidelity")
 """Parts of a scenario that no failure in virtual time depends on."""
@@ -121,11 +122,18 @@ def shrink_scenario(
         document["spec"]["expect"] = [text for text in document["spec"]["expect"] if text in texts]
         fails = partial(fails_expectations, unmet, is_stopped=is_stopped)
     else:
-        failures = judge(document, is_repeated=True, is_candidate=True, is_stopped=is_stopped).failures
-        if not failures or is_stopped():
+        first = judge(
+            document, is_repeated=True, is_candidate=True, is_stopped=is_stopped, events_max=NO_LIMIT
+        )
+        if not first.failures or is_stopped():
             raise UsageError("it does not fail: all expectations hold in virtual time, and all invariants")
         del document["spec"]["expect"]
-        fails = partial(fails_by, failures[0].invariant, is_stopped=is_stopped)
+        fails = partial(
+            fails_by,
+            first.failures[0].invariant,
+            is_stopped=is_stopped,
+            events_max=CANDIDATE_FACTOR * first.events,
+        )
 
     def counted(candidate: Values) -> bool:
         nonlocal runs
@@ -139,6 +147,6 @@ def shrink_scenario(
     found = (
         [f"{outcome.text}: {outcome.reason}" for outcome in unmet_expectations(small, never)]
         if unmet
-        else [str(failure) for failure in judge(small, is_candidate=True).failures]
+        else [str(failure) for failure in judge(small, is_candidate=True, events_max=NO_LIMIT).failures]
     )
     return Shrunk(commented(small, found), tuple(found), runs, before, Size.of(small))

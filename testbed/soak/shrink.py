@@ -7,6 +7,8 @@ from mrc_testbed.soak.document import Values
 from mrc_testbed.soak.smaller import fabric_of, quantity_of, smaller_documents, time_ns
 
 RUNS_MAX: Final = 300
+CANDIDATE_FACTOR: Final = 2
+"""Times the events after which the first document failed that a candidate may take."""
 
 
 def shrink(

@@ -1,24 +1,30 @@
 """Invariants that did not hold, kept: a small scenario file, and its results in a bundle."""
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 
 from mrc_testbed.bundle.bundle import SUFFIX, write_bundle
 from mrc_testbed.document import Kind, load
 from mrc_testbed.document.latest import latest_of
 from mrc_testbed.document.one_step import write_in_one_step
 from mrc_testbed.errors import TestbedError
+from mrc_testbed.scenario.execution import execute
 from mrc_testbed.soak.document import Values, commented, plan_of
 from mrc_testbed.soak.draw import draw_universe
-from mrc_testbed.soak.failing import fails_by
+from mrc_testbed.soak.failing import judge_candidate
 from mrc_testbed.soak.invariants import Failure
-from mrc_testbed.soak.judging import Judged, judge
-from mrc_testbed.soak.shrink import shrink
-from mrc_testbed.virtual.run import run_virtually
+from mrc_testbed.soak.judging import Judged
+from mrc_testbed.soak.shrink import CANDIDATE_FACTOR, shrink
+from mrc_testbed.soak.universe import EVENTS_MAX, IsStopped, Limit
+from mrc_testbed.virtual.world import VirtualLabView, planned_lab, world_in
+
+CANDIDATE_EVENTS_MAX: Final = EVENTS_MAX // 3
+"""Events of a candidate, which is smaller than a universe."""
+SHRINK_EVENTS_MAX: Final = 20 * CANDIDATE_EVENTS_MAX
+"""Events of all candidates together: a minute or two."""
 
 _log = logging.getLogger(__name__)
 
@@ -40,32 +46,55 @@ class Violation:
     bundle: Path
 
 
-def keep_violation(judged: Judged, into: Path, is_hasty: Callable[[], bool] = lambda: False) -> Violation:
+def keep_violation(judged: Judged, into: Path, is_hasty: IsStopped = lambda: False) -> Violation:
     """The violation of a universe, shrunk and written.
 
     Args:
         judged: a universe that failed.
         into: folder of scenario files and bundles.
-        is_hasty: asked now and then whether to shrink no further.
+        is_hasty: asked now and then whether to shrink no further, and to end the run of the results.
 
     Raises:
         TestbedError: a file cannot be written.
     """
-    path = keep_scenario(draw_universe(judged.seed), judged.failures, into, is_hasty)
-    return Violation(judged.seed, judged.failures, path, _bundle_of(path))
+    path = keep_scenario(draw_universe(judged.seed), judged.failures, into, is_hasty, judged.events)
+    return Violation(judged.seed, judged.failures, path, _bundle_of(path, is_hasty))
 
 
 def keep_scenario(
     document: Values,
     failures: tuple[Failure, ...],
     into: Path,
-    is_hasty: Callable[[], bool] = lambda: False,
+    is_hasty: IsStopped = lambda: False,
+    events: int = EVENTS_MAX,
 ) -> Path:
-    """The scenario file in folder *into* of the smallest document found that fails as *document* does."""
-    small, _ = shrink(document, partial(fails_by, failures[0].invariant), is_over=is_hasty)
-    name = f"{failures[0].invariant}-{small['spec']['seed']}".lower()
+    """The scenario file in folder *into* of the smallest document found that fails as *document* does.
+
+    Args:
+        document: one that fails.
+        failures: how it does.
+        into: folder of the file.
+        is_hasty: asked now and then whether to shrink no further.
+        events: after which it failed.
+    """
+    invariant, found, spent = failures[0].invariant, failures, 0
+
+    def fails(candidate: Values) -> bool:
+        nonlocal found, spent
+        events_max = min(CANDIDATE_FACTOR * events, CANDIDATE_EVENTS_MAX)
+        outcome = judge_candidate(invariant, candidate, is_hasty, events_max)
+        spent += outcome.events
+        has_failed = invariant in {failure.invariant for failure in outcome.failures} and not is_over()
+        if has_failed:
+            found = outcome.failures
+        return has_failed
+
+    def is_over() -> bool:
+        return spent >= SHRINK_EVENTS_MAX or is_hasty()
+
+    small, _ = shrink(document, fails, is_over=is_over)
+    name = f"{invariant}-{small['spec']['seed']}".lower()
     small["metadata"]["name"] = name
-    found = judge(small, is_candidate=True).failures or failures
     path = into / f"{name}.yaml"
     try:
         into.mkdir(parents=True, exist_ok=True)
@@ -75,13 +104,16 @@ def keep_scenario(
     return path
 
 
-def _bundle_of(path: Path) -> Path:
-    """The results of a scenario file in a bundle beside it, as `run` and `bundle` make them."""
+def _bundle_of(path: Path, is_hasty: IsStopped) -> Path:
+    """The results of a scenario file in a bundle beside it, as `run` and `bundle` make them, with a limit."""
     text = path.read_text(encoding="utf-8")
     plan = plan_of(dict(load(path, Kind.SCENARIO).tree))
     with TemporaryDirectory(prefix="mrc-testbed-soak-") as scratch:
         try:
-            run_virtually(plan, text, Path(scratch))
+            machine = Limit(is_hasty)
+            with planned_lab(plan, machine) as lab, world_in(lab, plan, machine) as world:
+                machine.lab = lab
+                execute(plan, text, world, VirtualLabView(), Path(scratch))
         except TestbedError:
             raise
         except Exception as error:  # noqa: BLE001 - a bug, which the results name

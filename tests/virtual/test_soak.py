@@ -15,7 +15,7 @@ from mrc_testbed.faults.map_target import MapTarget
 from mrc_testbed.soak.draw import draw_universe
 from mrc_testbed.soak.judging import judge, judge_seed
 from mrc_testbed.soak.soaking import Soak, soak
-from mrc_testbed.soak.violation import keep_violation
+from mrc_testbed.soak.violation import Violation, keep_violation
 from tests.universes.plans import read_plan
 
 SLOW_LINK_SEED = 42
@@ -131,6 +131,24 @@ def test_what_fails_is_kept_unshrunk_in_a_hurry(slow_links_stay: None, tmp_path:
     kept = keep_violation(judge_seed(SLOW_LINK_SEED), tmp_path, lambda: True)
     document = draw_universe(SLOW_LINK_SEED)
     assert read_plan(kept.scenario)["spec"] == document["spec"]
+    assert kept.scenario.read_text().startswith("# fault: ")
+    assert ending_of(kept) == "interrupted by request"
+
+
+def test_results_of_what_does_not_end_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("mrc_testbed.soak.universe.EVENTS_MAX", 10)
+    monkeypatch.setattr("mrc_testbed.soak.violation.SHRINK_EVENTS_MAX", 0)
+    of_mrc = next(seed for seed in count(1) if draw_universe(seed)["spec"]["transport"]["kind"] == "mrc")
+    kept = keep_violation(judge_seed(of_mrc), tmp_path)
+    assert kept.scenario.read_text().startswith("# events: no end after ")
+    assert ending_of(kept) == "interrupted by the limit of 10 events"
+
+
+def ending_of(violation: Violation) -> str:
+    """Reason for which the run of the results ended."""
+    folder = unpack_bundle(violation.bundle, Path("opened")).folder
+    reason: str = json.loads((folder / "manifest.json").read_text())["reason"]
+    return reason
 
 
 @pytest.mark.parametrize("places", [[], ["--virtual", "--live"]])

@@ -15,7 +15,7 @@ from mrc_testbed.faults.map_target import MapTarget
 from mrc_testbed.soak.avoided import AVOIDED, Avoided
 from mrc_testbed.soak.document import Values, plan_of
 from mrc_testbed.soak.draw import draw_universe
-from mrc_testbed.soak.invariants import judge_fabric
+from mrc_testbed.soak.invariants import Failure, judge_fabric
 from mrc_testbed.soak.judging import judge
 from mrc_testbed.soak.shrink import shrink
 from mrc_testbed.soak.universe import Outcome
@@ -53,6 +53,16 @@ def test_what_universes_do_without_still_fails(avoided: Avoided) -> None:
     avoided.leave_out(left_out["spec"])
     assert judge(document).failures
     assert left_out != document
+
+
+def test_counted_work_has_the_time_that_its_windows_take() -> None:
+    document = draw_universe(701697)
+    assert [workload.get("iterations") for workload in document["spec"]["workloads"]] == [None, 20, 1]
+    assert judge(document).failures == ()
+
+
+def test_a_port_has_time_to_drain() -> None:
+    assert judge(draw_universe(602985)).failures == ()
 
 
 def test_a_universe_repeats() -> None:
@@ -214,6 +224,21 @@ def test_an_exception_is_a_failure_of_its_own(monkeypatch: pytest.MonkeyPatch) -
     assert broken(small()) == {"AttributeError"}
 
 
+def test_a_universe_without_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mrc_testbed.soak.universe.EVENTS_MAX", 1000)
+    outcome = judge(small())
+    assert [failure.invariant for failure in outcome.failures] == ["events"]
+    assert outcome.events < 2000
+    document = small()
+    document["spec"]["transport"]["kind"] = "rocev2"
+    assert judge(document).events < 2000
+    assert broken(document) == set()
+
+
+def test_a_universe_stops_by_request() -> None:
+    assert judge(small(), is_stopped=lambda: True).events < judge(small()).events / 10
+
+
 def test_a_difference_between_two_runs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes = iter([Outcome((), "one", 1, 1), Outcome((), "other", 1, 1)])
     monkeypatch.setattr("mrc_testbed.soak.judging.run_document", lambda *_: next(outcomes))
@@ -236,6 +261,24 @@ def test_what_does_not_matter_is_shrunk_away() -> None:
     assert [fault["kind"] for fault in found["faults"]] == ["duplicate"]
     assert len(found["workloads"]) == 1
     assert [found["topology"][key] for key in ("planes", "t0", "t1", "hosts_per_t0")] == [1, 1, 1, 1]
+
+
+def test_a_smaller_universe_gets_few_events_and_all_of_them_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[int] = []
+
+    def judge_candidate(invariant: str, document: Values, is_stopped: object, events_max: int) -> Outcome:
+        limits.append(events_max)
+        return Outcome((Failure("events", ""),), "", 0, 250)
+
+    monkeypatch.setattr("mrc_testbed.soak.violation.judge_candidate", judge_candidate)
+    monkeypatch.setattr("mrc_testbed.soak.violation.CANDIDATE_EVENTS_MAX", 1000)
+    monkeypatch.setattr("mrc_testbed.soak.violation.SHRINK_EVENTS_MAX", 1000)
+    keep_scenario(small(), (Failure("events", ""),), tmp_path, events=300)
+    assert limits == [600] * 4
+    keep_scenario(small(), (Failure("events", ""),), tmp_path, events=1010)
+    assert limits[4:] == [1000] * 4
 
 
 def test_a_failure_is_kept_as_a_small_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,11 +72,16 @@ static __always_inline __u64 tlp_deadline_ns(const struct mrc_qp *qp)
 			  qp->progress_ns + qp->srtt_ns / PTO_RTT_SHARE);
 }
 
+/* Under the lock: whether tail loss probes are sent; after a time-out the RTO backs off instead. */
+static __always_inline int sends_tlp(const struct mrc_qp *qp)
+{
+	return qp->pto_min_ns && !qp->is_tlp_due && !qp->retries;
+}
+
 /* Under the lock, with packets in flight: whether a tail loss probe is due. */
 static __always_inline int is_tlp_due(const struct mrc_qp *qp, __u64 now_ns)
 {
-	return qp->pto_min_ns && !qp->is_tlp_due && !qp->lost_count &&
-	       (__s64)(now_ns - tlp_deadline_ns(qp)) > 0;
+	return sends_tlp(qp) && !qp->lost_count && (__s64)(now_ns - tlp_deadline_ns(qp)) > 0;
 }
 
 /*
@@ -114,7 +119,7 @@ static __always_inline __u64 rto_timer_delay_ns(struct mrc_qp *qp, __u64 now_ns)
 		return delay_ns;
 	left_ns = rto_start_ns(qp) + rto_backoff_ns(qp) - now_ns;
 	probe_ns = tlp_deadline_ns(qp) - now_ns;
-	if (qp->pto_min_ns && !qp->is_tlp_due)
+	if (sends_tlp(qp))
 		left_ns = rtt_smaller(probe_ns, left_ns);
 	delay_ns = rtt_larger(rtt_smaller(left_ns, delay_ns), least_ns);
 	for (__u32 i = 0; qp->reo_wnd_min_ns && i < LOSS_PATHS && i < qp->busy_paths; i++) {
