@@ -14,9 +14,8 @@ with from_extra("cluster"):
     import dask
     from distributed import Scheduler, Worker
 
-dask.config.set(
-    {"distributed.worker.daemon": False}
-)  # Dask's nanny imports this too: runs are child processes
+# the nanny imports this too, and starts a worker that may have children: the processes of runs
+dask.config.set({"distributed.worker.daemon": False})
 
 VERSION: Final = "mrc_testbed_version"
 """Handler of the scheduler: version of mrc-testbed."""

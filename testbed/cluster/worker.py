@@ -1,6 +1,7 @@
 """A run on a worker: in a process of its own, in a folder of its own, which goes back to the head whole."""
 
 import asyncio
+import contextlib
 import errno
 import os
 import signal
@@ -27,6 +28,9 @@ Result = TypeVar("Result")
 
 PLUGIN: Final = "mrc-testbed"
 _PID: Final = "pid"
+_STOP: Final = "stop"
+"""File in a run's folder: it is to end early. Until its lab is up, a signal does nothing."""
+
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -131,10 +135,10 @@ class RunPlugin(WorkerPlugin):
     def interrupt(self, campaign: str) -> None:
         """End the runs of a campaign early; called in the worker's event loop."""
         self._interrupted.add(campaign)
-        for folder, of in self._folders.items():
-            pid = folder / _PID
-            if of == campaign and pid.is_file():
-                os.kill(int(pid.read_text(encoding="ascii")), signal.SIGINT)
+        for folder in [folder for folder, of in list(self._folders.items()) if of == campaign]:
+            with contextlib.suppress(FileNotFoundError, ValueError):  # it ends, or begins and looks at _STOP
+                (folder / _STOP).touch()
+                os.kill(int((folder / _PID).read_text(encoding="ascii")), signal.SIGINT)
 
     def _withdraw(self, reason: str) -> None:
         """End the worker, which gives back the runs that it has not begun."""
@@ -170,7 +174,9 @@ def carry_out(job: Job, folder: Path) -> Delivery:
         else live_stage(name=job.lab, runtime=job.runtime, force=None, progress=lambda _: None)
     )
     try:
+        _require_wanted(folder)
         with stage(job.run.plan.topology) as run_on_lab:
+            _require_wanted(folder)
             finished = run_on_lab(job.run, runs_of(folder), lambda _: None)
     except TestbedError as error:
         cause = error.__cause__
@@ -181,3 +187,8 @@ def carry_out(job: Job, folder: Path) -> Delivery:
         (folder / _PID).unlink()
     files = {each.name: each.read_bytes() for each in finished.folder.iterdir()}
     return Delivery(finished_entry(job.run, finished, folder), files)
+
+
+def _require_wanted(folder: Path) -> None:
+    if (folder / _STOP).exists():
+        raise Interrupted("it had not begun")
