@@ -270,12 +270,12 @@ def compare_cells(cells: Sequence[Cell], baseline: Mapping[str, str]) -> tuple[C
     pairs = list(_pairs(cells, baseline))
     effects = judge(
         [(figure.values, reference.values) for *_, figure, reference in pairs],
-        [by_machine(figure, reference) for *_, figure, reference in pairs],
+        [_by_machine(figure, reference) for *_, figure, reference in pairs],
     )
     return tuple(CellComparison(*pair, effect) for pair, effect in zip(pairs, effects, strict=True))
 
 
-def by_machine(figure: CellFigure, reference: CellFigure) -> list[Pair]:
+def _by_machine(figure: CellFigure, reference: CellFigure) -> list[Pair]:
     """Return the values of a figure in two cells, machine by machine."""
     machines = dict.fromkeys([*figure.machines.values(), *reference.machines.values()])
     return [(figure.on(machine), reference.on(machine)) for machine in machines]

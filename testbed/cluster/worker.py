@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import errno
 import os
 import signal
 import sys
@@ -17,6 +16,7 @@ from mrc_testbed.campaign.execution import error_entry, finished_entry, live_sta
 from mrc_testbed.campaign.folder import RunEntry, runs_of
 from mrc_testbed.campaign.plan import PlannedRun
 from mrc_testbed.campaign.workers import run_processes
+from mrc_testbed.document.one_step import lacks_room
 from mrc_testbed.errors import Interrupted, TestbedError
 from mrc_testbed.extras import from_extra
 from mrc_testbed.fabric.state import RuntimeName
@@ -30,8 +30,6 @@ PLUGIN: Final = "mrc-testbed"
 _PID: Final = "pid"
 _STOP: Final = "stop"
 """File in a run's folder: it is to end early. Until its lab is up, a signal does nothing."""
-
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +111,7 @@ class RunPlugin(WorkerPlugin):
             killed = TestbedError(f"its process on worker {self._worker.name} was killed")
             return Delivery(error_entry(job.run, killed), {})
         except (NoRoomError, OSError) as error:
-            if not isinstance(error, NoRoomError) and error.errno not in _NO_ROOM:
+            if not isinstance(error, NoRoomError) and not lacks_room(error):
                 raise
             self._withdraw(f"{self._worker.local_directory}: no space left")
             raise Reschedule from error
@@ -179,8 +177,7 @@ def carry_out(job: Job, folder: Path) -> Delivery:
             _require_wanted(folder)
             finished = run_on_lab(job.run, runs_of(folder), lambda _: None)
     except TestbedError as error:
-        cause = error.__cause__
-        if isinstance(cause, OSError) and cause.errno in _NO_ROOM:
+        if lacks_room(error.__cause__):
             raise NoRoomError(str(error)) from error
         return Delivery(error_entry(job.run, error), {})
     finally:

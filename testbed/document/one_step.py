@@ -46,6 +46,11 @@ def write_in_one_step(
         stream.write(content if isinstance(content, bytes) else content.encode())
 
 
+def lacks_room(error: BaseException | None) -> bool:
+    """Return True if a full disk or quota is the reason of an error."""
+    return isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
+
+
 def room_hint(error: OSError) -> str:
     """The first words of a hint for what cannot be written; none where room would not help."""
-    return "free some space or " if error.errno in {errno.ENOSPC, errno.EDQUOT} else ""
+    return "free some space or " if lacks_room(error) else ""
