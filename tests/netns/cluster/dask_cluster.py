@@ -113,7 +113,7 @@ class Cluster:
 
     def campaign(self, *words: str, virtual: bool = True) -> subprocess.Popen[bytes]:
         """Start `mrc-testbed campaign` on the head, on the cluster."""
-        command = ["campaign", *words, "--cluster", ADDRESS, *(["--virtual"] if virtual else [])]
+        command = ["campaign", *words, "--cluster", ADDRESS, "--virtual" if virtual else "--runtime=netns"]
         self.processes["campaign"] = self.head.spawn(BIN / "mrc-testbed", *command, log="campaign.log")
         return self.processes["campaign"]
 
