@@ -10,11 +10,16 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import connection
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 from mrc_testbed.campaign.folder import RunEntry
 from mrc_testbed.campaign.plan import PlannedRun
 from mrc_testbed.errors import TestbedError
+
+SPAWN: Final = multiprocessing.get_context("spawn")
+"""Start of processes for runs, and what they share. They are not forked: the library of virtual time keeps
+its lab in globals, and threads of this process may hold locks.
+"""
 
 CarryOut = Callable[[PlannedRun, Path], RunEntry]
 """Carries out a run of the campaign in a folder, in a process of its own; returns the journal's entry."""
@@ -85,15 +90,6 @@ def _kills_in_words() -> Iterator[None]:
         ) from error
 
 
-def run_processes(count: int) -> ProcessPoolExecutor:
-    """Return *count* processes for runs, which end with this one, however it ends.
-
-    They are not forked: the library of virtual time keeps its lab in globals, and threads of this process may
-    hold locks.
-    """
-    return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), begin_process)
-
-
 def begin_process() -> None:
     """Prepare a process that carries out runs: between two of them only its parent ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -108,3 +104,16 @@ def _end_with_parent() -> None:
     if parent is not None:
         connection.wait([parent.sentinel])
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def run_processes(
+    count: int, begin: Callable[..., None] = begin_process, *arguments: object
+) -> ProcessPoolExecutor:
+    """Return *count* processes for runs, which end with this one, however it ends.
+
+    Args:
+        count: how many.
+        begin: called in each of them with *arguments* first; calls `begin_process`.
+        arguments: of *begin*.
+    """
+    return ProcessPoolExecutor(count, SPAWN, begin, arguments)

@@ -14,6 +14,8 @@ from mrc_testbed.soak.document import Values, refused_faults
 from mrc_testbed.workloads.schedule import COLLECTIVE_KINDS
 
 HOSTS_MAX: Final = 8
+QPS_MAX: Final = 3 * 2 * 2 * (HOSTS_MAX - 1)
+"""QPs of a NIC: of each of three workloads two to every other host, and two from it."""
 WORK_BYTES_MAX: Final = 2_000_000
 """Bytes that the NICs together can send while workloads last, about."""
 RUN_MS: Final = (20, 50, 100, 200, 400, 800, 2500)
@@ -95,7 +97,7 @@ def _fabric(draw: random.Random) -> tuple[Fabric, Values]:
     fabric = Fabric(draw.choice([1, 2, 2, 4]), t0, draw.choice([1, 2, 3]), per_t0, flow_control != "none")
     nic: Values = {
         "retry_limit": RETRY_LIMIT,
-        "qps_max": 64,
+        "qps_max": QPS_MAX,
         "evs": fabric.planes * draw.choice([1, 2, 4, 16, 32]),
         "path_mtu": draw.choice(["256B", "1KiB", "2KiB", "2KiB"]),
         "window_packets": draw.choice([1, 4, 16, 64, 256]),

@@ -1,15 +1,14 @@
 """Universes of one number after another, in processes of their own, for as long as one likes."""
 
-import multiprocessing
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from mrc_testbed.campaign.workers import begin_process
+from mrc_testbed.campaign.workers import SPAWN, begin_process, run_processes
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.soak.judging import Judged, judge_seed
 from mrc_testbed.soak.violation import Violation, keep_violation
@@ -85,10 +84,8 @@ def soak(
         TestbedError: virtual time is not built, a violation cannot be written, or the judges are gone.
     """
     numbers, at_once = iter(seeds), 1 if judges is None else _AT_ONCE
-    # not by fork: the library keeps its lab in globals
-    context = multiprocessing.get_context("spawn")
-    hurry = context.Event()
-    with ProcessPoolExecutor(jobs, context, _begin, (hurry,)) as pool:
+    hurry = SPAWN.Event()
+    with run_processes(jobs, _begin, hurry) as pool:
         begun: set[Future[list[Judged] | Violation]] = set()
         try:
             while True:

@@ -46,7 +46,7 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mrc_testbed.soak.soaking.ProcessPoolExecutor", Inline)
+    monkeypatch.setattr("mrc_testbed.soak.soaking.run_processes", Inline)
 
 
 @pytest.fixture

@@ -65,6 +65,11 @@ def test_a_port_has_time_to_drain() -> None:
     assert judge(draw_universe(602985)).failures == ()
 
 
+def test_the_busiest_nic_has_room_for_its_qps() -> None:
+    """Two collectives over eight hosts and an incast, two QPs each."""
+    plan_of(draw_universe(2005679))
+
+
 def test_a_universe_repeats() -> None:
     assert judge(draw_universe(3)) == judge(draw_universe(3))
     assert judge(draw_universe(3)) != judge(draw_universe(4))
