@@ -10,6 +10,7 @@ from rich.text import Text
 
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.render import show
+from mrc_testbed.cli.where import parse_scheduler
 from mrc_testbed.errors import UsageError
 
 SCHEMA_VERSION: Final = 1
@@ -46,7 +47,12 @@ def host(
     ] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option("--scheduler", metavar="ADDRESS", help="Scheduler of workers, such as tcp://head:8786."),
+        typer.Option(
+            "--scheduler",
+            parser=parse_scheduler,
+            metavar="ADDRESS",
+            help="Scheduler of workers, such as tcp://head:8786.",
+        ),
     ] = None,
     wheel: Annotated[
         Path | None,

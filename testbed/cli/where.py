@@ -1,8 +1,9 @@
 """Place of a run: a lab of this machine, or virtual time; its options."""
 
+import re
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -12,6 +13,20 @@ from mrc_testbed.units import parse_duration_ns
 
 if TYPE_CHECKING:
     from mrc_testbed.cluster.connection import Cluster
+
+_SCHEDULER: Final = re.compile(r"(?:tcp|tls)://[^\s/]+:\d{1,5}")
+
+
+def parse_scheduler(text: str) -> str:
+    """Address of a Dask scheduler, such as tcp://head:8786.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not _SCHEDULER.fullmatch(text):
+        raise UsageError(f"{text!r} is not the address of a scheduler; write it like tcp://head:8786")
+    return text
+
 
 RuntimeOption = Annotated[
     RuntimeName | None,
@@ -32,6 +47,7 @@ ClusterOption = Annotated[
     str | None,
     typer.Option(
         "--cluster",
+        parser=parse_scheduler,
         metavar="ADDRESS",
         help="Run on the workers of the Dask scheduler at this address, such as tcp://head:8786.",
     ),
@@ -99,7 +115,7 @@ def cluster_at(address: str | None) -> "AbstractContextManager[Cluster | None]":
     """Connect to the cluster at an address for as long as the context lasts; None without one.
 
     Raises:
-        UsageError: the address is none.
+        UsageError: it needs a certificate, and Dask's configuration names none.
         PreflightError: no scheduler of this version answers there.
     """
     if address is None:

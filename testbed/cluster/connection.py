@@ -1,7 +1,6 @@
 """The connection of a head to its scheduler: versions, machines, and what becomes of them."""
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from importlib.metadata import version
@@ -23,7 +22,6 @@ LOOK_S: Final = 2
 
 _CONNECT_S: Final = 10
 _ANSWER_S: Final = 5
-_ADDRESS: Final = re.compile(r"(?:tcp|tls)://[^\s/]+:\d{1,5}")
 
 Progress = Callable[[str], None]
 
@@ -37,7 +35,7 @@ class Cluster:
         address: of the scheduler, such as tcp://head:8786.
 
     Raises:
-        UsageError: the address is none.
+        UsageError: it needs a certificate, and Dask's configuration names none.
         PreflightError: no scheduler answers there, or one of another version.
     """
 
@@ -119,10 +117,6 @@ def _connected(address: str) -> Client:
     for name in list(logging.root.manager.loggerDict):
         if name.partition(".")[0] == "distributed":
             logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters of it is said here
-    if not _ADDRESS.fullmatch(address):
-        raise UsageError(
-            f"--cluster {address}: not the address of a scheduler", hint="such as tcp://head:8786"
-        )
     if address.startswith("tls:") and Security().get_connection_args("client").get("ssl_context") is None:
         raise UsageError(
             f"--cluster {address}: Dask's configuration names no certificate for TLS",

@@ -14,7 +14,6 @@ from mrc_testbed.errors import PreflightError, UsageError
 from mrc_testbed.hostprep.playbook import PlaybookReport, Progress, log_of, run_playbook
 from mrc_testbed.installation import shipped
 
-_ADDRESS: Final = re.compile(r"(?:tcp|tls)://\S+:\d{1,5}")
 _REASON: Final = re.compile(r"Failed to parse inventory with '(\w+)' plugin: (.+)")
 
 
@@ -34,8 +33,6 @@ def install_workers(
         UsageError: an argument is none of its kind.
         PreflightError: a machine could not be reached, or a step failed there; the others are done.
     """
-    if not _ADDRESS.fullmatch(scheduler):
-        raise UsageError(f"--scheduler {scheduler}: no address such as tcp://head:8786")
     own = version("mrc-testbed")
     if not (wheel.name.startswith(f"mrc_testbed-{own}-") and wheel.suffix == ".whl"):
         raise UsageError(

@@ -10,6 +10,7 @@ from mrc_testbed.campaign.execution import execute_in_parallel
 from mrc_testbed.campaign.folder import CampaignFolder, RunEntry
 from mrc_testbed.campaign.plan import plan_campaign
 from mrc_testbed.campaign.workers import LocalWorkers
+from mrc_testbed.cli.where import parse_scheduler
 from mrc_testbed.cluster.connection import Cluster
 from mrc_testbed.errors import TestbedError, UsageError
 
@@ -120,7 +121,7 @@ def test_a_process_that_is_killed_ends_the_campaign_in_words(folder):
 @pytest.mark.parametrize("address", ["head", "head:8786", "http://head:8786", "tcp://head", "tcp://head:x"])
 def test_what_is_no_address_is_refused(address):
     with pytest.raises(UsageError, match="not the address of a scheduler"):
-        Cluster(address)
+        parse_scheduler(address)
 
 
 def test_tls_without_certificates_is_refused():

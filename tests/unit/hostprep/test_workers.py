@@ -43,7 +43,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ),
         (
             ["--inventory", "hosts.yaml", "--scheduler", "head", "--wheel", WHEEL],
-            "--scheduler head: no address such as tcp://head:8786",
+            "'head' is not the address of a scheduler; write it like tcp://head:8786",
         ),
         (
             ["--inventory", "hosts.yaml", *SCHEDULER, "--wheel", "mrc_testbed-0.0.1-py3-none-any.whl"],
