@@ -47,20 +47,29 @@ class CellFigure:
         """Values of the runs, in the base unit."""
         return tuple(self.by_seed.values())
 
-    def on(self, machine: str) -> tuple[float, ...]:
-        """Return the values of the runs on a machine."""
-        return tuple(value for seed, value in self.by_seed.items() if self.machines.get(seed, "") == machine)
+    @property
+    def by_machine(self) -> Mapping[str, tuple[float, ...]]:
+        """Name of each machine -> values of its runs; empty name: in virtual time, or not known."""
+        found: dict[str, list[float]] = {}
+        for seed, value in self.by_seed.items():
+            found.setdefault(self.machines.get(seed, ""), []).append(value)
+        return {machine: tuple(values) for machine, values in found.items()}
 
     @property
     def modes(self) -> str:
-        """The two modes that the runs fall into, such as `two modes: 5 runs near 3 ms, 3 near 9 ms`."""
-        middle = abs(median(self.values))
-        is_count = self.dimension is Dimension.COUNT
-        found = two_modes(self.values, math.sqrt(max(1, middle)) if is_count else _MODE_GAP_SHARE * middle)
-        if found is None:
-            return ""
-        low, high = (format_figure(each.median, self.dimension) for each in found)
-        return f"two modes: {found[0].runs} runs near {low}, {found[1].runs} near {high}"
+        """The two modes that the runs fall into, such as `two modes: 5 runs near 3 ms, 3 near 9 ms`.
+
+        Machines differ too; of several, the first whose own runs fall into two is named.
+        """
+        for machine, values in self.by_machine.items():
+            middle = abs(median(values))
+            is_count = self.dimension is Dimension.COUNT
+            found = two_modes(values, math.sqrt(max(1, middle)) if is_count else _MODE_GAP_SHARE * middle)
+            if found is not None:
+                low, high = (format_figure(each.median, self.dimension) for each in found)
+                where = f" on {machine}" if len(self.by_machine) > 1 else ""
+                return f"two modes{where}: {found[0].runs} runs near {low}, {found[1].runs} near {high}"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,9 +285,10 @@ def compare_cells(cells: Sequence[Cell], baseline: Mapping[str, str]) -> tuple[C
 
 
 def _by_machine(figure: CellFigure, reference: CellFigure) -> list[Pair]:
-    """Return the values of a figure in two cells, machine by machine."""
-    machines = dict.fromkeys([*figure.machines.values(), *reference.machines.values()])
-    return [(figure.on(machine), reference.on(machine)) for machine in machines]
+    """Return the values of a figure in two cells, machine by machine; none where machines are not known."""
+    own, other = figure.by_machine, reference.by_machine
+    machines = dict.fromkeys([*own, *other])
+    return [] if "" in machines else [(own.get(each, ()), other.get(each, ())) for each in machines]
 
 
 def _pairs(

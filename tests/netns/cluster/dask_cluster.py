@@ -46,15 +46,7 @@ class Machine:
 
     def spawn(self, *command: str | Path, log: str = "log", **environment: str) -> subprocess.Popen[bytes]:
         """Start a command as the leader of a process group, its output added to a file of the folder."""
-        within = [
-            "nsenter",
-            "--target",
-            str(self.holder),
-            "--net",
-            "--mount",
-            "--uts",
-            "--wdns=" + str(self.folder),
-        ]
+        within = ["nsenter", f"--target={self.holder}", "--net", "--mount", "--uts", f"--wdns={self.folder}"]
         with (self.folder / log).open("ab") as output:
             return subprocess.Popen(
                 [*within, *command],

@@ -1,6 +1,7 @@
 """Plots of a campaign's cells: what is drawn, what is said of too few runs, and what is left out."""
 
 import re
+from collections.abc import Sequence
 
 import pytest
 
@@ -60,6 +61,16 @@ def test_a_cell_with_two_modes_says_so():
     html = section(cell("16", [*runs(1e8, 5), *runs(1.5e8, 3)]), cell("32", runs(2e8, 8)))
     assert "cell 1: two modes: 5 runs near 100 Mbit/s, 3 near 150 Mbit/s" in html
     assert html.count("two modes") == 1
+
+
+def test_two_machines_are_not_two_modes_and_two_modes_of_one_name_it():
+    slow_and_fast = dict(enumerate([*runs(1e8, 5), *runs(1.5e8, 7)]))
+
+    def modes(machines: Sequence[str]) -> str:
+        return CellFigure(Dimension.RATE, "more", slow_and_fast, dict(enumerate(machines))).modes
+
+    assert modes(["w0"] * 5 + ["w1"] * 7) == ""
+    assert modes(["w0"] * 9 + ["w1"] * 3) == "two modes on w0: 5 runs near 100 Mbit/s, 4 near 150 Mbit/s"
 
 
 def test_a_shown_difference_is_said_below_the_plot():
