@@ -35,7 +35,7 @@ from mrc_testbed.signals import say as say_at_once
 from mrc_testbed.soak.live import LiveSoak, live_stage, soak_lab
 from mrc_testbed.soak.scenario_shrink import read_failing, shrink_scenario
 from mrc_testbed.soak.shrink import RUNS_MAX
-from mrc_testbed.soak.soaking import Judges, Soak, soak
+from mrc_testbed.soak.soaking import Control, Judges, Soak, soak
 from mrc_testbed.soak.violation import Violation
 from mrc_testbed.units import parse_duration_ns
 
@@ -146,7 +146,7 @@ def soak_universes(
             is_stopped = stack.enter_context(_stoppable())
             search = partial(soak, found, seeds, into, jobs=jobs, judges=judges)
         try:
-            search(is_over=is_over, is_stopped=is_stopped, say=report)
+            search(Control(is_over, is_stopped, report))
         finally:
             _show(settings, found, first, elapsed_ns(), is_stopped=is_stopped())
     if is_stopped():

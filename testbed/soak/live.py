@@ -23,7 +23,7 @@ from mrc_testbed.soak.invariants import Failure, Reach
 from mrc_testbed.soak.judging import Judged
 from mrc_testbed.soak.lab_state import left_behind, look
 from mrc_testbed.soak.live_draw import LAB, draw_round
-from mrc_testbed.soak.soaking import Soak
+from mrc_testbed.soak.soaking import UNLIMITED, Control, Soak
 from mrc_testbed.soak.violation import Violation
 
 Say = Callable[[str], None]
@@ -69,10 +69,7 @@ def soak_lab(
     seeds: Iterable[int],
     into: Path,
     stage: Stage,
-    *,
-    is_over: Callable[[], bool] = lambda: False,
-    is_stopped: Callable[[], bool] = lambda: False,
-    say: Callable[[], object] = lambda: None,
+    control: Control = UNLIMITED,
 ) -> None:
     """Run the rounds of numbers, and keep those that fail. A lab that is not as before is replaced.
 
@@ -81,17 +78,15 @@ def soak_lab(
         seeds: the numbers.
         into: folder for what fails; made when something does.
         stage: where rounds take place.
-        is_over: asked before each round; none begins once it is so.
-        is_stopped: likewise; and a round that is under way counts for nothing.
-        say: called after each round.
+        control: of the rounds; once it is stopped, the one under way counts for nothing.
 
     Raises:
         TestbedError: a lab cannot be made, used or removed, or a violation cannot be written.
     """
-    lab = None
+    lab, is_stopped = None, control.is_stopped
     with ExitStack() as labs:
         for seed in seeds:
-            if is_stopped() or is_over():
+            if is_stopped() or control.is_over():
                 break
             lab = labs.enter_context(stage()) if lab is None else lab
             with TemporaryDirectory(prefix="mrc-testbed-soak-") as scratch:
@@ -105,7 +100,7 @@ def soak_lab(
                     found.violations.append(_keep(draw_round(seed), failures, done.folder, into))
             found.universes += 1
             found.untrusted += not done.is_trusted
-            say()
+            control.report()
             if left or done.status is Status.ERROR:
                 labs.close()
                 lab = None

@@ -47,6 +47,24 @@ class Soak:
             self.failed.append(judged)
 
 
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The caller's hold on a soak: functions that it calls again and again.
+
+    Attributes:
+        is_over: returns True once nothing more is to begin.
+        is_stopped: returns True once what is under way is to end too.
+        report: shows the state.
+    """
+
+    is_over: Callable[[], bool] = lambda: False
+    is_stopped: Callable[[], bool] = lambda: False
+    report: Callable[[], object] = lambda: None
+
+
+UNLIMITED: Final = Control()
+
+
 class Judges(Protocol):
     """Processes of other machines."""
 
@@ -61,12 +79,10 @@ def soak(
     found: Soak,
     seeds: Iterable[int],
     into: Path,
+    control: Control = UNLIMITED,
     *,
     jobs: int = 1,
     judges: Judges | None = None,
-    is_over: Callable[[], bool] = lambda: False,
-    is_stopped: Callable[[], bool] = lambda: False,
-    say: Callable[[], object] = lambda: None,
 ) -> None:
     """Judge the universes of numbers, and keep those that fail.
 
@@ -74,11 +90,9 @@ def soak(
         found: the state, which says what was found also after an error.
         seeds: the numbers.
         into: folder for what fails; made when something does.
+        control: of the search; once it is stopped, violations are shrunk no further.
         jobs: number of processes of this machine.
         judges: judge in their place; those of this machine only shrink and keep what fails.
-        is_over: asked again and again; no universe begins once it is so.
-        is_stopped: likewise; and then violations are kept as they are, without shrinking them further.
-        say: called again and again.
 
     Raises:
         TestbedError: virtual time is not built, a violation cannot be written, or the judges are gone.
@@ -89,12 +103,12 @@ def soak(
         begun: set[Future[list[Judged] | Violation]] = set()
         try:
             while True:
-                if is_stopped():
+                if control.is_stopped():
                     hurry.set()
                 room = 2 * jobs if judges is None else judges.room()
-                is_ended = hurry.is_set() or (not room and is_over())
+                is_ended = hurry.is_set() or (not room and control.is_over())
                 while not is_ended and len(begun) < room:
-                    chosen = () if is_over() else tuple(islice(numbers, at_once))
+                    chosen = () if control.is_over() else tuple(islice(numbers, at_once))
                     if chosen:
                         begun.add((judges or pool).submit(judge_seeds, chosen))
                     is_ended = not chosen
@@ -111,7 +125,7 @@ def soak(
                             for each in judged:
                                 found.count(each)
                             begun |= {pool.submit(_keep, each, into) for each in judged if each.failures}
-                say()
+                control.report()
         except CancelledError as error:
             raise TestbedError("the cluster is gone, and with it the universes that it had begun") from error
         finally:

@@ -14,7 +14,7 @@ from mrc_testbed.cli.app import run
 from mrc_testbed.faults.map_target import MapTarget
 from mrc_testbed.soak.draw import draw_universe
 from mrc_testbed.soak.judging import judge, judge_seed
-from mrc_testbed.soak.soaking import Soak, soak
+from mrc_testbed.soak.soaking import Control, Soak, soak
 from mrc_testbed.soak.violation import Violation, keep_violation
 from tests.universes.plans import read_plan
 
@@ -88,7 +88,7 @@ def test_a_violation_is_kept_as_a_small_scenario_and_a_bundle(
 def test_a_soak_is_over_in_time(inline: None, tmp_path: Path) -> None:
     looks = iter((False, False, False, False, True))
     found = Soak()
-    soak(found, iter(range(1, 100)), tmp_path, jobs=4, is_over=lambda: next(looks, True))
+    soak(found, iter(range(1, 100)), tmp_path, Control(lambda: next(looks, True)), jobs=4)
     assert found.universes == 4
 
 
@@ -113,7 +113,7 @@ def test_judges_elsewhere_are_awaited(inline: None, tmp_path: Path) -> None:
 def test_a_soak_is_over_also_without_judges(inline: None, tmp_path: Path) -> None:
     judges = Elsewhere()
     judges.rooms = [0]
-    soak(Soak(), count(), tmp_path, judges=judges, is_over=lambda: True)
+    soak(Soak(), count(), tmp_path, Control(lambda: True), judges=judges)
     assert judges.count == 0
 
 

@@ -18,6 +18,7 @@ from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.soak.document import plan_of
 from mrc_testbed.soak.live import LiveSoak, soak_lab
 from mrc_testbed.soak.live_draw import FAULTS_MS, draw_round
+from mrc_testbed.soak.soaking import Control
 from mrc_testbed.workloads.operation_record import OperationRecord
 
 MS = 1_000_000
@@ -120,7 +121,8 @@ def soak_of(labs: Labs, into: Path, *seeds: int) -> LiveSoak:
 def test_rounds_that_hold_share_a_lab(labs: Labs, tmp_path: Path) -> None:
     states: list[int] = []
     found = LiveSoak()
-    soak_lab(found, (1, 2, 3), tmp_path / "soak", labs, say=lambda: states.append(found.universes))
+    control = Control(report=lambda: states.append(found.universes))
+    soak_lab(found, (1, 2, 3), tmp_path / "soak", labs, control)
     assert (found.universes, len(found.failed), found.untrusted, found.violations) == (3, 0, 0, [])
     assert labs.events == ["up", "round-1", "round-2", "round-3", "down"]
     assert states == [1, 2, 3]
@@ -218,6 +220,6 @@ def test_an_interrupted_round_counts_for_nothing(labs: Labs, tmp_path: Path) -> 
 
 def test_no_lab_is_made_for_a_soak_that_is_over(labs: Labs, tmp_path: Path) -> None:
     found = LiveSoak()
-    soak_lab(found, (1,), tmp_path, labs, is_over=lambda: True)
+    soak_lab(found, (1,), tmp_path, labs, Control(lambda: True))
     assert found.universes == 0
     assert not labs.events
