@@ -24,7 +24,7 @@ from mrc_testbed.bundle.foreign_page import contain_page, is_plain_drawing
 from mrc_testbed.campaign.tables import finished_runs
 from mrc_testbed.document.envelope import NAME_PATTERN
 from mrc_testbed.document.latest import latest_of
-from mrc_testbed.document.one_step import in_one_step
+from mrc_testbed.document.one_step import in_one_step, scratch_near
 from mrc_testbed.document.text_file import read_text
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.printable import printable
@@ -157,9 +157,9 @@ def unpack_bundle(path: Path, into: Path | None = None) -> Unpacked:
         TestbedError: it cannot be written there.
     """
     base = Path("." if into is None else into).absolute()
-    nearest = next(each for each in (base, *base.parents) if each.is_dir())
     try:
-        with _unpacked_within(path, nearest) as found:
+        with scratch_near(base) as scratch:
+            found = _read(path, scratch)
             parent = Path(_DEFAULTS[found.header.holds]) if into is None else into
             target = parent / found.header.name / found.folder.name
             if target.exists():
@@ -187,17 +187,11 @@ def opened(what: Path, holds: Holds | None = None) -> Iterator[Path]:
     if not what.is_file():
         yield what
         return
-    with _unpacked_within(what, None) as found:
+    with tempfile.TemporaryDirectory(prefix=".mrc-testbed-") as scratch:
+        found = _read(what, Path(scratch))
         if holds not in (None, found.header.holds):
             raise UsageError(f"{printable(str(what))}: a bundle of a {found.header.holds}, not of a {holds}")
         yield found.folder
-
-
-@contextmanager
-def _unpacked_within(path: Path, parent: Path | None) -> Iterator[Unpacked]:
-    """Unpack a bundle into a scratch folder of *parent* (None: that of the machine) for the context."""
-    with tempfile.TemporaryDirectory(prefix=".mrc-testbed-", dir=parent) as scratch:
-        yield _read(path, Path(scratch))
 
 
 def _read(path: Path, scratch: Path) -> Unpacked:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from mrc_testbed.campaign.plan import CampaignPlan, PlannedRun
 from mrc_testbed.campaign.summary_files import write_summary
 from mrc_testbed.campaign.tables import finished_run
 from mrc_testbed.document.latest import point_latest
-from mrc_testbed.document.one_step import room_hint
+from mrc_testbed.document.one_step import room_hint, scratch_near
 from mrc_testbed.errors import TestbedError, UsageError
 
 _PLAN: Final = TypeAdapter(CampaignPlan)
@@ -161,10 +160,9 @@ def _expect_same_results(run: PlannedRun, first: Source, other: Source) -> None:
 
 def _write(plan: CampaignPlan, ended: Sequence[tuple[PlannedRun, Source]], campaigns: Path) -> CampaignFolder:
     base = campaigns.absolute()
-    nearest = next(each for each in (base, *base.parents) if each.is_dir())
     try:
-        with tempfile.TemporaryDirectory(prefix=".mrc-testbed-", dir=nearest) as scratch:
-            draft = CampaignFolder.create(Path(scratch), plan)
+        with scratch_near(base) as scratch:
+            draft = CampaignFolder.create(scratch, plan)
             for run, source in ended:
                 for entry in source.folder.entries(run):
                     if entry.folder is not None:

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -44,6 +45,19 @@ def write_in_one_step(
     """
     with in_one_step(path, draft, mode=mode) as stream:
         stream.write(content if isinstance(content, bytes) else content.encode())
+
+
+@contextlib.contextmanager
+def scratch_near(folder: Path) -> Iterator[Path]:
+    """A scratch folder from which results go to *folder* by a rename; *folder* need not exist.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    base = folder.absolute()
+    nearest = next(each for each in (base, *base.parents) if each.is_dir())
+    with tempfile.TemporaryDirectory(prefix=".mrc-testbed-", dir=nearest) as scratch:
+        yield Path(scratch)
 
 
 def lacks_room(error: BaseException | None) -> bool:
