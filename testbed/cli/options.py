@@ -31,9 +31,8 @@ from mrc_testbed.units import parse_duration_ns
 
 ENVIRONMENT_PREFIX: Final = "MRC_TESTBED_"
 GLOBAL_PANEL: Final = "Global options"
-VIRTUAL: Final = "virtual"
-CLUSTER: Final = "cluster"
-"""Parameter of commands that can do without a lab of this machine."""
+ELSEWHERE: Final = ("virtual", "cluster")
+"""Parameters of commands that can do without a lab of this machine."""
 
 
 class OutputFormat(StrEnum):
@@ -185,7 +184,7 @@ def command(
         def invoke(ctx: typer.Context, **values: Any) -> Any:
             given = {key: values.pop(key) for key in accepted}
             settings, timeout_ns = _settings(ctx, given, accepted, name)
-            if needs_root and not settings.is_dry_run and not any(map(values.get, (VIRTUAL, CLUSTER))):
+            if needs_root and not settings.is_dry_run and not any(map(values.get, ELSEWHERE)):
                 require_root(name)
             progress = settings.progress
             with (

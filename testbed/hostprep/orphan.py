@@ -20,9 +20,10 @@ _GRACE_S: Final = 10.0
 
 @contextmanager
 def no_orphans() -> Iterator[Callable[[], None]]:
-    """Processes started inside the block, and their descendants, have ended when it is left.
+    """End the processes that the block has started, and their descendants, when it is left.
 
-    Unless it has called the function that it gets: a playbook that came to its end may have started one.
+    Yields:
+        a function that lets them live: a playbook that has come to its end may have started a daemon.
     """
     _set_subreaper(active=True)
     before = set(_children())
