@@ -72,7 +72,7 @@ KERNEL_PARTS ?= load smoke tests
 KERNEL_TESTS ?= tests/bpf
 
 .PHONY: help setup demo train test test-long test-tools check size audit bench kernels budgets pictures bpf charts virtual abi \
-	abi-check headers coverage dashboards dist docs image lock clean torch
+	abi-check headers coverage dashboards dashboards-seen dist docs image lock clean torch
 help:
 	@echo "sudo make setup   system packages, Python environment, BPF objects, node image"
 	@echo "sudo make demo    all of that, then a lab, a link flap and its verdict"
@@ -91,6 +91,7 @@ help:
 	@echo "make virtual      compile the same programs for virtual time; needs cc alone"
 	@echo "make torch        PyTorch's CPU build and mrc-torch, in build/torch"
 	@echo "make dashboards   rewrite dashboards/json"
+	@echo "sudo make dashboards-seen  draw the dashboards with Grafana's components from live labs, and judge them"
 	@echo "make dist         sdist and wheel, in dist/; built twice, in two folders, and compared"
 	@echo "make docs         the pages of docs/ as a site in build/site; fails on a broken link"
 	@echo "make coverage     what the tests of each tier run, against a floor; TIERS as for test"
@@ -223,6 +224,24 @@ docs: $(VENV)/.synced
 
 dashboards: $(VENV)/.synced
 	@$(BIN)/python -m dashboards
+
+# Grafana's own components, 600 MB of npm packages, draw the dashboards in Chromium from live labs; its CommonJS, because
+# esbuild takes the default exports of what its ES modules import for modules.
+GRAFANA_UI := build/grafana-ui
+SEEN := tests/e2e/dashboards
+dashboards-seen: setup test-tools $(GRAFANA_UI)/.synced
+	@export PATH="$$PATH:$(CURDIR)/$(BIN)" NODE_PATH=$(CURDIR)/$(GRAFANA_UI)/node_modules; \
+		$$NODE_PATH/.bin/tsc --project $(SEEN); \
+		$$NODE_PATH/.bin/esbuild $(SEEN)/draw.tsx --bundle --outfile=$(GRAFANA_UI)/draw.js --log-level=warning \
+			--define:process.env.NODE_ENV='"production"' --loader:.svg=dataurl --loader:.ttf=empty \
+			$(foreach package,ui data,--alias:@grafana/$(package)=$$NODE_PATH/@grafana/$(package)/dist/cjs/index.cjs)
+	@PYTHONPATH=tests:tests/e2e/prometheus $(BIN)/python $(SEEN)/see.py
+
+$(GRAFANA_UI)/.synced: $(SEEN)/package-lock.json | $(VENV)/.synced
+	@echo "fetching Grafana's components"
+	@mkdir -p $(@D) && cp $(SEEN)/package.json $(SEEN)/package-lock.json $(SEEN)/.npmrc $(@D)
+	@cd $(@D) && PATH="$$PATH:$(CURDIR)/$(BIN)" npm ci --silent && cp -r node_modules/@grafana/ui/dist/public .
+	@touch $@
 
 torch: $(TORCH_VENV)/.synced
 

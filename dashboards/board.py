@@ -20,6 +20,14 @@ NODE: Final = f'{LAB},node=~"$node"'
 PLANE_NODE: Final = f'{PLANE},node=~"$node"'
 WINDOW: Final = "$__rate_interval"
 
+ALERT_LINK: Final = ("What to do", "http://$exporter/alerts/${__data.fields.Alert}")
+BOARD_LINK: Final = (
+    "Look there",
+    f"/d/{UID_PREFIX}${{__data.fields.Dashboard}}?var-lab=$lab&$__url_time_range",
+)
+RUN_LINK: Final = ("Report, once the run has ended", "http://$exporter/runs/${__data.fields.Run}")
+"""Titles and addresses of links; the exporter serves runbooks and reports."""
+
 _VARIABLES: Final = {
     "plane": ("Plane", f"label_values(mrc_packet_rtt_seconds_count{{{LAB}}}, plane)"),
     "node": ("Node", f"label_values(mrc_passed_to_stack_packets_total{{{LAB}}}, node)"),
@@ -62,7 +70,10 @@ class _FaultWindowsBuilder(build.AnnotationQuery):
 def board(
     name: str, title: str, description: str, sections: Sequence[Section], variables: Sequence[str] = ()
 ) -> model.Dashboard:
-    """The dashboard *name*; of the variables `plane` and `node` it has those that its queries use."""
+    """The dashboard *name*; of the variables `plane` and `node` it has those that its queries use.
+
+    The variable `exporter`, which is not shown, is the address that links lead to.
+    """
     builder = build.Dashboard(title).uid(UID_PREFIX + name).description(description).tags([TAG])
     builder.time("now-5m", "now").refresh(REFRESH).live_now(True).timezone("browser").readonly()
     builder.timepicker(build.TimePicker().refresh_intervals(_INTERVALS))
@@ -74,6 +85,8 @@ def board(
     for variable in variables:
         label, query = _VARIABLES[variable]
         builder.with_variable(_choice(variable, label, query, many=True))
+    exporter = _choice("exporter", "", "label_values(mrc_testbed_build_info, instance)", many=False)
+    builder.with_variable(exporter.hide(model.VariableHide.HIDE_VARIABLE))
     builder.annotation(_FaultWindowsBuilder())
     builder.link(
         build.DashboardLink("mrc-testbed")

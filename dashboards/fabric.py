@@ -4,13 +4,14 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards import queries
 from dashboards.board import LAB, PLANE, PLANE_NODE, WINDOW, Section, board
-from dashboards.panel import ORANGE, RED, AnyPanel, buckets_over_time, number, ranking, time_series, timeline
+from dashboards.panel import COUNT, ORANGE, RED, AnyPanel, number, ranking, time_series
 
 DELAY = "mrc_switch_queue_delay_seconds"
 DATA = f'{PLANE},class="data"'
 WAITED = f"sum by (node, link) (rate(mrc_switch_queue_wait_seconds_total{{{PLANE_NODE}}}[{WINDOW}]))"
 SENT = f"sum by (node, link) (rate(mrc_port_tx_packets_total{{{PLANE_NODE}}}[{WINDOW}]))"
 QUEUE = f"mrc_switch_queue_bytes{{{PLANE_NODE}}}"
+DIRECTION = "{{node}}: {{link}}"
 
 
 def fabric() -> Dashboard:
@@ -20,11 +21,10 @@ def fabric() -> Dashboard:
         "Links and queues. A direction of a link is identified by the link and the node that sends into it. "
         "Queues are there only where the topology sets port_rate (a shaped lab).",
         [
-            Section("Links", _links()),
-            Section("Queues", _queues()),
-            Section("Congestion", _congestion()),
-            Section("Flow control", _flow_control()),
-            Section("Losses", _losses()),
+            Section("Which link?", _links()),
+            Section("Where do frames wait?", _queues()),
+            Section("Where is it full?", _congestion()),
+            Section("Who holds whom back? Labs with flow control (PFC or credits) only", _flow_control()),
         ],
         ["plane", "node"],
     )
@@ -33,8 +33,9 @@ def fabric() -> Dashboard:
 def _links() -> list[AnyPanel]:
     return [
         time_series(
-            "Sent by tier",
-            "All that is sent into links, by tier of the sending node and plane.",
+            "Sent by tier and plane",
+            "All that is sent into links, by tier of the sending node and plane: the planes of a tier are "
+            "equal unless one of them is broken.",
             "bps",
             [
                 (
@@ -48,56 +49,34 @@ def _links() -> list[AnyPanel]:
             "The ten that carry most now. One far above the rest is a hash collision of single-path "
             "transport; spraying keeps them level.",
             "bps",
-            [
-                (
-                    f"topk(10, 8 * rate(mrc_port_tx_bytes_total{{{PLANE_NODE}}}[{WINDOW}]) > 0)",
-                    "{{node}}: {{link}}",
-                )
-            ],
-        ),
-        timeline(
-            "Links that failed",
-            "Links that a fault has taken down at least once since the lab was made, and when they were "
-            "down.",
-            [(queries.LINKS_THAT_FAILED, "{{link}}")],
-            queries.UP_DOWN,
+            [(f"topk(10, 8 * rate(mrc_port_tx_bytes_total{{{PLANE_NODE}}}[{WINDOW}]) > 0)", DIRECTION)],
         ),
         time_series(
-            "Link directions that are down",
-            "Number of directions that cannot send, by plane.",
-            "short",
-            [
-                (
-                    f"count by (plane) (mrc_link_up{{{PLANE}}}) - sum by (plane) (mrc_link_up{{{PLANE}}})",
-                    "plane {{plane}}",
-                )
-            ],
-        ),
-        time_series(
-            "Frames sent",
-            "Frames per second into links, by tier of the sending node.",
+            "Frames dropped by reason",
+            "link_down and loss are faults; queue_full and pool_empty are congestion; the rest are frames "
+            "that a switch could not forward.",
             "pps",
-            [(f"sum by (tier) (rate(mrc_port_tx_packets_total{{{PLANE_NODE}}}[{WINDOW}]))", "{{tier}}")],
+            [(queries.DROPS_BY_REASON, "{{reason}}")],
+            none=queries.NONE,
+        ),
+        ranking(
+            "Link directions that drop most",
+            "The ten that dropped most frames in the shown time: the link to look at.",
+            COUNT,
+            [
+                (
+                    "topk(10, sum by (node, link, reason)"
+                    f" (increase(mrc_link_drops_total{{{PLANE_NODE}}}[$__range])) > 0)",
+                    "{{node}}: {{link}} ({{reason}})",
+                )
+            ],
+            steps=[(1, ORANGE), (100, RED)],
         ),
     ]
 
 
 def _queues() -> list[AnyPanel]:
     return [
-        time_series(
-            "Deepest queues",
-            "The ten ports with the most bytes waiting, seen once per scrape: short peaks in between do not"
-            " show.",
-            "bytes",
-            [(f"topk(10, sum by (node, link) ({QUEUE}) > 0)", "{{node}}: {{link}}")],
-        ),
-        time_series(
-            "Waiting bytes by tier and class",
-            "All queues of a tier together. Data waits at T1 downlinks and T0 downlinks under incast; "
-            "control must stay near zero.",
-            "bytes",
-            [(f"sum by (tier, class) ({QUEUE})", "{{tier}}, {{class}}")],
-        ),
         time_series(
             "Queueing delay of data",
             "How long data frames waited for their transmission, all ports of the chosen planes, every "
@@ -114,17 +93,18 @@ def _queues() -> list[AnyPanel]:
             [(queries.quantile(0.99, DELAY, DATA, "tier"), "{{tier}}")],
             logarithmic=True,
         ),
-        buckets_over_time(
-            "Queueing delays of data",
-            "Each column is an instant, each cell how many frames waited about that long.",
-            queries.buckets(DELAY, DATA),
+        time_series(
+            "Waiting bytes by tier and class",
+            "All queues of a tier together, seen once per scrape. Data waits at T0 downlinks under incast; "
+            "control must stay near zero.",
+            "bytes",
+            [(f"sum by (tier, class) ({QUEUE})", "{{tier}}, {{class}}")],
         ),
         ranking(
             "Link directions with the longest waits",
             "The ten where frames wait longest on average now: time waited by frames sent.",
             "s",
-            [(f"topk(10, {WAITED} / ({SENT} > 0))", "{{node}}: {{link}}")],
-            width=24,
+            [(f"topk(10, {WAITED} / ({SENT} > 0) > 0)", DIRECTION)],
         ),
     ]
 
@@ -138,111 +118,71 @@ def _congestion() -> list[AnyPanel]:
             "pps",
             [(f"sum by (tier) (rate(mrc_ecn_marks_total{{{PLANE_NODE}}}[{WINDOW}]))", "{{tier}}")],
         ),
+        ranking(
+            "Link directions that mark most",
+            "The ten with most marks in the shown time: a receiver's downlinks, or paths that meet.",
+            COUNT,
+            [(f"topk(10, increase(mrc_ecn_marks_total{{{PLANE_NODE}}}[$__range]) > 0)", DIRECTION)],
+        ),
         time_series(
             "Trims by tier",
             "Data packets cut to their headers because the queue was full. The headers arrive all the same:"
             " the receiver asks for the packet again at once, without a time-out.",
             "pps",
             [(f"sum by (tier) (rate(mrc_trims_total{{{PLANE_NODE}}}[{WINDOW}]))", "{{tier}}")],
-            steps=[(1, ORANGE)],
-        ),
-        ranking(
-            "Link directions that mark most",
-            "The ten with most marks in the shown time.",
-            "short",
-            [
-                (
-                    f"topk(10, increase(mrc_ecn_marks_total{{{PLANE_NODE}}}[$__range]) > 0)",
-                    "{{node}}: {{link}}",
-                )
-            ],
         ),
         ranking(
             "Link directions that trim most",
             "The ten with most trims in the shown time: under incast the receiver's T0 downlinks.",
-            "short",
-            [(f"topk(10, increase(mrc_trims_total{{{PLANE_NODE}}}[$__range]) > 0)", "{{node}}: {{link}}")],
+            COUNT,
+            [(f"topk(10, increase(mrc_trims_total{{{PLANE_NODE}}}[$__range]) > 0)", DIRECTION)],
         ),
     ]
 
 
 def _flow_control() -> list[AnyPanel]:
-    only = "Labs with flow control (PFC or credits) only."
-    stalled = f"sum by (node, link) (rate(mrc_credit_stalled_seconds_total{{{PLANE_NODE}}}[{WINDOW}]))"
-    paused = f"sum by (node, link) (rate(mrc_paused_seconds_total{{{PLANE_NODE}}}[{WINDOW}]))"
+    paused = f"mrc_paused_seconds_total{{{PLANE_NODE}}}"
+    stalled = f"mrc_credit_stalled_seconds_total{{{PLANE_NODE}}}"
+    share = f"rate({paused}[{WINDOW}]) or rate({stalled}[{WINDOW}])"
+    total = f"increase({paused}[$__range]) or increase({stalled}[$__range])"
+    waits = f"sum by (tier) (rate(mrc_credit_stalls_total{{{PLANE_NODE}}}[{WINDOW}]))"
+    pauses = f"sum by (kind, tier) (rate(mrc_pause_frames_total{{{PLANE_NODE}}}[{WINDOW}]))"
     return [
-        time_series(
-            "Share of time paused",
-            "The ten directions that the other end of their link holds back most: 1 is a link without data. "
-            f"A pause that spreads blocks flows that go nowhere near the congestion. {only}",
-            "percentunit",
-            [(f"topk(10, {paused} > 0)", "{{node}}: {{link}}")],
-            maximum=1,
-        ),
-        time_series(
-            "Pause frames",
-            f"PFC frames sent per second, pause and resume. {only}",
-            "pps",
-            [
-                (
-                    f"sum by (kind, tier) (rate(mrc_pause_frames_total{{{PLANE_NODE}}}[{WINDOW}]))",
-                    "{{kind}}, {{tier}}",
-                )
-            ],
-        ),
-        time_series(
-            "Share of time without credit",
-            f"The ten directions whose data waits for credit of the link most. {only}",
-            "percentunit",
-            [(f"topk(10, {stalled} > 0)", "{{node}}: {{link}}")],
-            maximum=1,
-        ),
-        time_series(
-            "Waits for credit",
-            f"Times per second that data began to wait for credit, by tier. {only}",
-            "ops",
-            [(f"sum by (tier) (rate(mrc_credit_stalls_total{{{PLANE_NODE}}}[{WINDOW}]))", "{{tier}}")],
-        ),
-        time_series(
-            "Fullest ingress buffers",
-            f"The ten directions of links whose data fills most of the buffer behind them. {only}",
-            "bytes",
-            [(f"topk(10, mrc_ingress_buffer_bytes{{{PLANE_NODE}}} > 0)", "{{node}}: {{link}}")],
-        ),
         number(
             "Ports in deadlock",
-            "Ports that flow control holds for ever, because each waits for another: the lab must come down. "
-            f"{only}",
-            "short",
+            "Ports that flow control holds for ever, because each waits for another: the lab must come down.",
+            COUNT,
             [(f"mrc_deadlock{{{LAB}}}", "ports")],
-            width=12,
+            width=4,
             height=8,
             steps=((1, RED),),
         ),
-    ]
-
-
-def _losses() -> list[AnyPanel]:
-    return [
         time_series(
-            "Frames dropped, by reason",
-            "link_down and loss are faults; queue_full and pool_empty are congestion; the rest are frames "
-            "that a switch could not forward.",
-            "pps",
-            [(queries.DROPS_BY_REASON, "{{reason}}")],
-            steps=[(1, ORANGE), (100, RED)],
+            "Share of time held back",
+            "Of the direction of each tier that the other end of its link, by pause or lack of credit, holds "
+            "back most: 1 is a link without data. A pause that spreads blocks flows that go elsewhere.",
+            "percentunit",
+            [(f"clamp_max(max by (tier) ({share}), 1)", "{{tier}}")],
+            maximum=1,
+            width=10,
         ),
         ranking(
-            "Link directions that drop most",
-            "The ten that dropped most frames in the shown time.",
-            "short",
-            [
-                (
-                    "topk(10, sum by (node, link, reason)"
-                    f" (increase(mrc_link_drops_total{{{PLANE_NODE}}}[$__range])) > 0)",
-                    "{{node}}: {{link}} ({{reason}})",
-                )
-            ],
-            steps=[(1, ORANGE), (100, RED)],
+            "Link directions held back most",
+            "The ten that were held back longest in the shown time; the first leads to the culprit.",
+            "s",
+            [(f"topk(10, ({total}) > 0)", DIRECTION)],
+            width=10,
+        ),
+        time_series(
+            "Pauses, and waits for credit",
+            "PFC frames sent per second, pause and resume, and times that data began to wait for credit.",
+            "ops",
+            [(f'{pauses} or label_replace({waits}, "kind", "wait", "", "")', "{{kind}}, {{tier}}")],
+        ),
+        time_series(
+            "Fullest ingress buffers",
+            "The fullest buffer behind a link of each tier: where it is full, the sender is held back.",
+            "bytes",
+            [(f"max by (tier) (mrc_ingress_buffer_bytes{{{PLANE_NODE}}})", "{{tier}}")],
         ),
     ]

@@ -4,7 +4,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards import queries
 from dashboards.board import LAB, PLANE, WINDOW, Section, board
-from dashboards.panel import ORANGE, RED, AnyPanel, number, ranking, time_series, timeline
+from dashboards.panel import COUNT, AnyPanel, ranking, time_series
 
 
 def faults() -> Dashboard:
@@ -14,10 +14,10 @@ def faults() -> Dashboard:
         "Every fault that mrc-testbed injects, and what it caused. Scrapes are a second apart: exact times "
         "to detect, to the last drop and to recover come from events and stand in the report of a run.",
         [
-            Section("Faults", _faults()),
-            Section("What they cause", _effects()),
-            Section("Recovery", _recovery()),
-            Section("Localisation", _localisation()),
+            Section("Which fault, when?", _faults()),
+            Section("What does it cause?", _effects()),
+            Section("How long until nobody feels it? Of the last finished run", _recovery()),
+            Section("Would link probes find it? Labs with probing only", _localisation()),
         ],
         ["plane"],
     )
@@ -25,44 +25,89 @@ def faults() -> Dashboard:
 
 def _faults() -> list[AnyPanel]:
     return [
-        timeline(
-            "Faults",
-            "From the injection of a fault until it is cleared, between the outages of a flap too.",
-            [(queries.FAULTS, "{{fault_id}} ({{kind}})")],
-            queries.ON_OFF,
-        ),
-        timeline(
-            "Links that failed",
-            "Links that a fault has taken down at least once since the lab was made, and when they were "
-            "down.",
-            [(queries.LINKS_THAT_FAILED, "{{link}}")],
-            queries.UP_DOWN,
-        ),
-        number(
+        time_series(
             "Faults in force",
-            "Injected and not cleared yet.",
-            "short",
-            [(queries.FAULT_COUNT, "faults")],
-            steps=queries.COUNT_STEPS,
+            "From the injection of a fault until it is cleared, between the outages of a flap too: the time "
+            "that all panels shade.",
+            COUNT,
+            [(queries.FAULTS_OVER_TIME, "{{fault_id}} ({{kind}})")],
+            stacked=True,
+            decimals=0,
+            none=queries.NONE,
+        ),
+        time_series(
+            "Link directions that are down",
+            "One for each direction that cannot send, by link: the outages of a flap, and links that no "
+            "fault explains.",
+            COUNT,
+            [(queries.LINKS_DOWN, "{{link}}")],
+            stacked=True,
+            decimals=0,
+            none=queries.NONE,
         ),
         ranking(
             "Injected in the shown time, by kind",
             "Each outage of a flap counts.",
-            "short",
-            [(f"sum by (kind) (increase(mrc_faults_injected_total{{{LAB}}}[$__range])) > 0", "{{kind}}")],
-            width=10,
+            COUNT,
+            [
+                (
+                    f"sort_desc(sum by (kind) (increase(mrc_faults_injected_total{{{LAB}}}[$__range])) > 0)",
+                    "{{kind}}",
+                )
+            ],
+            height=6,
         ),
         ranking(
             "Outages in the shown time, by link",
-            "The ten links that failed most often.",
-            "short",
+            "The ten links that failed most often: the ones to drain.",
+            COUNT,
             [
                 (
                     f"topk(10, sum by (link) (increase(mrc_link_flaps_total{{{PLANE}}}[$__range])) > 0)",
                     "{{link}}",
                 )
             ],
-            width=10,
+            height=6,
+        ),
+    ]
+
+
+def _effects() -> list[AnyPanel]:
+    return [
+        time_series(
+            "Step time",
+            "What the training job felt: the one figure that a fault should not move.",
+            "s",
+            queries.percentiles(queries.STEP, LAB),
+        ),
+        time_series(
+            "Goodput",
+            "What the applications felt, all hosts together.",
+            "bps",
+            [(queries.GOODPUT_BPS, "goodput")],
+        ),
+        time_series(
+            "Frames dropped by faults",
+            "At links that are down or lossy, EV probes included, which nobody retransmits.",
+            "pps",
+            [(queries.rates_of_seen("reason", f"mrc_link_drops_total{{{PLANE}}}"), "{{reason}}")],
+            none=queries.NONE,
+        ),
+        time_series(
+            "Retransmissions by reason",
+            "They should end soon after the fault began, not when it ends: that is the time to last drop.",
+            "pps",
+            [(queries.RETRANSMITS_BY_REASON, "{{reason}}")],
+            none=queries.NONE,
+        ),
+        time_series(
+            "GOOD EVs by plane",
+            "Falls when the fault is detected, rises again when probes have found the repair: the "
+            "recovery time.",
+            "percentunit",
+            [(queries.GOOD_EV_RATIO, "plane {{plane}}")],
+            maximum=1,
+            width=24,
         ),
     ]
 
@@ -83,6 +128,7 @@ def _recovery() -> list[AnyPanel]:
             "s",
             [(f'mrc_recovery_seconds{{{LAB},phase="{phase}"}}', "{{fault_id}}")],
             width=8,
+            height=5,
         )
         for phase, (title, text) in explained.items()
     ]
@@ -93,12 +139,14 @@ def _localisation() -> list[AnyPanel]:
     rtt = f"sum by (plane, link) (rate(mrc_link_probe_rtt_seconds_total{{{PLANE}}}[{WINDOW}]))"
     passed = f'sum by (plane, link) (rate({probes},outcome="passed"}}[{WINDOW}]))'
     return [
-        timeline(
+        time_series(
             "Suspected links",
-            "Links that link probes suspect, for comparison with those that faults really hit. Only in labs"
-            " with probing.",
-            [(f"mrc_link_probe_suspect{{{PLANE}}} == 1", "{{link}}")],
-            {1: ("suspect", ORANGE)},
+            "Links that link probes suspect, to be compared with those that faults really hit.",
+            COUNT,
+            [(queries.SUSPECTS, "{{link}}")],
+            stacked=True,
+            decimals=0,
+            none=queries.NONE,
         ),
         time_series(
             "Link probes by outcome",
@@ -106,60 +154,12 @@ def _localisation() -> list[AnyPanel]:
             "pps",
             [(f"sum by (outcome) (rate({probes}}}[{WINDOW}]))", "{{outcome}}")],
         ),
-        time_series(
-            "Mean RTT of link probes",
-            "The ten slowest, by the farthest link that the probes cross: a slow link raises its own and "
-            "those behind it.",
+        ranking(
+            "Slowest link probes",
+            "Mean RTT now, the ten slowest, by the farthest link that the probes cross: a slow link raises "
+            "its own and those behind it.",
             "s",
             [(f"topk(10, {rtt} / ({passed} > 0))", "{{link}}")],
-        ),
-    ]
-
-
-def _effects() -> list[AnyPanel]:
-    return [
-        time_series(
-            "Frames dropped by faults",
-            "At links that are down or lossy, EV probes included, which nobody retransmits.",
-            "pps",
-            [(f"sum by (reason) (rate(mrc_link_drops_total{{{PLANE}}}[{WINDOW}]))", "{{reason}}")],
-            steps=[(1, ORANGE), (100, RED)],
-        ),
-        time_series(
-            "Retransmissions by reason",
-            "They should end soon after the fault began, not when it ends: that is the time to last drop.",
-            "pps",
-            [(queries.RETRANSMITS_BY_REASON, "{{reason}}")],
-        ),
-        time_series(
-            "GOOD EVs by plane",
-            "Falls when the fault is detected, rises again when probes have found the repair: the "
-            "recovery time.",
-            "percentunit",
-            [(queries.GOOD_EV_RATIO, "plane {{plane}}")],
-            maximum=1,
-        ),
-        time_series(
-            "EVs that leave and return",
-            "Above: EVs that become ASSUMED_BAD. Below, negative: those that come back to GOOD.",
-            "ops",
-            [
-                (queries.LEAVING, "plane {{plane}} leaves"),
-                (f"-({queries.RETURNING})", "plane {{plane}} returns"),
-            ],
-            from_zero=False,
-        ),
-        time_series(
-            "Goodput",
-            "What the applications felt.",
-            "bps",
-            [(queries.GOODPUT_BPS, "goodput")],
-        ),
-        time_series(
-            "Message completion time",
-            "What the applications felt, per message.",
-            "s",
-            queries.percentiles("mrc_message_completion_seconds", LAB),
-            logarithmic=True,
+            width=24,
         ),
     ]

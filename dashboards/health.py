@@ -4,7 +4,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards import queries
 from dashboards.board import LAB, WINDOW, Section, board
-from dashboards.panel import ORANGE, RED, YELLOW, AnyPanel, listing, number, time_series
+from dashboards.panel import COUNT, GREEN, ORANGE, RED, YELLOW, AnyPanel, listing, number, time_series
 
 
 def health() -> Dashboard:
@@ -15,68 +15,71 @@ def health() -> Dashboard:
         "The lab runs on the CPUs of one machine. When they are exhausted, a shaped lab shows the machine "
         "and not the fabric: runs are then marked UNTRUSTED.",
         [
-            Section("Fidelity", [*_fidelity(), *_queues()]),
-            Section("Exporter", _exporter()),
-            Section("NICs", _nics()),
+            Section("May one believe the figures?", _trust()),
+            Section("Do NICs refuse or fail?", _nics()),
+            Section("What does observing cost?", _exporter()),
         ],
     )
 
 
-def _fidelity() -> list[AnyPanel]:
+def _trust() -> list[AnyPanel]:
     return [
         number(
-            "Host saturated",
-            "1 when a CPU had next to no idle time in the last second.",
-            "short",
+            "Machine saturated",
+            "yes when a CPU had next to no idle time in the last second.",
+            COUNT,
             [("mrc_testbed_host_saturated", "saturated")],
             texts=queries.YES_NO,
-            width=6,
         ),
         number(
             "Busiest CPU",
             "A flow stays on the core that began it, so one busy CPU is enough to distort a lab.",
             "percentunit",
             [("max(mrc_testbed_cpu_busy_ratio)", "busy")],
-            width=6,
             steps=((0.8, YELLOW), (0.98, RED)),
+            decimals=0,
         ),
         number(
             "Lab readable",
-            "1 while the lab is up and the exporter can read its maps.",
-            "short",
+            "yes while the lab is up and the exporter can read its maps.",
+            COUNT,
             [(f"mrc_testbed_lab_up{{{LAB}}}", "lab")],
-            texts={1: ("yes", "green"), 0: ("no", "red")},
-            width=6,
+            texts={1: ("yes", GREEN), 0: ("no", RED)},
         ),
         number(
             "Events lost",
             "Events that found a NIC's event ring full, since the lab was made. Times of recovery may be "
             "incomplete then.",
-            "short",
+            COUNT,
             [(f"sum(mrc_events_lost_total{{{LAB}}})", "events")],
-            width=6,
             steps=((1, ORANGE),),
+        ),
+        number(
+            "QPs that failed",
+            "QPs that went into the ERROR state since the lab was made: retries exhausted, or refused.",
+            COUNT,
+            [(f"sum(mrc_qp_errors_total{{{LAB}}})", "QPs")],
+            steps=((1, RED),),
+        ),
+        number(
+            "Window drifts",
+            "Times that congestion control counted bytes as under way when nothing was, since the lab was "
+            "made. A fault of the testbed.",
+            COUNT,
+            [(f"sum(mrc_congestion_drifts_total{{{LAB}}})", "times")],
+            steps=((1, RED),),
         ),
         time_series(
             "CPUs",
-            "Share of time that each CPU was not idle.",
+            "Share of time that each CPU was not idle, and of it in softirqs, where XDP programs run: the "
+            "data plane itself.",
             "percentunit",
-            [("mrc_testbed_cpu_busy_ratio", "CPU {{cpu}}")],
-            maximum=1,
-            steps=((0.98, RED),),
-        ),
-        time_series(
-            "CPUs in softirqs",
-            "Share of time in softirqs, where XDP programs run: the data plane itself.",
-            "percentunit",
-            [("mrc_testbed_cpu_softirq_ratio", "CPU {{cpu}}")],
+            [
+                ("mrc_testbed_cpu_busy_ratio", "CPU {{cpu}}"),
+                ("mrc_testbed_cpu_softirq_ratio", "CPU {{cpu}}, softirqs"),
+            ],
             maximum=1,
         ),
-    ]
-
-
-def _queues() -> list[AnyPanel]:
-    return [
         time_series(
             "Lateness of frames",
             "How much later than they should frames left their queues, shaped labs only. Beyond half a "
@@ -87,13 +90,27 @@ def _queues() -> list[AnyPanel]:
             steps=((0.0005, RED),),
             logarithmic=True,
         ),
+    ]
+
+
+def _nics() -> list[AnyPanel]:
+    return [
         time_series(
-            "Bytes under way that are not",
-            "Times that congestion control counted bytes as under way when nothing was. A fault of the "
-            "testbed.",
-            "short",
-            [(f"sum(mrc_congestion_drifts_total{{{LAB}}})", "times")],
-            steps=((1, RED),),
+            "Packets that NICs refused",
+            "By reason. Stale acknowledgements are normal after a fault; malformed ones never are.",
+            "pps",
+            [(queries.rates_of_seen("reason", f"mrc_nic_drops_total{{{LAB}}}"), "{{reason}}")],
+            width=18,
+            none=queries.NONE,
+        ),
+        number(
+            "Frames that are not MRC",
+            "Such as neighbour discovery; the nodes' own network stack gets them. Much of it means that "
+            "something else talks on the fabric.",
+            "pps",
+            [(f"sum(rate(mrc_passed_to_stack_packets_total{{{LAB}}}[{WINDOW}]))", "frames")],
+            width=6,
+            height=8,
         ),
     ]
 
@@ -109,47 +126,17 @@ def _exporter() -> list[AnyPanel]:
         ),
         time_series(
             "Duration of scrapes",
-            "As Prometheus sees it.",
+            "As Prometheus sees it; it grows with the size and the number of labs.",
             "s",
             [('scrape_duration_seconds{job="mrc-testbed"}', "scrape")],
         ),
-        time_series(
-            "Samples per scrape",
-            "Grows with the size and the number of labs.",
-            "short",
-            [('scrape_samples_scraped{job="mrc-testbed"}', "samples")],
-        ),
         listing(
             "Versions",
-            "Of what produced these numbers.",
+            "What produced these numbers, for a bug report.",
             "mrc_testbed_build_info",
             {"version": "mrc-testbed", "python": "Python", "kernel": "Kernel"},
-            value=("", "short"),
-        ),
-    ]
-
-
-def _nics() -> list[AnyPanel]:
-    return [
-        time_series(
-            "Packets that NICs refused",
-            "By reason. Stale acknowledgements are normal after a fault; malformed ones never are.",
-            "pps",
-            [(f"sum by (reason) (rate(mrc_nic_drops_total{{{LAB}}}[{WINDOW}])) > 0", "{{reason}}")],
-        ),
-        time_series(
-            "QPs that failed",
-            "QPs that went into the ERROR state since the lab was made, by host.",
-            "short",
-            [(f"mrc_qp_errors_total{{{LAB}}}", "{{node}}")],
-            steps=((1, RED),),
-        ),
-        time_series(
-            "Frames for the nodes' own network stack",
-            "Frames that are not MRC, such as neighbour discovery. Much of it means that something else "
-            "talks.",
-            "pps",
-            [(f"sum by (tier) (rate(mrc_passed_to_stack_packets_total{{{LAB}}}[{WINDOW}]))", "{{tier}}")],
+            value=("Exporters", COUNT),
             width=24,
+            height=4,
         ),
     ]

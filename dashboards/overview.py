@@ -1,26 +1,40 @@
-"""Overview: does traffic flow, how slow is its slowest part, is anything broken."""
+"""Overview, in the order of a person on call: is the job all right, what is broken, since when, where."""
 
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards import queries
-from dashboards.board import LAB, Section, board
-from dashboards.panel import ORANGE, RED, YELLOW, AnyPanel, listing, number, time_series, timeline
-
-COMPLETION = "mrc_message_completion_seconds"
+from dashboards.board import ALERT_LINK, BOARD_LINK, LAB, RUN_LINK, Section, board
+from dashboards.panel import COUNT, RED, YELLOW, AnyPanel, listing, number, time_series
 
 
 def overview() -> Dashboard:
     return board(
         "overview",
         "MRC / Overview",
-        "Start here: goodput, tail, EVs and faults of one lab. The links above lead to the details.",
-        [Section("Now", _now()), Section("Traffic", _traffic()), Section("Trouble", _trouble())],
+        "Start here: the job, what is broken and since when, the tail, the planes; links lead to details.",
+        [
+            Section("Is the job all right?", _job()),
+            Section("What is broken, and since when?", _broken()),
+            Section("What does the tail do?", _tail()),
+            Section("Which plane?", _planes()),
+            Section("What is lost?", _losses()),
+            Section("Which run?", _runs()),
+        ],
         ["plane"],
     )
 
 
-def _now() -> list[AnyPanel]:
+def _job() -> list[AnyPanel]:
     return [
+        number(
+            "Step against best",
+            "Mean step of the slowest training job, by its best in the shown time. 100 % is a job that "
+            "nothing holds up; an alert fires at 150 %.",
+            "percentunit",
+            [(queries.STEP_AGAINST_BEST, "step")],
+            steps=((1.2, YELLOW), (1.5, RED)),
+            decimals=0,
+        ),
         number(
             "Goodput",
             "Payload that reached memory for the first time, over all hosts: no headers, no retransmissions.",
@@ -28,18 +42,10 @@ def _now() -> list[AnyPanel]:
             [(queries.GOODPUT_BPS, "goodput")],
         ),
         number(
-            "Message completion p99",
+            "Completion p99",
             "99 of 100 messages completed within this time, of those that completed in the last seconds.",
             "s",
-            [(queries.quantile(0.99, COMPLETION, LAB), "p99")],
-        ),
-        number(
-            "EVs not GOOD",
-            "Entropy values of connected QPs that are not GOOD now: SKIP (loses a turn), ASSUMED_BAD (lost "
-            "packets, is probed) or DENIED (by an operator). Traffic goes on over the others.",
-            "short",
-            [(queries.EVS_NOT_GOOD, "EVs")],
-            steps=queries.COUNT_STEPS,
+            [(queries.quantile(0.99, queries.COMPLETION, LAB), "p99")],
         ),
         number(
             "Retransmitted",
@@ -50,60 +56,101 @@ def _now() -> list[AnyPanel]:
             decimals=2,
         ),
         number(
-            "Faults in force",
-            "Faults injected by mrc-testbed and not cleared yet. Each is a red window on all panels over "
-            "time.",
-            "short",
-            [(queries.FAULT_COUNT, "faults")],
+            "EVs out of use",
+            "Entropy values of connected QPs that are not GOOD now: SKIP (loses a turn), ASSUMED_BAD (lost "
+            "packets, is probed) or DENIED (by an operator). Traffic goes on over the others.",
+            COUNT,
+            [(queries.EVS_NOT_GOOD, "EVs")],
             steps=queries.COUNT_STEPS,
         ),
         number(
-            "Host saturated",
+            "Machine saturated",
             "Whether a CPU of this machine has next to no idle time. If yes, a shaped lab shows the "
             "machine's limits rather than the fabric's.",
-            "short",
+            COUNT,
             [("mrc_testbed_host_saturated", "saturated")],
             texts=queries.YES_NO,
         ),
     ]
 
 
-def _traffic() -> list[AnyPanel]:
+def _broken() -> list[AnyPanel]:
     return [
-        time_series(
-            "Goodput by receiver",
-            "Payload placed per host and second. Under a fault MRC should dip for milliseconds, not stop.",
-            "bps",
-            [(queries.goodput_by_node(LAB), "{{node}}")],
-            stacked=True,
+        listing(
+            "Alerts",
+            "Alerts that fire now, with how long their condition holds. The name leads to what to "
+            "do, the last column to the dashboard that shows more.",
+            queries.ALERTS,
+            {"alertname": "Alert", "severity": "Severity", "where": "Where", "dashboard": "Dashboard"},
+            value=("Lasts", "s"),
+            widths_px={"Alert": 240, "Severity": 90, "Dashboard": 110, "Lasts": 90},
+            links={"Alert": ALERT_LINK, "Dashboard": BOARD_LINK},
+            width=15,
+            height=7,
         ),
-        time_series(
-            "Sent into each plane",
-            "All that hosts send into each plane, headers and retransmissions included. Spraying makes the "
-            "planes equal; a plane that falls behind has lost EVs.",
-            "bps",
-            [(queries.SENT_BY_PLANE_BPS, "plane {{plane}}")],
-            stacked=True,
-        ),
-        time_series(
-            "Message completion time",
-            "From the first packet of a message to the acknowledgement of its last. Watch the distance "
-            "between p50 and p99.9: synchronous training waits for the slowest.",
-            "s",
-            queries.percentiles(COMPLETION, LAB),
-            logarithmic=True,
-        ),
-        timeline(
-            "Planes",
-            "Per plane: are all EVs GOOD, some lost, or none left. More in Planes and EVs.",
-            [(queries.PLANE_STATE, "plane {{plane}}")],
-            queries.PLANE_STATES,
-            width=12,
+        listing(
+            "Faults in force",
+            "Faults that mrc-testbed injected and has not cleared, so that one knows which of the alerts are "
+            "meant. Each is a red window on all panels over time.",
+            f"time() - {queries.first_seen(queries.FAULTS)} and {queries.FAULTS}",
+            {"fault_id": "Fault", "kind": "Kind"},
+            value=("Lasts", "s"),
+            width=9,
+            height=7,
         ),
     ]
 
 
-def _trouble() -> list[AnyPanel]:
+def _tail() -> list[AnyPanel]:
+    return [
+        time_series(
+            "Step time",
+            "A synchronous training step: computing, then a collective. All hosts wait for the slowest "
+            "message, so this is what a fault costs the job.",
+            "s",
+            queries.percentiles(queries.STEP, LAB),
+        ),
+        time_series(
+            "Message completion time",
+            "From the first packet of a message to the acknowledgement of its last. The distance between "
+            "p50 and p99.9 is what steps wait for.",
+            "s",
+            queries.percentiles(queries.COMPLETION, LAB),
+            logarithmic=True,
+        ),
+    ]
+
+
+def _planes() -> list[AnyPanel]:
+    return [
+        time_series(
+            "GOOD EVs by plane",
+            "Share of each plane's EVs that are GOOD. The plane that falls is the broken one: a little for a "
+            "T0-T1 link, much for a switch, to 0 for the plane.",
+            "percentunit",
+            [(queries.GOOD_EV_RATIO, "plane {{plane}}")],
+            maximum=1,
+            width=8,
+        ),
+        time_series(
+            "Sent into each plane",
+            "All that hosts send, headers and retransmissions included. Spraying makes the planes equal; a "
+            "plane that falls behind has lost EVs or is slow.",
+            "bps",
+            [(queries.SENT_BY_PLANE_BPS, "plane {{plane}}")],
+            width=8,
+        ),
+        time_series(
+            "RTT p99 by plane",
+            "A slow plane stands out here before it loses a packet: a queue, or a link with added delay.",
+            "s",
+            [(queries.RTT_P99_BY_PLANE, "plane {{plane}}")],
+            width=8,
+        ),
+    ]
+
+
+def _losses() -> list[AnyPanel]:
     return [
         time_series(
             "Retransmissions by reason",
@@ -111,49 +158,29 @@ def _trouble() -> list[AnyPanel]:
             "arrived), timeout (nothing arrived). Time-outs cost the most.",
             "pps",
             [(queries.RETRANSMITS_BY_REASON, "{{reason}}")],
-            steps=[(1, YELLOW)],
+            none=queries.NONE,
         ),
         time_series(
-            "EVs by state",
-            "All EVs of connected QPs. A fault moves those whose path it hits to ASSUMED_BAD; after its end"
-            " probes bring them back.",
-            "short",
-            [(queries.EVS_BY_STATE, "{{state}}")],
-            stacked=True,
-        ),
-        timeline(
-            "Faults",
-            "Each bar is a fault that mrc-testbed injected, from its injection until it was cleared.",
-            [(queries.FAULTS, "{{fault_id}} ({{kind}})")],
-            queries.ON_OFF,
-            width=12,
-        ),
-        listing(
-            "Alerts",
-            "Alert rules that hold now; they come with the stack and are in dashboards/rules.",
-            'ALERTS{alertstate="firing",lab=~"$lab|"}',
-            {
-                "alertname": "Alert",
-                "severity": "Severity",
-                "plane": "Plane",
-                "switch": "Switch",
-                "link": "Link",
-                "workload": "Job",
-            },
-            value=("Holds", "short"),
-        ),
-        time_series(
-            "Frames dropped",
-            "Frames that a link or a switch dropped, by reason.",
+            "Frames dropped by reason",
+            "Frames that links or switches dropped: link_down and loss are faults, queue_full is congestion.",
             "pps",
             [(queries.DROPS_BY_REASON, "{{reason}}")],
-            steps=[(1, ORANGE), (100, RED)],
+            none=queries.NONE,
         ),
+    ]
+
+
+def _runs() -> list[AnyPanel]:
+    return [
         listing(
-            "Run",
-            "The scenario that uses the lab now; it has the exact times of faults and its own report.",
-            f"mrc_testbed_run_info{{{LAB}}}",
+            "Runs",
+            "Scenarios that used the lab in the shown time. A run leads to its report, which has the exact "
+            "times of its faults, once it has ended.",
+            f"1000 * {queries.first_seen(queries.RUN)}",
             {"scenario": "Scenario", "run": "Run", "seed": "Seed"},
-            value=("Running", "short"),
-        ),
+            value=("Began", "dateTimeAsIso"),
+            links={"Run": RUN_LINK},
+            width=24,
+            height=6,
+        )
     ]

@@ -1,4 +1,4 @@
-"""Panels of one look: what time series, numbers, heatmaps and timelines of all dashboards have in common.
+"""Panels of one look: time series, numbers, rankings, tables and heatmaps of all dashboards.
 
 Every panel has a title, a description that says what it shows and how to read it, a unit of Grafana's,
 queries with the legend of what they return, and a size: columns of 24, rows.
@@ -7,7 +7,7 @@ queries with the legend of what they return, and a size: columns of 24, rows.
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
-from grafana_foundation_sdk.builders import bargauge, common, heatmap, prometheus, stat, statetimeline, table
+from grafana_foundation_sdk.builders import bargauge, common, heatmap, prometheus, stat, table
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import timeseries as series
 from grafana_foundation_sdk.models import common as kinds
@@ -20,6 +20,11 @@ YELLOW: Final = "yellow"
 ORANGE: Final = "orange"
 RED: Final = "red"
 GREY: Final = "text"
+BLUE: Final = "blue"
+PURPLE: Final = "purple"
+
+COUNT: Final = "short"
+"""The unit of things that are counted."""
 
 SOURCE: Final = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 """The data source that the dashboard's first variable chooses."""
@@ -30,10 +35,20 @@ Query = tuple[str, str]
 Steps = Sequence[tuple[float, str]]
 """Thresholds: from this value on, that colour; below the first, green."""
 
-AnyPanel = series.Panel | stat.Panel | heatmap.Panel | statetimeline.Panel | bargauge.Panel | table.Panel
-PanelT = TypeVar(
-    "PanelT", series.Panel, stat.Panel, heatmap.Panel, statetimeline.Panel, bargauge.Panel, table.Panel
-)
+AnyPanel = series.Panel | stat.Panel | heatmap.Panel | bargauge.Panel | table.Panel
+PanelT = TypeVar("PanelT", series.Panel, stat.Panel, heatmap.Panel, bargauge.Panel, table.Panel)
+
+COLOURS: Final[Mapping[str, str]] = {
+    "GOOD": GREEN,
+    "SKIP": YELLOW,
+    "ASSUMED_BAD": RED,
+    "DENIED": GREY,
+    "p50": BLUE,
+    "p99": ORANGE,
+    "p99.9": RED,
+    "max": PURPLE,
+}
+"""Colours of series that mean the same wherever they are drawn; the others get the palette's, in order."""
 
 
 def time_series(
@@ -49,10 +64,16 @@ def time_series(
     maximum: float | None = None,
     logarithmic: bool = False,
     from_zero: bool = True,
+    decimals: int | None = None,
+    none: str = "",
 ) -> series.Panel:
-    """Lines over time, or areas on top of one another; *steps* are drawn as dashed lines."""
+    """Lines over time, or areas on top of one another; *steps* are drawn as dashed lines.
+
+    The legend is a table on the right, the series with the highest maximum first. *none* stands in the
+    place of lines when there are none.
+    """
     panel = _begun(series.Panel(), title, description, queries, width, height)
-    panel.unit(unit).color_scheme(build.FieldColor().mode(model.FieldColorModeId.PALETTE_CLASSIC_BY_NAME))
+    panel.unit(unit).color_scheme(build.FieldColor().mode(model.FieldColorModeId.PALETTE_CLASSIC))
     panel.line_width(1).fill_opacity(60 if stacked else 8).show_points(kinds.VisibilityMode.NEVER)
     panel.stacking(
         common.StackingConfig().mode(kinds.StackingMode.NORMAL if stacked else kinds.StackingMode.NONE)
@@ -60,7 +81,16 @@ def time_series(
     panel.tooltip(
         common.VizTooltipOptions().mode(kinds.TooltipDisplayMode.MULTI).sort(kinds.SortOrder.DESCENDING)
     )
-    panel.legend(_legend("last", "max"))
+    legend = common.VizLegendOptions().display_mode(kinds.LegendDisplayMode.TABLE).show_legend(True)
+    legend.placement(kinds.LegendPlacement.RIGHT).calcs(["last", "max"]).sort_by("Max").sort_desc(True)
+    panel.legend(legend)
+    for name, colour in COLOURS.items():
+        if any(legend in (name, "{{state}}") for _, legend in queries):
+            panel.override_by_name(name, [_property("color", {"mode": "fixed", "fixedColor": colour})])
+    if decimals is not None:
+        panel.decimals(decimals)
+    if none:
+        panel.no_value(none)
     if logarithmic:
         panel.scale_distribution(common.ScaleDistributionConfig().type(kinds.ScaleDistribution.LOG).log(10))
     elif from_zero:
@@ -82,7 +112,7 @@ def number(
     queries: Sequence[Query],
     *,
     width: int = 4,
-    height: int = 4,
+    height: int = 5,
     steps: Steps = (),
     texts: Mapping[int, tuple[str, str]] | None = None,
     decimals: int | None = None,
@@ -118,32 +148,27 @@ def buckets_over_time(title: str, description: str, expression: str, *, width: i
     return panel.cell_gap(0).show_legend()
 
 
-def timeline(
+def ranking(
     title: str,
     description: str,
+    unit: str,
     queries: Sequence[Query],
-    texts: Mapping[int, tuple[str, str]],
     *,
-    width: int = 24,
+    width: int = 12,
     height: int = 8,
-) -> statetimeline.Panel:
-    """A bar per series, coloured by its state (value -> text, colour) over time."""
-    panel = _begun(statetimeline.Panel(), title, description, queries, width, height)
-    panel.mappings([_mapping(texts)]).show_value(kinds.VisibilityMode.AUTO)
-    panel.color_scheme(build.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))
-    panel.thresholds(_thresholds(()))
-    return panel.merge_values(True).row_height(0.85).line_width(0).fill_opacity(80).legend(_legend())
-
-
-def ranking(
-    title: str, description: str, unit: str, queries: Sequence[Query], *, width: int = 12, steps: Steps = ()
+    steps: Steps = (),
 ) -> bargauge.Panel:
     """Bars of the present values, one per series."""
-    panel = _begun(bargauge.Panel(), title, description, queries, width, 8)
+    panel = _begun(bargauge.Panel(), title, description, queries, width, height)
     panel.targets([query.instant() for query in _queries(queries)])
     panel.unit(unit).min(0).thresholds(_thresholds(steps)).no_value("none")
     panel.color_scheme(build.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))
     panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
+    if unit == COUNT:
+        panel.decimals(0)
+    panel.name_placement(kinds.BarGaugeNamePlacement.LEFT).sizing(kinds.BarGaugeSizing.MANUAL)
+    panel.min_viz_height(16).max_viz_height(26).value_mode(kinds.BarGaugeValueMode.TEXT)
+    panel.text(common.VizTextDisplayOptions().title_size(12).value_size(14))
     return panel.orientation(kinds.VizOrientation.HORIZONTAL).display_mode(kinds.BarGaugeDisplayMode.BASIC)
 
 
@@ -154,10 +179,24 @@ def listing(
     columns: Mapping[str, str],
     *,
     value: tuple[str, str],
+    links: Mapping[str, tuple[str, str]] | None = None,
+    widths_px: Mapping[str, int] | None = None,
     width: int = 12,
     height: int = 8,
 ) -> table.Panel:
-    """A table of what one query returns now: *columns* (label -> heading), the value (heading, unit)."""
+    """A table of what one query returns now.
+
+    Args:
+        title: of the panel.
+        description: of the panel.
+        expression: of the query.
+        columns: heading of each label that is shown.
+        value: heading and unit of the values, in the last column.
+        links: heading -> title and URL of the link of its cells.
+        widths_px: heading -> width of its column; the others share the rest.
+        width: of the panel, in columns.
+        height: of the panel, in rows.
+    """
     panel = _begun(table.Panel(), title, description, [], width, height)
     query = _query(expression, "", 0).format(prometheus_kinds.PromQueryFormat.TABLE)
     panel.targets([query.instant()])
@@ -174,7 +213,16 @@ def listing(
             ),
         ]
     )
-    return panel.unit(value[1]).no_value("none").show_header(True)
+    for heading, (name, url) in (links or {}).items():
+        panel.override_by_name(heading, [_property("links", [{"title": name, "url": url}])])
+    for heading, width_px in (widths_px or {}).items():
+        panel.override_by_name(heading, [_property("custom.width", width_px)])
+    panel.override_by_name(value[0], [_property("unit", value[1])])
+    return panel.no_value("none").show_header(True)
+
+
+def _property(name: str, value: object) -> model.DynamicConfigValue:
+    return model.DynamicConfigValue(id_val=name, value=value)
 
 
 def _begun(
@@ -192,12 +240,6 @@ def _queries(queries: Sequence[Query]) -> list[prometheus.Dataquery]:
 def _query(expression: str, legend: str, index: int) -> prometheus.Dataquery:
     query = prometheus.Dataquery().expr(expression).range().ref_id(chr(ord("A") + index)).datasource(SOURCE)
     return query.legend_format(legend).editor_mode(prometheus_kinds.QueryEditorMode.CODE)
-
-
-def _legend(*calculations: str) -> common.VizLegendOptions:
-    shape = kinds.LegendDisplayMode.TABLE if calculations else kinds.LegendDisplayMode.LIST
-    legend = common.VizLegendOptions().display_mode(shape).placement(kinds.LegendPlacement.BOTTOM)
-    return legend.show_legend(True).calcs(list(calculations))
 
 
 def _thresholds(steps: Steps) -> build.ThresholdsConfig:

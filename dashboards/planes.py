@@ -3,8 +3,8 @@
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards import queries
-from dashboards.board import LAB, PLANE, PLANE_NODE, WINDOW, Section, board
-from dashboards.panel import AnyPanel, ranking, time_series, timeline
+from dashboards.board import LAB, PLANE_NODE, WINDOW, Section, board
+from dashboards.panel import COUNT, AnyPanel, time_series
 
 
 def planes() -> Dashboard:
@@ -14,20 +14,17 @@ def planes() -> Dashboard:
         "MRC / Planes and EVs",
         "An entropy value (EV) stands for a plane and a path through it. A QP sprays over its GOOD EVs and "
         "takes those that lose packets out of use, within its own RTTs and without asking anybody.",
-        [Section("State", _state()), Section("Share", _share()), Section("Changes", _changes())],
+        [
+            Section("Which plane, and how much of it?", _planes()),
+            Section("Which switch, which host?", _places()),
+            Section("Why do EVs leave, and do they return?", _changes()),
+        ],
         ["plane", "node"],
     )
 
 
-def _state() -> list[AnyPanel]:
+def _planes() -> list[AnyPanel]:
     return [
-        timeline(
-            "Planes over time",
-            "Green: all EVs of the plane are GOOD. Orange: some are not, traffic takes the plane's other "
-            "paths. Red: none is, traffic has left the plane.",
-            [(queries.PLANE_STATE, "plane {{plane}}")],
-            queries.PLANE_STATES,
-        ),
         time_series(
             "GOOD EVs by plane",
             "Share of each plane's EVs that are GOOD. A broken T0-T1 link costs the EVs of one uplink, a "
@@ -37,34 +34,6 @@ def _state() -> list[AnyPanel]:
             maximum=1,
         ),
         time_series(
-            "EVs by state",
-            "GOOD is used; SKIP loses its next turn; ASSUMED_BAD lost packets and is probed; DENIED was "
-            "taken out by an operator.",
-            "short",
-            [(queries.EVS_BY_STATE, "{{state}}")],
-            stacked=True,
-        ),
-        time_series(
-            "EVs that are not GOOD, by host",
-            "Which hosts are concerned: all of a T0 for a broken uplink, one for a broken NIC port.",
-            "short",
-            [(f'sum by (node) (mrc_ev_state{{{PLANE_NODE},state!="GOOD"}})', "{{node}}")],
-            stacked=True,
-        ),
-        time_series(
-            "EVs that left, by T1",
-            "Share of the EVs across each T1 that are ASSUMED_BAD. A T1 that stands out of its plane loses "
-            "packets, itself or on a link, however few flows cross it.",
-            "percentunit",
-            [(queries.BAD_BY_T1, "{{node}}")],
-            maximum=1,
-        ),
-    ]
-
-
-def _share() -> list[AnyPanel]:
-    return [
-        time_series(
             "Share of each plane",
             "Of the bytes that hosts send. Equal shares are what spraying is for; after a fault the others "
             "take over what the broken plane carried.",
@@ -73,23 +42,24 @@ def _share() -> list[AnyPanel]:
             stacked=True,
             maximum=1,
         ),
-        ranking(
-            "Sent into each plane",
-            "All that hosts send, headers and retransmissions included, now.",
-            "bps",
-            [(queries.SENT_BY_PLANE_BPS, "plane {{plane}}")],
+    ]
+
+
+def _places() -> list[AnyPanel]:
+    return [
+        time_series(
+            "EVs that left, by T1",
+            "Share of the EVs across each T1 that are ASSUMED_BAD. A T1 that stands out of its plane loses "
+            "packets, itself or on a link, however few flows cross it.",
+            "percentunit",
+            [(queries.BAD_BY_T1, "{{node}}")],
         ),
         time_series(
-            "RTT p50 by plane",
-            "Planes of equal length have equal RTTs; a longer one has a queue in it.",
-            "s",
-            [(queries.quantile(0.5, "mrc_packet_rtt_seconds", PLANE, "plane"), "plane {{plane}}")],
-        ),
-        time_series(
-            "NIC ports that are up",
-            "Ports of hosts into each plane that can send.",
-            "short",
-            [(f'sum by (plane) (mrc_link_up{{{PLANE},tier="host"}})', "plane {{plane}}")],
+            "EVs out of use, by host",
+            "Which hosts are concerned: all of a T0 for a broken uplink, one for a broken NIC port.",
+            COUNT,
+            [(f'sum by (node) (mrc_ev_state{{{PLANE_NODE},state!="GOOD"}})', "{{node}}")],
+            stacked=True,
         ),
     ]
 
@@ -97,11 +67,12 @@ def _share() -> list[AnyPanel]:
 def _changes() -> list[AnyPanel]:
     return [
         time_series(
-            "Changes of state by reason",
-            "loss: later acknowledgements passed a packet. timeout: nothing was acknowledged. trim, ecn: a "
-            "queue. probe: probes came back. admin: an operator. turn: a turn was lost, and that is all.",
-            "ops",
-            [(queries.TRANSITIONS, "{{reason}}")],
+            "EVs by state",
+            "GOOD is used; SKIP loses its next turn; ASSUMED_BAD lost packets and is probed; DENIED was "
+            "taken out by an operator.",
+            COUNT,
+            [(queries.EVS_BY_STATE, "{{state}}")],
+            stacked=True,
         ),
         time_series(
             "EVs that leave and return",
@@ -113,18 +84,12 @@ def _changes() -> list[AnyPanel]:
             ],
             from_zero=False,
         ),
-        ranking(
-            "Changes in the shown time",
-            "From, to and reason, most frequent first.",
-            "short",
-            [
-                (
-                    "sort_desc(sum by (from, to, reason)"
-                    f" (increase(mrc_ev_transitions_total{{{PLANE}}}[$__range])) > 0)",
-                    "{{from}} to {{to}}: {{reason}}",
-                )
-            ],
-            width=24,
+        time_series(
+            "Changes of state by reason",
+            "loss: later acknowledgements passed a packet. timeout: nothing was acknowledged. trim, ecn: a "
+            "queue. probe: probes came back. admin: an operator. turn: a turn was lost, and that is all.",
+            "ops",
+            [(queries.TRANSITIONS, "{{reason}}")],
         ),
         time_series(
             "Probes",
@@ -134,6 +99,5 @@ def _changes() -> list[AnyPanel]:
                 (f'sum(rate(mrc_tx_packets_total{{{LAB},kind="probe"}}[{WINDOW}]))', "sent"),
                 (f'sum(rate(mrc_rx_packets_total{{{LAB},kind="probe_answer"}}[{WINDOW}]))', "answered"),
             ],
-            width=24,
         ),
     ]

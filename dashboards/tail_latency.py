@@ -3,11 +3,8 @@
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards import queries
-from dashboards.board import LAB, NODE, PLANE, Section, board
-from dashboards.panel import AnyPanel, buckets_over_time, number, time_series
-
-COMPLETION = "mrc_message_completion_seconds"
-RTT = "mrc_packet_rtt_seconds"
+from dashboards.board import NODE, PLANE, WINDOW, Section, board
+from dashboards.panel import AnyPanel, buckets_over_time, time_series
 
 
 def tail_latency() -> Dashboard:
@@ -17,8 +14,8 @@ def tail_latency() -> Dashboard:
         "Distributions of message completion time and packet RTT. Quantiles are computed from buckets that "
         "were added up, never averaged; they are within 9.4 % of those in a run's report.",
         [
-            Section("Messages", _messages()),
-            Section("Packets", _packets()),
+            Section("How long do messages take?", _messages()),
+            Section("Which path is slow?", _packets()),
         ],
         ["plane", "node"],
     )
@@ -26,22 +23,12 @@ def tail_latency() -> Dashboard:
 
 def _messages() -> list[AnyPanel]:
     return [
-        *(
-            number(
-                f"Completion {name}",
-                f"{name} of the message completion times of the last seconds, over the chosen senders.",
-                "s",
-                [(query, name)],
-                width=6,
-            )
-            for query, name in queries.percentiles(COMPLETION, NODE)
-        ),
         time_series(
             "Message completion time",
             "From the first packet of a message to the acknowledgement of its last, at the sender. The "
             "largest is the upper end of the highest bucket with a message in it.",
             "s",
-            queries.percentiles(COMPLETION, NODE),
+            queries.percentiles(queries.COMPLETION, NODE),
             width=24,
             height=9,
             logarithmic=True,
@@ -50,13 +37,13 @@ def _messages() -> list[AnyPanel]:
             "Message completion times",
             "Each column is an instant, each cell how many messages took about that long. A second band "
             "above the first is a part of the messages that waits for a retransmission.",
-            queries.buckets(COMPLETION, NODE),
+            queries.buckets(queries.COMPLETION, NODE),
         ),
         time_series(
             "p99 by sender",
             "Which host's messages are the slowest. One line above the others points to that host's links.",
             "s",
-            [(queries.quantile(0.99, COMPLETION, NODE, "node"), "{{node}}")],
+            [(queries.quantile(0.99, queries.COMPLETION, NODE, "node"), "{{node}}")],
             logarithmic=True,
         ),
         time_series(
@@ -64,7 +51,7 @@ def _messages() -> list[AnyPanel]:
             "How many messages the quantiles stand on: p99.9 of fewer than a thousand is little more than "
             "the largest.",
             "ops",
-            [(f"sum by (node) (rate(mrc_messages_completed_total{{{NODE}}}[$__rate_interval]))", "{{node}}")],
+            [(f"sum by (node) (rate(mrc_messages_completed_total{{{NODE}}}[{WINDOW}]))", "{{node}}")],
         ),
     ]
 
@@ -76,42 +63,19 @@ def _packets() -> list[AnyPanel]:
             "From the sending of a data packet to its acknowledgement, over all hosts and the chosen "
             "planes. Retransmitted packets have none.",
             "s",
-            queries.percentiles(RTT, PLANE),
+            queries.percentiles(queries.RTT, PLANE),
             logarithmic=True,
         ),
         time_series(
             "RTT p99 by plane",
             "A slow plane stands out here before it loses a packet: a queue, or a link with added delay.",
             "s",
-            [(queries.quantile(0.99, RTT, PLANE, "plane"), "plane {{plane}}")],
+            [(queries.RTT_P99_BY_PLANE, "plane {{plane}}")],
             logarithmic=True,
         ),
         buckets_over_time(
             "Packet RTTs",
             "Two bands mean two kinds of path, such as one through a queue and one around it.",
-            queries.buckets(RTT, PLANE),
-        ),
-        time_series(
-            "Mean RTT",
-            "For comparison only: a mean hides the tail.",
-            "s",
-            [
-                (
-                    f"sum(rate({RTT}_sum{{{PLANE}}}[$__rate_interval]))"
-                    f" / (sum(rate({RTT}_count{{{PLANE}}}[$__rate_interval])) > 0)",
-                    "mean",
-                )
-            ],
-        ),
-        time_series(
-            "Packets with an RTT",
-            "Acknowledged data packets per second and plane: what the quantiles stand on.",
-            "pps",
-            [
-                (
-                    f'sum by (plane) (rate({RTT}_count{{{LAB},plane=~"$plane"}}[$__rate_interval]))',
-                    "plane {{plane}}",
-                )
-            ],
+            queries.buckets(queries.RTT, PLANE),
         ),
     ]

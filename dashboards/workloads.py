@@ -4,7 +4,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards import queries
 from dashboards.board import LAB, NODE, WINDOW, Section, board
-from dashboards.panel import AnyPanel, listing, number, time_series
+from dashboards.panel import COUNT, AnyPanel, time_series
 
 COLLECTIVE = "mrc_collective_duration_seconds"
 
@@ -16,36 +16,49 @@ def workloads() -> Dashboard:
         "What the hosts send and get done. Goodput is payload delivered once; a synchronous job is as fast "
         "as its slowest message.",
         [
-            Section("Work", _work()),
-            Section("Collectives", _collectives()),
-            Section("Congestion control", _congestion_control()),
-            Section("Packets", _packets()),
+            Section("Is the job all right?", _collectives()),
+            Section("Which host?", _hosts()),
+            Section("What holds senders back?", _congestion_control()),
         ],
         ["node"],
     )
 
 
-def _work() -> list[AnyPanel]:
+def _collectives() -> list[AnyPanel]:
+    time_s = f"sum by (kind) (rate({COLLECTIVE}_sum{{{LAB}}}[{WINDOW}]))"
+    bus = f"sum by (kind) (rate(mrc_collective_bus_bytes_total{{{LAB}}}[{WINDOW}]))"
     return [
-        number("Goodput", "Over all hosts.", "bps", [(queries.GOODPUT_BPS, "goodput")], width=6),
-        number(
-            "Messages",
-            "Messages completed per second, over all hosts.",
-            "ops",
-            [(f"sum(rate(mrc_messages_completed_total{{{LAB}}}[{WINDOW}]))", "messages")],
-            width=6,
-        ),
-        listing(
-            "Run",
-            "The scenario that uses the lab now.",
-            f"mrc_testbed_run_info{{{LAB}}}",
-            {"scenario": "Scenario", "run": "Run", "seed": "Seed"},
-            value=("Running", "short"),
-            height=4,
+        time_series(
+            "Step time",
+            "A synchronous training step: computing, then a collective. All hosts wait for the slowest "
+            "message.",
+            "s",
+            queries.percentiles(queries.STEP, LAB),
         ),
         time_series(
+            "Duration of collectives",
+            "From a collective's first message to the last one's arrival and reduction at all ranks: p99.9 "
+            "is what a job of many steps meets again and again.",
+            "s",
+            queries.percentiles(COLLECTIVE, LAB),
+        ),
+        time_series(
+            "Bus bandwidth",
+            "Data of the collectives times their bus factor, by the time they took: what the busiest link "
+            "carries, comparable between kinds and numbers of ranks.",
+            "bps",
+            [(f"8 * {bus} / ({time_s} > 0)", "{{kind}}")],
+            width=24,
+            height=6,
+        ),
+    ]
+
+
+def _hosts() -> list[AnyPanel]:
+    return [
+        time_series(
             "Goodput by receiver",
-            "Payload placed in memory for the first time.",
+            "Payload placed in memory for the first time. Under a fault MRC dips for milliseconds.",
             "bps",
             [(queries.goodput_by_node(NODE), "{{node}}")],
         ),
@@ -57,52 +70,23 @@ def _work() -> list[AnyPanel]:
             [(f"sum by (node) (rate(mrc_acknowledged_bytes_total{{{NODE}}}[{WINDOW}])) * 8", "{{node}}")],
         ),
         time_series(
-            "Message completion time",
-            "From the first packet of a message to the acknowledgement of its last, chosen senders.",
-            "s",
-            queries.percentiles("mrc_message_completion_seconds", NODE),
-            logarithmic=True,
+            "Sent by kind",
+            "data carries payload, retransmissions included; sack, ack, nack and probes are the price of "
+            "reliability.",
+            "pps",
+            [(queries.rates_of_seen("kind", f"mrc_tx_packets_total{{{NODE}}}"), "{{kind}}")],
         ),
         time_series(
-            "Messages completed",
-            "Per second and sender.",
-            "ops",
-            [(f"sum by (node) (rate(mrc_messages_completed_total{{{NODE}}}[{WINDOW}]))", "{{node}}")],
-        ),
-    ]
-
-
-def _collectives() -> list[AnyPanel]:
-    time_s = f"sum by (kind) (rate({COLLECTIVE}_sum{{{LAB}}}[{WINDOW}]))"
-    bus = f"sum by (kind) (rate(mrc_collective_bus_bytes_total{{{LAB}}}[{WINDOW}]))"
-    return [
-        time_series(
-            "Duration of collectives",
-            "From a collective's first message to the last one's arrival and reduction at all ranks: p99.9 "
-            "is what a job of many steps meets again and again.",
-            "s",
-            queries.percentiles(COLLECTIVE, LAB),
-            logarithmic=True,
-        ),
-        time_series(
-            "Bus bandwidth",
-            "Data of the collectives times their bus factor, by the time they took: what the busiest link "
-            "carries, comparable between kinds and numbers of ranks.",
-            "bps",
-            [(f"8 * {bus} / ({time_s} > 0)", "{{kind}}")],
-        ),
-        time_series(
-            "Step time",
-            "A synchronous training step: computing, then a collective. All hosts wait for the slowest "
-            "message.",
-            "s",
-            queries.percentiles("mrc_training_step_seconds", LAB),
-        ),
-        time_series(
-            "Collectives completed",
-            "Per second and kind.",
-            "ops",
-            [(f"sum by (kind) (rate({COLLECTIVE}_count{{{LAB}}}[{WINDOW}]))", "{{kind}}")],
+            "Retransmitted share by host",
+            "Of the data packets a host sends: the host whose links lose them stands out.",
+            "percentunit",
+            [
+                (
+                    f"sum by (node) (rate(mrc_retransmits_total{{{NODE}}}[{WINDOW}]))"
+                    f' / (sum by (node) (rate(mrc_tx_packets_total{{{NODE},kind="data"}}[{WINDOW}])) > 0)',
+                    "{{node}}",
+                )
+            ],
         ),
     ]
 
@@ -110,11 +94,11 @@ def _collectives() -> list[AnyPanel]:
 def _congestion_control() -> list[AnyPanel]:
     return [
         time_series(
-            "Congestion window of a QP",
-            "Mean over the QPs that send. A window that falls makes room in a queue; with fixed windows it "
-            "does not move.",
-            "bytes",
-            [(f"mrc_cwnd_bytes{{{NODE}}} / (mrc_sending_qps{{{NODE}}} > 0)", "{{node}}")],
+            "Window against its limit",
+            "Windows of the sending QPs by the largest that congestion control would allow them: falls when "
+            "a queue builds up; with fixed windows it does not move.",
+            "percentunit",
+            [(f"mrc_cwnd_bytes{{{NODE}}} / (mrc_cwnd_max_bytes{{{NODE}}} > 0)", "{{node}}")],
         ),
         time_series(
             "Share of the window in use",
@@ -124,10 +108,10 @@ def _congestion_control() -> list[AnyPanel]:
             [(f"mrc_inflight_bytes{{{NODE}}} / (mrc_cwnd_bytes{{{NODE}}} > 0)", "{{node}}")],
         ),
         time_series(
-            "Window against its limit",
-            "Windows of the sending QPs by the largest that congestion control would allow them.",
-            "percentunit",
-            [(f"mrc_cwnd_bytes{{{NODE}}} / (mrc_cwnd_max_bytes{{{NODE}}} > 0)", "{{node}}")],
+            "Congestion window of a QP",
+            "Mean over the QPs that send. A window that falls makes room in a queue.",
+            "bytes",
+            [(f"mrc_cwnd_bytes{{{NODE}}} / (mrc_sending_qps{{{NODE}}} > 0)", "{{node}}")],
         ),
         time_series(
             "Queueing delay as senders see it",
@@ -137,41 +121,15 @@ def _congestion_control() -> list[AnyPanel]:
         ),
         time_series(
             "Changes of windows by reason",
-            "What congestion control reacted to.",
+            "What congestion control reacted to: marks, delay, losses.",
             "ops",
-            [(f"sum by (reason) (rate(mrc_cwnd_changes_total{{{NODE}}}[{WINDOW}]))", "{{reason}}")],
+            [(queries.rates_of_seen("reason", f"mrc_cwnd_changes_total{{{NODE}}}"), "{{reason}}")],
         ),
         time_series(
             "Reordering at receivers",
             "Packets that have arrived above the first missing one, of the QP with most of them, seen once "
-            "per scrape. Spraying reorders always; much of it is a path that is slower than the others, or "
-            "a loss.",
-            "short",
+            "per scrape. Spraying reorders always; much of it is a slow path, or a loss.",
+            COUNT,
             [(f"mrc_reorder_depth_packets{{{NODE}}}", "{{node}}")],
-        ),
-    ]
-
-
-def _packets() -> list[AnyPanel]:
-    return [
-        time_series(
-            "Sent by kind",
-            "data carries payload, retransmissions included; sack, ack, nack and probes are the price of "
-            "reliability.",
-            "pps",
-            [(f"sum by (kind) (rate(mrc_tx_packets_total{{{NODE}}}[{WINDOW}]))", "{{kind}}")],
-        ),
-        time_series(
-            "Retransmitted share by host",
-            "Of the data packets a host sends.",
-            "percentunit",
-            [
-                (
-                    f"sum by (node) (rate(mrc_retransmits_total{{{NODE}}}[{WINDOW}]))"
-                    f' / (sum by (node) (rate(mrc_tx_packets_total{{{NODE},kind="data"}}[{WINDOW}])) > 0)',
-                    "{{node}}",
-                )
-            ],
-            steps=queries.RATIO_STEPS,
         ),
     ]

@@ -12,7 +12,7 @@ JSON_FOLDER = FOLDER / "json"
 RULES = FOLDER / "rules" / "mrc-testbed.yaml"
 RULE_TESTS = FOLDER / "rules" / "mrc-testbed.test.yaml"
 
-GRAFANA_VARIABLES = {"$__rate_interval": "4s", "$__range": "1m", "$plane": ".*", "$node": ".*"}
+GRAFANA_VARIABLES = {"$__rate_interval": "4s", "$plane": ".*", "$node": ".*"}
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class PanelQuery:
     panel: str
     expression: str
 
-    def for_lab(self, lab: str) -> str:
-        """The expression with Grafana's variables replaced."""
-        text = self.expression.replace("$lab", lab)
+    def for_lab(self, lab: str, range_s: int = 60) -> str:
+        """The expression with Grafana's variables replaced; the dashboard shows the last *range_s*."""
+        text = self.expression.replace("$lab", lab).replace("$__range", f"{range_s}s")
         for name, value in GRAFANA_VARIABLES.items():
             text = text.replace(name, value)
         return text
@@ -56,5 +56,7 @@ def queries() -> Iterator[PanelQuery]:
 
 def metrics_and_matchers(expression: str) -> list[tuple[str, set[str]]]:
     """Name of each metric of the exporter in an expression, and the labels that it is chosen by."""
-    found = re.findall(r"(?<![\w:])((?:mrc_|scrape_)\w+|ALERTS)(?![\w:])(?:\{([^}]*)\})?", expression)
+    found = re.findall(
+        r"(?<![\w:])((?:mrc_|scrape_)\w+|ALERTS(?:_FOR_STATE)?)(?![\w:])(?:\{([^}]*)\})?", expression
+    )
     return [(name, set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", braces))) for name, braces in found]

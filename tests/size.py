@@ -20,9 +20,9 @@ GENERATED: Final = (
     "dashboards/json",
     "tests/kernels/budgets.json",
 )
-SUFFIXES: Final = {".c", ".css", ".def", ".h", ".html", ".j2", ".js", ".json", ".lua", ".py", ".yaml"}
+SUFFIXES: Final = {".c", ".css", ".def", ".h", ".html", ".j2", ".js", ".json", ".lua", ".py", ".tsx", ".yaml"}
 _PYPROJECT: Final = ROOT / "pyproject.toml"
-_BUILT: Final = {"__pycache__", "_objects", "_uplot", "corpus"}
+_BUILT: Final = {"__pycache__", "_objects", "_uplot", "corpus", "package-lock.json"}
 
 
 def count_lines(root: Path) -> dict[str, int]:

@@ -45,9 +45,10 @@ def require_program(name: str) -> str:
 class Prometheus:
     url: str
 
-    def query(self, expression: str) -> list[tuple[dict[str, str], float]]:
-        """Labels and value of each element of the result."""
-        with urlopen(f"{self.url}/api/v1/query?{urlencode({'query': expression})}", timeout=10) as answer:  # noqa: S310
+    def query(self, expression: str, at_s: float | None = None) -> list[tuple[dict[str, str], float]]:
+        """Labels and value of each element of the result, now or at a time, in the order of Prometheus."""
+        asked = urlencode({"query": expression} | ({} if at_s is None else {"time": at_s}))
+        with urlopen(f"{self.url}/api/v1/query?{asked}", timeout=10) as answer:  # noqa: S310
             result: list[dict[str, Any]] = json.load(answer)["data"]["result"]
         return [(element["metric"], float(element["value"][1])) for element in result]
 

@@ -124,9 +124,9 @@ class Command:
         path.write_text(json.dumps(document))
         return path
 
-    def run_line(self, scenario: Path) -> list[str]:
-        """The command line that runs a scenario on the lab."""
-        return self.line("run", str(scenario), "-n", self.lab, "--runs", str(self.folder / "runs"))
+    def run_line(self, scenario: Path, lab: str | None = None) -> list[str]:
+        """The command line that runs a scenario on the lab, or on another."""
+        return self.line("run", str(scenario), "-n", lab or self.lab, "--runs", str(self.folder / "runs"))
 
     @contextmanager
     def running(self, scenario: Path) -> Iterator["RunningScenario"]:
@@ -143,11 +143,11 @@ class Command:
             finally:
                 process.terminate()
 
-    def run(self, scenario: Path) -> Run:
-        """The finished run of a scenario on the lab."""
+    def run(self, scenario: Path, lab: str | None = None) -> Run:
+        """The finished run of a scenario on the lab, or on another."""
         start_s = time.time()
         finished = subprocess.run(
-            self.run_line(scenario),
+            self.run_line(scenario, lab),
             env=self.environment,
             capture_output=True,
             text=True,
