@@ -10,8 +10,9 @@ from mrc_testbed.cli.render import say, write_out
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.faults.attendance import restore_reaper
 from mrc_testbed.faults.spec import KINDS
-from mrc_testbed.metrics.exporter import DEFAULT_PORT, serve
+from mrc_testbed.metrics.exporter import DEFAULT_PORT, Pages, serve
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
+from mrc_testbed.observe.runbook import alert_pages
 
 _LOG: Final = logging.getLogger(__name__)
 _READY: Final = "metrics of {labs} are at {url} (Ctrl-C ends)"
@@ -44,7 +45,8 @@ def serve_metrics(
         write_out(settings, f"{url}\n")
 
     labs = [settings.name] if settings.names_lab else []
-    serve(labs, address, port, attend=_attend, fault_kinds=KINDS, on_ready=ready)
+    pages: Pages = {"alerts": alert_pages()}
+    serve(labs, address, port, attend=_attend, fault_kinds=KINDS, pages=pages, on_ready=ready)
 
 
 def _attend(lab: str) -> None:
