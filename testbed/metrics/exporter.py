@@ -41,11 +41,13 @@ class Page(NamedTuple):
         status: of it.
         body: of it.
         content_type: of the body.
+        policy: Content-Security-Policy; None: that of all answers.
     """
 
     status: HTTPStatus
     body: bytes
     content_type: str = _TEXT
+    policy: str | None = None
 
 
 Pages = Mapping[str, Callable[[str], Page]]

@@ -1,8 +1,9 @@
-"""Pages of the exporter besides the metrics: alerts."""
+"""Pages of the exporter besides the metrics: alerts, reports."""
 
 import ast
 import http.client
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,14 +12,17 @@ import pytest
 from mrc_testbed.installation import shipped
 from mrc_testbed.metrics.exporter import Pages, exporter_running
 from mrc_testbed.observe.prometheus import RUNBOOK
+from mrc_testbed.observe.run_reports import record_run, report_page
 from mrc_testbed.observe.runbook import alert_pages
+
+RUN = "20261127T134102Z-5c230e"
 
 
 @pytest.fixture
 def connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[http.client.HTTPConnection]:
     """To an exporter without labs."""
     monkeypatch.setenv("MRC_TESTBED_STATE_DIR", str(tmp_path))
-    pages: Pages = {"alerts": alert_pages()}
+    pages: Pages = {"alerts": alert_pages(), "runs": partial(report_page, tmp_path)}
     with exporter_running(port=0, pages=pages) as url:
         opened = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
         yield opened
@@ -53,8 +57,26 @@ def test_no_other_alert_has_a_page(connection: http.client.HTTPConnection, name:
     assert (status, text) == (404, "no alert has this name; /alerts has them all\n")
 
 
+def test_a_report_has_a_policy_of_its_own_and_the_next_page_has_not(
+    connection: http.client.HTTPConnection, tmp_path: Path
+) -> None:
+    folder = tmp_path / RUN
+    folder.mkdir()
+    (folder / "report.html").write_text("<p>µs</p>")
+    record_run(tmp_path, folder)
+    connection.request("GET", f"/runs/{RUN}")
+    answer = connection.getresponse()
+    assert (answer.status, answer.read().decode()) == (200, "<p>µs</p>")
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert "sandbox allow-scripts" in answer.headers["Content-Security-Policy"]
+    connection.request("GET", "/runs/x")
+    answer = connection.getresponse()
+    assert (answer.status, answer.read().count(b"\n")) == (404, 1)
+    assert answer.headers["Content-Security-Policy"] == "default-src 'none'; frame-ancestors 'none'"
+
+
 def test_the_first_page_lists_the_others(connection: http.client.HTTPConnection) -> None:
-    expected = "mrc-testbed exporter: see /metrics /alerts\n"
+    expected = "mrc-testbed exporter: see /metrics /alerts /runs\n"
     assert get(connection, "/") == (200, "text/plain; charset=utf-8", expected)
     assert get(connection, "/run") == (404, "text/plain; charset=utf-8", expected)
 
