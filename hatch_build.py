@@ -13,7 +13,14 @@ _NOT_LOADED: Final = "abi.bpf.o"
 """Source of agents/abi.py."""
 
 _CHARTS: Final = "testbed/report/assets/_uplot"
-_SHIPPED: Final = ("scenarios", "playbooks", "image", "dashboards/json", "dashboards/rules")
+_SHIPPED: Final = (
+    "scenarios",
+    "playbooks",
+    "image",
+    "dashboards/json",
+    "dashboards/rules",
+    "docs/guide/alerts.md",
+)
 """Go to testbed/_shipped, where testbed/installation.py finds them."""
 
 

@@ -181,6 +181,6 @@ def _runs() -> list[AnyPanel]:
             value=("Began", "dateTimeAsIso"),
             links={"Run": RUN_LINK},
             width=24,
-            height=6,
+            height=8,
         )
     ]

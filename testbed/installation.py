@@ -13,7 +13,7 @@ PACKAGE: Final = Path(mrc_testbed.__file__).resolve().parent
 """Folder of the code."""
 
 ROOT: Final = PACKAGE.parent if IS_CLONE else PACKAGE / "_shipped"
-"""Folder of scenarios/, playbooks/, image/ and dashboards/: the clone, or what hatch_build.py copies."""
+"""Folder of scenarios/, playbooks/, dashboards/ and so on: the clone, or what hatch_build.py copies."""
 
 
 def shipped(relative: str) -> Path:

@@ -4,9 +4,10 @@ from dataclasses import asdict
 from typing import Annotated, Final
 
 import typer
+from rich.text import Text
 
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import bad
+from mrc_testbed.cli.render import bad, key_values
 from mrc_testbed.cli.rows import Column, Row, show_rows
 from mrc_testbed.observe.alerts import FIRING, Alert, await_alert, read_alerts
 from mrc_testbed.units import format_duration_ns
@@ -40,7 +41,7 @@ def alerts(
 ) -> None:
     """Show the alerts that are active now.
 
-    docs/guide/alerts.md says what to do about each.
+    Below them are addresses: the dashboard to look at, and what to do.
 
     [bold]Examples[/bold]
 
@@ -50,4 +51,13 @@ def alerts(
     settings.progress("asking Prometheus")
     found = read_alerts() if wait is None else await_alert(wait)
     rows = [AlertRow(**asdict(alert)) for alert in found]
-    show_rows(settings, "Alerts", SCHEMA_VERSION, {"alerts": rows}, empty="no alert is active")
+    addresses = dict.fromkeys((row.name, row.dashboard_url, row.runbook_url) for row in rows)
+    links = [(name, Text("\n".join(urls))) for name, *urls in addresses]
+    show_rows(
+        settings,
+        "Alerts",
+        SCHEMA_VERSION,
+        {"alerts": rows},
+        empty="no alert is active",
+        tail=[Text(), key_values(links)] if links else (),
+    )

@@ -1,6 +1,7 @@
 """observe metrics: the exporter that Prometheus scrapes."""
 
 import logging
+from functools import partial
 from typing import Final
 
 import typer
@@ -8,10 +9,13 @@ import typer
 from mrc_testbed.cli.options import AddressOption, PortOption, Settings, command
 from mrc_testbed.cli.render import say, write_out
 from mrc_testbed.errors import TestbedError
+from mrc_testbed.fabric.root import state_root
 from mrc_testbed.faults.attendance import restore_reaper
 from mrc_testbed.faults.spec import KINDS
-from mrc_testbed.metrics.exporter import DEFAULT_PORT, serve
+from mrc_testbed.metrics.exporter import DEFAULT_PORT, Pages, serve
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
+from mrc_testbed.observe.run_reports import report_page
+from mrc_testbed.observe.runbook import alert_pages
 
 _LOG: Final = logging.getLogger(__name__)
 _READY: Final = "metrics of {labs} are at {url} (Ctrl-C ends)"
@@ -30,7 +34,8 @@ def serve_metrics(
 
     Serves all labs, or with -n one. Reads the BPF maps at each scrape, so it may
     be started and stopped at any time. Prints the URL on stdout once it is ready.
-    A scrape also restarts the fault reaper if that was killed.
+    A scrape also restarts the fault reaper if that was killed. /alerts/NAME says
+    what to do about an alert; /runs/RUN is the report of a run.
 
     [bold]Examples[/bold]
 
@@ -44,7 +49,8 @@ def serve_metrics(
         write_out(settings, f"{url}\n")
 
     labs = [settings.name] if settings.names_lab else []
-    serve(labs, address, port, attend=_attend, fault_kinds=KINDS, on_ready=ready)
+    pages: Pages = {"alerts": alert_pages(), "runs": partial(report_page, state_root())}
+    serve(labs, address, port, attend=_attend, fault_kinds=KINDS, pages=pages, on_ready=ready)
 
 
 def _attend(lab: str) -> None:

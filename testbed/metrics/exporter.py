@@ -9,12 +9,13 @@ import platform
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from importlib.metadata import version
 from ipaddress import ip_address
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.errors import FabricError
@@ -29,7 +30,30 @@ DEFAULT_PORT: Final = 9847
 
 _LOG: Final = logging.getLogger(__name__)
 _NS_PER_SECOND: Final = 1e9
-_INDEX: Final = b"mrc-testbed exporter: see /metrics\n"
+_INDEX: Final = "mrc-testbed exporter: see "
+_TEXT: Final = "text/plain; charset=utf-8"
+
+
+class Page(NamedTuple):
+    """An answer.
+
+    Attributes:
+        status: of it.
+        body: of it.
+        content_type: of the body.
+        policy: Content-Security-Policy; None: that of all answers.
+    """
+
+    status: HTTPStatus
+    body: bytes
+    content_type: str = _TEXT
+    policy: str | None = None
+
+
+Pages = Mapping[str, Callable[[str], Page]]
+"""First part of a path -> the page for the rest."""
+
+_NO_PAGES: Final[Pages] = MappingProxyType({})
 
 
 def process_metrics() -> Callable[[], bytes]:
@@ -124,13 +148,15 @@ class MetricsServer(LocalServer):
         exporter: makes the pages.
         address: where to listen, IPv4 or IPv6.
         port: TCP port; 0: any free one.
+        pages: served besides.
 
     Raises:
         PreflightError: the port is in use, or the address is not one of this machine.
     """
 
-    def __init__(self, exporter: Exporter, address: str, port: int) -> None:
+    def __init__(self, exporter: Exporter, address: str, port: int, pages: Pages = _NO_PAGES) -> None:
         self.exporter = exporter
+        self.pages = pages
         super().__init__(
             _Handler,
             address,
@@ -163,22 +189,25 @@ class _Handler(LocalHandler):
 
     def get(self) -> None:
         """Answers a GET request that is not refused."""
-        path = self.path.partition("?")[0]
-        if path == "/metrics":
-            self._metrics()
-        elif path == "/":
-            self.answer(HTTPStatus.OK, _INDEX)
-        else:
-            self.answer(HTTPStatus.NOT_FOUND, _INDEX)
+        page = self._page(self.path.partition("?")[0].removeprefix("/"))
+        self.answer(*page)
 
-    def _metrics(self) -> None:
+    def _page(self, path: str) -> Page:
+        first, _, rest = path.partition("/")
+        make = self.server.pages.get(first)
+        if make is not None:
+            return make(rest)
+        if path == "metrics":
+            return self._metrics()
+        listed = " ".join(f"/{name}" for name in ("metrics", *self.server.pages))
+        return Page(HTTPStatus.NOT_FOUND if path else HTTPStatus.OK, f"{_INDEX}{listed}\n".encode())
+
+    def _metrics(self) -> Page:
         try:
-            page = self.server.exporter.page()
+            return Page(HTTPStatus.OK, self.server.exporter.page(), CONTENT_TYPE)
         except Exception:  # noqa: BLE001 - the next scrape may succeed
             _LOG.exception("no metrics could be collected")
-            self.answer(HTTPStatus.INTERNAL_SERVER_ERROR, b"no metrics could be collected\n")
-        else:
-            self.answer(HTTPStatus.OK, page, CONTENT_TYPE)
+            return Page(HTTPStatus.INTERNAL_SERVER_ERROR, b"no metrics could be collected\n")
 
 
 @contextmanager
@@ -188,6 +217,7 @@ def exporter_running(
     port: int = DEFAULT_PORT,
     attend: Callable[[str], None] = lambda _: None,
     fault_kinds: Iterable[str] = (),
+    pages: Pages = _NO_PAGES,
 ) -> Iterator[str]:
     """The URL of an exporter that serves in a thread of this process as long as the context lasts.
 
@@ -197,6 +227,7 @@ def exporter_running(
         port: TCP port; 0: any free one.
         attend: as of Exporter.
         fault_kinds: as of Exporter.
+        pages: as of MetricsServer.
 
     Raises:
         PreflightError: the port is in use, or the address is not one of this machine.
@@ -204,7 +235,7 @@ def exporter_running(
     """
     exporter = Exporter(labs, attend, fault_kinds)
     try:
-        with MetricsServer(exporter, address, port) as server:
+        with MetricsServer(exporter, address, port, pages) as server:
             thread = threading.Thread(target=server.serve_forever, name="exporter", daemon=True)
             thread.start()
             try:
@@ -223,6 +254,7 @@ def serve(
     *,
     attend: Callable[[str], None] = lambda _: None,
     fault_kinds: Iterable[str] = (),
+    pages: Pages = _NO_PAGES,
     on_ready: Callable[[str], None] | None = None,
     until: threading.Event | None = None,
 ) -> None:
@@ -234,6 +266,7 @@ def serve(
         port: TCP port; 0: any free one.
         attend: as of Exporter.
         fault_kinds: as of Exporter.
+        pages: as of MetricsServer.
         on_ready: called with the URL once it answers.
         until: ends the service; None: it does not end by itself.
 
@@ -241,7 +274,7 @@ def serve(
         PreflightError: the port is in use, or the address is not one of this machine.
         UsageError: no lab can have one of these names.
     """
-    with exporter_running(labs, address, port, attend, fault_kinds) as url:
+    with exporter_running(labs, address, port, attend, fault_kinds, pages) as url:
         if on_ready is not None:
             on_ready(url)
         (until or threading.Event()).wait()

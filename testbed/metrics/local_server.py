@@ -224,17 +224,19 @@ class LocalHandler(BaseHTTPRequestHandler):
     def refuse(self, refusal: Refusal) -> None:
         self.answer(refusal.status, f"{refusal.reason}\n".encode())
 
-    def begin(self, status: HTTPStatus, content_type: str) -> None:
-        """Sends the status and the headers of every answer."""
+    def begin(self, status: HTTPStatus, content_type: str, policy: str | None = None) -> None:
+        """Sends the status and the headers of every answer; *policy* takes the place of `content_policy`."""
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Cache-Control", "no-store")
-        self.send_header("Content-Security-Policy", self.content_policy)
+        self.send_header("Content-Security-Policy", policy or self.content_policy)
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Referrer-Policy", "no-referrer")
 
-    def answer(self, status: HTTPStatus, body: bytes, content_type: str = "text/plain") -> None:
-        self.begin(status, content_type)
+    def answer(
+        self, status: HTTPStatus, body: bytes, content_type: str = "text/plain", policy: str | None = None
+    ) -> None:
+        self.begin(status, content_type, policy)
         if self.close_connection:
             self.send_header("Connection", "close")
         self.send_header("Content-Length", str(len(body)))

@@ -14,7 +14,7 @@ FIRING: Final = "firing"
 WAIT_NS: Final = 60 * 10**9
 
 _POLL_S: Final = 0.2
-_NO_PLACE: Final = ("alertname", "severity")
+_NO_PLACE: Final = ("alertname", "severity", "dashboard")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class Alert:
         since_s: how long it has held.
         labels: what it names, by label.
         summary: in a sentence.
+        dashboard_url: where one sees more of it.
         runbook_url: where one reads what to do.
     """
 
@@ -37,6 +38,7 @@ class Alert:
     since_s: float
     labels: dict[str, str]
     summary: str
+    dashboard_url: str
     runbook_url: str
 
 
@@ -89,5 +91,6 @@ def _alert(entry: dict[str, Any]) -> Alert:
         max(0.0, epoch_ns() / 1e9 - datetime.fromisoformat(entry["activeAt"]).timestamp()),
         {name: value for name, value in sorted(labels.items()) if name not in _NO_PLACE},
         annotations.get("summary", ""),
+        annotations.get("dashboard_url", ""),
         annotations.get("runbook_url", ""),
     )

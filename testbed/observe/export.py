@@ -40,7 +40,7 @@ class Export:
         settings: of the stack: ports, the objective.
         target: host and port of the exporter, as Prometheus finds it.
         alertmanager: host and port of the Alertmanager; None: alerts are not sent.
-        runbook_url: address of the page of alerts; None: its path in the repository.
+        runbook_url: address of the page of alerts; None: the exporter's.
     """
 
     settings: StackSettings
@@ -61,11 +61,14 @@ def prometheus_config(export: Export) -> dict[str, Any]:
 def stack_files(export: Export) -> dict[str, str]:
     """Path below the folder -> content, of all files."""
     sends = export if export.alertmanager is not None else _with_alertmanager(export)
+    grafana = f"http://{DEFAULT_ADDRESS}:{export.settings.grafana_port}"
     source = grafana_server.data_source(f"http://{DEFAULT_ADDRESS}:{export.settings.prometheus_port}")
     provider = grafana_server.dashboard_provider(f"{_INSIDE}/dashboards")
     files = {
         "prometheus.yml": _yaml(prometheus_config(sends)),
-        RULES_FILE: prometheus.rules_text(export.settings.p99_objective_ns, export.runbook_url),
+        RULES_FILE: prometheus.rules_text(
+            export.settings.p99_objective_ns, export.target, grafana, export.runbook_url
+        ),
         "alertmanager.yml": _RECEIVER + _yaml(_alertmanager_config()),
         "compose.yaml": _yaml(_compose(export.settings)),
         "grafana/provisioning/datasources/mrc-testbed.yaml": _yaml(

@@ -35,7 +35,9 @@ def write_prometheus_config(paths: StackPaths, settings: StackSettings) -> Path:
     folder = paths.config(ServiceName.PROMETHEUS)
     folder.mkdir(parents=True, exist_ok=True)
     rules = folder / "rules.yaml"
-    rules.write_text(rules_text(settings.p99_objective_ns), encoding="utf-8")
+    target = settings.exporter_target
+    text = rules_text(settings.p99_objective_ns, target, settings.grafana_address)
+    rules.write_text(text, encoding="utf-8")
     config = {
         "global": {
             "scrape_interval": _SCRAPE_INTERVAL,
@@ -44,7 +46,7 @@ def write_prometheus_config(paths: StackPaths, settings: StackSettings) -> Path:
         },
         "storage": {"tsdb": {"out_of_order_time_window": _LATE_SAMPLES}},
         "rule_files": [str(rules)],
-        **scrape_config(f"{settings.local_host}:{settings.exporter_port}"),
+        **scrape_config(target),
     }
     path = folder / "prometheus.yml"
     path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
@@ -78,18 +80,25 @@ def prometheus_arguments(config: Path, data: Path, settings: StackSettings) -> S
     ]
 
 
-def rules_text(p99_objective_ns: int, runbook_url: str | None = None) -> str:
+def rules_text(p99_objective_ns: int, target: str, grafana: str, runbook_url: str | None = None) -> str:
     """The ready rules.
 
     Args:
         p99_objective_ns: message completion p99 above which an alert fires.
-        runbook_url: address of the page RUNBOOK as people read it; None: its path in the repository.
+        target: host and port of the exporter, which serves the page RUNBOOK.
+        grafana: address of Grafana.
+        runbook_url: another address of the page; None: the exporter's.
     """
     rules = yaml.safe_load(shipped(_RULES).read_text(encoding="utf-8"))
     for rule in (rule for group in rules["groups"] for rule in group["rules"]):
         if rule.get("record") == OBJECTIVE_RECORD:
             rule["expr"] = f"vector({p99_objective_ns / 1e9!r})"
-        if "alert" in rule and runbook_url is not None:
+        if "alert" in rule:
             annotations = rule["annotations"]
-            annotations["runbook_url"] = annotations["runbook_url"].replace(RUNBOOK, runbook_url)
+            annotations["dashboard_url"] = grafana + annotations["dashboard_url"]
+            annotations["runbook_url"] = (
+                f"http://{target}/alerts/{rule['alert']}"
+                if runbook_url is None
+                else annotations["runbook_url"].replace(RUNBOOK, runbook_url)
+            )
     return yaml.safe_dump(rules, sort_keys=False, width=1000)

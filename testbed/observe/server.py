@@ -36,7 +36,7 @@ def start_exporter(paths: StackPaths, settings: StackSettings, progress: Progres
         "--port",
         str(port),
     ]
-    server = Server(ServiceName.EXPORTER, f"http://{settings.local_host}:{port}/metrics", "", _ROOT, program)
+    server = Server(ServiceName.EXPORTER, f"http://{settings.exporter_target}/metrics", "", _ROOT, program)
     return launch(paths, server, progress)
 
 
@@ -94,7 +94,7 @@ def start_grafana(
     account.own(paths.password_file)
     server = Server(
         name,
-        f"http://{settings.local_host}:{settings.grafana_port}",
+        settings.grafana_address,
         _READY[name],
         account,
         grafana_server.local_command(config),

@@ -11,6 +11,7 @@ from mrc_testbed.fabric.process import find_marked, session
 from mrc_testbed.fabric.process import stop_processes as end_processes
 from mrc_testbed.observe.launch import Progress, is_running
 from mrc_testbed.observe.local_service import GRACE_NS
+from mrc_testbed.observe.run_reports import forget_runs
 from mrc_testbed.observe.server import start_exporter, start_grafana, start_prometheus
 from mrc_testbed.observe.state import (
     ServiceName,
@@ -64,6 +65,7 @@ def down(*, progress: Progress) -> bool:
         progress("removing Prometheus, Grafana and what they stored")
         with exclusive(paths.lock_file, "observe down", subject=_SUBJECT):
             _take_away(paths)
+    forget_runs(paths.root)
     return existed
 
 

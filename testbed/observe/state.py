@@ -87,6 +87,16 @@ class StackSettings(BaseModel):
         return socket.gethostname() if ip_address(self.address).is_unspecified else self.listen_host
 
     @property
+    def exporter_target(self) -> str:
+        """Host and port of the exporter, for programs of this machine."""
+        return f"{self.local_host}:{self.exporter_port}"
+
+    @property
+    def grafana_address(self) -> str:
+        """Where people of this machine find Grafana, the user's own if there is one."""
+        return (self.grafana_url or f"http://{self.local_host}:{self.grafana_port}").rstrip("/")
+
+    @property
     def is_local_only(self) -> bool:
         """Return True if no other machine reaches it."""
         return ip_address(self.address).is_loopback

@@ -17,6 +17,12 @@ from mrc_testbed.report.chart import Chart, charts_json
 _POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src {}; base-uri 'none'; form-action 'none'"
 )
+SERVED_POLICY: Final = _POLICY.format("'unsafe-inline'") + "; frame-ancestors 'none'; sandbox allow-scripts"
+"""The policy with which a server sends such a page, of any version; the page's own names its one script.
+
+Without an origin the page can ask the server nothing in the user's name.
+"""
+
 _LIBRARY: Final = "_uplot"
 
 

@@ -48,7 +48,7 @@ def execute(
     with ResultFolder(runs, plan, source, started.utc, provenance) as folder:
         runner = Runner(plan, world, folder, progress)
         try:
-            with lab.announced(plan, folder.run_id):
+            with lab.announced(plan, folder.path):
                 ending = runner.run()
         except BaseException as error:
             # A bug or a forced end: what was measured is worth keeping, the exception is not ours to judge.

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from mrc_testbed.agents.abi import VirtualPayload
@@ -40,9 +41,9 @@ class VirtualLabView:
     name = RUNTIME
     runtime = RUNTIME
 
-    def announced(self, plan: Plan, run_id: str) -> AbstractContextManager[None]:
+    def announced(self, plan: Plan, folder: Path) -> AbstractContextManager[None]:
         """Do nothing: nobody is notified."""
-        del plan, run_id
+        del plan, folder
         return nullcontext()
 
     def show_recovery(self, recoveries: Sequence[Recovery]) -> None:

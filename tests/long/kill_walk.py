@@ -267,7 +267,7 @@ class Walk:
         state = self._folder / "s"
         pins = [path.name for path in (state / "bpffs").glob("*")]
         found |= {f"pins of {name}" for name in pins if not name.endswith(".debug")}  # the kernel's own
-        kept = ("bpffs", "bpffs.lock")
+        kept = ("bpffs", "bpffs.lock", ".reports")
         found |= {f"folder of {path.name}" for path in state.glob("*") if path.name not in kept}
         marked = f"MRC_TESTBED_STATE_DIR={state}".encode()
         processes: dict[str, int] = {}

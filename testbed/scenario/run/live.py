@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from mrc_testbed.agents.abi import EvState, QpState
@@ -24,6 +25,7 @@ from mrc_testbed.metrics.reader import LabReader
 from mrc_testbed.metrics.run_info import RunInfo, announce_run
 from mrc_testbed.metrics.sampler import take_reading
 from mrc_testbed.metrics.series import Reading
+from mrc_testbed.observe.run_reports import record_run
 from mrc_testbed.probing.watch import LinkWatch
 from mrc_testbed.scenario.measure.event import (
     EvTransition,
@@ -96,14 +98,21 @@ class LiveLab:
         """`docker` or `netns`."""
         return str(self._lab.runtime)
 
-    def announced(self, plan: Plan, run_id: str) -> AbstractContextManager[None]:
-        """While the context lasts, metrics name the run as the one that uses the lab."""
+    def announced(self, plan: Plan, folder: Path) -> AbstractContextManager[None]:
+        """While the context lasts, metrics name the run as the one that uses the lab.
+
+        The exporter finds the report in *folder* from then on.
+        """
+        try:
+            record_run(self._lab.paths.root, folder)
+        except (OSError, ValueError) as error:  # no room, or a name that is no UTF-8
+            _LOG.warning("the exporter will not show this run's report: %s", error)
         spans_ns = {
             fault.fault_id: end_ns - fault.periods[0][0]
             for fault in plan.faults
             if len(fault.periods) > 1 and (end_ns := fault.periods[-1][1]) is not None
         }
-        info = RunInfo(plan.scenario, run_id, plan.seed, spans_ns, monotonic_ns())
+        info = RunInfo(plan.scenario, folder.name, plan.seed, spans_ns, monotonic_ns())
         return announce_run(self._lab.state_dir, info)
 
     def show_recovery(self, recoveries: Sequence[Recovery]) -> None:

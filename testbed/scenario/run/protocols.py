@@ -7,6 +7,7 @@ CLOCK_MONOTONIC in ns unless they say otherwise.
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+from pathlib import Path
 from typing import Protocol
 
 from mrc_testbed.faults.fault import ScheduledFault
@@ -161,8 +162,13 @@ class LabView(Protocol):
     def runtime(self) -> str:
         """`docker` or `netns`."""
 
-    def announced(self, plan: Plan, run_id: str) -> AbstractContextManager[None]:
-        """While the context lasts, the lab's metrics name the run as the one that uses it."""
+    def announced(self, plan: Plan, folder: Path) -> AbstractContextManager[None]:
+        """While the context lasts, the lab's metrics name the run as the one that uses it.
+
+        Args:
+            plan: of the run.
+            folder: of its results, named by the run's id.
+        """
 
     def show_recovery(self, recoveries: Sequence[Recovery]) -> None:
         """Lets the lab's metrics show how the run recovered from its faults."""

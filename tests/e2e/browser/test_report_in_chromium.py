@@ -4,11 +4,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 from chromium import Browser, Scheme, browsing
 
+from mrc_testbed.metrics.exporter import exporter_running
+from mrc_testbed.observe.run_reports import record_run, report_page
 from mrc_testbed.report.chart import SECONDS, Axis, Band, Chart, Limit, Series, bar_chart, size_chart
 from mrc_testbed.report.page import chart_cards, chart_data, page
 from mrc_testbed.shown import format_rate, format_time
@@ -90,6 +93,21 @@ def test_every_chart_is_drawn_in_both_colour_schemes(browser: Browser, report: P
     shades = browser.value(f"[...document.querySelectorAll('figure.chart')].map({INKED})")
     assert len(shades) > 8
     assert min(shades) > 20  # a canvas without a chart has one
+
+
+def test_the_exporter_serves_a_report_whose_charts_are_drawn(
+    program: Browser, report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MRC_TESTBED_STATE_DIR", str(tmp_path))
+    run = report.resolve().parent
+    record_run(tmp_path, run)
+    program.console.clear()
+    with exporter_running(port=0, pages={"runs": partial(report_page, tmp_path)}) as url:
+        program.open(url.replace("/metrics", f"/runs/{run.name}"))
+        program.wait_for("document.querySelectorAll('figure.chart').length > 8")
+        program.wait_for("[...document.querySelectorAll('figure.chart')].every(each => each.chart)")
+        assert program.value("window.origin") == "null"
+    assert program.console == []
 
 
 def test_the_cursor_shows_values_in_all_charts_over_time(browser: Browser) -> None:

@@ -25,6 +25,7 @@ from observed_lab import Command, clean_environment
 from mrc_testbed.fabric.process import find_marked, is_alive, stop_processes
 from mrc_testbed.observe import grafana_server, prometheus, server, stack
 from mrc_testbed.observe.container import stack_containers
+from mrc_testbed.observe.run_reports import record_run, report_page
 from mrc_testbed.observe.state import ServiceName, StackPaths, StackSettings, StackState, read_stack
 from mrc_testbed.observe.status import status
 
@@ -130,6 +131,19 @@ def test_up_twice_and_down_twice(command: Command) -> None:
     assert "go on" not in command("down", "--all", "--dry-run").stderr
     assert "there was no stack" in command.succeeds("observe", "down")
     assert "there is no stack" in command.succeeds("observe", "status")
+
+
+def test_down_forgets_reports_of_runs(here: StackPaths, command: Command) -> None:
+    run = "20261127T134102Z-5c230e"
+    results = command.folder / run
+    results.mkdir()
+    (results / "report.html").write_text("fine")
+    here.root.mkdir(0o700, exist_ok=True)
+    record_run(here.root, results)
+    assert report_page(here.root, run).body == b"fine"
+    assert "there was no stack" in command.succeeds("observe", "down")
+    assert report_page(here.root, run).status == 404
+    assert results.exists()
 
 
 def test_up_ends_what_a_killed_up_has_started_and_not_recorded(here: StackPaths, command: Command) -> None:

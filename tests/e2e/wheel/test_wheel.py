@@ -68,6 +68,11 @@ def test_one_package_is_imported(environment: Path) -> None:
     assert {folder for folder in folders if not folder.endswith(".dist-info")} == {"mrc_testbed"}
 
 
+def test_the_page_of_alerts_comes_along(environment: Path) -> None:
+    [shipped] = environment.glob("lib/python3*/site-packages/mrc_testbed/_shipped")
+    assert "## MrcLinkDown" in (shipped / "docs" / "guide" / "alerts.md").read_text()
+
+
 def test_an_algorithm_of_ones_own_needs_a_clone(installed: Installed) -> None:
     installed.done("scenarios", "copy", "t0-t1-flap")
     scenario = installed.home / "scenarios" / "t0-t1-flap.yaml"

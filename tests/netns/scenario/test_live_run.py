@@ -11,8 +11,10 @@ from live_scenario import run_live
 from mrc_testbed.agents.abi import EvState
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.root import state_root
 from mrc_testbed.fabric.state import read_state
 from mrc_testbed.faults.ledger import Ledger
+from mrc_testbed.observe.run_reports import report_page
 from mrc_testbed.scenario.measure.event import EvTransition, PortTransition
 from mrc_testbed.scenario.measure.verdict import Status
 
@@ -86,6 +88,8 @@ def test_a_flap_is_noticed_avoided_and_recovered_from(live_lab: str, tmp_path: P
     assert any(recovery.lost_packets > 0 for recovery in result.recoveries)
     assert all(outcome.error is None and outcome.compared_bytes > 0 for outcome in recording.outcomes)
     assert_no_fault_is_left(live_lab)
+    report = (finished.folder / "report.html").read_bytes()
+    assert report_page(state_root(), finished.folder.name).body == report
 
 
 def test_a_nic_sees_its_port_go_and_come_back(live_lab: str, tmp_path: Path) -> None:

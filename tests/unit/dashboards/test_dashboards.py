@@ -200,14 +200,21 @@ def test_rules_ask_for_metrics_and_labels_that_exist() -> None:
             assert matchers <= known[metric], metric
 
 
+def alert_rules() -> list[dict[str, Any]]:
+    groups = yaml.safe_load(RULES.read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"] if "alert" in rule]
+
+
+def test_every_alert_links_to_the_dashboard_that_its_label_names() -> None:
+    for rule in alert_rules():
+        name, annotations = rule["labels"]["dashboard"], rule["annotations"]
+        assert name in DASHBOARDS
+        chosen = "?var-lab={{ $labels.lab }}" if "$labels.lab" in annotations["summary"] else ""
+        assert annotations["dashboard_url"] == f"/d/{DASHBOARDS[name]['uid']}{chosen}", rule["alert"]
+
+
 def test_every_alert_names_its_section_of_the_page_of_alerts() -> None:
-    rules = yaml.safe_load(RULES.read_text())
-    alerts = {
-        rule["alert"]: rule["annotations"]["runbook_url"]
-        for group in rules["groups"]
-        for rule in group["rules"]
-        if "alert" in rule
-    }
+    alerts = {rule["alert"]: rule["annotations"]["runbook_url"] for rule in alert_rules()}
     assert alerts == {name: f"{RUNBOOK}#{name.lower()}" for name in alerts}
     sections = re.findall(r"^## (Mrc\w+)$", (FOLDER.parent / RUNBOOK).read_text(), re.MULTILINE)
     assert sections == list(dict.fromkeys(sections))

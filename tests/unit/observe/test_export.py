@@ -47,6 +47,13 @@ def test_the_rules_have_the_objective_and_the_address_of_the_runbook() -> None:
     assert runbooks == {alert: f"https://docs/alerts/#{alert.lower()}" for alert in runbooks}
 
 
+def test_links_of_alerts_lead_to_the_exporter_and_to_grafana_of_compose() -> None:
+    rules = yaml.safe_load(stack_files(export())[RULES_FILE])["groups"][-1]["rules"]
+    links = {rule["alert"]: rule["annotations"] for rule in rules}["MrcLinkDown"]
+    assert links["runbook_url"] == f"http://{TARGET}/alerts/MrcLinkDown"
+    assert links["dashboard_url"] == "http://127.0.0.1:9849/d/mrc-fabric?var-lab={{ $labels.lab }}"
+
+
 def test_compose_mounts_files_that_are_there_where_the_programs_look() -> None:
     files = stack_files(export())
     services = yaml.safe_load(files["compose.yaml"])["services"]

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from pathlib import Path
 
 from histograms import histogram_of
 
@@ -164,8 +165,8 @@ class SimulatedLab:
         self._paths: dict[tuple[str, str, int], frozenset[str]] = {}
 
     @contextmanager
-    def announced(self, plan: Plan, run_id: str) -> Iterator[None]:
-        self.calls.append(f"announce {plan.scenario}/{run_id} {plan.seed}")
+    def announced(self, plan: Plan, folder: Path) -> Iterator[None]:
+        self.calls.append(f"announce {plan.scenario}/{folder.name} {plan.seed}")
         yield
         self.calls.append("announcement over")
 

@@ -13,7 +13,12 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[3]
 FOLDERS: Final = ("testbed/fabric", "testbed/faults")
-FILES: Final = ("testbed/metrics/run_info.py", "testbed/metrics/measured.py", "agents/nic/log.py")
+FILES: Final = (
+    "testbed/metrics/run_info.py",
+    "testbed/metrics/measured.py",
+    "testbed/observe/run_reports.py",
+    "agents/nic/log.py",
+)
 MAKERS: Final = {"mkdir", "touch", "write_text", "write_bytes", "open"}
 PRIVATE_MODES: Final = {"PRIVATE_FOLDER", "PRIVATE_FILE"}
 PRIVATE_NUMBERS: Final = {0o600, 0o700}

@@ -1,0 +1,108 @@
+"""Alerts lead to their dashboard and to their part of the page of alerts."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mrc_testbed.agents.clock import epoch_ns
+from mrc_testbed.cli.app import run
+from mrc_testbed.observe import alerts
+from mrc_testbed.observe.prometheus import write_prometheus_config
+from mrc_testbed.observe.state import (
+    ServiceName,
+    ServiceRecord,
+    StackSettings,
+    StackState,
+    stack_paths,
+    write_stack,
+)
+
+DASHBOARD = "http://127.0.0.1:9849/d/mrc-fabric?var-lab=a"
+RUNBOOK = "http://127.0.0.1:9847/alerts/MrcLinkDown"
+
+
+@pytest.fixture(autouse=True)
+def state_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MRC_TESTBED_STATE_DIR", str(tmp_path))
+
+
+def links_of_the_stack(settings: StackSettings) -> dict[str, str]:
+    path = write_prometheus_config(stack_paths(), settings).with_name("rules.yaml")
+    [found] = [
+        rule["annotations"]
+        for group in yaml.safe_load(path.read_text())["groups"]
+        for rule in group["rules"]
+        if rule.get("alert") == "MrcLinkDown"
+    ]
+    return {name: url.replace("{{ $labels.lab }}", "a") for name, url in found.items() if "url" in name}
+
+
+@pytest.mark.parametrize(
+    ("settings", "dashboard", "runbook"),
+    [
+        (StackSettings(), DASHBOARD, RUNBOOK),
+        (
+            StackSettings(address="::", exporter_port=1, grafana_port=2),
+            "http://[::1]:2/d/mrc-fabric?var-lab=a",
+            "http://[::1]:1/alerts/MrcLinkDown",
+        ),
+        (
+            StackSettings(grafana_url="https://grafana.example/sub/"),
+            "https://grafana.example/sub/d/mrc-fabric?var-lab=a",
+            RUNBOOK,
+        ),
+    ],
+)
+def test_rules_of_the_stack_have_whole_addresses(
+    settings: StackSettings, dashboard: str, runbook: str
+) -> None:
+    assert links_of_the_stack(settings) == {"dashboard_url": dashboard, "runbook_url": runbook}
+
+
+def reply(*_: object) -> dict[str, Any]:
+    """Two links are down."""
+    labels = {"alertname": "MrcLinkDown", "severity": "warning", "dashboard": "fabric", "lab": "a"}
+    annotations = {"summary": "down", "dashboard_url": DASHBOARD, "runbook_url": RUNBOOK}
+    began = datetime.fromtimestamp(epoch_ns() / 1e9, UTC).isoformat()
+    return {
+        "data": {
+            "alerts": [
+                {
+                    "labels": {**labels, "link": link},
+                    "annotations": annotations,
+                    "state": "firing",
+                    "activeAt": began,
+                }
+                for link in ("l0", "l1")
+            ]
+        }
+    }
+
+
+@pytest.fixture
+def firing(monkeypatch: pytest.MonkeyPatch) -> None:
+    prometheus = ServiceRecord(name=ServiceName.PROMETHEUS, kind="own", url="http://127.0.0.1:9848")
+    stack_paths().folder.mkdir()
+    write_stack(stack_paths(), StackState(settings=StackSettings(), services=(prometheus,)))
+    monkeypatch.setattr(alerts, "json_of", reply)
+
+
+def test_the_command_shows_each_address_once_and_no_label_of_it(
+    firing: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["observe", "alerts"]) == 0
+    said = capsys.readouterr().out
+    assert said.count("lab=a link=") == 2
+    assert said.count(DASHBOARD) == said.count(RUNBOOK) == 1
+    assert "dashboard=" not in said
+
+
+def test_the_document_has_the_addresses(firing: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["observe", "alerts", "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)["alerts"][0]
+    assert (found["dashboard_url"], found["runbook_url"]) == (DASHBOARD, RUNBOOK)
+    assert found["labels"] == {"lab": "a", "link": "l0"}
