@@ -225,7 +225,7 @@ docs: $(VENV)/.synced
 dashboards: $(VENV)/.synced
 	@$(BIN)/python -m dashboards
 
-# Grafana's own components, 600 MB of npm packages, draw the dashboards in Chromium from live labs; its CommonJS, because
+# SEEN_OPTIONS=--docs renews the pictures of docs/images, too. Grafana's own components, 600 MB of npm packages, draw the dashboards in Chromium from live labs; its CommonJS, because
 # esbuild takes the default exports of what its ES modules import for modules.
 GRAFANA_UI := build/grafana-ui
 SEEN := tests/e2e/dashboards
@@ -235,7 +235,7 @@ dashboards-seen: setup test-tools $(GRAFANA_UI)/.synced
 		$$NODE_PATH/.bin/esbuild $(SEEN)/draw.tsx --bundle --outfile=$(GRAFANA_UI)/draw.js --log-level=warning \
 			--define:process.env.NODE_ENV='"production"' --loader:.svg=dataurl --loader:.ttf=empty \
 			$(foreach package,ui data,--alias:@grafana/$(package)=$$NODE_PATH/@grafana/$(package)/dist/cjs/index.cjs)
-	@PYTHONPATH=tests:tests/e2e/prometheus $(BIN)/python $(SEEN)/see.py
+	@PYTHONPATH=tests:tests/e2e/prometheus $(BIN)/python $(SEEN)/see.py $(SEEN_OPTIONS)
 
 $(GRAFANA_UI)/.synced: $(SEEN)/package-lock.json | $(VENV)/.synced
 	@echo "fetching Grafana's components"

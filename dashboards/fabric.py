@@ -12,6 +12,7 @@ WAITED = f"sum by (node, link) (rate(mrc_switch_queue_wait_seconds_total{{{PLANE
 SENT = f"sum by (node, link) (rate(mrc_port_tx_packets_total{{{PLANE_NODE}}}[{WINDOW}]))"
 QUEUE = f"mrc_switch_queue_bytes{{{PLANE_NODE}}}"
 DIRECTION = "{{node}}: {{link}}"
+NO_FLOW_CONTROL = "the lab has no flow control"
 
 
 def fabric() -> Dashboard:
@@ -165,6 +166,7 @@ def _flow_control() -> list[AnyPanel]:
             [(f"clamp_max(max by (tier) ({share}), 1)", "{{tier}}")],
             maximum=1,
             width=10,
+            none=NO_FLOW_CONTROL,
         ),
         ranking(
             "Link directions held back most",
@@ -178,11 +180,13 @@ def _flow_control() -> list[AnyPanel]:
             "PFC frames sent per second, pause and resume, and times that data began to wait for credit.",
             "ops",
             [(f'{pauses} or label_replace({waits}, "kind", "wait", "", "")', "{{kind}}, {{tier}}")],
+            none=NO_FLOW_CONTROL,
         ),
         time_series(
             "Fullest ingress buffers",
             "The fullest buffer behind a link of each tier: where it is full, the sender is held back.",
             "bytes",
             [(f"max by (tier) (mrc_ingress_buffer_bytes{{{PLANE_NODE}}})", "{{tier}}")],
+            none=NO_FLOW_CONTROL,
         ),
     ]

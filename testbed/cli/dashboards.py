@@ -20,6 +20,7 @@ from mrc_testbed.document.file_tree import write_files
 from mrc_testbed.errors import UsageError
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
 from mrc_testbed.observe.export import dashboard_texts
+from mrc_testbed.observe.grafana_server import GRAFANA_VERSION
 from mrc_testbed.observe.run_windows import read_run_windows
 from mrc_testbed.observe.state import (
     DEFAULT_PROMETHEUS_PORT,
@@ -66,6 +67,7 @@ def push(
         item: dict[str, Any] = {
             "grafana": grafana.url,
             "version": grafana.version,
+            "schema": GRAFANA_VERSION,
             "source": pushed.source,
             "prometheus": source,
             "dashboards": [grafana.url + path for path in pushed.dashboards],
@@ -135,6 +137,7 @@ def check(
         item: dict[str, Any] = {
             "grafana": grafana.url,
             "version": grafana.version,
+            "schema": GRAFANA_VERSION,
             "dashboards": [asdict(each) for each in found],
         }
 
@@ -147,7 +150,7 @@ def check(
             rows.add_row(each.title, str(each.panels), str(each.queries), str(each.with_data), state)
         problems = (f"! {each.title}: {problem}" for each in found for problem in each.problems)
         return Group(
-            Text(f"Grafana {item['version']} at {item['grafana']}"),
+            Text(f"Grafana {item['version']} at {item['grafana']}; dashboards of Grafana {item['schema']}"),
             rows,
             *(Text(line, style="red") for line in problems),
         )

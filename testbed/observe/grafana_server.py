@@ -16,8 +16,10 @@ import yaml
 from mrc_testbed.installation import shipped
 from mrc_testbed.observe.state import ServiceName, StackPaths, StackSettings
 
-IMAGE: Final = "grafana/grafana:11.6.14"
-"""As new as the schema that the dashboards are built by (pyproject.toml: grafana-foundation-sdk)."""
+GRAFANA_VERSION: Final = "11.6.14"
+"""The Grafana whose schema the dashboards have; a test holds what they are built and drawn by to it."""
+
+IMAGE: Final = f"grafana/grafana:{GRAFANA_VERSION}"
 
 HOME_PATHS: Final = ("/usr/share/grafana", "/usr/local/share/grafana")
 SOURCE_UID: Final = "mrc-testbed-prometheus"

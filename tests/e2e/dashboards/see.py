@@ -2,19 +2,23 @@
 
 Two labs run scenarios with faults and load under a stack, whose Prometheus answers every query of every
 dashboard. Pictures, whole and panel by panel, light and dark, and verdict.md are left in
-build/dashboards-seen. The exit status is 1 if there is a finding.
+build/dashboards-seen; with --docs, docs/images gets one of each dashboard. The exit status is 1 if there is a
+finding.
 """
 
+import argparse
 import json
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any, Final
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 from answers import Answer, as_drawn, ask, windows
 from chromium import Browser, Scheme, browsing
@@ -35,23 +39,49 @@ PAGE: Final = """\
 <body style="margin: 0"><div id=page></div><script src=draw.js></script>
 """
 
+DOCS: Final = Path(__file__).parents[3] / "docs" / "images"
+SCENE_OF_DOCS: Final = {
+    "overview": "slow-plane",
+    "tail-latency": "incast",
+    "planes": "gray-t1",
+    "fabric": "incast",
+    "faults": "flap",
+    "workloads": "incast",
+    "health": "flap",
+}
+COLOURS_OF_DOCS: Final = 128
+
 Answers = dict[str, dict[int, list[Answer]]]
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--docs", action="store_true", help="renew the pictures of docs/images")
+    options = parser.parse_args()
     with observing(LAB, topology=LOSSY_FABRIC) as observed:
         scenes = {scene: ask(observed.prometheus, scene) for scene in play(observed)}
         for scene, answers in scenes.items():
             write_scene(observed.prometheus, scene, answers)
-    return judge(scenes)
+        status = judge(scenes)
+    if options.docs:
+        for board, name in SCENE_OF_DOCS.items():
+            with Image.open(PICTURES / name / f"{board}-light.png") as picture:
+                picture.quantize(COLOURS_OF_DOCS).save(DOCS / f"dashboard-{board}.png", optimize=True)
+    return status
 
 
 def write_scene(prometheus: Prometheus, scene: Scene, answers: Answers) -> None:
     """Write the scene for draw.tsx."""
+    ((exporter, _),) = prometheus.query("mrc_testbed_build_info")
+    from_ms, to_ms = round(scene.start_s * 1000), round(scene.end_s * 1000)
     content = {
-        "from_ms": scene.start_s * 1000,
-        "to_ms": scene.end_s * 1000,
-        "variables": {"lab": scene.lab, "plane": "All", "node": "All", "exporter": "127.0.0.1:9847"},
+        "from_ms": from_ms,
+        "to_ms": to_ms,
+        "variables": {
+            "lab": scene.lab,
+            "exporter": exporter["instance"],
+            "__url_time_range": f"from={from_ms}&to={to_ms}",
+        },
         "windows": windows(prometheus, scene),
         "boards": load_dashboards(),
         "answers": {
@@ -98,6 +128,22 @@ def _draw(browser: Browser, url: str, scene: str, board: str, theme: Scheme) -> 
             found = seen[str(panel["id"])]
             page.crop(found["box"]).save(folder / f"{panel['id']}.png")
             yield from of_drawing(board, panel, scene, found)
+            for link in found["links"]:
+                if (fault := _fault_of(link)) is not None:
+                    yield Finding(board, panel["title"], scene, f"the link {link} leads nowhere: {fault}")
+
+
+@cache
+def _fault_of(link: str) -> str | None:
+    """Return None if the link leads to a page of the exporter or to a dashboard."""
+    if link.startswith("http://"):
+        try:
+            with urlopen(link, timeout=10):  # noqa: S310 - checked above
+                return None
+        except HTTPError as error:
+            return f"{error}: {error.read().decode()}"
+    uids = {f"/d/{dashboard['uid']}" for dashboard in load_dashboards().values()}
+    return None if link.partition("?")[0] in uids else "there is no such dashboard"
 
 
 def _write_verdict(findings: list[Finding], boards: Mapping[str, Any]) -> int:

@@ -40,12 +40,11 @@ LATE_S = 5.0  # a scrape, an evaluation and a busy machine, which may miss some
 FLOW_CONTROL = [
     f"fabric: {panel}"
     for panel in (
-        "Share of time paused",
-        "Pause frames",
-        "Share of time without credit",
-        "Waits for credit",
-        "Fullest ingress buffers",
         "Ports in deadlock",
+        "Share of time held back",
+        "Link directions held back most",
+        "Pauses, and waits for credit",
+        "Fullest ingress buffers",
     )
 ]
 MAY_BE_EMPTY = {

@@ -1,8 +1,10 @@
 """The dashboards: up to date, of one make, and asking only for what the exporter has."""
 
+import json
 import re
 import shutil
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from dashboards.__main__ import main
 from dashboards.catalogue import dashboard_files
 from mrc_testbed.metrics.catalogue import METRICS
 from mrc_testbed.metrics.metric import MetricType
+from mrc_testbed.observe.grafana_server import GRAFANA_VERSION
 from mrc_testbed.observe.prometheus import RUNBOOK
 
 DASHBOARDS = load_dashboards()
@@ -75,6 +78,13 @@ def test_writing_them_replaces_what_is_stale(tmp_path: Path, capsys: pytest.Capt
     assert main([str(tmp_path)]) == 0
     assert {path.name for path in tmp_path.iterdir()} == set(dashboard_files())
     assert capsys.readouterr().out.count(".json\n") == len(PROMISED)
+
+
+def test_what_draws_them_here_and_what_they_are_built_by_are_of_one_grafana() -> None:
+    packages = json.loads((FOLDER.parent / "tests/e2e/dashboards/package.json").read_text())["dependencies"]
+    assert {packages["@grafana/ui"], packages["@grafana/data"]} == {GRAFANA_VERSION}
+    of_sdk = version("grafana-foundation-sdk").partition("!")[2].rpartition(".")[0]
+    assert GRAFANA_VERSION.startswith(f"{of_sdk}.")
 
 
 @EVERY_DASHBOARD
