@@ -6,7 +6,7 @@
 
 import {
     applyFieldOverrides, colorManipulator, createTheme, type DataFrame, dataLinksOverrideProcessor, dateTime,
-    displayNameOverrideProcessor, type DisplayValue, type FieldConfigPropertyItem, type FieldConfigSource, 
+    displayNameOverrideProcessor, type FieldConfigPropertyItem, type FieldConfigSource,
     type FieldDisplay, FieldType, getDisplayValueAlignmentFactors, getFieldDisplayValues, type InterpolateFunction,
     numberOverrideProcessor, Registry, renderLegendFormat, type ScopedVars, standardTransformers,
     standardTransformersRegistry, stringOverrideProcessor, ThemeContext, thresholdsOverrideProcessor, type TimeRange,
@@ -30,8 +30,11 @@ interface Scene {
     from_ms: number; to_ms: number; variables: Record<string, string>; windows: Window[];
     boards: Record<string, Board>; answers: Record<string, Record<number, Answer[]>>;
 }
-interface Words { text: string; align: string; x: number; y: number }
-interface Seen { title: string; box: number[]; texts: string[]; cut: string[]; ticks: string[]; links: string[]; isDescribed: boolean; exceptions: string[] }
+interface Words { text: string; align: string; y: number }
+interface Seen {
+    box: number[]; texts: string[]; cut: string[]; ticks: string[]; links: string[]; exceptions: string[];
+    isDescribed: boolean;
+}
 
 const PAGE_PX = 1440;
 const MARGIN_PX = 16;
@@ -39,6 +42,7 @@ const HEADER_PX = 76;
 const CELL_PX = 30;
 const GAP_PX = 8;
 const COLUMNS = 24;
+const LAYOUT_FRAMES = 10; // a plot takes some to find the widths of its axes
 const DESCRIPTION = "[data-testid='title-items-container'] > *";
 
 const asked = new URLSearchParams(location.search);
@@ -53,9 +57,9 @@ standardTransformersRegistry.setInit(() => [filterFieldsByNameTransformer, organ
 
 const PROCESSORS: Record<string, any> = {
     unit: unitOverrideProcessor, min: numberOverrideProcessor, max: numberOverrideProcessor,
-    decimals: numberOverrideProcessor, thresholds: thresholdsOverrideProcessor, mappings: valueMappingsOverrideProcessor,
-    displayName: displayNameOverrideProcessor, links: dataLinksOverrideProcessor, noValue: stringOverrideProcessor,
-    color: (value: unknown) => value,
+    decimals: numberOverrideProcessor, thresholds: thresholdsOverrideProcessor,
+    mappings: valueMappingsOverrideProcessor, displayName: displayNameOverrideProcessor,
+    links: dataLinksOverrideProcessor, noValue: stringOverrideProcessor, color: (value: unknown) => value,
 };
 
 function properties(config: FieldConfigSource): Registry<FieldConfigPropertyItem> {
@@ -75,29 +79,33 @@ function properties(config: FieldConfigSource): Registry<FieldConfigPropertyItem
 // ---- from Prometheus's answers to frames ---------------------------------------------------------------------------
 
 function framesOf(answers: Answer[]): DataFrame[] {
-    return answers.flatMap(answer => answer.format === "table" ? [tableOf(answer)] : answer.series.map(one => toDataFrame({
+    return answers.flatMap(answer => answer.format === "table" ? [tableOf(answer)] : linesOf(answer));
+}
+
+function linesOf(answer: Answer): DataFrame[] {
+    return answer.series.map(({ labels, times, values }) => toDataFrame({
         refId: answer.refId,
         fields: [
-            { name: "Time", type: FieldType.time, values: one.times },
+            { name: "Time", type: FieldType.time, values: times },
             {
-                name: "Value", type: FieldType.number, labels: one.labels, values: one.values,
-                config: { displayNameFromDS: renderLegendFormat(answer.legend, one.labels) },
+                name: "Value", type: FieldType.number, labels, values,
+                config: { displayNameFromDS: renderLegendFormat(answer.legend, labels) },
             },
         ],
-    })));
+    }));
 }
 
 function tableOf(answer: Answer): DataFrame {
-    const names = [...new Set(answer.series.flatMap(one => Object.keys(one.labels)))].sort();
-    const last = (one: Series) => one.values[one.values.length - 1];
+    const { series } = answer;
+    const names = [...new Set(series.flatMap(one => Object.keys(one.labels)))].sort();
     return toDataFrame({
         refId: answer.refId,
         fields: [
-            { name: "Time", type: FieldType.time, values: answer.series.map(one => one.times[one.times.length - 1]) },
+            { name: "Time", type: FieldType.time, values: series.map(one => one.times[0]) },
             ...names.map(name => ({
-                name, type: FieldType.string, values: answer.series.map(one => one.labels[name] ?? ""),
+                name, type: FieldType.string, values: series.map(one => one.labels[name] ?? ""),
             })),
-            { name: "Value", type: FieldType.number, values: answer.series.map(last) },
+            { name: "Value", type: FieldType.number, values: series.map(one => one.values[0]) },
         ],
     });
 }
@@ -152,7 +160,9 @@ function shade(builder: UPlotConfigBuilder, windows: Window[]): void {
     });
 }
 
-interface Drawn { panel: Panel; frames: DataFrame[]; width: number; height: number; scene: Scene; replace: InterpolateFunction }
+interface Drawn {
+    panel: Panel; frames: DataFrame[]; width: number; height: number; scene: Scene; replace: InterpolateFunction;
+}
 
 function Lines({ panel, frames, width, height, scene }: Drawn) {
     const range: TimeRange = {
@@ -172,25 +182,26 @@ function displays({ panel, frames, replace }: Drawn): FieldDisplay[] {
 }
 
 function Numbers(drawn: Drawn) {
-    const { panel, width, height } = drawn;
-    return <VizRepeater getValues={() => displays(drawn)} width={width} height={height} source={drawn.frames}
+    const { panel: { options }, frames, width, height } = drawn;
+    return <VizRepeater getValues={() => displays(drawn)} width={width} height={height} source={frames}
         renderCounter={0} orientation={VizOrientation.Auto} autoGrid={true}
-        renderValue={({ value, width, height, count }) => <BigValue theme={theme} width={width} height={height} count={count}
-            value={value.display} sparkline={value.sparkline} colorMode={panel.options.colorMode}
-            graphMode={panel.options.graphMode} justifyMode={panel.options.justifyMode} textMode={panel.options.textMode} />} />;
+        renderValue={({ value, width, height, count }) =>
+            <BigValue theme={theme} width={width} height={height} count={count}
+                value={value.display} sparkline={value.sparkline} colorMode={options.colorMode}
+                graphMode={options.graphMode} justifyMode={options.justifyMode} textMode={options.textMode} />} />;
 }
 
 function Bars(drawn: Drawn) {
-    const { panel, width, height } = drawn;
-    return <VizRepeater getValues={() => displays(drawn)} width={width} height={height} source={drawn.frames}
-        renderCounter={0} orientation={panel.options.orientation} minVizHeight={panel.options.minVizHeight}
-        maxVizHeight={panel.options.maxVizHeight} itemSpacing={8}
-        getAlignmentFactors={getDisplayValueAlignmentFactors as any}
-        renderValue={({ value, width, height, orientation, alignmentFactors }) => <BarGauge theme={theme} width={width} height={height}
-            value={value.display as DisplayValue} field={value.field} display={value.view?.getFieldDisplayProcessor(value.colIndex ?? 0)}
-            orientation={orientation} displayMode={panel.options.displayMode} itemSpacing={2}
-            alignmentFactors={alignmentFactors as any} text={panel.options.text} lcdCellWidth={12} showUnfilled={panel.options.showUnfilled}
-            valueDisplayMode={panel.options.valueMode} namePlacement={panel.options.namePlacement} />} />;
+    const { panel: { options }, frames, width, height } = drawn;
+    return <VizRepeater getValues={() => displays(drawn)} width={width} height={height} source={frames}
+        renderCounter={0} orientation={options.orientation} minVizHeight={options.minVizHeight}
+        maxVizHeight={options.maxVizHeight} itemSpacing={8} getAlignmentFactors={getDisplayValueAlignmentFactors}
+        renderValue={({ value, width, height, orientation, alignmentFactors }) =>
+            <BarGauge theme={theme} width={width} height={height} orientation={orientation} itemSpacing={2}
+                value={value.display} field={value.field} alignmentFactors={alignmentFactors}
+                display={value.view?.getFieldDisplayProcessor(value.colIndex ?? 0)} lcdCellWidth={12}
+                displayMode={options.displayMode} text={options.text} showUnfilled={options.showUnfilled}
+                valueDisplayMode={options.valueMode} namePlacement={options.namePlacement} />} />;
 }
 
 function Body(drawn: Drawn) {
@@ -201,19 +212,24 @@ function Body(drawn: Drawn) {
         case "table": return drawn.frames[0]?.length
             ? <Table data={drawn.frames[0]} width={drawn.width} height={drawn.height} />
             : <None {...drawn} />;
-        default: return <Note text={`Grafana's core draws panels of type ${drawn.panel.type}; their data are checked`} />;
+        default: return <Note text={`Grafana's core draws a ${drawn.panel.type}; its data are checked`} />;
     }
 }
 
 const None = ({ panel }: Drawn) => <Note text={panel.fieldConfig.defaults.noValue ?? "No data"} />;
 
 const Note = ({ text }: { text: string }) =>
-    <div style={{ display: "grid", placeItems: "center", height: "100%", color: theme.colors.text.secondary }}>{text}</div>;
+    <div style={{ display: "grid", placeItems: "center", height: "100%", color: theme.colors.text.secondary }}>
+        {text}
+    </div>;
 
 class Fence extends React.Component<{ children: React.ReactNode }, { error?: Error }> {
     state: { error?: Error } = {};
     static getDerivedStateFromError(error: Error) { return { error }; }
-    render() { return this.state.error ? <pre className="exception">{String(this.state.error.stack)}</pre> : this.props.children; }
+    render() {
+        const { error } = this.state;
+        return error ? <pre className="exception">{String(error.stack)}</pre> : this.props.children;
+    }
 }
 
 function Whole({ scene, board }: { scene: Scene; board: string }) {
@@ -227,7 +243,10 @@ function Whole({ scene, board }: { scene: Scene; board: string }) {
     const bottom = Math.max(...panels.map(({ gridPos }) => place(gridPos).top + place(gridPos).height));
     return <ThemeContext.Provider value={theme}>
         <GlobalStyles />
-        <main style={{ position: "relative", width: PAGE_PX, height: bottom + MARGIN_PX, background: theme.colors.background.canvas }}>
+        <main style={{
+            position: "relative", width: PAGE_PX, height: bottom + MARGIN_PX,
+            background: theme.colors.background.canvas,
+        }}>
             <header style={{ position: "absolute", left: MARGIN_PX, top: 12, right: MARGIN_PX }}>
                 <b>{title}</b> <span style={{ color: theme.colors.text.secondary }}>{description}</span>
             </header>
@@ -237,10 +256,12 @@ function Whole({ scene, board }: { scene: Scene; board: string }) {
                 return panel.type === "row"
                     ? <h4 key={panel.id} style={{ ...style, margin: 0 }}>{panel.title}</h4>
                     : <section key={panel.id} data-panel={panel.id} style={style}>
-                        <Fence><PanelChrome title={panel.title} description={panel.description} width={width} height={height}>
-                            {(innerWidth, innerHeight) => <Fence><Body panel={panel} scene={scene} replace={replace} width={innerWidth}
-                                height={innerHeight} frames={prepared(panel, scene.answers[board][panel.id], replace)} /></Fence>}
-                        </PanelChrome></Fence>
+                        <PanelChrome title={panel.title} description={panel.description} width={width} height={height}>
+                            {(width, height) => <Fence>
+                                <Body panel={panel} scene={scene} replace={replace} width={width} height={height}
+                                    frames={prepared(panel, scene.answers[board][panel.id], replace)} />
+                            </Fence>}
+                        </PanelChrome>
                     </section>;
             })}
         </main>
@@ -252,9 +273,8 @@ function Whole({ scene, board }: { scene: Scene; board: string }) {
 const written = new Map<HTMLCanvasElement, Words[]>();
 const { fillText, clearRect } = CanvasRenderingContext2D.prototype;
 CanvasRenderingContext2D.prototype.fillText = function (text: string, x: number, y: number, ...rest: number[]) {
-    const place = this.getTransform().transformPoint({ x, y });
-    written.get(this.canvas)?.push({ text, align: this.textAlign, x: place.x, y: place.y })
-        ?? written.set(this.canvas, [{ text, align: this.textAlign, x: place.x, y: place.y }]);
+    const words = { text, align: this.textAlign, y: this.getTransform().transformPoint({ x, y }).y };
+    written.set(this.canvas, [...(written.get(this.canvas) ?? []), words]);
     fillText.call(this, text, x, y, ...rest as [number?]);
 };
 CanvasRenderingContext2D.prototype.clearRect = function (...where) {
@@ -290,16 +310,16 @@ function report(scene: Scene, board: string): Record<number, Seen> {
     const seen: Record<number, Seen> = {};
     for (const section of document.querySelectorAll<HTMLElement>("[data-panel]")) {
         const all = texts(section);
-        const { title, type } = scene.boards[board].panels.find(one => one.id === Number(section.dataset.panel))!;
+        const { type } = scene.boards[board].panels.find(one => one.id === Number(section.dataset.panel))!;
         const canvases = type === "timeseries" ? [...section.querySelectorAll("canvas")] : []; // others hide their axes
         const words = canvases.flatMap(canvas => written.get(canvas) ?? []);
+        const ticks = words.filter(one => one.align === "right").sort((one, other) => other.y - one.y);
         const { left, top, right, bottom } = section.getBoundingClientRect();
         seen[Number(section.dataset.panel)] = {
-            title,
             box: [left + scrollX, top + scrollY, right + scrollX, bottom + scrollY].map(Math.round),
             texts: [...all.map(one => one.text), ...words.map(one => one.text)],
             cut: all.filter(one => isCut(one.element, section)).map(one => one.text),
-            ticks: words.filter(one => one.align === "right" || one.align === "end").sort((one, other) => other.y - one.y).map(one => one.text),
+            ticks: ticks.map(one => one.text),
             links: [...section.querySelectorAll("a")].map(one => one.getAttribute("href") ?? ""),
             exceptions: [...section.querySelectorAll(".exception")].map(one => one.textContent ?? ""),
             isDescribed: section.querySelector(DESCRIPTION) !== null,
@@ -314,8 +334,10 @@ async function draw(): Promise<void> {
     const board = asked.get("board")!;
     createRoot(document.getElementById("page")!).render(<Whole scene={scene} board={board} />);
     const panels = scene.boards[board].panels.filter(({ type }) => type !== "row").length;
-    const frame = () => new Promise(done => requestAnimationFrame(done));
-    for (let count = 0; count < 10 || document.querySelectorAll(`${DESCRIPTION} path`).length < panels; count++) await frame();
+    const drawn = () => document.querySelectorAll(`${DESCRIPTION} path`).length; // icons are fetched
+    for (let count = 0; count < LAYOUT_FRAMES || drawn() < panels; count++) {
+        await new Promise(done => requestAnimationFrame(done));
+    }
     await document.fonts.ready;
     (window as any).seen = report(scene, board);
 }
