@@ -133,13 +133,11 @@ class LabCollector:
         return paths
 
     def _collect_transitions(self, add: Add) -> None:
-        by_host = [nic.ev_transitions() for nic in self._reader.nics.values()]
+        transitions = self._reader.ev_transitions()
         for before, after, reason in product(EV_STATES, EV_STATES, EvReason):
             if before == after or reason is EvReason.COUNT:
                 continue
-            index = ev_transition_index(before, after, reason)
-            for plane in range(self._reader.clos.spec.planes):
-                count = sum(transitions[index][plane] for transitions in by_host)
+            for plane, count in enumerate(transitions[ev_transition_index(before, after, reason)]):
                 if count or (before, after, reason) in _USUAL_TRANSITIONS:
                     labels = (self._reader.name, str(plane), before.name, after.name, reason.name.lower())
                     add(endpoint_metrics.EV_TRANSITIONS, labels, count)
