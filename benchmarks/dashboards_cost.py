@@ -52,7 +52,8 @@ def run() -> Iterator[Figure]:
     yield from _scraping("unshaped", SPEC, [])
     pages: list[bytes] = []
     yield from _scraping("shaped", SHAPED, pages)
-    with prometheus_with_hour(pages[0], pages[1], _free_port()) as server:
+    written = [target["expr"] for _, _, target in _targets()]
+    with prometheus_with_hour(pages[0], pages[1], written, _free_port()) as server:
         yield from _asking(server)
 
 
@@ -115,19 +116,23 @@ def _ask(server: Prometheus, query: Query) -> tuple[float, bool]:
     return taken_ms, bool(data["result"])
 
 
-def _queries(server: Prometheus) -> list[Query]:
-    """The different queries of all dashboards, those of annotations too."""
-    found: dict[tuple[str, bool], Query] = {}
+def _targets() -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Dashboard, title and query of all dashboards' panels and annotations."""
     for name, dashboard in load_dashboards().items():
-        values = _variables(dashboard, server)
         shown = panels(dashboard)
         targets = ((panel["title"], target) for panel in shown for target in panel.get("targets", []))
         annotations = ((each["name"], each) for each in dashboard["annotations"]["list"])
-        for title, target in chain(targets, annotations):
-            if "expr" in target:
-                expression, is_instant = _replaced(target["expr"], values), bool(target.get("instant"))
-                query = Query(f"{name}: {title}", expression, is_instant)
-                found.setdefault((expression, is_instant), query)
+        yield from ((name, title, each) for title, each in chain(targets, annotations) if "expr" in each)
+
+
+def _queries(server: Prometheus) -> list[Query]:
+    """The different queries."""
+    values = {name: _variables(dashboard, server) for name, dashboard in load_dashboards().items()}
+    found: dict[tuple[str, bool], Query] = {}
+    for name, title, target in _targets():
+        expression, is_instant = _replaced(target["expr"], values[name]), bool(target.get("instant"))
+        query = Query(f"{name}: {title}", expression, is_instant)
+        found.setdefault((expression, is_instant), query)
     return list(found.values())
 
 

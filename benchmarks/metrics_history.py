@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,12 +57,15 @@ class Prometheus:
 
 
 @contextmanager
-def prometheus_with_hour(before: bytes, after: bytes, port: int) -> Iterator[Prometheus]:
+def prometheus_with_hour(
+    before: bytes, after: bytes, queries: Iterable[str], port: int
+) -> Iterator[Prometheus]:
     """A server with an hour of samples; both are gone after the block.
 
     Args:
         before: page of a scrape.
         after: that of the next one, SCRAPE_S later.
+        queries: expressions to be asked, whose records are made as well.
         port: free TCP port.
     """
     end_s = int(time.time()) - _MARGIN_S
@@ -70,7 +73,7 @@ def prometheus_with_hour(before: bytes, after: bytes, port: int) -> Iterator[Pro
     with TemporaryDirectory(prefix="mrc-history-") as name:
         folder = Path(name)
         _import_pages(folder, continued(before.decode(), after.decode()), start_s)
-        for number, rules in enumerate(_rules_by_level()):
+        for number, rules in enumerate(_rules_by_level(queries)):
             with _serving(folder, Prometheus(f"http://127.0.0.1:{port}", start_s, end_s), port) as server:
                 path = folder / f"rules{number}.yaml"
                 path.write_text(rules)
@@ -121,21 +124,32 @@ def _import_pages(folder: Path, series: Mapping[str, tuple[float, float]], start
 def _make_blocks(folder: Path, source: str, *arguments: str) -> None:
     output = [str(folder / "data")] if source == "openmetrics" else [f"--output-dir={folder / 'data'}"]
     command = ["promtool", "tsdb", "create-blocks-from", source, *arguments, *output]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"promtool failed:\n{done.stderr}")
 
 
-def _rules_by_level() -> Iterator[str]:
-    """The recording rules, in turns: promtool sees of a record only what the server already has."""
+def _rules_by_level(queries: Iterable[str]) -> Iterator[str]:
+    """The recording rules that *queries* need, in turns: promtool sees the records that the server has."""
     groups = yaml.safe_load(rules_text(DEFAULT_OBJECTIVE_NS))["groups"]
-    left = {rule["record"]: rule for group in groups for rule in group["rules"] if "record" in rule}
+    expressions = {
+        rule["record"]: rule["expr"] for group in groups for rule in group["rules"] if "record" in rule
+    }
+    left: set[str] = set()
+    texts = list(queries)
+    while texts:
+        found = _names_in(texts.pop(), expressions) - left
+        left |= found
+        texts += [expressions[name] for name in found]
     while left:
-        ready = [
-            rule
-            for rule in left.values()
-            if not any(re.search(rf"{re.escape(name)}(?![\w:])", rule["expr"]) for name in left)
-        ]
-        yield yaml.safe_dump({"groups": [{"name": "records", "rules": ready}]}, width=1000)
-        left = {name: rule for name, rule in left.items() if rule not in ready}
+        ready = sorted(name for name in left if not _names_in(expressions[name], left))
+        rules = [{"record": name, "expr": expressions[name]} for name in ready]
+        yield yaml.safe_dump({"groups": [{"name": "records", "rules": rules}]}, width=1000)
+        left -= set(ready)
+
+
+def _names_in(expression: str, names: Iterable[str]) -> set[str]:
+    return set(re.findall(r"[\w:]+", expression)).intersection(names)
 
 
 @contextmanager
