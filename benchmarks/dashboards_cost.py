@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from statistics import median
 from typing import Any
@@ -49,12 +50,20 @@ class Query:
 
 
 def run() -> Iterator[Figure]:
-    yield from _scraping("unshaped", SPEC, [])
     pages: list[bytes] = []
-    yield from _scraping("shaped", SHAPED, pages)
+    yield from scrapes(pages)
     written = [target["expr"] for _, _, target in _targets()]
-    with prometheus_with_hour(pages[0], pages[1], written, _free_port()) as server:
+    with prometheus_with_hour(pages[-2], pages[-1], written, _free_port()) as server:
         yield from _asking(server)
+
+
+def scrapes(pages: list[bytes]) -> Iterator[Figure]:
+    """Figures of the exporter alone; appends the pages."""
+    yield from _scraping("unshaped", SPEC, pages)
+    yield from _scraping("shaped", SHAPED, pages)
+
+
+PARTS = {"scrapes": partial(scrapes, [])}
 
 
 def _scraping(name: str, spec: TopologySpec, pages: list[bytes]) -> Iterator[Figure]:
