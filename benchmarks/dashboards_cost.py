@@ -1,7 +1,7 @@
 """The cost of watching 64 hosts: CPU time and size of a scrape, and the dashboards' queries over an hour.
 
 Every host writes to the host at the same place of the next T0. An hour of scrapes is made of two pages of the
-shaped lab, which has more series. Then each query is asked as Grafana asks it for a panel 1000 pixels wide.
+shaped lab, which has more series. Then each query is asked as Grafana asks it.
 """
 
 import re
@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -30,14 +29,12 @@ WARM_UP_S = 5
 REPETITIONS = 5
 LIMIT_MS = 200
 
-STEP_S = 5
-"""Grafana's step is range / points, 3.6 s, which it rounds to 5 s; no less than the time between scrapes."""
-_GRAFANA = {
-    "__rate_interval": f"{max(STEP_S + SCRAPE_S, 4 * SCRAPE_S)}s",
-    "__interval": f"{STEP_S}s",
-    "__range": f"{HOUR_S}s",
-    "__range_s": f"{HOUR_S}",
-}
+_ANNOTATION_POINTS = 100
+_ROUNDED_S = {1.5: 1, 3.5: 2, 7.5: 5, 12.5: 10, 17.5: 15, 25: 20, 45: 30, 90: 60}
+"""Steps below these are rounded to these.
+
+Source: Grafana, packages/grafana-data/src/datetime/rangeutil.ts, roundInterval.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +43,14 @@ class Query:
 
     place: str
     expression: str
+    step_s: int
     is_instant: bool
 
 
 def run() -> Iterator[Figure]:
     pages: list[bytes] = []
     yield from scrapes(pages)
-    written = [target["expr"] for _, _, target in _targets()]
+    written = [target["expr"] for *_, target in _targets()]
     with prometheus_with_hour(pages[-2], pages[-1], written, _free_port()) as server:
         yield from _asking(server)
 
@@ -120,34 +118,46 @@ def _ask(server: Prometheus, query: Query) -> tuple[float, bool]:
         asked = {"query": query.expression, "time": str(server.end_s)}
         taken_ms, data = server.ask("query", asked)
     else:
-        span = {"start": str(server.start_s), "end": str(server.end_s), "step": f"{STEP_S}"}
+        span = {"start": str(server.start_s), "end": str(server.end_s), "step": f"{query.step_s}"}
         taken_ms, data = server.ask("query_range", {"query": query.expression, **span})
     return taken_ms, bool(data["result"])
 
 
-def _targets() -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Dashboard, title and query of all dashboards' panels and annotations."""
+def _targets() -> Iterator[tuple[str, str, int, Mapping[str, Any]]]:
+    """Dashboard, title, points at most and query of all dashboards' panels and annotations."""
     for name, dashboard in load_dashboards().items():
-        shown = panels(dashboard)
-        targets = ((panel["title"], target) for panel in shown for target in panel.get("targets", []))
-        annotations = ((each["name"], each) for each in dashboard["annotations"]["list"])
-        yield from ((name, title, each) for title, each in chain(targets, annotations) if "expr" in each)
+        for panel in panels(dashboard):
+            for target in panel["targets"]:
+                yield name, panel["title"], panel["maxDataPoints"], target
+        for annotation in dashboard["annotations"]["list"]:
+            yield name, annotation["name"], _ANNOTATION_POINTS, annotation
+
+
+def _step_s(points: int) -> int:
+    """Grafana's step: the range by the points, rounded; no less than the time between scrapes."""
+    rounded_s = next(step_s for limit_s, step_s in _ROUNDED_S.items() if HOUR_S / points < limit_s)
+    return max(rounded_s, SCRAPE_S)
 
 
 def _queries(server: Prometheus) -> list[Query]:
     """The different queries."""
     values = {name: _variables(dashboard, server) for name, dashboard in load_dashboards().items()}
     found: dict[tuple[str, bool], Query] = {}
-    for name, title, target in _targets():
-        expression, is_instant = _replaced(target["expr"], values[name]), bool(target.get("instant"))
-        query = Query(f"{name}: {title}", expression, is_instant)
+    for name, title, points, target in _targets():
+        step_s, is_instant = _step_s(points), bool(target.get("instant"))
+        intervals = {
+            "__interval": f"{step_s}s",
+            "__rate_interval": f"{max(step_s + SCRAPE_S, 4 * SCRAPE_S)}s",
+        }
+        expression = _replaced(target["expr"], values[name] | intervals)
+        query = Query(f"{name}: {title}", expression, step_s, is_instant)
         found.setdefault((expression, is_instant), query)
     return list(found.values())
 
 
 def _variables(dashboard: Mapping[str, Any], server: Prometheus) -> dict[str, str]:
     """Values of a dashboard's variables: all where that can be chosen, else the first."""
-    values = dict(_GRAFANA)
+    values = {"__range": f"{HOUR_S}s", "__range_s": f"{HOUR_S}"}
     for variable in dashboard["templating"]["list"]:
         query = variable.get("query", "")
         text = query if isinstance(query, str) else query["query"]
@@ -164,7 +174,7 @@ def _variables(dashboard: Mapping[str, Any], server: Prometheus) -> dict[str, st
 
 
 def _replaced(expression: str, values: Mapping[str, str]) -> str:
-    return re.sub(r"\$(?:(\w+)|\{(\w+)[^}]*\})", lambda found: values[found[1] or found[2]], expression)
+    return re.sub(r"\$(?:([a-z_]\w*)|\{(\w+)[^}]*\})", lambda found: values[found[1] or found[2]], expression)
 
 
 def _free_port() -> int:

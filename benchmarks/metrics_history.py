@@ -19,10 +19,11 @@ from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import yaml
+from dashboard_files import RULES
 
 from benchmarks.transfer import pause
-from mrc_testbed.observe.prometheus import JOB, prometheus_arguments, rules_text
-from mrc_testbed.observe.state import DEFAULT_OBJECTIVE_NS, StackSettings
+from mrc_testbed.observe.prometheus import JOB, prometheus_arguments
+from mrc_testbed.observe.state import StackSettings
 
 SCRAPE_S = 5
 HOUR_S = 3600
@@ -131,7 +132,7 @@ def _make_blocks(folder: Path, source: str, *arguments: str) -> None:
 
 def _rules_by_level(queries: Iterable[str]) -> Iterator[str]:
     """The recording rules that *queries* need, in turns: promtool sees the records that the server has."""
-    groups = yaml.safe_load(rules_text(DEFAULT_OBJECTIVE_NS))["groups"]
+    groups = yaml.safe_load(RULES.read_text())["groups"]
     expressions = {
         rule["record"]: rule["expr"] for group in groups for rule in group["rules"] if "record" in rule
     }

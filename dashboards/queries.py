@@ -44,6 +44,7 @@ LINKS_DOWN: Final = (
 _SUSPECT: Final = f"mrc_link_probe_suspect{{{PLANE}}}"
 SUSPECTS: Final = f"{_SUSPECT} and (max_over_time({_SUSPECT}[$__range] @ end()) == 1)"
 COMPLETION: Final = "mrc_message_completion_seconds"
+SENDER_COMPLETION: Final = "mrc_sender_completion_seconds"
 RTT: Final = "mrc_packet_rtt_seconds"
 STEP: Final = "mrc_training_step_seconds"
 _MEAN_STEP: Final = (

@@ -115,8 +115,11 @@ class LabCollector:
         for metric, all_labels in self._nics.items():
             picked = (counters[counter] for counters in by_nic for counter in metric.counters)
             add_all(metric, all_labels, picked)
+        by_sender = {host: nic.message_completion() for host, nic in self._reader.nics.items()}
+        add(endpoint_metrics.MESSAGE_COMPLETION_SECONDS, (lab,), merge(by_sender.values()))
+        for host, times in by_sender.items():
+            add(endpoint_metrics.SENDER_COMPLETION_SECONDS, (lab, host), times)
         for index, (host, nic) in enumerate(self._reader.nics.items()):
-            add(endpoint_metrics.MESSAGE_COMPLETION_SECONDS, (lab, host), nic.message_completion())
             for path, count in self._collect_qps(add, host, nic).items():
                 for row in (numbering.row(index), path.peer_row):
                     link_evs[numbering.fabric_link_id(path.plane, row, path.uplink), path.state] += count
