@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import yaml
-from dashboard_files import RULES
+from dashboard_files import records
 
 from benchmarks.transfer import pause
 from mrc_testbed.observe.prometheus import JOB, prometheus_arguments
@@ -132,10 +132,7 @@ def _make_blocks(folder: Path, source: str, *arguments: str) -> None:
 
 def _rules_by_level(queries: Iterable[str]) -> Iterator[str]:
     """The recording rules that *queries* need, in turns: promtool sees the records that the server has."""
-    groups = yaml.safe_load(RULES.read_text())["groups"]
-    expressions = {
-        rule["record"]: rule["expr"] for group in groups for rule in group["rules"] if "record" in rule
-    }
+    expressions = records()
     left: set[str] = set()
     texts = list(queries)
     while texts:

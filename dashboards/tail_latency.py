@@ -47,7 +47,7 @@ def _messages() -> list[AnyPanel]:
             "s",
             [
                 (
-                    f"topk(10, {queries.quantile(0.99, queries.SENDER_COMPLETION, NODE, 'node')})",
+                    f"topk(10, {queries.quantile(0.99, queries.SENDER_COMPLETION, NODE, 'node')} > 0)",
                     "{{node}}",
                 )
             ],
