@@ -35,6 +35,7 @@ NAMES = (
     "queue_limits",
     "queue_soak",
     "exporter_cost",
+    "dashboards_cost",
     "guard",
     "lossy_soak",
     "lost_packets",

@@ -51,6 +51,6 @@ def cpu_ms(call: Callable[[], object]) -> tuple[float, ...]:
     return tuple(samples)
 
 
-def core_percent(cost_ms: tuple[float, ...], calls_per_second: int) -> tuple[float, ...]:
+def core_percent(cost_ms: tuple[float, ...], calls_per_second: float) -> tuple[float, ...]:
     """Share of a core in percent, of calls that take so many milliseconds of CPU time each."""
     return tuple(100 * cost * calls_per_second / 1000 for cost in cost_ms)

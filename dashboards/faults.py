@@ -90,7 +90,7 @@ def _effects() -> list[AnyPanel]:
             "Frames dropped by faults",
             "At links that are down or lossy, EV probes included, which nobody retransmits.",
             "pps",
-            [(queries.rates_of_seen("reason", f"mrc_link_drops_total{{{PLANE}}}"), "{{reason}}")],
+            [(queries.LINK_DROPS_BY_REASON, "{{reason}}")],
             none=queries.NONE,
         ),
         time_series(

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 FOLDER = Path(__file__).parents[1] / "dashboards"
 JSON_FOLDER = FOLDER / "json"
 RULES = FOLDER / "rules" / "mrc-testbed.yaml"
@@ -54,9 +56,14 @@ def queries() -> Iterator[PanelQuery]:
             yield PanelQuery(name, annotation["name"], annotation["expr"])
 
 
+def records() -> dict[str, str]:
+    """Name of each recording rule -> its expression."""
+    groups = yaml.safe_load(RULES.read_text())["groups"]
+    return {rule["record"]: rule["expr"] for group in groups for rule in group["rules"] if "record" in rule}
+
+
 def metrics_and_matchers(expression: str) -> list[tuple[str, set[str]]]:
-    """Name of each metric of the exporter in an expression, and the labels that it is chosen by."""
-    found = re.findall(
-        r"(?<![\w:])((?:mrc_|scrape_)\w+|ALERTS(?:_FOR_STATE)?)(?![\w:])(?:\{([^}]*)\})?", expression
-    )
+    """Name of each metric or record in an expression, and the labels that it is chosen by."""
+    name = r"(?<![\w:])(\w+:\w+:\w+|(?:mrc_|scrape_)\w+|ALERTS(?:_FOR_STATE)?)(?![\w:])"
+    found = re.findall(name + r"(?:\{([^}]*)\})?", expression)
     return [(name, set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", braces))) for name, braces in found]

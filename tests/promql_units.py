@@ -116,5 +116,15 @@ def _metric_of(node: Any) -> str:
 def _of_metric(name: str) -> Unit:
     if name == "ALERTS_FOR_STATE":
         return Unit(is_date=True)
+    if ":" in name:
+        return _of_record(*name.split(":"))
     base = name.removesuffix("_total").removesuffix("_sum")
     return Unit(*_BY_SUFFIX.get(base.rpartition("_")[2], (0, 0, 1)))
+
+
+def _of_record(_labels: str, metric: str, operation: str) -> Unit:
+    """The unit of a recording rule. Source: Prometheus, "Recording rules": level:metric:operations."""
+    if operation.startswith("ratio"):
+        return Unit()
+    is_rate = operation.startswith("rate")
+    return _of_metric(metric).times(Unit(seconds=1), -1) if is_rate else _of_metric(metric)

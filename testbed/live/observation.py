@@ -56,10 +56,9 @@ def observe(lab: LabReader, ledger: Ledger, record: FaultRecord, run: RunInfo | 
 
 def _transitions(lab: LabReader) -> Counter[tuple[EvState, EvState, EvReason, int]]:
     found: Counter[tuple[EvState, EvState, EvReason, int]] = Counter()
-    for nic in lab.nics.values():
-        counts = nic.ev_transitions()
-        for before, after, reason in _TRANSITIONS:
-            for plane, count in enumerate(counts[ev_transition_index(before, after, reason)]):
-                if count:
-                    found[before, after, reason, plane] += count
+    counts = lab.ev_transitions()
+    for before, after, reason in _TRANSITIONS:
+        for plane, count in enumerate(counts[ev_transition_index(before, after, reason)]):
+            if count:
+                found[before, after, reason, plane] = count
     return found

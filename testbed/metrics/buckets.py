@@ -1,13 +1,15 @@
 """Bounds of the classic Prometheus buckets, chosen per metric, each an edge of the fine histogram. Pure.
 
 Nine buckets to the octave, none wider than 9.4 % of its lower bound. Prometheus interpolates inside a
-bucket, so a quantile from it is wrong by no more than that, wherever the times lie. Because each bound is
-also a bound of the fine histogram, the conversion loses and guesses nothing.
+bucket, so a quantile from it is wrong by no more than that, wherever the times lie. Histograms of which there
+are many have fewer. Because each bound is also a bound of the fine histogram, the conversion loses and
+guesses nothing.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 from typing import Final
 
 from mrc_testbed.agents.nic.histogram import bucket_index
@@ -30,6 +32,11 @@ class ClassicBuckets:
     indices: tuple[int, ...]
     bounds_ns: tuple[int, ...]
     labels: tuple[str, ...]
+
+    @property
+    def widest_ratio(self) -> float:
+        """Width of the widest bucket by its lower bound: no quantile is wrong by more."""
+        return max(later / earlier for earlier, later in pairwise(self.bounds_ns)) - 1
 
 
 def octaves(first_power: int, last_power: int, steps: Sequence[int] = _OCTAVE_STEPS) -> ClassicBuckets:
@@ -59,6 +66,9 @@ PACKET_RTT: Final = octaves(10, 30)
 
 MESSAGE_COMPLETION: Final = octaves(12, 35)
 """4 us to 34 s: from one packet unshaped to megabytes over a slow shaped port under loss."""
+
+SENDER_COMPLETION: Final = octaves(12, 35, (32, 40, 51))
+"""The same times by sender, three buckets to the octave, 27.5 % wide at most: they name slow hosts."""
 
 QUEUE_DELAY: Final = octaves(12, 30, range(32, 64, 4))
 """4 us to 1.07 s, with the bounds that queues count by, eight to the octave: they have thousands of ports."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import product
+from itertools import chain, product
 from typing import Final
 
 from mrc_testbed.agents.abi import EvReason, EvState, NicCounter, PortCounter, QueueDelay, TrafficClass
@@ -26,6 +26,8 @@ from mrc_testbed.topology.clos import Clos
 
 Labels = tuple[str, ...]
 Add = Callable[[Metric, Labels, Value], None]
+AddAll = Callable[[Metric, Iterable[Labels], Iterable[Value]], None]
+"""Add many series of a metric at once: a scrape has ten thousand of ports and NICs."""
 
 _NS_PER_SECOND: Final = 1e9
 TRAFFIC_CLASSES: Final = (TrafficClass.CONTROL, TrafficClass.DATA)
@@ -57,6 +59,13 @@ class LabCollector:
         self._faults = FaultRecord(paths.faults)
         self._fault_kinds = frozenset(fault_kinds)
         self._ports = _port_labels(reader.name, reader.clos)
+        self._port_drops = _with_each(self._ports, fabric_metrics.LINK_DROPS.counters.values())
+        self._port_classes = {
+            traffic_class: _with_each(self._ports, [traffic_class.name.lower()])
+            for traffic_class in TRAFFIC_CLASSES
+        }
+        hosts = [(reader.name, host) for host in reader.nics]
+        self._nics = {metric: _with_each(hosts, metric.counters.values()) for metric in _NIC_METRICS}
         self._far_ports = [port.peer_id for port in reader.clos.ports()]
         self._switches = _switch_ports(reader.name, reader.clos)
         self._nodes = _node_ports(reader.name, reader.clos)
@@ -78,8 +87,11 @@ class LabCollector:
         def add(metric: Metric, labels: Labels, value: Value) -> None:
             own.setdefault(metric.name, []).append((labels, value))
 
-        self._collect_nics(add)
-        self._collect_ports(add)
+        def add_all(metric: Metric, labels: Iterable[Labels], values: Iterable[Value]) -> None:
+            own.setdefault(metric.name, []).extend(zip(labels, values, strict=True))
+
+        self._collect_nics(add, add_all)
+        self._collect_ports(add, add_all)
         if self._probes is not None:
             self._probes.collect(add)
         run = read_run(self._state_dir)
@@ -95,16 +107,19 @@ class LabCollector:
         if self._probes is not None:
             self._probes.close()
 
-    def _collect_nics(self, add: Add) -> None:
+    def _collect_nics(self, add: Add, add_all: AddAll) -> None:
         lab = self._reader.name
         numbering = self._reader.clos.numbering
         link_evs: Counter[tuple[int, EvState]] = Counter()
+        by_nic = [nic.counters() for nic in self._reader.nics.values()]
+        for metric, all_labels in self._nics.items():
+            picked = (counters[counter] for counters in by_nic for counter in metric.counters)
+            add_all(metric, all_labels, picked)
+        by_sender = {host: nic.message_completion() for host, nic in self._reader.nics.items()}
+        add(endpoint_metrics.MESSAGE_COMPLETION_SECONDS, (lab,), merge(by_sender.values()))
+        for host, times in by_sender.items():
+            add(endpoint_metrics.SENDER_COMPLETION_SECONDS, (lab, host), times)
         for index, (host, nic) in enumerate(self._reader.nics.items()):
-            counters = nic.counters()
-            for metric in _NIC_METRICS:
-                for counter, label in metric.counters.items():
-                    add(metric, (lab, host) if label is None else (lab, host, label), counters[counter])
-            add(endpoint_metrics.MESSAGE_COMPLETION_SECONDS, (lab, host), nic.message_completion())
             for path, count in self._collect_qps(add, host, nic).items():
                 for row in (numbering.row(index), path.peer_row):
                     link_evs[numbering.fabric_link_id(path.plane, row, path.uplink), path.state] += count
@@ -133,28 +148,26 @@ class LabCollector:
         return paths
 
     def _collect_transitions(self, add: Add) -> None:
-        by_host = [nic.ev_transitions() for nic in self._reader.nics.values()]
+        transitions = self._reader.ev_transitions()
         for before, after, reason in product(EV_STATES, EV_STATES, EvReason):
             if before == after or reason is EvReason.COUNT:
                 continue
-            index = ev_transition_index(before, after, reason)
-            for plane in range(self._reader.clos.spec.planes):
-                count = sum(transitions[index][plane] for transitions in by_host)
+            for plane, count in enumerate(transitions[ev_transition_index(before, after, reason)]):
                 if count or (before, after, reason) in _USUAL_TRANSITIONS:
                     labels = (self._reader.name, str(plane), before.name, after.name, reason.name.lower())
                     add(endpoint_metrics.EV_TRANSITIONS, labels, count)
 
-    def _collect_ports(self, add: Add) -> None:
+    def _collect_ports(self, add: Add, add_all: AddAll) -> None:
         counters = self._reader.port_counters()
-        packets, sent_bytes = counters[PortCounter.TX_PACKETS], counters[PortCounter.TX_BYTES]
-        for port_id, (labels, is_up) in enumerate(zip(self._ports, self._reader.ports_up(), strict=True)):
-            add(fabric_metrics.PORT_TX_PACKETS, labels, packets[port_id])
-            add(fabric_metrics.PORT_TX_BYTES, labels, sent_bytes[port_id])
-            add(fabric_metrics.LINK_UP, labels, int(is_up))
-            for drop, reason in fabric_metrics.LINK_DROPS.counters.items():
-                add(fabric_metrics.LINK_DROPS, (*labels, str(reason)), counters[drop][port_id])
+        add_all(fabric_metrics.PORT_TX_PACKETS, self._ports, counters[PortCounter.TX_PACKETS])
+        add_all(fabric_metrics.PORT_TX_BYTES, self._ports, counters[PortCounter.TX_BYTES])
+        add_all(fabric_metrics.LINK_UP, self._ports, map(int, self._reader.ports_up()))
+        by_port = zip(*(counters[drop] for drop in fabric_metrics.LINK_DROPS.counters), strict=True)
+        add_all(fabric_metrics.LINK_DROPS, self._port_drops, chain.from_iterable(by_port))
         if self._reader.clos.spec.is_shaped:
-            self._collect_queues(add, counters)
+            add_all(fabric_metrics.ECN_MARKS, self._ports, counters[PortCounter.ECN_MARKS])
+            add_all(fabric_metrics.TRIMS, self._ports, counters[PortCounter.TRIMS])
+            self._collect_queues(add, add_all)
         if self._reader.lossless is not None:
             self._collect_flow_control(add, self._reader.lossless)
         for labels, port_ids in self._switches:
@@ -171,22 +184,17 @@ class LabCollector:
                 _pick_sum(counters[PortCounter.PASSED_TO_STACK], port_ids),
             )
 
-    def _collect_queues(self, add: Add, counters: Sequence[Sequence[int]]) -> None:
-        for port_id, labels in enumerate(self._ports):
-            add(fabric_metrics.ECN_MARKS, labels, counters[PortCounter.ECN_MARKS][port_id])
-            add(fabric_metrics.TRIMS, labels, counters[PortCounter.TRIMS][port_id])
-        for traffic_class in TRAFFIC_CLASSES:
-            name = traffic_class.name.lower()
-            depths_bytes = self._reader.queue_bytes(traffic_class)
+    def _collect_queues(self, add: Add, add_all: AddAll) -> None:
+        for traffic_class, all_labels in self._port_classes.items():
             delays = self._reader.queue_delays(traffic_class)
+            add_all(fabric_metrics.QUEUE_BYTES, all_labels, self._reader.queue_bytes(traffic_class))
+            waits = (delay.sum_ns / _NS_PER_SECOND for delay in delays)
+            add_all(fabric_metrics.QUEUE_WAIT_SECONDS, all_labels, waits)
             by_tier: dict[tuple[str, str], list[QueueDelay]] = {}
-            for labels, depth_bytes, delay in zip(self._ports, depths_bytes, delays, strict=True):
-                add(fabric_metrics.QUEUE_BYTES, (*labels, name), depth_bytes)
-                add(fabric_metrics.QUEUE_WAIT_SECONDS, (*labels, name), delay.sum_ns / _NS_PER_SECOND)
-                _, plane, tier, *_ = labels
+            for (_, plane, tier, *_), delay in zip(self._ports, delays, strict=True):
                 by_tier.setdefault((plane, tier), []).append(delay)
             for (plane, tier), parts in by_tier.items():
-                labels = (self._reader.name, plane, tier, name)
+                labels = (self._reader.name, plane, tier, traffic_class.name.lower())
                 add(fabric_metrics.QUEUE_DELAY_SECONDS, labels, merge_delays(parts))
 
     def _collect_flow_control(self, add: Add, lossless: LosslessReader) -> None:
@@ -243,6 +251,12 @@ def _port_labels(lab: str, clos: Clos) -> list[Labels]:
         (lab, str(port.plane), port.node.tier.value, port.node.name, links[port.link_id])
         for port in clos.ports()
     ]
+
+
+def _with_each(heads: Iterable[Labels], values: Iterable[str | None]) -> list[Labels]:
+    """All *heads*, each with each of *values* behind it; None adds nothing."""
+    tails = [() if value is None else (value,) for value in values]
+    return [(*head, *tail) for head, tail in product(heads, tails)]
 
 
 def _uplink_labels(lab: str, clos: Clos) -> dict[int, Labels]:

@@ -4,7 +4,7 @@ from typing import Final
 
 from mrc_testbed.agents.abi import NicCounter
 from mrc_testbed.metrics import counters
-from mrc_testbed.metrics.buckets import COLLECTIVE, MESSAGE_COMPLETION, PACKET_RTT
+from mrc_testbed.metrics.buckets import COLLECTIVE, MESSAGE_COMPLETION, PACKET_RTT, SENDER_COMPLETION
 from mrc_testbed.metrics.metric import Metric, MetricType
 
 _COUNTER: Final = MetricType.COUNTER
@@ -15,9 +15,17 @@ MESSAGE_COMPLETION_SECONDS: Final = Metric(
     "mrc_message_completion_seconds",
     MetricType.HISTOGRAM,
     "seconds",
-    _NODE,
-    "Time from the first packet of a message to the acknowledgement of its last, at the requester.",
+    ("lab",),
+    "Time from the first packet of a message to the acknowledgement of its last, over all requesters.",
     MESSAGE_COMPLETION,
+)
+SENDER_COMPLETION_SECONDS: Final = Metric(
+    "mrc_sender_completion_seconds",
+    MetricType.HISTOGRAM,
+    "seconds",
+    _NODE,
+    "The times of mrc_message_completion_seconds by requester, in wider buckets: which host is slow.",
+    SENDER_COMPLETION,
 )
 PACKET_RTT_SECONDS: Final = Metric(
     "mrc_packet_rtt_seconds",

@@ -14,6 +14,7 @@ from mrc_testbed.metrics.metric import Metric
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Value = int | float | Histogram
+Series = Sequence[tuple[tuple[str, ...], Value]]
 Samples = dict[str, list[tuple[tuple[str, ...], Value]]]
 """Metric name -> (label values, value) of each series."""
 
@@ -32,8 +33,9 @@ class TextWriter:
         self._metrics = metrics
         self._heads = {metric.name: _head(metric) for metric in metrics}
         self._texts: dict[tuple[str, tuple[str, ...]], str] = {}
+        self._last: dict[str, tuple[list[tuple[str, ...]], str]] = {}
 
-    def write(self, samples: Mapping[str, Sequence[tuple[tuple[str, ...], Value]]]) -> bytes:
+    def write(self, samples: Mapping[str, Series]) -> bytes:
         """The page.
 
         Args:
@@ -41,30 +43,49 @@ class TextWriter:
         """
         if len(self._texts) > _CACHE_SERIES_MAX:
             self._texts.clear()
+            self._last.clear()
         parts: list[str] = []
         for metric in self._metrics:
             series = samples.get(metric.name)
             if not series:
                 continue
             parts.append(self._heads[metric.name])
-            for labels, value in series:
-                text = self._texts.get((metric.name, labels))
-                if text is None:
-                    text = self._texts[metric.name, labels] = _series_text(metric, labels)
-                parts.append(text % _numbers(metric.buckets, value))
+            parts.append(
+                self._lines(metric, [labels for labels, _ in series]) % _gaps(metric.buckets, series)
+            )
         return "".join(parts).encode()
 
+    def _lines(self, metric: Metric, labels: list[tuple[str, ...]]) -> str:
+        """The lines of a metric with a gap for each number; mostly the series are those of the last page."""
+        last_labels, lines = self._last.get(metric.name, ([], ""))
+        if last_labels != labels:
+            lines = "".join(self._series(metric, each) for each in labels)
+            self._last[metric.name] = (labels, lines)
+        return lines
 
-def _numbers(buckets: ClassicBuckets | None, value: Value) -> tuple[int | str, ...]:
-    """The values for the gaps in the text of a series."""
-    if isinstance(value, int):
-        return (value,)
-    if isinstance(value, float):
-        return (repr(value),)
-    if buckets is None:
+    def _series(self, metric: Metric, labels: tuple[str, ...]) -> str:
+        text = self._texts.get((metric.name, labels))
+        if text is None:
+            text = self._texts[metric.name, labels] = _series_text(metric, labels)
+        return text
+
+
+def _gaps(buckets: ClassicBuckets | None, series: Series) -> tuple[int | float, ...]:
+    """The values for the gaps in the lines of a metric."""
+    values = [value for _, value in series]
+    if buckets is not None:
+        return tuple(number for value in values for number in _numbers(buckets, value))
+    if Histogram in map(type, values):
         raise TypeError("a histogram needs a metric with buckets")
-    *reached, count = value.cumulative((*buckets.indices, BUCKET_COUNT))
-    return (*reached, count, repr(value.sum_ns / _NS_PER_SECOND), count)
+    return tuple(values)  # type: ignore[arg-type]
+
+
+def _numbers(buckets: ClassicBuckets, histogram: Value) -> tuple[int | float, ...]:
+    """The values for the gaps in the text of a histogram."""
+    if not isinstance(histogram, Histogram):
+        raise TypeError("a metric with buckets needs a histogram")
+    *reached, count = histogram.cumulative((*buckets.indices, BUCKET_COUNT))
+    return (*reached, count, histogram.sum_ns / _NS_PER_SECOND, count)
 
 
 def _series_text(metric: Metric, labels: tuple[str, ...]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from ctypes import Structure, sizeof
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, NamedTuple, Self
 
 from mrc_testbed.agents.abi import (
@@ -131,6 +131,9 @@ class NicReader:
         rows: that of each host's T0s, by host number; empty where EVs do not name their paths.
         qp_search_readings: readings from one search for new QPs to the next.
 
+    Attributes:
+        ev_transitions: the map with the counts of EV state changes.
+
     Raises:
         FabricError: a map is missing or of another layout.
     """
@@ -149,7 +152,7 @@ class NicReader:
             opened = partial(open_map_in, stack, pins)
             self._counters = WholeMap(opened("nic_counters"), NicCounters)
             self._rtt = WholeMap(opened("rtt_histogram"), MapHistogram)
-            self._transitions = WholeMap(opened("ev_transitions"), EvTransitions)
+            self.ev_transitions = WholeMap(opened("ev_transitions"), EvTransitions)
             self._messages = WholeMap(opened("message_histogram"), MapHistogram)
             self._control = MappedArray(opened("nic_control"), NicControl)[0]
             self._kernel = MappedArray(opened("stream_account"), StreamAccount)[0]
@@ -171,12 +174,12 @@ class NicReader:
 
     def packet_rtt(self) -> tuple[Histogram, ...]:
         """RTT of data packets by plane."""
-        return tuple(_histograms(self._rtt)[: self._plane_count])
+        return tuple(_histograms(self._rtt, self._plane_count))
 
     def message_completion(self) -> Histogram:
         """Completion times of the messages that this host sent."""
         return merge(
-            [*_histograms(self._messages)[:1], Histogram.from_map_values(bytes(self._kernel.completion))]
+            [*_histograms(self._messages, 1), Histogram.from_map_values(bytes(self._kernel.completion))]
         )
 
     def ev_states(self) -> EvStates:
@@ -185,10 +188,6 @@ class NicReader:
 
     def qps(self) -> QpReadings:
         return self._qps.read(with_paths=True)
-
-    def ev_transitions(self) -> list[list[int]]:
-        """Counts of EV state changes: (ev_transition_index, plane)."""
-        return [by_plane[: self._plane_count] for by_plane in _sums(self._transitions)]
 
     def port_is_up(self, plane: int) -> bool:
         """Return True if the NIC's port to *plane* has carrier."""
@@ -261,6 +260,11 @@ class LabReader:
     def port_counters(self) -> list[list[int]]:
         """The counters of each port: (PortCounter.COUNT, port_count) frames or bytes."""
         return _sums(self._port_counters)
+
+    def ev_transitions(self) -> list[list[int]]:
+        """Counts of EV state changes, added up over NICs: (ev_transition_index, plane)."""
+        sums = _sums(*(nic.ev_transitions for nic in self.nics.values()))
+        return [by_plane[: self.clos.spec.planes] for by_plane in sums]
 
     def queue_lateness(self) -> Histogram | None:
         """Lateness of frames that left their queues since the lab was made; None in an unshaped lab."""
@@ -370,6 +374,7 @@ def _paths_and_states(qp: Qp) -> Iterator[tuple[int, int, int]]:
     return zip(*bytes_and_state, strict=True)
 
 
+@lru_cache(maxsize=8192)
 def _ev_path(peer_row: int, low: int, high: int, state: int) -> EvPath:
     """Where EVs lead whose upper two bytes are *low* and *high*."""
     ev = decode_ev((high << 8 | low) << UPLINK_SHIFT)
@@ -381,27 +386,33 @@ def _span(layout: type[Structure], name: str) -> slice:
     return slice(field.offset, field.offset + field.size)
 
 
-def _sums(counters: WholeMap) -> list[list[int]]:
-    """The values' 64-bit numbers, each added up over CPUs: (numbers per value, length).
+def _sums(*maps: WholeMap) -> list[list[int]]:
+    """The 64-bit numbers of maps that are alike, added up over maps and CPUs: (numbers per value, length).
 
-    A value is added to another as one integer, see mrc_testbed.metrics.histogram: these counters never
-    overflow either, unless somebody else writes to the map; then the sum is wrong, but a sum.
+    A map is added to another as one integer, and a value to another, see mrc_testbed.metrics.histogram: these
+    counters never overflow either, unless somebody else writes to a map; then the sum is wrong, but a sum.
     """
-    values = counters.read()
-    stride = counters.stride_bytes
-    step = counters.cpu_count * stride
+    stride = maps[0].stride_bytes
+    step = maps[0].cpu_count * stride
+    values = _added([counters.read() for counters in maps])
     sums = array("Q")
-    wrap = (1 << 8 * stride) - 1
     for start in range(0, len(values), step):
-        cpus = (values[first : first + stride] for first in range(start, start + step, stride))
-        total = sum(int.from_bytes(value, "little") for value in cpus) & wrap
-        sums.frombytes(total.to_bytes(stride, "little"))
+        sums.frombytes(_added([values[at : at + stride] for at in range(start, start + step, stride)]))
     numbers = stride // sums.itemsize
     return [list(sums[first::numbers]) for first in range(numbers)]
 
 
-def _histograms(histograms: WholeMap) -> list[Histogram]:
-    """One histogram per element of a per-CPU map."""
-    values = histograms.read()
+def _added(parts: Sequence[memoryview | bytes]) -> bytes | memoryview:
+    """The sum of little-endian integers of one length, in that length."""
+    if len(parts) == 1:
+        return parts[0]
+    length = len(parts[0])
+    total = sum(int.from_bytes(part, "little") for part in parts)
+    return (total & (1 << 8 * length) - 1).to_bytes(length, "little")
+
+
+def _histograms(histograms: WholeMap, count: int | None = None) -> list[Histogram]:
+    """One histogram per element of a per-CPU map, of the first *count* elements."""
     step = histograms.cpu_count * histograms.stride_bytes
+    values = histograms.read()[: None if count is None else count * step]
     return [Histogram.from_map_values(values[start : start + step]) for start in range(0, len(values), step)]

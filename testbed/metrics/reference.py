@@ -13,9 +13,9 @@ _HEAD = """\
 the exporter does not reset them. Times are in seconds, sizes in bytes. The labels `link` and `node` identify
 one direction of a link: `node` is the sender. `tier` is host, t0 or t1.
 
-Histograms have nine buckets per octave, so a quantile that Prometheus computes is within 9.4 % of the one
-in the result folder of a run, for any distribution. Never average quantiles: add buckets, then compute the
-quantile:
+A quantile that Prometheus computes is wrong by at most the width of a bucket, for any distribution: most
+histograms have nine buckets per octave, so it is within 9.4 % of the one in the result folder of a run. Never
+average quantiles: add buckets, then compute the quantile:
 
     histogram_quantile(0.999, sum by (le) (rate(mrc_packet_rtt_seconds_bucket{lab="default"}[5s])))
 
@@ -33,7 +33,10 @@ def _row(metric: Metric) -> str:
     meaning = metric.help
     if metric.buckets is not None:
         first, last = metric.buckets.labels[0], metric.buckets.labels[-1]
-        meaning += f" {len(metric.buckets.labels)} buckets from {float(first):g} s to {float(last):.3g} s."
+        meaning += (
+            f" {len(metric.buckets.labels)} buckets from {float(first):g} s to {float(last):.3g} s,"
+            f" none wider than {100 * metric.buckets.widest_ratio:.1f} %."
+        )
     return f"| `{metric.name}` | {metric.type} | {metric.unit} | {labels} | {meaning} |\n"
 
 

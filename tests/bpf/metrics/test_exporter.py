@@ -122,6 +122,21 @@ def test_rtt_is_shown_by_plane_over_all_hosts(pinned_lab: PinnedLab, url: str, t
     assert value(page, "mrc_packet_rtt_seconds_bucket", lab="observed", plane="1", le="0.000001024") == 0
 
 
+def test_completion_times_are_shown_of_all_hosts_and_of_each(
+    pinned_lab: PinnedLab, url: str, twin_object: Path
+) -> None:
+    for host, time_ns in (("h0", 9_000), ("h1", 70_000)):
+        with filling(twin_object, pinned_lab.paths.node_pins(host) / "message_histogram") as messages:
+            messages.add(time_ns)
+    page = scrape(url)
+    assert value(page, "mrc_message_completion_seconds_count", lab="observed") == 2
+    assert value(page, "mrc_message_completion_seconds_sum", lab="observed") == 79_000 / 1e9
+    for host, count in (("h0", 1), ("h1", 0)):
+        sender = {"lab": "observed", "node": host}
+        assert value(page, "mrc_sender_completion_seconds_bucket", **sender, le="0.00001024") == count
+        assert value(page, "mrc_sender_completion_seconds_count", **sender) == 1
+
+
 def test_evs_are_shown_by_the_links_across_t1s(
     state_root: Path,
 ) -> None:
@@ -325,11 +340,13 @@ def test_counters_never_step_back_while_they_are_scraped(
     finally:
         stop.set()
         sender.join()
-    counts = [
-        value(page, "mrc_message_completion_seconds_count", lab="observed", node="h0") for page in pages
-    ]
+    counts = [value(page, "mrc_message_completion_seconds_count", lab="observed") for page in pages]
     assert counts == sorted(counts)
     assert counts[-1] > counts[0]
+    of_sender = [
+        value(page, "mrc_sender_completion_seconds_count", lab="observed", node="h0") for page in pages
+    ]
+    assert of_sender == counts
 
 
 def test_scrapes_at_the_same_time_all_succeed(url: str) -> None:

@@ -20,6 +20,7 @@ from dashboard_files import (
     metrics_and_matchers,
     panels,
     queries,
+    records,
 )
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
@@ -46,8 +47,8 @@ EVERY_DASHBOARD = pytest.mark.parametrize("name", sorted(DASHBOARDS))
 
 
 def known_series() -> dict[str, set[str]]:
-    """Name of a series of the exporter -> its labels."""
-    known = {}
+    """Name of a series of the exporter or of a record, whose name begins with them -> its labels."""
+    known = {name: set(name.partition(":")[0].split("_")) for name in records()}
     for metric in METRICS:
         if metric.type is MetricType.HISTOGRAM:
             known[f"{metric.name}_bucket"] = {*metric.labels, "le"}
@@ -178,11 +179,10 @@ def test_a_query_asks_for_metrics_and_labels_that_exist(query: PanelQuery) -> No
 
 
 def test_every_metric_is_on_a_dashboard() -> None:
-    shown = {
-        re.sub("_(bucket|sum|count)$", "", name)
-        for query in queries()
-        for name, _ in metrics_and_matchers(query.expression)
-    }
+    named = {name for query in queries() for name, _ in metrics_and_matchers(query.expression)}
+    of_records = [records()[name] for name in named & records().keys()]
+    named |= {name for expression in of_records for name, _ in metrics_and_matchers(expression)}
+    shown = {re.sub("_(bucket|sum|count)$", "", name) for name in named}
     assert {metric.name for metric in METRICS} <= shown | {f"{name}_count" for name in shown}
 
 

@@ -67,6 +67,10 @@ def test_a_row_shows_a_quantity_in_one_unit(name: str) -> None:
         ("rate(mrc_trims_total[4s])", "pps"),
         ("count(mrc_link_up == 0)", "short"),
         ("time() - min_over_time(timestamp(mrc_fault_active)[1m:1s])", "s"),
+        ("lab:mrc_goodput_bytes:rate5s", "Bps"),
+        ("sum(lab_plane:mrc_link_drops:rate5s)", "pps"),
+        ("rate(lab_plane_reason:mrc_link_drops_total:sum[4s])", "pps"),
+        ("lab_plane:mrc_ev_bad:ratio", "percentunit"),
         ("1000 * ALERTS_FOR_STATE", "dateTimeFromNow"),
     ],
 )

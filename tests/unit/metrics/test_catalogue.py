@@ -18,6 +18,7 @@ from mrc_testbed.metrics.series import HostCounts
 
 PROMISED = {
     "mrc_message_completion_seconds",
+    "mrc_sender_completion_seconds",
     "mrc_packet_rtt_seconds",
     "mrc_goodput_bytes_total",
     "mrc_tx_packets_total",
@@ -79,10 +80,23 @@ def test_labels_are_bounded(metric: Metric) -> None:
     assert not UNBOUNDED & set(metric.labels)
 
 
-@pytest.mark.parametrize("classic", [buckets.PACKET_RTT, buckets.MESSAGE_COMPLETION])
-def test_classic_buckets_are_edges_of_fine_ones_and_narrow(classic: buckets.ClassicBuckets) -> None:
+@pytest.mark.parametrize(
+    ("classic", "widest_ratio"),
+    [
+        (buckets.PACKET_RTT, 0.094),
+        (buckets.MESSAGE_COMPLETION, 0.094),
+        (buckets.COLLECTIVE, 0.094),
+        (buckets.LATENESS, 0.094),
+        (buckets.QUEUE_DELAY, 0.125),
+        (buckets.SENDER_COMPLETION, 0.275),
+    ],
+)
+def test_classic_buckets_are_edges_of_fine_ones_and_narrow(
+    classic: buckets.ClassicBuckets, widest_ratio: float
+) -> None:
     assert [bucket_lower_ns(index) for index in classic.indices] == list(classic.bounds_ns)
-    assert all(later / earlier < 1.094 for earlier, later in pairwise(classic.bounds_ns))
+    assert all(1 < later / earlier <= 1 + widest_ratio for earlier, later in pairwise(classic.bounds_ns))
+    assert classic.widest_ratio == pytest.approx(widest_ratio, rel=0.003)
     assert [float(label) for label in classic.labels] == [bound / 1e9 for bound in classic.bounds_ns]
     assert not any("e" in label for label in classic.labels)
 

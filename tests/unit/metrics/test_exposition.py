@@ -73,6 +73,15 @@ def test_a_later_page_shows_later_values() -> None:
     assert b" 2\n" in writer.write({COUNT.name: [(("l", "h0"), 2)]})
 
 
+def test_series_come_and_go_from_page_to_page() -> None:
+    writer = TextWriter(WRITER_METRICS)
+    first, second, both = [(("l", "h0"), 1)], [(("l", "%h1"), 2)], [(("l", "%h1"), 3), (("l", "h0"), 4)]
+    for series in (first, second, both, [], first, both):
+        page = writer.write({COUNT.name: series})
+        lines = [line for line in page.decode().splitlines() if not line.startswith("#")]
+        assert lines == [f'{COUNT.name}{{lab="l",node="{node}"}} {value}' for (_, node), value in series]
+
+
 def test_a_metric_without_series_is_left_out() -> None:
     assert TextWriter(WRITER_METRICS).write({COUNT.name: []}) == b""
 

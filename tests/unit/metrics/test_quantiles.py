@@ -10,13 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc_testbed.metrics.catalogue import METRICS
-from mrc_testbed.metrics.fabric_metrics import QUEUE_DELAY_SECONDS
 from mrc_testbed.metrics.histogram import Histogram
 from mrc_testbed.metrics.metric import Metric
 
 RATIOS = (0.5, 0.9, 0.99, 0.999)
-NEAR = 0.094  # the widest bucket; the founders' limit is 0.10
-NEAR_QUEUE_DELAY = 0.125  # counted for each port and class, so in fewer buckets
 HISTOGRAMS = [metric for metric in METRICS if metric.buckets is not None]
 SAMPLES = 20_000
 
@@ -48,12 +45,12 @@ def quantile_ns(metric: Metric, histogram: Histogram, ratio: float) -> float:
 
 def compare(metric: Metric, times_ns: Sequence[int]) -> None:
     """Fails when a quantile is further from the fine one than the widest bucket is wide."""
+    assert metric.buckets is not None
     histogram = histogram_of(times_ns)
     fine_ns = histogram.percentiles_ns(RATIOS)
     assert fine_ns is not None
     classic_ns = [quantile_ns(metric, histogram, ratio) for ratio in RATIOS]
-    near = NEAR_QUEUE_DELAY if metric is QUEUE_DELAY_SECONDS else NEAR
-    assert classic_ns == pytest.approx(fine_ns, rel=near)
+    assert classic_ns == pytest.approx(fine_ns, rel=metric.buckets.widest_ratio)
 
 
 @pytest.mark.parametrize("metric", HISTOGRAMS, ids=lambda metric: metric.name)
