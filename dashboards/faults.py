@@ -3,8 +3,8 @@
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards import queries
-from dashboards.board import LAB, PLANE, WINDOW, Section, board
-from dashboards.panel import COUNT, AnyPanel, ranking, time_series
+from dashboards.board import FRAMES, LAB, PACKETS, PLANE, Section, board
+from dashboards.panel import COUNT, AnyPanel, number, ranking, time_series
 
 
 def faults() -> Dashboard:
@@ -17,13 +17,13 @@ def faults() -> Dashboard:
             Section("Which fault, when?", _faults()),
             Section("What does it cause?", _effects()),
             Section("How long until nobody feels it? Of the last finished run", _recovery()),
-            Section("Would link probes find it? Labs with probing only", _localisation()),
         ],
         ["plane"],
     )
 
 
 def _faults() -> list[AnyPanel]:
+    outages = f"sum by (link) (increase(mrc_link_flaps_total{{{PLANE}}}[$__range]))"
     return [
         time_series(
             "Faults in force",
@@ -31,8 +31,7 @@ def _faults() -> list[AnyPanel]:
             "that all panels shade.",
             COUNT,
             [(queries.FAULTS_OVER_TIME, "{{fault_id}} ({{kind}})")],
-            stacked=True,
-            decimals=0,
+            alarming=True,
             none=queries.NONE,
         ),
         time_series(
@@ -41,32 +40,22 @@ def _faults() -> list[AnyPanel]:
             "fault explains.",
             COUNT,
             [(queries.LINKS_DOWN, "{{link}}")],
-            stacked=True,
-            decimals=0,
+            alarming=True,
             none=queries.NONE,
         ),
-        ranking(
-            "Injected in the shown time, by kind",
-            "Each outage of a flap counts.",
+        number(
+            "Faults injected",
+            "In the shown time; each outage of a flap counts.",
             COUNT,
-            [
-                (
-                    f"sort_desc(sum by (kind) (increase(mrc_faults_injected_total{{{LAB}}}[$__range])) > 0)",
-                    "{{kind}}",
-                )
-            ],
+            [(f"round(sum(increase(mrc_faults_injected_total{{{LAB}}}[$__range])))", "faults")],
             height=6,
         ),
         ranking(
             "Outages in the shown time, by link",
             "The ten links that failed most often: the ones to drain.",
             COUNT,
-            [
-                (
-                    f"topk(10, sum by (link) (increase(mrc_link_flaps_total{{{PLANE}}}[$__range])) > 0)",
-                    "{{link}}",
-                )
-            ],
+            [(f"topk(10, round({outages}) > 0)", "{{link}}")],
+            width=20,
             height=6,
         ),
     ]
@@ -78,7 +67,7 @@ def _effects() -> list[AnyPanel]:
             "Step time",
             "What the training job felt: the one figure that a fault should not move.",
             "s",
-            queries.percentiles(queries.STEP, LAB),
+            queries.typical_and_worst(queries.STEP, LAB),
         ),
         time_series(
             "Goodput",
@@ -88,25 +77,25 @@ def _effects() -> list[AnyPanel]:
         ),
         time_series(
             "Frames dropped by faults",
-            "At links that are down or lossy, EV probes included, which nobody retransmits.",
-            "pps",
-            [(queries.LINK_DROPS_BY_REASON, "{{reason}}")],
+            "At links that are down or lossy, EV probes included, which nobody retransmits; icrc: corrupted "
+            "on a link, dropped by the NIC that received it.",
+            FRAMES,
+            [(queries.FAULT_DROPS_BY_REASON, "{{reason}}")],
             none=queries.NONE,
         ),
         time_series(
             "Retransmissions by reason",
-            "They should end soon after the fault began, not when it ends: that is the time to last drop.",
-            "pps",
+            "sack, nack and timeout should end soon after the fault began, not when it ends: that is the "
+            "time to last drop. ack and tail are no losses.",
+            PACKETS,
             [(queries.RETRANSMITS_BY_REASON, "{{reason}}")],
             none=queries.NONE,
         ),
         time_series(
-            "GOOD EVs by plane",
-            "Falls when the fault is detected, rises again when probes have found the repair: the "
-            "recovery time.",
+            "EVs out of use by plane",
+            "Rises when the fault is detected, falls when probes have found the repair: the recovery time.",
             "percentunit",
-            [(queries.GOOD_EV_RATIO, "plane {{plane}}")],
-            maximum=1,
+            [(queries.OUT_OF_USE_BY_PLANE, "plane {{plane}}")],
             width=24,
         ),
     ]
@@ -131,35 +120,4 @@ def _recovery() -> list[AnyPanel]:
             height=5,
         )
         for phase, (title, text) in explained.items()
-    ]
-
-
-def _localisation() -> list[AnyPanel]:
-    probes = f"mrc_link_probes_total{{{PLANE}"
-    rtt = f"sum by (plane, link) (rate(mrc_link_probe_rtt_seconds_total{{{PLANE}}}[{WINDOW}]))"
-    passed = f'sum by (plane, link) (rate({probes},outcome="passed"}}[{WINDOW}]))'
-    return [
-        time_series(
-            "Suspected links",
-            "Links that link probes suspect, to be compared with those that faults really hit.",
-            COUNT,
-            [(queries.SUSPECTS, "{{link}}")],
-            stacked=True,
-            decimals=0,
-            none=queries.NONE,
-        ),
-        time_series(
-            "Link probes by outcome",
-            "passed, failed: not back in time, and late: of the failed, those that came back after all.",
-            "pps",
-            [(f"sum by (outcome) (rate({probes}}}[{WINDOW}]))", "{{outcome}}")],
-        ),
-        ranking(
-            "Slowest link probes",
-            "Mean RTT now, the ten slowest, by the farthest link that the probes cross: a slow link raises "
-            "its own and those behind it.",
-            "s",
-            [(f"topk(10, {rtt} / ({passed} > 0))", "{{link}}")],
-            width=24,
-        ),
     ]

@@ -3,7 +3,7 @@
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards import queries
-from dashboards.board import LAB, WINDOW, Section, board
+from dashboards.board import FRAMES, LAB, PACKETS, WINDOW, Section, board
 from dashboards.panel import COUNT, GREEN, ORANGE, RED, YELLOW, AnyPanel, listing, number, time_series
 
 
@@ -25,11 +25,24 @@ def health() -> Dashboard:
 def _trust() -> list[AnyPanel]:
     return [
         number(
-            "Machine saturated",
-            "yes when a CPU had next to no idle time in the last second.",
-            COUNT,
-            [("mrc_testbed_host_saturated", "saturated")],
-            texts=queries.YES_NO,
+            "Frames late, p99",
+            "How much later than they should frames leave their queues now. From half a millisecond on, at "
+            "least, a run is UNTRUSTED. Shaped labs only.",
+            "s",
+            [(queries.quantile(0.99, queries.LATE, LAB), "p99")],
+            steps=((queries.LATE_S, RED),),
+            none="not shaped",
+            width=6,
+        ),
+        number(
+            "Time saturated",
+            "Share of the shown time in which a CPU had next to no idle time; an alert fires after 5 s of "
+            "it.",
+            "percentunit",
+            [("avg_over_time(mrc_testbed_host_saturated[$__range])", "saturated")],
+            steps=((0.01, YELLOW), (0.1, RED)),
+            decimals=0,
+            width=6,
         ),
         number(
             "Busiest CPU",
@@ -38,6 +51,7 @@ def _trust() -> list[AnyPanel]:
             [("max(mrc_testbed_cpu_busy_ratio)", "busy")],
             steps=((0.8, YELLOW), (0.98, RED)),
             decimals=0,
+            width=6,
         ),
         number(
             "Lab readable",
@@ -45,29 +59,7 @@ def _trust() -> list[AnyPanel]:
             COUNT,
             [(f"mrc_testbed_lab_up{{{LAB}}}", "lab")],
             texts={1: ("yes", GREEN), 0: ("no", RED)},
-        ),
-        number(
-            "Events lost",
-            "Events that found a NIC's event ring full, since the lab was made. Times of recovery may be "
-            "incomplete then.",
-            COUNT,
-            [(f"sum(mrc_events_lost_total{{{LAB}}})", "events")],
-            steps=((1, ORANGE),),
-        ),
-        number(
-            "QPs that failed",
-            "QPs that went into the ERROR state since the lab was made: retries exhausted, or refused.",
-            COUNT,
-            [(f"sum(mrc_qp_errors_total{{{LAB}}})", "QPs")],
-            steps=((1, RED),),
-        ),
-        number(
-            "Window drifts",
-            "Times that congestion control counted bytes as under way when nothing was, since the lab was "
-            "made. A fault of the testbed.",
-            COUNT,
-            [(f"sum(mrc_congestion_drifts_total{{{LAB}}})", "times")],
-            steps=((1, RED),),
+            width=6,
         ),
         time_series(
             "CPUs",
@@ -83,11 +75,11 @@ def _trust() -> list[AnyPanel]:
         time_series(
             "Lateness of frames",
             "How much later than they should frames left their queues, shaped labs only. Beyond half a "
-            "millisecond at p99 a run is UNTRUSTED: a queue that is served late is not that of a port with "
-            "its rate.",
+            "millisecond at p99, or a third of a longer idle RTT, a run is UNTRUSTED: a queue that is "
+            "served late is not that of a port with its rate.",
             "s",
-            queries.percentiles("mrc_testbed_queue_lateness_seconds", LAB),
-            steps=((0.0005, RED),),
+            queries.percentiles(queries.LATE, LAB),
+            steps=((queries.LATE_S, RED),),
             logarithmic=True,
         ),
     ]
@@ -95,22 +87,48 @@ def _trust() -> list[AnyPanel]:
 
 def _nics() -> list[AnyPanel]:
     return [
-        time_series(
-            "Packets that NICs refused",
-            "By reason. Stale acknowledgements are normal after a fault; malformed ones never are.",
-            "pps",
-            [(queries.rates_of_seen("reason", f"mrc_nic_drops_total{{{LAB}}}"), "{{reason}}")],
-            width=18,
-            none=queries.NONE,
+        number(
+            "QPs that failed",
+            "QPs that went into the ERROR state since the lab was made: retries exhausted, or refused.",
+            COUNT,
+            [(f"sum(mrc_qp_errors_total{{{LAB}}})", "QPs")],
+            steps=((1, RED),),
+            width=6,
+        ),
+        number(
+            "Events lost",
+            "Events that found a NIC's event ring full, since the lab was made. Times of recovery may be "
+            "incomplete then.",
+            COUNT,
+            [(f"sum(mrc_events_lost_total{{{LAB}}})", "events")],
+            steps=((1, ORANGE),),
+            width=6,
+        ),
+        number(
+            "Window drifts",
+            "Times that congestion control counted bytes as under way when nothing was, since the lab was "
+            "made. A fault of the testbed.",
+            COUNT,
+            [(f"sum(mrc_congestion_drifts_total{{{LAB}}})", "times")],
+            steps=((1, RED),),
+            width=6,
         ),
         number(
             "Frames that are not MRC",
             "Such as neighbour discovery; the nodes' own network stack gets them. Much of it means that "
             "something else talks on the fabric.",
-            "pps",
+            FRAMES,
             [(f"sum(rate(mrc_passed_to_stack_packets_total{{{LAB}}}[{WINDOW}]))", "frames")],
             width=6,
-            height=8,
+        ),
+        time_series(
+            "Packets that NICs refused",
+            "By reason. Stale acknowledgements are normal after a fault; icrc was corrupted on a link; "
+            "malformed ones never are normal.",
+            PACKETS,
+            [(queries.rates_of_seen("reason", f"mrc_nic_drops_total{{{LAB}}}"), "{{reason}}")],
+            width=24,
+            none=queries.NONE,
         ),
     ]
 

@@ -3,8 +3,8 @@
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards import queries
-from dashboards.board import ALERT_LINK, BOARD_LINK, LAB, RUN_LINK, Section, board
-from dashboards.panel import COUNT, RED, YELLOW, AnyPanel, listing, number, time_series
+from dashboards.board import ALERT_LINK, BOARD_LINK, FRAMES, LAB, PACKETS, RUN_LINK, Section, board
+from dashboards.panel import COUNT, GREY, ORANGE, RED, YELLOW, AnyPanel, listing, number, time_series
 
 
 def overview() -> Dashboard:
@@ -18,7 +18,7 @@ def overview() -> Dashboard:
             Section("What does the tail do?", _tail()),
             Section("Which plane?", _planes()),
             Section("What is lost?", _losses()),
-            Section("Which run?", _runs()),
+            Section("May one believe it, and which run is it?", _belief()),
         ],
         ["plane"],
     )
@@ -28,12 +28,14 @@ def _job() -> list[AnyPanel]:
     return [
         number(
             "Step against best",
-            "Mean step of the slowest training job, by its best in the shown time. 100 % is a job that "
-            "nothing holds up; an alert fires at 150 %.",
+            "Mean step of the slowest training job in the last 10 s, by the best such mean of its run's last "
+            "10 minutes. 100 % is a job that nothing holds up; an alert fires at 150 %.",
             "percentunit",
             [(queries.STEP_AGAINST_BEST, "step")],
             steps=((1.2, YELLOW), (1.5, RED)),
+            texts={-1: ("no job", GREY), 0: ("no steps", ORANGE)},
             decimals=0,
+            width=6,
         ),
         number(
             "Goodput",
@@ -45,31 +47,27 @@ def _job() -> list[AnyPanel]:
             "Completion p99",
             "99 of 100 messages completed within this time, of those that completed in the last seconds.",
             "s",
-            [(queries.quantile(0.99, queries.COMPLETION, LAB), "p99")],
+            [(f"({queries.quantile(0.99, queries.COMPLETION, LAB)} > 0) or vector(0)", "p99")],
+            texts={0: ("idle", GREY)},
+            width=5,
         ),
         number(
             "Retransmitted",
-            "Share of the data packets that had been sent before. A healthy fabric shows 0.",
+            "Share of the data packets that had been sent before. More than a tenth of a per cent over "
+            "seconds is loss or a queue that overflows.",
             "percentunit",
-            [(queries.RETRANSMIT_RATIO, "share")],
+            [(f"{queries.RETRANSMIT_RATIO} or vector(0)", "share")],
             steps=queries.RATIO_STEPS,
             decimals=2,
+            width=5,
         ),
         number(
             "EVs out of use",
-            "Entropy values of connected QPs that are not GOOD now: SKIP (loses a turn), ASSUMED_BAD (lost "
-            "packets, is probed) or DENIED (by an operator). Traffic goes on over the others.",
+            "Entropy values of connected QPs that are ASSUMED_BAD (lost packets, are probed) or DENIED (by "
+            "an operator) now. Traffic goes on over the others.",
             COUNT,
-            [(queries.EVS_NOT_GOOD, "EVs")],
+            [(queries.EVS_OUT_OF_USE, "EVs")],
             steps=queries.COUNT_STEPS,
-        ),
-        number(
-            "Machine saturated",
-            "Whether a CPU of this machine has next to no idle time. If yes, a shaped lab shows the "
-            "machine's limits rather than the fabric's.",
-            COUNT,
-            [("mrc_testbed_host_saturated", "saturated")],
-            texts=queries.YES_NO,
         ),
     ]
 
@@ -78,24 +76,36 @@ def _broken() -> list[AnyPanel]:
     return [
         listing(
             "Alerts",
-            "Alerts that fire now, with how long their condition holds. The name leads to what to "
-            "do, the last column to the dashboard that shows more.",
+            "Alerts that fire now, with how long their condition holds. The name leads to what to do, the "
+            "dashboard to what shows more.",
             queries.ALERTS,
             {"alertname": "Alert", "severity": "Severity", "where": "Where", "dashboard": "Dashboard"},
             value=("Lasts", "s"),
-            widths_px={"Alert": 240, "Severity": 90, "Dashboard": 110, "Lasts": 90},
+            widths_px={"Alert": 230, "Severity": 80, "Dashboard": 100, "Lasts": 75},
             links={"Alert": ALERT_LINK, "Dashboard": BOARD_LINK},
-            width=15,
+            width=13,
+            height=7,
+        ),
+        listing(
+            "Suspected links",
+            "Links that link probes suspect now, whether or not their ports are up: the place to look at. "
+            "Labs with probing only.",
+            f"time() - {queries.first_seen(f'{queries.SUSPECT} == 1')} and {queries.SUSPECT} == 1",
+            {"link": "Link"},
+            value=("Seen for", "s"),
+            widths_px={"Seen for": 80},
+            width=5,
             height=7,
         ),
         listing(
             "Faults in force",
-            "Faults that mrc-testbed injected and has not cleared, so that one knows which of the alerts are "
-            "meant. Each is a red window on all panels over time.",
+            "Faults that mrc-testbed injected and has not cleared, so that one knows which alerts are meant. "
+            "Each is a red window on all panels over time.",
             f"time() - {queries.first_seen(queries.FAULTS)} and {queries.FAULTS}",
             {"fault_id": "Fault", "kind": "Kind"},
-            value=("Lasts", "s"),
-            width=9,
+            value=("Seen for", "s"),
+            widths_px={"Kind": 100, "Seen for": 75},
+            width=6,
             height=7,
         ),
     ]
@@ -108,14 +118,14 @@ def _tail() -> list[AnyPanel]:
             "A synchronous training step: computing, then a collective. All hosts wait for the slowest "
             "message, so this is what a fault costs the job.",
             "s",
-            queries.percentiles(queries.STEP, LAB),
+            queries.typical_and_worst(queries.STEP, LAB),
         ),
         time_series(
             "Message completion time",
             "From the first packet of a message to the acknowledgement of its last. The distance between "
-            "p50 and p99.9 is what steps wait for.",
+            "p50 and p99.9 is what steps wait for; an alert fires when p99 is over the objective.",
             "s",
-            queries.percentiles(queries.COMPLETION, LAB),
+            [*queries.percentiles(queries.COMPLETION, LAB), queries.OBJECTIVE],
             logarithmic=True,
         ),
     ]
@@ -124,12 +134,19 @@ def _tail() -> list[AnyPanel]:
 def _planes() -> list[AnyPanel]:
     return [
         time_series(
-            "GOOD EVs by plane",
-            "Share of each plane's EVs that are GOOD. The plane that falls is the broken one: a little for a "
-            "T0-T1 link, much for a switch, to 0 for the plane.",
+            "EVs out of use by plane",
+            "Share of each plane's EVs that are ASSUMED_BAD or DENIED. The plane that rises loses packets: "
+            "a little for a link, more for a switch, 100 % for the plane. A plane that is only slow shows "
+            "in its RTT.",
             "percentunit",
-            [(queries.GOOD_EV_RATIO, "plane {{plane}}")],
-            maximum=1,
+            [(queries.OUT_OF_USE_BY_PLANE, "plane {{plane}}")],
+            width=8,
+        ),
+        time_series(
+            "RTT p99 by plane",
+            "A slow plane stands out here before it loses a packet: a queue, or a link with added delay.",
+            "s",
+            [(queries.RTT_P99_BY_PLANE, "plane {{plane}}")],
             width=8,
         ),
         time_series(
@@ -140,13 +157,6 @@ def _planes() -> list[AnyPanel]:
             [(queries.SENT_BY_PLANE_BPS, "plane {{plane}}")],
             width=8,
         ),
-        time_series(
-            "RTT p99 by plane",
-            "A slow plane stands out here before it loses a packet: a queue, or a link with added delay.",
-            "s",
-            [(queries.RTT_P99_BY_PLANE, "plane {{plane}}")],
-            width=8,
-        ),
     ]
 
 
@@ -154,19 +164,37 @@ def _losses() -> list[AnyPanel]:
     return [
         time_series(
             "Retransmissions by reason",
-            "What gave a packet up for lost: trim or nack (the receiver said so), sack (later packets "
-            "arrived), timeout (nothing arrived). Time-outs cost the most.",
-            "pps",
+            "Losses: nack (the receiver said so), sack (later packets arrived), timeout (nothing arrived, "
+            "which costs the most). No losses: ack asks for an acknowledgement, tail probes the end of a "
+            "message.",
+            PACKETS,
             [(queries.RETRANSMITS_BY_REASON, "{{reason}}")],
             none=queries.NONE,
         ),
         time_series(
             "Frames dropped by reason",
-            "Frames that links or switches dropped: link_down and loss are faults, queue_full is congestion.",
-            "pps",
+            "link_down and loss are faults, icrc is corrupted on a link, queue_full is congestion.",
+            FRAMES,
             [(queries.DROPS_BY_REASON, "{{reason}}")],
             none=queries.NONE,
         ),
+    ]
+
+
+def _belief() -> list[AnyPanel]:
+    return [
+        number(
+            "Frames late, p99",
+            "How much later than they should frames leave their queues. From half a millisecond on, at "
+            "least, a run is UNTRUSTED: the machine is slower than the fabric. Shaped labs only.",
+            "s",
+            [(queries.quantile(0.99, queries.LATE, LAB), "p99")],
+            steps=((queries.LATE_S, RED),),
+            none="not shaped",
+            width=6,
+            height=8,
+        ),
+        *_runs(),
     ]
 
 
@@ -176,11 +204,11 @@ def _runs() -> list[AnyPanel]:
             "Runs",
             "Scenarios that used the lab in the shown time. A run leads to its report, which has the exact "
             "times of its faults, once it has ended.",
-            f"1000 * {queries.first_seen(queries.RUN)}",
+            f"time() - {queries.first_seen(queries.RUN)}",
             {"scenario": "Scenario", "run": "Run", "seed": "Seed"},
-            value=("Began", "dateTimeAsIso"),
+            value=("Seen for", "s"),
             links={"Run": RUN_LINK},
-            width=24,
+            width=18,
             height=8,
         )
     ]

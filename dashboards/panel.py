@@ -19,12 +19,18 @@ GREEN: Final = "green"
 YELLOW: Final = "yellow"
 ORANGE: Final = "orange"
 RED: Final = "red"
-GREY: Final = "text"
+GREY: Final = "#8e8e8e"
 BLUE: Final = "blue"
 PURPLE: Final = "purple"
+TEAL: Final = "#1f9e94"
+BROWN: Final = "#a0693a"
+PINK: Final = "#d16ba5"
 
 COUNT: Final = "short"
 """The unit of things that are counted."""
+
+_NARROW: Final = 8
+"""Columns of a panel that has no room for a legend beside its lines."""
 
 SOURCE: Final = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 """The data source that the dashboard's first variable chooses."""
@@ -40,22 +46,35 @@ Query = tuple[str, str]
 """PromQL, and the legend of what it returns."""
 
 Steps = Sequence[tuple[float, str]]
-"""Thresholds: from this value on, that colour; below the first, green."""
+"""Thresholds: from this value on, that colour; below the first, green; blue when there are none."""
 
 AnyPanel = series.Panel | stat.Panel | heatmap.Panel | bargauge.Panel | table.Panel
 PanelT = TypeVar("PanelT", series.Panel, stat.Panel, heatmap.Panel, bargauge.Panel, table.Panel)
 
-COLOURS: Final[Mapping[str, str]] = {
-    "GOOD": GREEN,
-    "SKIP": YELLOW,
-    "ASSUMED_BAD": RED,
-    "DENIED": GREY,
-    "p50": BLUE,
-    "p99": ORANGE,
-    "p99.9": RED,
-    "max": PURPLE,
+_PLANES: Final = (BLUE, PURPLE, TEAL, BROWN, PINK, "light-blue", "light-purple", GREY)
+_REASONS: Final = {
+    "link_down": RED,
+    "loss": ORANGE,
+    "icrc": PURPLE,
+    "queue_full": YELLOW,
+    "sack": BLUE,
+    "nack": PURPLE,
+    "timeout": RED,
+    "tail": TEAL,
+    "ack": GREY,
+    "probe": GREEN,
+    "late": YELLOW,
 }
-"""Colours of series that mean the same wherever they are drawn; the others get the palette's, in order."""
+_COLOURS: Final[Mapping[str, Mapping[str, str]]] = {
+    "{{state}}": {"SKIP": YELLOW, "ASSUMED_BAD": RED, "DENIED": GREY},
+    "{{reason}}": _REASONS,
+    "plane {{plane}}": {f"plane {plane}": colour for plane, colour in enumerate(_PLANES)},
+    **{name: {name: colour} for name, colour in (("p50", BLUE), ("p99", ORANGE), ("p99.9", RED))},
+    "max": {"max": PURPLE},
+    "objective": {"objective": GREY},
+}
+"""Legend -> colours of series that mean the same wherever they are drawn; the others get the palette's, in
+order. Planes have no colour of a traffic light."""
 
 
 def time_series(
@@ -71,31 +90,33 @@ def time_series(
     maximum: float | None = None,
     logarithmic: bool = False,
     from_zero: bool = True,
-    decimals: int | None = None,
+    alarming: bool = False,
     none: str = "",
 ) -> series.Panel:
     """Lines over time, or areas on top of one another; *steps* are drawn as dashed lines.
 
-    The legend is a table on the right, the series with the highest maximum first. *none* stands in the
-    place of lines when there are none.
+    The legend is a table on the right, the series with the highest maximum first; a list below in a narrow
+    panel. *alarming* areas count what is wrong now: red, upright. *none* stands in the place of lines when
+    there are none.
     """
     panel = _begun(series.Panel(), title, description, queries, width, height)
+    is_area = stacked or alarming
     panel.unit(unit).color_scheme(build.FieldColor().mode(model.FieldColorModeId.PALETTE_CLASSIC))
-    panel.line_width(1).fill_opacity(60 if stacked else 8).show_points(kinds.VisibilityMode.NEVER)
+    panel.line_width(1).fill_opacity(60 if is_area else 0).show_points(kinds.VisibilityMode.NEVER)
     panel.stacking(
-        common.StackingConfig().mode(kinds.StackingMode.NORMAL if stacked else kinds.StackingMode.NONE)
+        common.StackingConfig().mode(kinds.StackingMode.NORMAL if is_area else kinds.StackingMode.NONE)
     )
+    if alarming:
+        panel.color_scheme(build.FieldColor().mode(model.FieldColorModeId.SHADES).fixed_color(RED))
+        panel.line_interpolation(kinds.LineInterpolation.STEP_AFTER).decimals(0)
     panel.tooltip(
         common.VizTooltipOptions().mode(kinds.TooltipDisplayMode.MULTI).sort(kinds.SortOrder.DESCENDING)
     )
-    legend = common.VizLegendOptions().display_mode(kinds.LegendDisplayMode.TABLE).show_legend(True)
-    legend.placement(kinds.LegendPlacement.RIGHT).calcs(["last", "max"]).sort_by("Max").sort_desc(True)
-    panel.legend(legend)
-    for name, colour in COLOURS.items():
-        if any(legend in (name, "{{state}}") for _, legend in queries):
+    is_one_line = len(queries) == 1 and "{{" not in queries[0][1]
+    panel.legend(_legend(is_narrow=width <= _NARROW or is_one_line))
+    for _, text in queries:
+        for name, colour in _COLOURS.get(text, {}).items():
             panel.override_by_name(name, [_property("color", {"mode": "fixed", "fixedColor": colour})])
-    if decimals is not None:
-        panel.decimals(decimals)
     if none:
         panel.no_value(none)
     if logarithmic:
@@ -123,10 +144,14 @@ def number(
     steps: Steps = (),
     texts: Mapping[int, tuple[str, str]] | None = None,
     decimals: int | None = None,
+    none: str = "none",
 ) -> stat.Panel:
-    """The latest value, large, over its line; *texts* (value -> text, colour) replace the number."""
+    """The latest value, large, over its line; *texts* (value -> text, colour) replace the number.
+
+    It is green to red by its *steps*, blue without, since then nothing judges it.
+    """
     panel = _begun(stat.Panel(), title, description, queries, width, height)
-    panel.unit(unit).thresholds(_thresholds(steps)).no_value("none")
+    panel.unit(unit).thresholds(_thresholds(steps)).no_value(none)
     panel.color_scheme(build.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))
     panel.graph_mode(kinds.BigValueGraphMode.AREA).color_mode(kinds.BigValueColorMode.VALUE)
     panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
@@ -171,8 +196,6 @@ def ranking(
     panel.unit(unit).min(0).thresholds(_thresholds(steps)).no_value("none")
     panel.color_scheme(build.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))
     panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
-    if unit == COUNT:
-        panel.decimals(0)
     panel.name_placement(kinds.BarGaugeNamePlacement.LEFT).sizing(kinds.BarGaugeSizing.MANUAL)
     panel.min_viz_height(16).max_viz_height(26).value_mode(kinds.BarGaugeValueMode.TEXT)
     panel.text(common.VizTextDisplayOptions().title_size(12).value_size(14))
@@ -228,6 +251,15 @@ def listing(
     return panel.no_value("none").show_header(True)
 
 
+def _legend(*, is_narrow: bool) -> common.VizLegendOptions:
+    legend = common.VizLegendOptions().show_legend(True).sort_by("Max").sort_desc(True)
+    if is_narrow:
+        legend.display_mode(kinds.LegendDisplayMode.LIST).placement(kinds.LegendPlacement.BOTTOM)
+        return legend.calcs(["last"])
+    legend.display_mode(kinds.LegendDisplayMode.TABLE).placement(kinds.LegendPlacement.RIGHT)
+    return legend.calcs(["last", "max"])
+
+
 def _property(name: str, value: object) -> model.DynamicConfigValue:
     return model.DynamicConfigValue(id_val=name, value=value)
 
@@ -250,7 +282,7 @@ def _query(expression: str, legend: str, index: int) -> prometheus.Dataquery:
 
 
 def _thresholds(steps: Steps) -> build.ThresholdsConfig:
-    thresholds = [model.Threshold(value=None, color=GREEN)]
+    thresholds = [model.Threshold(value=None, color=GREEN if steps else BLUE)]
     thresholds += [model.Threshold(value=value, color=colour) for value, colour in steps]
     return build.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(thresholds)
 

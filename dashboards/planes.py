@@ -3,7 +3,7 @@
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards import queries
-from dashboards.board import LAB, PLANE_NODE, WINDOW, Section, board
+from dashboards.board import EVS, LAB, PACKETS, PLANE_NODE, WINDOW, Section, board
 from dashboards.panel import COUNT, AnyPanel, time_series
 
 
@@ -26,12 +26,11 @@ def planes() -> Dashboard:
 def _planes() -> list[AnyPanel]:
     return [
         time_series(
-            "GOOD EVs by plane",
-            "Share of each plane's EVs that are GOOD. A broken T0-T1 link costs the EVs of one uplink, a "
-            "broken NIC port those of a host.",
+            "EVs out of use by plane",
+            "Share of each plane's EVs that are ASSUMED_BAD or DENIED. A broken T0-T1 link costs the EVs of "
+            "one uplink, a broken NIC port those of a host.",
             "percentunit",
-            [(queries.GOOD_EV_RATIO, "plane {{plane}}")],
-            maximum=1,
+            [(queries.OUT_OF_USE_BY_PLANE, "plane {{plane}}")],
         ),
         time_series(
             "Share of each plane",
@@ -58,7 +57,7 @@ def _places() -> list[AnyPanel]:
             "EVs out of use, by host",
             "Which hosts are concerned: all of a T0 for a broken uplink, one for a broken NIC port.",
             COUNT,
-            [(f'sum by (node) (mrc_ev_state{{{PLANE_NODE},state!="GOOD"}})', "{{node}}")],
+            [(f"sum by (node) (mrc_ev_state{{{PLANE_NODE},{queries.OUT_OF_USE}}})", "{{node}}")],
             stacked=True,
         ),
     ]
@@ -67,17 +66,18 @@ def _places() -> list[AnyPanel]:
 def _changes() -> list[AnyPanel]:
     return [
         time_series(
-            "EVs by state",
-            "GOOD is used; SKIP loses its next turn; ASSUMED_BAD lost packets and is probed; DENIED was "
-            "taken out by an operator.",
+            "EVs that are not GOOD, by state",
+            "SKIP loses its next turn, as under any congestion; ASSUMED_BAD lost packets and is probed; "
+            "DENIED was taken out by an operator.",
             COUNT,
             [(queries.EVS_BY_STATE, "{{state}}")],
             stacked=True,
         ),
         time_series(
             "EVs that leave and return",
-            "Above: EVs that become ASSUMED_BAD. Below, negative: those that come back to GOOD.",
-            "ops",
+            "Above: EVs that become ASSUMED_BAD. Below, negative: those that come back to GOOD. Both at "
+            "once, for long, is a path that loses a part of its packets.",
+            EVS,
             [
                 (queries.LEAVING, "plane {{plane}} leaves"),
                 (f"-({queries.RETURNING})", "plane {{plane}} returns"),
@@ -85,16 +85,16 @@ def _changes() -> list[AnyPanel]:
             from_zero=False,
         ),
         time_series(
-            "Changes of state by reason",
-            "loss: later acknowledgements passed a packet. timeout: nothing was acknowledged. trim, ecn: a "
-            "queue. probe: probes came back. admin: an operator. turn: a turn was lost, and that is all.",
-            "ops",
+            "Why EVs leave and return",
+            "They leave by loss (later acknowledgements passed a packet), late (a packet overtaken by far), "
+            "timeout (nothing was acknowledged) or admin (an operator), and return when probes come back.",
+            EVS,
             [(queries.TRANSITIONS, "{{reason}}")],
         ),
         time_series(
             "Probes",
             "Probes sent, and answers received: probes without answers are EVs that stay away.",
-            "pps",
+            PACKETS,
             [
                 (f'sum(rate(mrc_tx_packets_total{{{LAB},kind="probe"}}[{WINDOW}]))', "sent"),
                 (f'sum(rate(mrc_rx_packets_total{{{LAB},kind="probe_answer"}}[{WINDOW}]))', "answered"),

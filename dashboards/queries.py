@@ -24,13 +24,21 @@ RETRANSMIT_RATIO: Final = (
     f' / (sum(rate(mrc_tx_packets_total{{{LAB},kind="data"}}[{WINDOW}])) > 0)'
 )
 RETRANSMITS_BY_REASON: Final = rates_of_seen("reason", f"mrc_retransmits_total{{{LAB}}}")
+_CORRUPTED: Final = f'mrc_nic_drops_total{{{LAB},reason="icrc"}}'
 _LINK_DROPS: Final = f"lab_plane_reason:mrc_link_drops_total:sum{{{PLANE}}}"
 _SWITCH_DROPS: Final = f"lab_plane_reason:mrc_switch_drops_total:sum{{{PLANE}}}"
-LINK_DROPS_BY_REASON: Final = rates_of_seen("reason", _LINK_DROPS)
-DROPS_BY_REASON: Final = rates_of_seen("reason", _LINK_DROPS, _SWITCH_DROPS)
-TRANSITIONS: Final = rates_of_seen("reason", f"mrc_ev_transitions_total{{{PLANE}}}")
-EVS_BY_STATE: Final = f"sum by (state) (mrc_ev_state{{{PLANE}}})"
-EVS_NOT_GOOD: Final = f'sum(mrc_ev_state{{{LAB},state!="GOOD"}})'
+FAULT_DROPS_BY_REASON: Final = rates_of_seen("reason", _LINK_DROPS, _CORRUPTED)
+DROPS_BY_REASON: Final = rates_of_seen("reason", _LINK_DROPS, _SWITCH_DROPS, _CORRUPTED)
+TRANSITIONS: Final = rates_of_seen(
+    "reason",
+    f'mrc_ev_transitions_total{{{PLANE},to="ASSUMED_BAD"}}',
+    f'mrc_ev_transitions_total{{{PLANE},from="ASSUMED_BAD"}}',
+)
+EVS_BY_STATE: Final = f'sum by (state) (mrc_ev_state{{{PLANE},state!="GOOD"}})'
+OUT_OF_USE: Final = 'state=~"ASSUMED_BAD|DENIED"'
+"""SKIP is none of it: that loses a turn, as under any congestion."""
+
+EVS_OUT_OF_USE: Final = f"sum(mrc_ev_state{{{LAB},{OUT_OF_USE}}})"
 RUN: Final = f"mrc_testbed_run_info{{{LAB}}}"
 FAULTS: Final = f"mrc_fault_active{{{LAB}}}"
 FAULTS_OVER_TIME: Final = f"1 * {FAULTS} or 0 * max_over_time({FAULTS}[$__range] @ end())"
@@ -42,25 +50,30 @@ _UP: Final = f"mrc_link_up{{{PLANE}}}"
 LINKS_DOWN: Final = (
     f"count by (link) ({_UP} == 0) or 0 * count by (link) (min_over_time({_UP}[$__range] @ end()) == 0)"
 )
-_SUSPECT: Final = f"mrc_link_probe_suspect{{{PLANE}}}"
-SUSPECTS: Final = f"{_SUSPECT} and (max_over_time({_SUSPECT}[$__range] @ end()) == 1)"
+SUSPECT: Final = f"mrc_link_probe_suspect{{{PLANE}}}"
+SUSPECTS_OVER_TIME: Final = f"{SUSPECT} and (max_over_time({SUSPECT}[$__range] @ end()) == 1)"
 COMPLETION: Final = "mrc_message_completion_seconds"
 SENDER_COMPLETION: Final = "mrc_sender_completion_seconds"
 RTT: Final = "mrc_packet_rtt_seconds"
 STEP: Final = "mrc_training_step_seconds"
-_MEAN_STEP: Final = (
-    f"sum by (workload) (rate({STEP}_sum{{{LAB}}}[{WINDOW}]))"
-    f" / (sum by (workload) (rate({STEP}_count{{{LAB}}}[{WINDOW}])) > 0)"
+_RECORDED_STEP: Final = "lab_workload:mrc_training_step_seconds"
+STEP_AGAINST_BEST: Final = (
+    f"max({_RECORDED_STEP}:mean10s{{{LAB}}} / {_RECORDED_STEP}:best10m{{{LAB}}})"
+    f" or vector(0) and on () count({STEP}_count{{{LAB}}} and on (lab) {RUN}) or vector(-1)"
 )
-STEP_AGAINST_BEST: Final = f"max({_MEAN_STEP} / min_over_time(({_MEAN_STEP})[$__range:5s] @ end()))"
+"""0: a job that has completed no step for ten seconds. -1: no run has a job."""
+
+LATE: Final = "mrc_testbed_queue_lateness_seconds"
+LATE_S: Final = 0.0005
+"""Lateness at p99 that no run is trusted with, however long its RTT is."""
+
+OBJECTIVE: Final[Query] = ("mrc:message_completion_p99_objective:seconds", "objective")
 
 BAD_BY_T1: Final = (
     f'sum by (node) (mrc_link_evs{{{PLANE},state="ASSUMED_BAD"}})'
     f" / (sum by (node) (mrc_link_evs{{{PLANE}}}) > 0)"
 )
-_TOTAL_EVS: Final = f"sum by (plane) (mrc_ev_state{{{PLANE}}})"
-_GOOD_EVS: Final = f'sum by (plane) (mrc_ev_state{{{PLANE},state="GOOD"}})'
-GOOD_EV_RATIO: Final = f"{_GOOD_EVS} / ({_TOTAL_EVS} > 0)"
+OUT_OF_USE_BY_PLANE: Final = f"lab_plane:mrc_ev_bad:ratio{{{PLANE}}}"
 YES_NO: Final = {0: ("no", GREEN), 1: ("yes", RED)}
 RATIO_STEPS: Final = ((0.001, YELLOW), (0.01, ORANGE), (0.05, RED))
 COUNT_STEPS: Final = ((1, ORANGE),)
@@ -71,9 +84,10 @@ _FIRING: Final = (
     'ALERTS_FOR_STATE{lab=~"$lab|"} and ignoring (alertstate) ALERTS{alertstate="firing",lab=~"$lab|"}'
 )
 _OF_PLANE: Final = f'label_replace({_FIRING}, "of_plane", "plane $1", "plane", "(.+)")'
-_OF_JOB: Final = f'label_replace({_OF_PLANE}, "of_job", "job $1", "workload", "(.+)")'
+_OF_JOB: Final = f'label_replace({_OF_PLANE}, "of_job", "workload $1", "workload", "(.+)")'
 _PLACES: Final = '"link", "switch", "node", "of_plane", "of_job"'
-ALERTS: Final = f'time() - label_join({_OF_JOB}, "where", " ", {_PLACES})'
+_WHERE: Final = f'label_join({_OF_JOB}, "where", " ", {_PLACES})'
+ALERTS: Final = f'time() - label_replace({_WHERE}, "where", "whole lab", "where", " *")'
 """Alerts that fire, and for how many seconds their condition holds; the label `where` says where."""
 
 
@@ -91,6 +105,11 @@ def quantile(ratio: float, metric: str, selector: str, by: str = "") -> str:
     """The quantile *ratio* of a histogram over the rate window, by one more label or over all."""
     labels = f"{by}, le" if by else "le"
     return f"histogram_quantile({ratio:g}, sum by ({labels}) (rate({metric}_bucket{{{selector}}}[{WINDOW}])))"
+
+
+def typical_and_worst(metric: str, selector: str) -> list[Query]:
+    """p50 and the largest, of what happens a few times in the rate window only."""
+    return [(quantile(0.5, metric, selector), "p50"), (quantile(1, metric, selector), "max")]
 
 
 def percentiles(metric: str, selector: str) -> list[Query]:

@@ -16,7 +16,7 @@ def tail_latency() -> Dashboard:
         "otherwise.",
         [
             Section("How long do messages take?", _messages()),
-            Section("Which path is slow?", _packets()),
+            Section("Which plane is slow?", _packets()),
         ],
         ["plane", "node"],
     )
@@ -29,7 +29,7 @@ def _messages() -> list[AnyPanel]:
             "From the first packet of a message to the acknowledgement of its last, at the sender. The "
             "largest is the upper end of the highest bucket with a message in it.",
             "s",
-            queries.percentiles(queries.COMPLETION, LAB),
+            [*queries.percentiles(queries.COMPLETION, LAB), queries.OBJECTIVE],
             width=24,
             height=9,
             logarithmic=True,
@@ -43,7 +43,7 @@ def _messages() -> list[AnyPanel]:
         ranking(
             "Slowest senders",
             "p99 of the messages of the ten slowest hosts now, within 27.5 %: its buckets are wider than "
-            "those above. One far above the others points to that host's links.",
+            "those above. One far above the others points to that host's links, all at once to a receiver.",
             "s",
             [
                 (
@@ -56,7 +56,7 @@ def _messages() -> list[AnyPanel]:
             "Messages completed",
             "How many messages the quantiles stand on: p99.9 of fewer than a thousand is little more than "
             "the largest.",
-            "ops",
+            "count:messages/s",
             [(f"sum by (node) (rate(mrc_messages_completed_total{{{NODE}}}[{WINDOW}]))", "{{node}}")],
         ),
     ]

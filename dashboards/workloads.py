@@ -3,7 +3,7 @@
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards import queries
-from dashboards.board import LAB, NODE, WINDOW, Section, board
+from dashboards.board import LAB, NODE, PACKETS, WINDOW, Section, board
 from dashboards.panel import COUNT, AnyPanel, time_series
 
 COLLECTIVE = "mrc_collective_duration_seconds"
@@ -33,14 +33,14 @@ def _collectives() -> list[AnyPanel]:
             "A synchronous training step: computing, then a collective. All hosts wait for the slowest "
             "message.",
             "s",
-            queries.percentiles(queries.STEP, LAB),
+            queries.typical_and_worst(queries.STEP, LAB),
         ),
         time_series(
             "Duration of collectives",
-            "From a collective's first message to the last one's arrival and reduction at all ranks: p99.9 "
-            "is what a job of many steps meets again and again.",
+            "From a collective's first message to the last one's arrival and reduction at all ranks: the "
+            "worst is what a job of many steps meets again and again.",
             "s",
-            queries.percentiles(COLLECTIVE, LAB),
+            queries.typical_and_worst(COLLECTIVE, LAB),
         ),
         time_series(
             "Bus bandwidth",
@@ -73,7 +73,7 @@ def _hosts() -> list[AnyPanel]:
             "Sent by kind",
             "data carries payload, retransmissions included; sack, ack, nack and probes are the price of "
             "reliability.",
-            "pps",
+            PACKETS,
             [(queries.rates_of_seen("kind", f"mrc_tx_packets_total{{{NODE}}}"), "{{kind}}")],
         ),
         time_series(
@@ -91,6 +91,11 @@ def _hosts() -> list[AnyPanel]:
     ]
 
 
+def _mean_ratio(of: str, to: str) -> str:
+    """The ratio of two gauges, over the rate window, since both are 0 whenever a QP has nothing to send."""
+    return f"avg_over_time({of}{{{NODE}}}[{WINDOW}]) / (avg_over_time({to}{{{NODE}}}[{WINDOW}]) > 0)"
+
+
 def _congestion_control() -> list[AnyPanel]:
     return [
         time_series(
@@ -98,20 +103,20 @@ def _congestion_control() -> list[AnyPanel]:
             "Windows of the sending QPs by the largest that congestion control would allow them: falls when "
             "a queue builds up; with fixed windows it does not move.",
             "percentunit",
-            [(f"mrc_cwnd_bytes{{{NODE}}} / (mrc_cwnd_max_bytes{{{NODE}}} > 0)", "{{node}}")],
+            [(_mean_ratio("mrc_cwnd_bytes", "mrc_cwnd_max_bytes"), "{{node}}")],
         ),
         time_series(
             "Share of the window in use",
-            "Bytes under way by the windows that allow them: near 1 the window is what limits, below it the"
-            " application or the loss of packets.",
+            "Bytes under way by the windows that allow them: near 100 % the window is what limits, below it "
+            "the application or the loss of packets; above, the window has shrunk below what was sent.",
             "percentunit",
-            [(f"mrc_inflight_bytes{{{NODE}}} / (mrc_cwnd_bytes{{{NODE}}} > 0)", "{{node}}")],
+            [(_mean_ratio("mrc_inflight_bytes", "mrc_cwnd_bytes"), "{{node}}")],
         ),
         time_series(
             "Congestion window of a QP",
             "Mean over the QPs that send. A window that falls makes room in a queue.",
             "bytes",
-            [(f"mrc_cwnd_bytes{{{NODE}}} / (mrc_sending_qps{{{NODE}}} > 0)", "{{node}}")],
+            [(_mean_ratio("mrc_cwnd_bytes", "mrc_sending_qps"), "{{node}}")],
         ),
         time_series(
             "Queueing delay as senders see it",
@@ -121,8 +126,9 @@ def _congestion_control() -> list[AnyPanel]:
         ),
         time_series(
             "Changes of windows by reason",
-            "What congestion control reacted to: marks, delay, losses.",
-            "ops",
+            "Steps of congestion control: decreases by marks and delay (multiplicative_decrease, "
+            "quick_adapt), by trim and loss, and increases while there is room.",
+            "count:changes/s",
             [(queries.rates_of_seen("reason", f"mrc_cwnd_changes_total{{{NODE}}}"), "{{reason}}")],
         ),
         time_series(

@@ -12,7 +12,7 @@ import yaml
 FOLDER = Path(__file__).parents[1] / "dashboards"
 JSON_FOLDER = FOLDER / "json"
 RULES = FOLDER / "rules" / "mrc-testbed.yaml"
-RULE_TESTS = FOLDER / "rules" / "mrc-testbed.test.yaml"
+RULE_TESTS = sorted((FOLDER / "rules").glob("*.test.yaml"))
 
 GRAFANA_VARIABLES = {"$__rate_interval": "4s", "$plane": ".*", "$node": ".*"}
 

@@ -9,12 +9,15 @@ from typing import Any, Final
 import promql_parser as promql
 from dashboard_files import PanelQuery
 
-_BY_SUFFIX: Final = {"seconds": (0, 1, 0), "bytes": (1, 0, 0), "ratio": (0, 0, 0)}
+RATE: Final = "count:.../s"
+"""Any unit of Grafana's for so many things per second; each of our panels names the things."""
+
+_BY_SUFFIX: Final = {"seconds": (0, 1, 0), "bytes": (1, 0, 0), "ratio": (0, 0, 0), "saturated": (0, 0, 0)}
 _UNITS: Final = {
     (1, -1, 0): {"Bps"},
     (1, 0, 0): {"bytes"},
     (0, 1, 0): {"s"},
-    (0, -1, 1): {"pps", "ops"},
+    (0, -1, 1): {RATE},
     (0, 0, 0): {"percentunit"},
     (0, 0, 1): {"short"},
 }
@@ -91,6 +94,8 @@ def _of_call(node: Any) -> Unit | None:
 
 def _of_pair(node: Any) -> Unit | None:
     operator, left, right = str(node.op), _unit(node.lhs), _unit(node.rhs)
+    if operator in ("and", "unless"):
+        return left
     if left is None or right is None:
         known, literal = (right, node.lhs) if left is None else (left, node.rhs)
         is_bits = operator == "*" and isinstance(literal, promql.NumberLiteral) and literal.val == 8
@@ -126,5 +131,7 @@ def _of_record(_labels: str, metric: str, operation: str) -> Unit:
     """The unit of a recording rule. Source: Prometheus, "Recording rules": level:metric:operations."""
     if operation.startswith("ratio"):
         return Unit()
+    if operation == "seconds":
+        return Unit(seconds=1)
     is_rate = operation.startswith("rate")
     return _of_metric(metric).times(Unit(seconds=1), -1) if is_rate else _of_metric(metric)

@@ -49,7 +49,6 @@ SCENE_OF_DOCS: Final = {
     "workloads": "incast",
     "health": "flap",
 }
-COLOURS_OF_DOCS: Final = 128
 
 Answers = dict[str, dict[int, list[Answer]]]
 
@@ -66,7 +65,7 @@ def main() -> int:
     if options.docs:
         for board, name in SCENE_OF_DOCS.items():
             with Image.open(PICTURES / name / f"{board}-light.png") as picture:
-                picture.quantize(COLOURS_OF_DOCS).save(DOCS / f"dashboard-{board}.png", optimize=True)
+                picture.quantize().save(DOCS / f"dashboard-{board}.png", optimize=True)
     return status
 
 

@@ -44,6 +44,7 @@ FLOW_CONTROL = [
         "Share of time held back",
         "Link directions held back most",
         "Pauses, and waits for credit",
+        "Ports that send most pauses",
         "Fullest ingress buffers",
     )
 ]
@@ -51,7 +52,9 @@ MAY_BE_EMPTY = {
     "overview: Alerts": "rules have tests of their own",
     "health: Packets that NICs refused": "there may be none",
     **dict.fromkeys(FLOW_CONTROL, "the lab has none"),
-    "faults: Suspected links": "a flap may be too short to be suspected",
+    **dict.fromkeys(
+        ("fabric: Suspected links", "overview: Suspected links"), "a flap may be too short to be suspected"
+    ),
 }
 
 
