@@ -102,10 +102,11 @@ def _asking(server: Prometheus) -> Iterator[Figure]:
         times_ms[query] = tuple(taken_ms for taken_ms, _ in answers)
         without_series += not answers[0][1]
     medians = {query: median(samples) for query, samples in times_ms.items()}
-    slowest = max(medians, key=lambda query: medians[query])
     late = sum(taken_ms > LIMIT_MS for taken_ms in medians.values())
-    what = f"slowest query over an hour, {slowest.place}"
-    yield Figure("dashboards_cost", what, "ms", times_ms[slowest], f"<= {LIMIT_MS}")
+    slowest = sorted(medians, key=lambda query: medians[query], reverse=True)[: max(1, late)]
+    for rank, query in enumerate(slowest, 1):
+        what = f"query over an hour, {rank}. slowest, {query.place}"
+        yield Figure("dashboards_cost", what, "ms", times_ms[query], f"<= {LIMIT_MS}")
     yield Figure("dashboards_cost", "each query over an hour, its median", "ms", tuple(medians.values()))
     yield Figure("dashboards_cost", "different queries", "", (len(medians),))
     yield Figure("dashboards_cost", f"of them slower than {LIMIT_MS} ms", "", (late,), "0")
