@@ -165,8 +165,7 @@ def _losses() -> list[AnyPanel]:
         time_series(
             "Retransmissions by reason",
             "Losses: nack (the receiver said so), sack (later packets arrived), timeout (nothing arrived, "
-            "which costs the most). No losses: ack asks for an acknowledgement, tail probes the end of a "
-            "message.",
+            "which costs the most). No losses: ack requests an acknowledgement, tail is a tail loss probe.",
             PACKETS,
             [(queries.RETRANSMITS_BY_REASON, "{{reason}}")],
             none=queries.NONE,
