@@ -122,6 +122,11 @@ def _queues() -> list[AnyPanel]:
     ]
 
 
+def _most(series: str) -> str:
+    """The ten counters of *series* that rose most in the shown time."""
+    return f"topk(10, round(increase({series}[$__range])) > 0)"
+
+
 def _congestion() -> list[AnyPanel]:
     return [
         time_series(
@@ -136,7 +141,7 @@ def _congestion() -> list[AnyPanel]:
             "Link directions that mark most",
             "The ten with most marks in the shown time: a receiver's downlinks, or paths that meet.",
             COUNT,
-            [(f"topk(10, round(increase(mrc_ecn_marks_total{{{PLANE_NODE}}}[$__range])) > 0)", DIRECTION)],
+            [(_most(f"mrc_ecn_marks_total{{{PLANE_NODE}}}"), DIRECTION)],
         ),
         time_series(
             "Trims by tier",
@@ -150,7 +155,7 @@ def _congestion() -> list[AnyPanel]:
             "Link directions that trim most",
             "The ten with most trims in the shown time: under incast the receiver's T0 downlinks.",
             COUNT,
-            [(f"topk(10, round(increase(mrc_trims_total{{{PLANE_NODE}}}[$__range])) > 0)", DIRECTION)],
+            [(_most(f"mrc_trims_total{{{PLANE_NODE}}}"), DIRECTION)],
         ),
     ]
 
@@ -161,7 +166,6 @@ def _flow_control() -> list[AnyPanel]:
     share = f"rate({paused}[{WINDOW}]) or rate({stalled}[{WINDOW}])"
     total = f"increase({paused}[$__range]) or increase({stalled}[$__range])"
     waits = f"sum by (tier) (rate(mrc_credit_stalls_total{{{PLANE_NODE}}}[{WINDOW}]))"
-    sent = f'increase(mrc_pause_frames_total{{{PLANE_NODE},kind="pause"}}[$__range])'
     pauses = f"sum by (kind, tier) (rate(mrc_pause_frames_total{{{PLANE_NODE}}}[{WINDOW}]))"
     return [
         number(
@@ -203,7 +207,7 @@ def _flow_control() -> list[AnyPanel]:
             "The ten that sent most PFC pause frames in the shown time; the first is the culprit, or next "
             "to it.",
             COUNT,
-            [(f"topk(10, round({sent}) > 0)", DIRECTION)],
+            [(_most(f'mrc_pause_frames_total{{{PLANE_NODE},kind="pause"}}'), DIRECTION)],
         ),
         time_series(
             "Fullest ingress buffers",

@@ -9,20 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from observed_lab import ObservedLab, Run
 
-LOSSY_FABRIC: Final[Mapping[str, Any]] = {
-    "planes": 2,
-    "t0": 2,
-    "t1": 2,
-    "hosts_per_t0": 4,
-    "port_rate": "20Mbit",
-    "probing": {},
-    # small and eager, so that an incast fills, marks and trims
-    "queue": {
-        "data_buffer": "64KiB",
-        "ecn": {"enabled": True, "last_hop": True, "min": "4KiB", "max": "16KiB"},
-        "trim": {"enabled": True, "threshold": "24KiB"},
-    },
-}
 PAUSED_FABRIC: Final[Mapping[str, Any]] = {
     "planes": 1,
     "t0": 2,
@@ -58,11 +44,16 @@ class Scene:
     end_s: float
 
 
-def play(observed: "ObservedLab") -> Iterator[Scene]:
-    """Run a scenario for each scene on its lab; a scene ends while its fault acts, one after all."""
+def play(observed: "ObservedLab", fabric: Mapping[str, Any]) -> Iterator[Scene]:
+    """Run a scenario for each scene on its lab; a scene ends while its fault acts, one after all.
+
+    Args:
+        observed: the lab, of two planes with two T0s, two T1s and eight hosts.
+        fabric: its topology.
+    """
     first = None
     for name, workloads, faults in _lossy_scenarios():
-        run = _run(observed, name, workloads, faults)
+        run = observed.command.run(observed.command.write_scenario(name, workloads, faults, topology=fabric))
         first = first or run
         yield _during(name, observed.command.lab, run)
     assert first is not None
@@ -84,11 +75,6 @@ def _lossy_scenarios() -> Iterator[tuple[str, list[Any], list[Any]]]:
     yield "corruption", [JOB], [corrupt | {"select": {"links": "p0-t0-1:5"}}]
 
 
-def _run(observed: "ObservedLab", name: str, workloads: list[Any], faults: list[Any]) -> "Run":
-    scenario = observed.command.write_scenario(name, workloads, faults, topology=LOSSY_FABRIC)
-    return observed.command.run(scenario)
-
-
 def _during(name: str, lab: str, run: "Run") -> Scene:
     """The scene that ends when the fault is about to, or the load has lasted as long as a fault would."""
     zero_s = datetime.fromisoformat(run.manifest["time_zero_utc"]).timestamp()
@@ -96,7 +82,7 @@ def _during(name: str, lab: str, run: "Run") -> Scene:
 
 
 def _run_paused(observed: "ObservedLab") -> "Run":
-    """A NIC pauses its switch again and again, on a lab of its own beside the other."""
+    """The run of a NIC that pauses its switch again and again, on a lab of its own beside the other."""
     command = observed.command
     document = {"apiVersion": "mrc-testbed/v1", "kind": "Topology", "metadata": {"name": PAUSED_LAB}}
     topology = command.folder / "paused.yaml"

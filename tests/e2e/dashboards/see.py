@@ -24,12 +24,13 @@ from answers import Answer, as_drawn, ask, windows
 from chromium import Browser, Scheme, browsing
 from dashboard_files import load_dashboards, panels
 from live_prometheus import Prometheus
-from observed_lab import observing
+from observed_lab import TOPOLOGY, observing
 from PIL import Image
-from scenes import LOSSY_FABRIC, Scene, play
+from scenes import Scene, play
 from verdict import DRAWN, Finding, of_answers, of_drawing
 
 LAB: Final = "seen"
+FABRIC: Final = {**TOPOLOGY, "hosts_per_t0": 4}
 BUILD: Final = Path(__file__).parents[3] / "build"
 BUNDLE: Final = BUILD / "grafana-ui"
 PICTURES: Final = BUILD / "dashboards-seen"
@@ -57,8 +58,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--docs", action="store_true", help="renew the pictures of docs/images")
     options = parser.parse_args()
-    with observing(LAB, topology=LOSSY_FABRIC) as observed:
-        scenes = {scene: ask(observed.prometheus, scene) for scene in play(observed)}
+    with observing(LAB, topology=FABRIC) as observed:
+        scenes = {scene: ask(observed.prometheus, scene) for scene in play(observed, FABRIC)}
         for scene, answers in scenes.items():
             write_scene(observed.prometheus, scene, answers)
         status = judge(scenes)
