@@ -225,8 +225,8 @@ docs: $(VENV)/.synced
 dashboards: $(VENV)/.synced
 	@$(BIN)/python -m dashboards
 
-# SEEN_OPTIONS=--docs renews the pictures of docs/images, too. Grafana's own components, 600 MB of npm packages, draw the dashboards in Chromium from live labs; its CommonJS, because
-# esbuild takes the default exports of what its ES modules import for modules.
+# Grafana's own components draw the dashboards in Chromium from live labs; they are 600 MB of npm packages. SEEN_OPTIONS=--docs renews
+# the pictures of docs/images, too. The bundle has their CommonJS files: esbuild mistakes default exports in their ES modules.
 GRAFANA_UI := build/grafana-ui
 SEEN := tests/e2e/dashboards
 dashboards-seen: setup test-tools $(GRAFANA_UI)/.synced

@@ -1,9 +1,9 @@
-"""PromQL that more than one dashboard shows."""
+"""PromQL of the dashboards: what several of them show, and what takes more than a line."""
 
 from typing import Final
 
 from dashboards.board import LAB, PLANE, WINDOW
-from dashboards.panel import GREEN, ORANGE, RED, YELLOW, Query
+from dashboards.panel import ORANGE, RED, YELLOW, Query
 
 
 def rates_of_seen(by: str, *series: str) -> str:
@@ -74,7 +74,6 @@ BAD_BY_T1: Final = (
     f" / (sum by (node) (mrc_link_evs{{{PLANE}}}) > 0)"
 )
 OUT_OF_USE_BY_PLANE: Final = f"lab_plane:mrc_ev_bad:ratio{{{PLANE}}}"
-YES_NO: Final = {0: ("no", GREEN), 1: ("yes", RED)}
 RATIO_STEPS: Final = ((0.001, YELLOW), (0.01, ORANGE), (0.05, RED))
 COUNT_STEPS: Final = ((1, ORANGE),)
 NONE: Final = "none in the shown time"
@@ -89,11 +88,6 @@ _PLACES: Final = '"link", "switch", "node", "of_plane", "of_job"'
 _WHERE: Final = f'label_join({_OF_JOB}, "where", " ", {_PLACES})'
 ALERTS: Final = f'time() - label_replace({_WHERE}, "where", "whole lab", "where", " *")'
 """Alerts that fire, and for how many seconds their condition holds; the label `where` says where."""
-
-
-def goodput_by_node(selector: str) -> str:
-    """Payload placed per second, bits, by the host that received it."""
-    return f"sum by (node) (rate(mrc_goodput_bytes_total{{{selector}}}[{WINDOW}])) * 8"
 
 
 def first_seen(series: str) -> str:

@@ -60,7 +60,7 @@ def _hosts() -> list[AnyPanel]:
             "Goodput by receiver",
             "Payload placed in memory for the first time. Under a fault MRC dips for milliseconds.",
             "bps",
-            [(queries.goodput_by_node(NODE), "{{node}}")],
+            [(f"sum by (node) (rate(mrc_goodput_bytes_total{{{NODE}}}[{WINDOW}])) * 8", "{{node}}")],
         ),
         time_series(
             "Goodput by sender",

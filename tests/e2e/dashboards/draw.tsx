@@ -1,8 +1,8 @@
 // One dashboard of one scene, drawn by Grafana's own components: index.html?scene=NAME&board=NAME&theme=dark.
 //
 // What is Grafana's: units, thresholds, mappings, colours, transformations, legends, axes, chrome. What is ours: the
-// grid, the headings, and the fault windows, which its npm packages do not draw. The page reports what it drew in
-// `window.seen`; findings are made from that by verdict.py.
+// grid, the headings, and the fault windows, which its npm packages do not draw. `window.seen` reports what the page
+// drew; verdict.py judges it.
 
 import {
     applyFieldOverrides, colorManipulator, createTheme, type DataFrame, dataLinksOverrideProcessor, dateTime,

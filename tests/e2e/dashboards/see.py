@@ -31,16 +31,16 @@ from verdict import DRAWN, Finding, of_answers, of_drawing
 
 LAB: Final = "seen"
 FABRIC: Final = {**TOPOLOGY, "hosts_per_t0": 4}
-BUILD: Final = Path(__file__).parents[3] / "build"
-BUNDLE: Final = BUILD / "grafana-ui"
-PICTURES: Final = BUILD / "dashboards-seen"
+ROOT: Final = Path(__file__).parents[3]
+BUNDLE: Final = ROOT / "build" / "grafana-ui"
+PICTURES: Final = ROOT / "build" / "dashboards-seen"
 THEMES: Final[tuple[Scheme, ...]] = ("light", "dark")
 PAGE: Final = """\
 <!doctype html><meta charset=utf-8><title>dashboards</title><link rel=stylesheet href=draw.css>
 <body style="margin: 0"><div id=page></div><script src=draw.js></script>
 """
 
-DOCS: Final = Path(__file__).parents[3] / "docs" / "images"
+DOCS: Final = ROOT / "docs" / "images"
 SCENE_OF_DOCS: Final = {
     "overview": "slow-plane",
     "tail-latency": "incast",
@@ -129,12 +129,12 @@ def _draw(browser: Browser, url: str, scene: str, board: str, theme: Scheme) -> 
             page.crop(found["box"]).save(folder / f"{panel['id']}.png")
             yield from of_drawing(board, panel, scene, found)
             for link in found["links"]:
-                if (fault := _fault_of(link)) is not None:
-                    yield Finding(board, panel["title"], scene, f"the link {link} leads nowhere: {fault}")
+                if (problem := _problem_of(link)) is not None:
+                    yield Finding(board, panel["title"], scene, f"the link {link} leads nowhere: {problem}")
 
 
 @cache
-def _fault_of(link: str) -> str | None:
+def _problem_of(link: str) -> str | None:
     """Return None if the link leads to a page of the exporter or to a dashboard."""
     if link.startswith("http://"):
         try:

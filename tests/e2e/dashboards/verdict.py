@@ -16,7 +16,7 @@ _LONG_NUMBER: Final = re.compile(r"-?\d{5,}(\.\d+)?|-?\d{1,3}(,\d{3})+(\.\d+)?")
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """A fault of a panel, in one sentence."""
+    """A problem of a panel, in one sentence."""
 
     board: str
     panel: str

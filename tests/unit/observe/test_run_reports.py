@@ -15,6 +15,7 @@ from mrc_testbed.observe.run_reports import KEPT, REPORT_BYTES_MAX, forget_runs,
 from mrc_testbed.scenario.run.live import LiveLab
 
 RUN = "20261127T134102Z-5c230e"
+PLAN = SimpleNamespace(scenario="flap", seed=42, faults=())
 OTHER = "root's own"
 
 
@@ -203,16 +204,20 @@ def test_records_are_for_their_owner_only_and_can_be_forgotten(root: Path, resul
     assert results.exists()
 
 
+def made_lab(root: Path) -> tuple[LiveLab, LabPaths]:
+    """A lab that can announce runs."""
+    paths = LabPaths(root, "a")
+    paths.folder.mkdir()
+    return LiveLab(SimpleNamespace(paths=paths, state_dir=paths.folder)), paths  # type: ignore[arg-type]
+
+
 def test_a_live_run_is_recorded_and_announced(
     root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    paths = LabPaths(root, "a")
-    paths.folder.mkdir()
-    lab = LiveLab(SimpleNamespace(paths=paths, state_dir=paths.folder))  # type: ignore[arg-type]
-    plan = SimpleNamespace(scenario="flap", seed=42, faults=())
+    lab, paths = made_lab(root)
     results = tmp_path / RUN
     results.mkdir()
-    with lab.announced(plan, results):  # type: ignore[arg-type]
+    with lab.announced(PLAN, results):  # type: ignore[arg-type]
         info = read_run(paths.folder)
         assert info is not None
         assert (info.run, info.seed) == (RUN, 42)
@@ -225,11 +230,9 @@ def test_a_live_run_is_recorded_and_announced(
 def test_a_run_that_cannot_be_recorded_goes_on(
     root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    paths = LabPaths(root, "a")
-    paths.folder.mkdir()
-    lab = LiveLab(SimpleNamespace(paths=paths, state_dir=paths.folder))  # type: ignore[arg-type]
+    lab, paths = made_lab(root)
     results = tmp_path / os.fsdecode(b"\xff") / RUN
     results.mkdir(parents=True)
-    with lab.announced(SimpleNamespace(scenario="flap", seed=42, faults=()), results):  # type: ignore[arg-type]
+    with lab.announced(PLAN, results):  # type: ignore[arg-type]
         assert read_run(paths.folder) is not None
     assert "will not show this run's report" in caplog.text
