@@ -19,7 +19,7 @@ from mrc_testbed.cli.status import fabric_lines, status_details, status_document
 from mrc_testbed.errors import CleanupError, TestbedError, UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.build import Progress as BuildProgress
-from mrc_testbed.fabric.known_labs import labs_elsewhere, names
+from mrc_testbed.fabric.known_labs import foreign_labs, names, require_own
 from mrc_testbed.fabric.state import RuntimeName
 from mrc_testbed.faults.attendance import repair_faults, under_faults
 from mrc_testbed.metrics.exporter import process_metrics
@@ -123,7 +123,7 @@ def down(
     settings: Settings,
     all_labs: Annotated[bool, typer.Option("--all", help="Every lab of this state folder.")] = False,
     everywhere: Annotated[
-        bool, typer.Option("--everywhere", help="Also labs that another state folder knows.")
+        bool, typer.Option("--everywhere", help="Also labs of another state folder, or of none.")
     ] = False,
 ) -> None:
     """Remove a lab, whatever state it is in. Alias: destroy.
@@ -131,7 +131,7 @@ def down(
     Needs no topology file. Also removes labs that are half built or whose state
     is lost, and all faults. It is no error if there is no such lab. With --all, a
     lab that cannot be removed does not keep the others. Labs of other state
-    folders stay, unless --everywhere is given.
+    folders, and remains that no state folder claims, stay without --everywhere.
 
     [bold]Examples[/bold]
 
@@ -143,14 +143,13 @@ def down(
         raise UsageError("--all and --name contradict each other", hint="leave one of them out")
     known: Sequence[str] = (settings.name,)
     if all_labs:
-        known = (*names(), *(labs_elsewhere() if everywhere else ()))
+        known = (*names(), *(foreign.name for foreign in foreign_labs() if everywhere))
     removed, failures = [], []
     for name in known:
         settings.progress(f"removing lab {name}")
         try:
-            existed = (
-                all_labs or name in names() if settings.is_dry_run else lab.down(name, everywhere=everywhere)
-            )
+            take = _would_remove if settings.is_dry_run else lab.down
+            existed = take(name, everywhere=everywhere)
             removed.append({"name": name, "existed": existed})
         except TestbedError as error:
             if not all_labs:
@@ -167,11 +166,17 @@ def down(
     if all_labs and _has_stack():
         say(settings.stderr, "Prometheus and Grafana still run: mrc-testbed observe down")
     if all_labs and not everywhere:
-        for name, root in labs_elsewhere().items():
-            say(settings.stderr, f"lab {name} stays: it belongs to state folder {root} (--everywhere)")
+        for foreign in foreign_labs():
+            say(settings.stderr, f"lab {foreign.name} stays: it {foreign.describe()} (--everywhere)")
     if failures:
         reasons = "\n".join(f"- {error.message}" for error in failures)
         raise CleanupError(f"{len(failures)} of {len(known)} labs stay:\n{reasons}", hint=failures[0].hint)
+
+
+def _would_remove(name: str, *, everywhere: bool) -> bool:
+    if not everywhere:
+        require_own(name)
+    return name in (*names(), *(foreign.name for foreign in foreign_labs()))
 
 
 def _has_stack() -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -13,7 +12,7 @@ from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.render import bad, good, key_values, plain_table, show
 from mrc_testbed.errors import FabricError, TestbedError, UsageError
-from mrc_testbed.fabric.known_labs import labs_elsewhere, names
+from mrc_testbed.fabric.known_labs import ForeignLab, foreign_labs, names
 from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.fabric.state import Phase
 from mrc_testbed.shown import format_rate, format_time
@@ -61,13 +60,13 @@ def status(settings: Settings) -> int:
     if settings.names_lab:
         show(settings, "LabStatus", SCHEMA_VERSION, items[0], lambda: status_details(found[0], items[0]))
     else:
-        elsewhere = list(labs_elsewhere().items())
+        foreign = foreign_labs()
         show(
             settings,
             "LabList",
             SCHEMA_VERSION,
-            {"labs": items, "elsewhere": [{"name": name, "root": str(root)} for name, root in elsewhere]},
-            lambda: _overview(found, items, elsewhere),
+            {"labs": items, "elsewhere": [{"name": each.name, "root": each.root} for each in foreign]},
+            lambda: _overview(found, items, foreign),
             lines="labs",
         )
     return ExitCode.PASS if all(one.is_healthy for one in found) else ExitCode.ERROR
@@ -173,9 +172,9 @@ def status_details(one: "LabStatus", item: Mapping[str, Any]) -> RenderableType:
 
 
 def _overview(
-    found: Sequence["LabStatus"], items: Sequence[Mapping[str, Any]], elsewhere: Sequence[tuple[str, Path]]
+    found: Sequence["LabStatus"], items: Sequence[Mapping[str, Any]], foreign: Sequence[ForeignLab]
 ) -> RenderableType:
-    others = [Text(f"lab {name} belongs to state folder {root}") for name, root in elsewhere]
+    others = [Text(f"lab {each.name} {each.describe()}") for each in foreign]
     if not found:
         return Group(Text("no lab is up; `mrc-testbed up` brings the default one up"), *others)
     table = plain_table("lab", "state", "runtime", "health", "faults", "fabric")

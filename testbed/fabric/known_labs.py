@@ -1,60 +1,129 @@
-"""Which labs there are: of this state folder, of another one, or left by nobody that is known."""
+"""Which labs there are: of this state folder, of another one, or remains that no state folder claims."""
 
 import contextlib
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
 
 from mrc_testbed.errors import FabricError, UsageError
 from mrc_testbed.fabric.bpf_file_system import labs_with_pins
+from mrc_testbed.fabric.claim import Claim, claim_lock, claimed_labs, read_claim, remove_claim
+from mrc_testbed.fabric.lock import exclusive
 from mrc_testbed.fabric.ownership import labs_with_namespaces
 from mrc_testbed.fabric.paths import DEFAULT_LAB, LabPaths, lab_folders, lab_paths
-from mrc_testbed.fabric.process import is_alive, owner_root
-from mrc_testbed.fabric.root import STATE_DIR_VARIABLE, state_root
+from mrc_testbed.fabric.process import ANY_FOLDER, is_alive
+from mrc_testbed.fabric.root import STATE_DIR_VARIABLE
 from mrc_testbed.fabric.runtime_choice import engine_labs
 from mrc_testbed.fabric.state import LabState, Phase, read_state
+from mrc_testbed.fabric.state_file import PRIVATE_FOLDER
+
+
+class ForeignLab(NamedTuple):
+    """A lab that is not of this state folder.
+
+    Attributes:
+        name: of the lab.
+        claim: of its state folder; None: nothing says whose it is.
+    """
+
+    name: str
+    claim: Claim | None
+
+    @property
+    def root(self) -> str | None:
+        """Path of its state folder."""
+        return str(self.claim.root) if self.claim else None
+
+    def describe(self) -> str:
+        """Say whose it is, in a sentence without its name."""
+        if self.claim is None:
+            return "belongs to no known state folder: it was deleted, or version 0.3 made the lab elsewhere"
+        if self.claim.is_reachable:
+            return f"belongs to another state folder, {self.claim.root}"
+        return f"belongs to another state folder, {self.claim.root}, which is deleted or in another namespace"
+
+    @property
+    def remedy(self) -> str:
+        """The way to work on it or remove it."""
+        if self.claim is None or not self.claim.is_reachable:
+            return f"if nobody needs it: mrc-testbed down -n {self.name} --everywhere"
+        return f"work on it with {STATE_DIR_VARIABLE}={self.claim.root}, or choose another name with -n"
 
 
 def names() -> tuple[str, ...]:
-    """Labs of this state folder, sorted, and those of which something is left that no state folder knows."""
-    return tuple(name for name, elsewhere in _all_labs().items() if elsewhere is None)
+    """Labs of this state folder, sorted, whatever is left of them."""
+    return tuple(name for name, foreign in _all_labs().items() if foreign is None)
 
 
-def labs_elsewhere() -> dict[str, Path]:
-    """Labs of this machine that another state folder knows, with that folder."""
-    return {name: paths.root for name, paths in _all_labs().items() if paths is not None}
+def foreign_labs() -> tuple[ForeignLab, ...]:
+    """Labs of this machine that are not of this state folder, sorted."""
+    return tuple(foreign for foreign in _all_labs().values() if foreign is not None)
 
 
 def orphans() -> tuple[str, ...]:
     """Labs of this state folder that were made for a run which is gone without having removed them."""
-    return tuple(name for name in lab_folders() if _is_orphan(_readable_state(name)))
+    own = (name for name in lab_folders() if not is_claimed_elsewhere(name))
+    return tuple(name for name in own if _is_orphan(_readable_state(name)))
 
 
 def is_in_use(name: str) -> bool:
     """Return True if a lab of this state folder is up, for its user or for a run that goes on."""
     state = _readable_state(name)
-    return state is not None and state.phase is Phase.UP and not _is_orphan(state)
+    if state is None or is_claimed_elsewhere(name):
+        return False
+    return state.phase is Phase.UP and not _is_orphan(state)
 
 
-def owner_elsewhere(name: str) -> LabPaths | None:
-    """Where a lab is that another state folder knows; None when there is no such folder."""
-    root = owner_root(name)
-    if root is None or root == state_root():
-        return None
-    paths = LabPaths(root, name)
-    return paths if paths.folder.is_dir() else None
+def is_claimed_elsewhere(name: str) -> bool:
+    """Return True if another state folder claims the lab."""
+    claim = read_claim(name)
+    return claim is not None and not claim.is_own
 
 
 def require_own(name: str) -> None:
-    """Returns unless another state folder knows the lab.
+    """Raises unless the lab is of this state folder, or does not exist.
 
     Raises:
-        UsageError: it does; names it.
+        UsageError: another state folder claims it, which is named, or none does.
     """
-    elsewhere = owner_elsewhere(name)
-    if elsewhere is not None:
-        raise UsageError(
-            f"lab {name!r} belongs to another state folder, {elsewhere.root}",
-            hint=f"work on it with {STATE_DIR_VARIABLE}={elsewhere.root}, or choose another name with -n",
-        )
+    foreign = _all_labs().get(name)
+    if foreign is not None:
+        raise UsageError(f"lab {name!r} {foreign.describe()}", hint=foreign.remedy)
+
+
+@contextmanager
+def claimed(name: str, what: str, *, everywhere: bool = False) -> Iterator[Claim]:
+    """Hold a lab while it is made or removed; afterwards its claim goes if its folder is gone.
+
+    Args:
+        name: of the lab.
+        what: "up" or "down", for others who try.
+        everywhere: hold it whosever it is.
+
+    Yields:
+        The claim of this state folder, which is yet to be written, or that of the lab's; its root exists.
+
+    Raises:
+        UsageError: it is of another state folder, and *everywhere* is false.
+        FabricError: another command holds it.
+    """
+    own = lab_paths(name)
+    if not everywhere:
+        require_own(name)  # before the lock, which its owner may hold
+    with exclusive(claim_lock(name), what):
+        own.root.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        claim = Claim.own()
+        if everywhere and (foreign := _all_labs().get(name)):
+            claim = foreign.claim or Claim(root=own.root, folder=ANY_FOLDER)
+            if not claim.is_reachable:
+                claim = Claim(root=own.root, folder=claim.folder)
+        else:
+            require_own(name)
+        try:
+            yield claim
+        finally:
+            if not LabPaths(claim.root, name).folder.is_dir():
+                remove_claim(name)
 
 
 def no_such_lab(name: str) -> UsageError:
@@ -76,8 +145,23 @@ def _readable_state(name: str) -> LabState | None:
     return None
 
 
-def _all_labs() -> dict[str, LabPaths | None]:
-    """Labs of this machine, sorted; where they are if another state folder knows them."""
-    own = lab_folders()
-    left = labs_with_namespaces() | labs_with_pins(lab_paths(DEFAULT_LAB).bpffs) | engine_labs()
-    return {name: None if name in own else owner_elsewhere(name) for name in sorted(left.union(own))}
+def _all_labs() -> dict[str, ForeignLab | None]:
+    """Labs of this machine, sorted; None for those of this state folder.
+
+    A lab without a claim is this folder's if its folder or its pins are here: version 0.3 made it. A lab that
+    another folder claims exists as long as its folder does, or a node of it.
+    """
+    here = labs_with_pins(lab_paths(DEFAULT_LAB).bpffs).union(lab_folders())
+    left = labs_with_namespaces() | engine_labs()
+    found: dict[str, ForeignLab | None] = {}
+    for name in sorted(here | left | claimed_labs()):
+        claim = read_claim(name)
+        if claim is None:
+            found[name] = None if name in here else ForeignLab(name, None)
+        elif claim.is_own:
+            found[name] = None
+        elif name in left or (claim.is_reachable and LabPaths(claim.root, name).folder.is_dir()):
+            found[name] = ForeignLab(name, claim)
+        elif name in here:
+            found[name] = None
+    return found

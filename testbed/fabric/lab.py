@@ -8,11 +8,13 @@ from typing import Final
 from mrc_testbed.errors import CleanupError, FabricError, Interrupted, UsageError
 from mrc_testbed.fabric import preflight
 from mrc_testbed.fabric.build import Build, Progress, ProgressCallback
+from mrc_testbed.fabric.claim import write_claim
 from mrc_testbed.fabric.health import ANSWER_NS
-from mrc_testbed.fabric.known_labs import no_such_lab, owner_elsewhere, require_own
+from mrc_testbed.fabric.known_labs import claimed, is_claimed_elsewhere, no_such_lab, require_own
 from mrc_testbed.fabric.ledger import Ledger
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.lock import exclusive, is_held
+from mrc_testbed.fabric.owner import remove_dead_owners
 from mrc_testbed.fabric.paths import DEFAULT_LAB, LabPaths, lab_paths
 from mrc_testbed.fabric.plan import build_plan
 from mrc_testbed.fabric.process import ProcessIdentity, is_alive
@@ -59,7 +61,7 @@ def up(
 
     Raises:
         UsageError: a lab of that name is up with another spec and *reconfigure* is false: the difference is
-            shown; or there is no such runtime.
+            shown; there is no such runtime; or the lab is of another state folder.
         PreflightError: the machine lacks something.
         FabricError: something failed; it is rolled back.
         CleanupError: something failed, and the roll-back too.
@@ -68,8 +70,9 @@ def up(
     paths = lab_paths(name)
     wanted = None if runtime is None else parse_runtime(runtime)
     preflight.require(preflight.machine_checks())
-    with exclusive(paths.lock_file, "up"):
+    with claimed(name, "up") as claim, exclusive(paths.lock_file, "up"):
         try:
+            write_claim(name, claim)
             state = read_state(paths)
             if state and state.phase is Phase.UP:
                 difference = _difference(state, spec, wanted)
@@ -99,33 +102,31 @@ def down(name: str = DEFAULT_LAB, *, everywhere: bool = False) -> bool:
 
     Args:
         name: of the lab.
-        everywhere: also a lab that another state folder knows.
+        everywhere: also a lab that another state folder claims, or none.
 
     Returns:
         Whether there was anything to remove.
 
     Raises:
-        UsageError: another state folder knows the lab, and *everywhere* is false.
+        UsageError: the lab is not of this state folder, and *everywhere* is false.
         FabricError: another command is changing the lab.
         CleanupError: something could not be removed.
     """
-    paths = lab_paths(name)
-    if not paths.folder.is_dir():
-        if not everywhere:
-            require_own(name)
-        paths = owner_elsewhere(name) or paths
-    had_folder = paths.folder.is_dir()
-    with exclusive(paths.lock_file, "down"):
-        try:
-            state = read_state(paths)
-        except FabricError:
-            state = None
-        runtime = known_runtime(paths, state)
-        remains = observe_remains(paths, runtime)
-        if state:
-            with contextlib.suppress(OSError):  # on a full disk the lab must come down all the same
-                write_state(paths, state.model_copy(update={"phase": Phase.REMOVING}))
-        remove(paths, runtime)
+    with claimed(name, "down", everywhere=everywhere) as claim:
+        paths = LabPaths(claim.root, name)
+        had_folder = paths.folder.is_dir()
+        with exclusive(paths.lock_file, "down"):
+            try:
+                state = read_state(paths)
+            except FabricError:
+                state = None
+            runtime = known_runtime(paths, state)
+            remains = observe_remains(paths, runtime, claim.folder)
+            if state:
+                with contextlib.suppress(OSError):  # on a full disk the lab must come down all the same
+                    write_state(paths, state.model_copy(update={"phase": Phase.REMOVING}))
+            remove(paths, runtime, claim.folder)
+    remove_dead_owners()
     return had_folder or bool(remains)
 
 
@@ -168,7 +169,7 @@ def restart(name: str = DEFAULT_LAB, hosts: Sequence[str] = (), *, faults: Under
 def _state_when_up(paths: LabPaths) -> LabState:
     name = paths.lab
     state = read_state(paths)
-    if state is None:
+    if state is None or is_claimed_elsewhere(name):
         require_own(name)
         raise no_such_lab(name)
     if state.phase is not Phase.UP:
@@ -189,7 +190,6 @@ def _build(
     runtime = choice.runtime
     remains = observe_remains(paths, runtime)
     if remains:
-        require_own(paths.lab)
         raise FabricError(
             f"there are remains of an earlier lab {paths.lab!r}: {remains.describe()}",
             hint=f"remove them: mrc-testbed down -n {paths.lab}",

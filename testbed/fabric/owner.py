@@ -25,19 +25,25 @@ def owner_identity() -> ProcessIdentity:
     for path, descriptor in _descriptors.items():
         if path.parent == folder and is_still_at(descriptor, path):
             return replace(own_identity(), lock=path.name)
-    _remove_dead(folder)
+    remove_dead_owners()
     path = folder / secrets.token_hex(8)
     _descriptors[path] = locked_descriptor(path)
     atexit.register(_remove_own, path, os.getpid())
     return replace(own_identity(), lock=path.name)
 
 
-def _remove_dead(folder: Path) -> None:
-    """Removes the files of processes that were killed; one that is just being made is made again."""
-    if folder.is_dir():
-        for path in folder.iterdir():
-            if not is_held(path):
-                path.unlink(missing_ok=True)
+def remove_dead_owners() -> None:
+    """Remove the files of processes that were killed; one that is just being made is made again."""
+    folder = lock_folder()
+    try:
+        paths = list(folder.iterdir())
+    except FileNotFoundError:
+        return
+    for path in paths:
+        if not is_held(path):
+            path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # another process has a file in it
+        folder.rmdir()
 
 
 def _remove_own(path: Path, pid: int) -> None:

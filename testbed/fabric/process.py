@@ -19,10 +19,13 @@ from pathlib import Path
 from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.errors import CleanupError, FabricError
 from mrc_testbed.fabric.lock import is_held
-from mrc_testbed.fabric.root import STATE_DIR_VARIABLE, state_root
+from mrc_testbed.fabric.root import STATE_DIR_VARIABLE, folder_id, state_root
 
 _PROC = Path("/proc")
 _MARK = "MRC_TESTBED_OWNED_BY"
+"""Variable of the mark: <lab>@<folder_id of the state folder>; <lab> alone in processes of version 0.3."""
+
+ANY_FOLDER = "*"
 _STAT_STATE = 0  # fields of /proc/<pid>/stat counted from behind the command name
 _STAT_PARENT = 1
 _STAT_START = 19
@@ -75,13 +78,15 @@ def lock_folder() -> Path:
 
 
 def marked_environment(lab: str, base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """An environment whose process, and all it starts, `find_marked` finds and `owner_root` asks."""
-    return {**(os.environ if base is None else base), _MARK: lab, STATE_DIR_VARIABLE: str(state_root())}
+    """An environment whose process, and all it starts, `find_marked` finds."""
+    root = state_root()
+    marks = {_MARK: f"{lab}@{folder_id(root)}", STATE_DIR_VARIABLE: str(root)}
+    return {**(os.environ if base is None else base), **marks}
 
 
 def own_lab() -> str:
     """Name of the lab whose mark this process has; empty: none."""
-    return os.environ.get(_MARK, "")
+    return os.environ.get(_MARK, "").partition("@")[0]
 
 
 def start_detached(lab: str, command: list[str], log: Path) -> ProcessIdentity:
@@ -112,7 +117,7 @@ def start_detached(lab: str, command: list[str], log: Path) -> ProcessIdentity:
     except OSError as error:
         raise FabricError(f"{command[0]} cannot be run: {error.strerror}") from error
     # posix_spawn returns a moment before exec has laid out the environment, and with it the mark
-    while not _bears_mark(pid, lab) and observe_process(pid):
+    while not _bears_mark(pid, lab, ANY_FOLDER) and observe_process(pid):
         os.sched_yield()
     identity = observe_process(pid)
     if identity is None:
@@ -178,32 +183,34 @@ def _require_local(process: ProcessIdentity) -> None:
         )
 
 
-def find_marked(lab: str) -> tuple[ProcessIdentity, ...]:
-    """Processes that bear the mark of *lab*, but for the calling one and its ancestors."""
+def find_marked(lab: str, folder: str | None = None) -> tuple[ProcessIdentity, ...]:
+    """Processes that bear the mark of *lab*, but for the calling one and its ancestors.
+
+    Args:
+        lab: its name.
+        folder: `folder_id` of the lab's state folder, or ANY_FOLDER; None: this one. Processes of a lab of
+            that name in a container may be seen from here.
+    """
+    folder = folder_id(state_root()) if folder is None else folder
     spared = _own_ancestry()
     found = []
     for entry in _PROC.iterdir():
         if not entry.name.isdecimal() or int(entry.name) in spared:
             continue
-        if _bears_mark(int(entry.name), lab):
+        if _bears_mark(int(entry.name), lab, folder):
             identity = observe_process(int(entry.name))
             if identity:
                 found.append(identity)
     return tuple(found)
 
 
-def owner_root(lab: str) -> Path | None:
-    """The state folder that a process of *lab* belongs to; None when the lab has no process."""
-    prefix = f"{STATE_DIR_VARIABLE}=".encode()
-    for process in find_marked(lab):
-        for entry in _environment(process.pid):
-            if entry.startswith(prefix):
-                return Path(os.fsdecode(entry.removeprefix(prefix)))
-    return None
-
-
-def _bears_mark(pid: int, lab: str) -> bool:
-    return f"{_MARK}={lab}".encode() in _environment(pid)
+def _bears_mark(pid: int, lab: str, folder: str) -> bool:
+    mark = f"{_MARK}={lab}".encode()
+    for entry in _environment(pid):
+        known, _, marked_folder = entry.partition(b"@")
+        if known == mark:
+            return folder == ANY_FOLDER or marked_folder in {b"", folder.encode()}
+    return False
 
 
 def _environment(pid: int) -> list[bytes]:

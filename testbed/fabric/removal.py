@@ -55,21 +55,22 @@ class Remains:
         return ", ".join(parts)
 
 
-def observe_remains(paths: LabPaths, runtime: Runtime) -> Remains:
-    """The remains of the lab, found by marks, labels and names."""
+def observe_remains(paths: LabPaths, runtime: Runtime, folder: str | None = None) -> Remains:
+    """The remains of the lab, found by marks, labels and names; *folder* as `find_marked` has it."""
     return Remains(
-        pids=tuple(process.pid for process in find_marked(paths.lab)),
+        pids=tuple(process.pid for process in find_marked(paths.lab, folder)),
         nodes=runtime.find_nodes(),
         has_pins=paths.lab in labs_with_pins(paths.bpffs),
     )
 
 
-def remove(paths: LabPaths, runtime: Runtime, *, keep_lock: bool = False) -> None:
+def remove(paths: LabPaths, runtime: Runtime, folder: str | None = None, *, keep_lock: bool = False) -> None:
     """Removes everything of the lab; what does not exist is success. The caller holds the lab's lock.
 
     Args:
         paths: of the lab.
         runtime: of the lab.
+        folder: whose processes are ended, as `find_marked` has it.
         keep_lock: leave the locked file and its folder, for a lab that is to be built next.
 
     Raises:
@@ -85,7 +86,7 @@ def remove(paths: LabPaths, runtime: Runtime, *, keep_lock: bool = False) -> Non
         except (TestbedError, OSError) as error:
             failures.append(error)
 
-    attempt(lambda: _stop_all(paths.lab))
+    attempt(lambda: _stop_all(paths.lab, folder))
     nodes = dict.fromkeys((*created_nodes_backwards(read_ledger(paths.ledger_file)), *runtime.find_nodes()))
     attempt(lambda: runtime.delete_nodes(tuple(nodes)))
     attempt(lambda: remove_pins(paths))
@@ -100,10 +101,10 @@ def remove(paths: LabPaths, runtime: Runtime, *, keep_lock: bool = False) -> Non
         )
 
 
-def _stop_all(lab: str) -> None:
+def _stop_all(lab: str, folder: str | None) -> None:
     """Ends all processes of a lab, also those that another one started while it was being ended."""
     for _ in range(_ROUNDS_MAX):
-        found = find_marked(lab)
+        found = find_marked(lab, folder)
         if not found:
             return
         stop_processes(found, _GRACE_NS)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from mrc_testbed.errors import FabricError
 from mrc_testbed.fabric.health import find_problems
-from mrc_testbed.fabric.known_labs import no_such_lab, require_own
+from mrc_testbed.fabric.known_labs import is_claimed_elsewhere, no_such_lab, require_own
 from mrc_testbed.fabric.lock import is_held
 from mrc_testbed.fabric.paths import DEFAULT_LAB, lab_paths
 from mrc_testbed.fabric.process import is_alive
@@ -48,6 +48,8 @@ def status(name: str = DEFAULT_LAB, faults: UnderFaults = NO_FAULTS) -> LabStatu
         UsageError: no such lab.
     """
     paths = lab_paths(name)
+    if is_claimed_elsewhere(name):
+        require_own(name)
     try:
         state = read_state(paths)
     except FabricError as error:

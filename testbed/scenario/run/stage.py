@@ -8,7 +8,7 @@ from itertools import count
 
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.fabric import lab
-from mrc_testbed.fabric.known_labs import is_in_use, orphans
+from mrc_testbed.fabric.known_labs import is_claimed_elsewhere, is_in_use, orphans
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.owner import owner_identity
 from mrc_testbed.fabric.status import status as lab_status
@@ -34,7 +34,8 @@ def lab_for_run(
 
     Args:
         topology: what the run needs.
-        name: of the lab. When a lab of that name is up with another topology, the run gets one of its own.
+        name: of the lab. When a lab of that name is up with another topology, or of another state folder, the
+            run gets one of its own.
         runtime: for a lab that is made; None: as `up` chooses.
         keep: leave a lab that was made for the run up.
         progress: called with the present step.
@@ -43,10 +44,12 @@ def lab_for_run(
         TestbedError: the lab could not be made, attached to or removed.
     """
     remove_orphans(progress, spared=name)
-    if is_in_use(name) and lab_status(name).spec != topology:
+    is_elsewhere = is_claimed_elsewhere(name)
+    if is_elsewhere or (is_in_use(name) and lab_status(name).spec != topology):
         # a run in another PID namespace may have the same number
-        own = next(free for n in count(os.getpid()) if not is_in_use(free := f"run-{n}"))
-        logger.warning("lab %s is up with another topology: this run gets a lab of its own, %s", name, own)
+        own = next(free for n in count(os.getpid()) if not _is_taken(free := f"run-{n}"))
+        why = "of another state folder" if is_elsewhere else "up with another topology"
+        logger.warning("lab %s is %s: this run gets a lab of its own, %s", name, why, own)
         name = own
     is_ours = not is_in_use(name)
     if is_ours:
@@ -67,6 +70,10 @@ def lab_for_run(
         if is_ours and not keep:
             progress(f"removing lab {name}")
             lab.down(name)
+
+
+def _is_taken(name: str) -> bool:
+    return is_in_use(name) or is_claimed_elsewhere(name)
 
 
 def remove_orphans(progress: Callable[[str], None], *, spared: str | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from mrc_testbed.fabric.claim import claim_lock
 from mrc_testbed.fabric.namespace import namespace_names
 from mrc_testbed.fabric.process import find_marked
 from mrc_testbed.topology.spec import TopologySpec
@@ -15,6 +16,7 @@ def observe_leftovers(names: list[str], state_dir: Path) -> list[str]:
     owned = tuple(f"mrc-{name}-" for name in names)
     left = [f"namespace {name}" for name in namespace_names() if owned and name.startswith(owned)]
     left += [f"process {process.pid} of {name}" for name in names for process in find_marked(name)]
+    left += [f"claim of {name}" for name in names if claim_lock(name).parent.exists()]
     mounts = Path("/proc/self/mounts").read_text().splitlines()
     left += [f"mount {line}" for line in mounts if str(state_dir) in line]
     left += [f"mount {line}" for line in mounts if owned and any(prefix in line for prefix in owned)]

@@ -6,7 +6,6 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,10 +14,10 @@ from lab_leftovers import SMALL, observe_leftovers
 from refused_program import objects_with_a_refused_one
 
 from mrc_testbed.cli.app import run
-from mrc_testbed.errors import CleanupError, FabricError, Interrupted, PreflightError, UsageError
+from mrc_testbed.errors import CleanupError, FabricError, Interrupted, PreflightError
 from mrc_testbed.fabric import data_plane, lab, lock
 from mrc_testbed.fabric.build import Progress
-from mrc_testbed.fabric.known_labs import labs_elsewhere, names, orphans
+from mrc_testbed.fabric.known_labs import names, orphans
 from mrc_testbed.fabric.paths import lab_folders, lab_paths
 from mrc_testbed.fabric.process import find_marked, kill_processes
 from mrc_testbed.fabric.state import Phase, read_state
@@ -175,34 +174,6 @@ def test_down_all_goes_on_after_a_lab_that_cannot_be_removed_and_names_it(
     assert lab_folders() == (first,)
 
 
-def test_a_lab_of_another_state_folder_names_it_and_stays(
-    small_lab: str,
-    state_dir: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with tempfile.TemporaryDirectory(prefix="mrc-") as elsewhere:
-        monkeypatch.setenv("MRC_TESTBED_STATE_DIR", elsewhere)
-        assert small_lab not in names()
-        assert labs_elsewhere()[small_lab] == state_dir
-        assert run(["status"]) == 0
-        assert f"lab {small_lab} belongs to state folder {state_dir}" in capsys.readouterr().out
-        for words in (["status"], ["down"], ["bench", "write-lat", "h0", "h1"]):
-            assert run(["-n", small_lab, *words]) == 2
-            assert f"belongs to another state folder, {state_dir}" in capsys.readouterr().err
-        with pytest.raises(UsageError, match="belongs to another state folder"):
-            lab.up(SMALL, name=small_lab, runtime="netns")
-        assert run(["down", "--all"]) == 0
-        assert f"lab {small_lab} stays" in capsys.readouterr().err
-        monkeypatch.setenv("MRC_TESTBED_STATE_DIR", str(state_dir))
-        assert lab.status(small_lab).is_healthy
-        monkeypatch.setenv("MRC_TESTBED_STATE_DIR", elsewhere)
-        assert run(["down", "--all", "--everywhere"]) == 0
-        monkeypatch.setenv("MRC_TESTBED_STATE_DIR", str(state_dir))
-    assert observe_leftovers([small_lab], state_dir) == []
-
-
 def test_down_works_without_the_state_folder(small_lab: str, state_dir: Path) -> None:
     paths = lab_paths(small_lab)
     for file in (paths.state_file, paths.ledger_file):
@@ -322,7 +293,7 @@ def test_what_cannot_be_removed_is_named_and_the_rest_is_gone(
     assert str(stuck_folder.name) in caught.value.message
     assert caught.value.hint == f"fix the cause, then: mrc-testbed down -n {small_lab}"
     left = observe_leftovers([small_lab], state_dir)
-    assert [line.split()[0] for line in left] == ["mount", "file"]
+    assert [line.split()[0] for line in left] == ["claim", "mount", "file"]
     assert lab.status(small_lab).phase is Phase.REMOVING
 
     subprocess.run(["umount", stuck_folder], check=True)

@@ -11,6 +11,7 @@ import pytest
 
 from mrc_testbed.errors import FabricError
 from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.claim import claim_lock
 from mrc_testbed.fabric.lock import exclusive
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
@@ -78,7 +79,7 @@ def test_nobody_reads_no_file_of_a_lab(used_lab: str, state_dir: Path) -> None:
 
 
 def test_nobody_holds_a_lock(used_lab: str, state_dir: Path) -> None:
-    locks = [*state_dir.rglob("lock"), state_dir / "bpffs.lock"]
+    locks = [*state_dir.rglob("lock"), state_dir / "bpffs.lock", claim_lock(used_lab)]
     assert {path.parent.name for path in locks} >= {used_lab, "faults"}
     for path in locks:
         assert "Permission denied" in as_nobody("flock", "--nonblock", path, "true").stderr
