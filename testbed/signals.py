@@ -13,7 +13,7 @@ from typing import Final
 
 from mrc_testbed.agents.clock import machine_ns
 
-FORCE_AFTER_NS: Final = 1_000_000_000
+FORCE_AFTER_NS: Final = 300_000_000
 """A signal that follows the first one sooner is no further request: timeout(1) sends two at once."""
 
 _INTERRUPTED: Final = 130

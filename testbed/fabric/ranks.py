@@ -7,10 +7,12 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Final, Self
 
 from mrc_testbed.agents.clock import machine_ns
@@ -29,6 +31,8 @@ GRACE_NS: Final = 5_000_000_000
 
 _DRAIN_NS: Final = 1_000_000_000
 """For what the processes of an ended rank have written; one in another session may hold the pipe for ever."""
+
+_GUARD: Final = (sys.executable, "-I", "-S", str(Path(__file__).with_name("rank_guard.py")))
 
 _LINE_BYTES: Final = 65_536
 _LINE_END: Final = re.compile(rb"\r?\n|\r(?=[^\n])")
@@ -197,6 +201,8 @@ def run_ranks(ranks: Sequence[Rank], write: Write) -> Failure | None:
 class RunningRanks:
     """Processes of ranks; whoever has started them serves their output. Those that run are ended on exit.
 
+    If this process is killed, a guard ends them.
+
     Args:
         write: receives their output.
         report: receives each line that a rank writes to its descriptor for reports; None: it has none.
@@ -213,10 +219,14 @@ class RunningRanks:
         self._ended: list[_Process] = []
 
     def __enter__(self) -> Self:
+        # In a session of its own: Ctrl-C is for the launcher.
+        self._guard = subprocess.Popen(
+            _GUARD, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0, start_new_session=True
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self.selector:
+        with self.selector, self._guard:
             self.end()
 
     @property
@@ -234,7 +244,10 @@ class RunningRanks:
 
     def start(self, ranks: Sequence[Rank]) -> None:
         for rank in ranks:
-            self._running.append(_Process.start(rank, self.selector, self._write, self._report, self._ended))
+            process = _Process.start(rank, self.selector, self._write, self._report, self._ended)
+            self._running.append(process)
+            if self._guard.stdin is not None:
+                self._guard.stdin.write(b"%d\n" % process.popen.pid)
 
     def serve(self, timeout_s: float | None) -> bool:
         """Wait until one of the files has something, and pass it on; False: none had in that time."""

@@ -5,6 +5,7 @@ As root: python tests/long/kill_walk.py [--moments N] [CASE...]
 """
 
 import argparse
+import atexit
 import json
 import multiprocessing
 import os
@@ -307,7 +308,9 @@ def _command(line: list[str], output: int, error: int) -> None:
     """Is what `mrc-testbed` does with a command line, in this process."""
     os.dup2(output, 1)
     os.dup2(error, 2)
-    sys.exit(run(line))
+    status = run(line)
+    atexit._run_exitfuncs()  # a fork of multiprocessing ends without them
+    sys.exit(status)
 
 
 def _kill(process: ForkProcess) -> None:

@@ -1,6 +1,7 @@
 """Ranks end together, and what they say is whole lines."""
 
 import os
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -127,3 +128,25 @@ def test_an_interruption_ends_all_ranks():
     with pytest.raises(InterruptionError):
         run_ranks([Rank(0, "h0", ("sh", "-c", "echo $$; exec sleep 1000"), dict(os.environ))], interrupt)
     assert not any(map(is_running, pids))
+
+
+LAUNCHER = """
+import os, sys
+from mrc_testbed.fabric.ranks import Rank, run_ranks
+
+deaf = "trap '' TERM; sleep 1000 & echo $!; echo $$; wait"
+quick = Rank(2, "h2", ("true",), dict(os.environ))
+run_ranks(
+    [*(Rank(number, f"h{number}", ("sh", "-c", deaf), dict(os.environ)) for number in range(2)), quick],
+    lambda _rank, _is_error, line: os.write(1, line + b"\\n"),
+)
+"""
+
+
+def test_ranks_and_their_children_end_with_a_launcher_that_is_killed():
+    with subprocess.Popen([sys.executable, "-c", LAUNCHER], stdout=subprocess.PIPE) as launcher:
+        assert launcher.stdout is not None
+        pids = [int(launcher.stdout.readline()) for _ in range(4)]
+        assert all(map(is_running, pids))
+        launcher.kill()
+    poll_until(lambda: not any(map(is_running, pids)), what="the end of the ranks")
