@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab, pause
 from mrc_testbed.fabric.live import Lab
-from mrc_testbed.fabric.port_fault import write_port_fault
+from mrc_testbed.fabric.port_fault import set_rule
+from mrc_testbed.faults.rule import FrameRule, as_abi
+from mrc_testbed.faults.schedule import Schedule
 from mrc_testbed.topology.spec import TopologySpec
 
 PORT_RATE_BPS = 100_000_000
@@ -30,7 +32,7 @@ def run() -> Iterator[Figure]:
     with live_lab(TopologySpec.model_validate({"port_rate": "100Mbit", "nic": nic}, strict=False)) as lab:
         clean = [_goodput(lab) for _ in range(REPETITIONS)]
         for port in lab.clos.ports():
-            write_port_fault(lab, port.id, loss_q32=int(LOSS * (1 << 32)), loss_seed=port.id + 1)
+            set_rule(lab, port.id, 0, as_abi(FrameRule(action="lose", ratio=LOSS), port.id + 1, Schedule(0)))
         lossy = [_goodput(lab) for _ in range(REPETITIONS)]
     best = sum(rate for rate, _, _ in clean) / REPETITIONS
     shares = tuple(100 * rate / best for rate, _, _ in lossy)

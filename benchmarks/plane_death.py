@@ -14,7 +14,7 @@ from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab, pause
 from mrc_testbed.agents.nic.nic_maps import NicMaps
 from mrc_testbed.fabric.live import Lab
-from mrc_testbed.fabric.port_fault import write_port_fault
+from mrc_testbed.fabric.port_fault import DOWN_RULE, clear_rule, set_rule
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.topology.timing import base_rtt_ns, full_frame_bytes
 
@@ -49,7 +49,7 @@ def _kill_plane(lab: Lab) -> tuple[float, float]:
         transfer.start()
         pause(SETTLE_S)
         for port in ports:
-            write_port_fault(lab, port, is_down=True)
+            set_rule(lab, port, 0, DOWN_RULE)
         start_ns = last_ns = time.monotonic_ns()
         first = acked = maps.acknowledged_bytes(transfer.qpn)
         longest_ns = 0
@@ -60,7 +60,7 @@ def _kill_plane(lab: Lab) -> tuple[float, float]:
                 acked, last_ns = seen, now_ns
             pause(SAMPLE_US / 1e6)
         for port in ports:
-            write_port_fault(lab, port)
+            clear_rule(lab, port, 0)
         transfer.finish()
     left = goodput * (planes - 1)
     return (last_ns - start_ns) - (acked - first) / left * 1e9, longest_ns

@@ -112,11 +112,13 @@ def outage_start_ns(seed: int, period: int, every_ns: int, late_ns: int) -> int:
 
 
 def seeded_draw(seed: int, sequence: int) -> int:
-    """The sequence-th 32-bit number of a 32-bit seed.
+    """The sequence-th 32-bit number of a 32-bit seed, as the function of the data plane has it."""
+    return mixed(sequence * 0x9E3779B97F4A7C15 + (seed << 32 | seed))
 
-    Source: the finaliser of SplitMix64, as seeded_draw() of the data plane.
-    """
-    word = (sequence * 0x9E3779B97F4A7C15 + (seed << 32 | seed)) & _MASK_64
+
+def mixed(word: int) -> int:
+    """32 bits of the finaliser of SplitMix64."""
+    word &= _MASK_64
     word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _MASK_64
     word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _MASK_64
     return (word ^ (word >> 31)) >> 32
@@ -126,23 +128,3 @@ def is_healthy(maps: FaultedMaps, port_id: int) -> bool:
     """Return True if no trace of any fault is left at the port."""
     blank = bytes(sizeof(PortFault))
     return not maps.port_table[port_id].is_faulted and bytes(maps.port_fault[port_id]) == blank
-
-
-def write_port_fault(
-    maps: FaultedMaps, port_id: int, *, is_down: bool = False, loss_q32: int = 0, loss_seed: int = 0
-) -> None:
-    """Makes an egress port behave so from the next frame on, by its first two rules; healthy by default.
-
-    Args:
-        maps: of the lab.
-        port_id: whose outgoing frames are concerned.
-        is_down: all of them are lost.
-        loss_q32: chance of each to be lost, times 2**32.
-        loss_seed: 32 bits that fix which.
-    """
-    lossy = FaultRule(action=FaultAction.LOSE, classes=ALL_CLASSES, chance_q32=loss_q32, seed=loss_seed)
-    for index, rule, is_wanted in ((0, DOWN_RULE, is_down), (1, lossy, loss_q32 > 0)):
-        if is_wanted:
-            set_rule(maps, port_id, index, rule)
-        else:
-            clear_rule(maps, port_id, index)

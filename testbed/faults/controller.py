@@ -17,7 +17,7 @@ from mrc_testbed.fabric.process import ProcessIdentity
 from mrc_testbed.faults.effects import (
     Effect,
     Rule,
-    Shared,
+    SharedEffect,
     absent_hosts,
     by_place,
     requests_of,
@@ -214,7 +214,7 @@ class FaultController:
             entry = self._ledger.entries()[fault.fault_id]  # nobody clears what this process is changing
             acting = by_place(self._acting())
             before_ns = self._clock_ns()
-            effects = [effect for effect in fault.effects if isinstance(effect, Rule | Shared)]
+            effects = [effect for effect in fault.effects if isinstance(effect, Rule | SharedEffect)]
             for effect in sorted(effects, key=lambda effect: effect.begin_order):
                 if isinstance(effect, Rule):
                     seed = mix_seed(fault.seed, effect.port_id)
@@ -227,7 +227,7 @@ class FaultController:
         """Under the lock: all that takes no answer of a host."""
         acting = by_place(self._acting())
         accounts = []
-        effects = [effect for effect in entry.fault.effects if isinstance(effect, Rule | Shared)]
+        effects = [effect for effect in entry.fault.effects if isinstance(effect, Rule | SharedEffect)]
         for effect in sorted(effects, key=lambda effect: effect.end_order):
             if isinstance(effect, Rule):
                 accounts.append(self._target.clear_rule(effect.port_id, entry.rule_index))

@@ -6,9 +6,10 @@ overlapping faults cannot wipe one another, and clearing the last one restores t
 result depends on the set only, not on the order in which its members came.
 """
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import prod
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
@@ -17,8 +18,8 @@ from pydantic import Field
 from mrc_testbed.faults.rule import LOSING_ACTIONS, FrameRule
 from mrc_testbed.faults.traffic import RawLoad
 
-Place = tuple[str, int | str]
-"""The type of a shared effect, and the port, link or node that it acts on."""
+Place = tuple[type, int | str]
+"""A class of shared effects, and the port or node that they act on."""
 
 
 class FaultedLab(Protocol):
@@ -64,7 +65,23 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class IcrcChecked:
+class SharedEffect(ABC):
+    """An effect that is settled from all that act at its place, which its first field names."""
+
+    begin_order: ClassVar[int] = 2
+    end_order: ClassVar[int] = 0
+
+    @property
+    def place(self) -> Place:
+        return type(self), getattr(self, fields(self)[0].name)
+
+    @abstractmethod
+    def settle(self, lab: FaultedLab, acting: Sequence[Any]) -> None:
+        """Put in force what the effects *acting* at its place want."""
+
+
+@dataclass(frozen=True, slots=True)
+class IcrcChecked(SharedEffect):
     """NICs check the iCRC, so that they notice damaged packets."""
 
     begin_order: ClassVar[int] = 0
@@ -72,94 +89,57 @@ class IcrcChecked:
 
     type: Literal["icrc-checked"] = "icrc-checked"
 
-    @property
-    def place(self) -> Place:
-        return self.type, ""
-
     def settle(self, lab: FaultedLab, acting: Sequence[Any]) -> None:
-        """Puts in force what the effects *acting* at its place want."""
         lab.set_icrc(is_checked=bool(acting))
 
 
 @dataclass(frozen=True, slots=True)
-class RateShare:
+class RateShare(SharedEffect):
     """The part of a port's rate that is left, above 0, at most 1; shares multiply."""
-
-    begin_order: ClassVar[int] = 2
-    end_order: ClassVar[int] = 0
 
     port_id: int
     ratio: float
     type: Literal["rate-share"] = "rate-share"
 
-    @property
-    def place(self) -> Place:
-        return self.type, self.port_id
-
     def settle(self, lab: FaultedLab, acting: Sequence["RateShare"]) -> None:
-        """Puts in force what the effects *acting* at its place want."""
         lab.set_rate(self.port_id, prod(sorted(effect.ratio for effect in acting)))
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(SharedEffect):
     """The far end of a port's link lets no data come."""
-
-    begin_order: ClassVar[int] = 2
-    end_order: ClassVar[int] = 0
 
     port_id: int
     type: Literal["hold"] = "hold"
 
-    @property
-    def place(self) -> Place:
-        return self.type, self.port_id
-
     def settle(self, lab: FaultedLab, acting: Sequence[Any]) -> None:
-        """Puts in force what the effects *acting* at its place want."""
         lab.set_held(self.port_id, is_held=bool(acting))
 
 
 @dataclass(frozen=True, slots=True)
-class RoutesGone:
+class RoutesGone(SharedEffect):
     """A switch has lost its forwarding table."""
-
-    begin_order: ClassVar[int] = 2
-    end_order: ClassVar[int] = 0
 
     switch: str
     type: Literal["routes-gone"] = "routes-gone"
 
-    @property
-    def place(self) -> Place:
-        return self.type, self.switch
-
     def settle(self, lab: FaultedLab, acting: Sequence[Any]) -> None:
-        """Puts in force what the effects *acting* at its place want."""
         lab.set_routes(self.switch, is_present=not acting)
 
 
 @dataclass(frozen=True, slots=True)
-class Frozen:
+class Frozen(SharedEffect):
     """The processes of a host stand still."""
-
-    begin_order: ClassVar[int] = 2
-    end_order: ClassVar[int] = 0
 
     host: str
     type: Literal["frozen"] = "frozen"
 
-    @property
-    def place(self) -> Place:
-        return self.type, self.host
-
     def settle(self, lab: FaultedLab, acting: Sequence[Any]) -> None:
-        """Puts in force what the effects *acting* at its place want."""
         lab.set_running(self.host, is_running=not acting)
 
 
 @dataclass(frozen=True, slots=True)
-class AgentDead:
+class AgentDead(SharedEffect):
     """The NIC agent of a host is dead; another one is started without the lock, see `HostRequests`."""
 
     begin_order: ClassVar[int] = 3
@@ -168,18 +148,13 @@ class AgentDead:
     host: str
     type: Literal["agent-dead"] = "agent-dead"
 
-    @property
-    def place(self) -> Place:
-        return self.type, self.host
-
     def settle(self, lab: FaultedLab, acting: Sequence[Any]) -> None:
-        """Puts in force what the effects *acting* at its place want."""
         if acting:
             lab.kill_agent(self.host)
 
 
 @dataclass(frozen=True, slots=True)
-class CarrierDown:
+class CarrierDown(SharedEffect):
     """A switch-side port is down, so that the NIC at the far end really loses its carrier.
 
     Last and first in order, because a carrier takes milliseconds: nothing else waits for it.
@@ -191,12 +166,7 @@ class CarrierDown:
     port_id: int
     type: Literal["carrier-down"] = "carrier-down"
 
-    @property
-    def place(self) -> Place:
-        return self.type, self.port_id
-
     def settle(self, lab: FaultedLab, acting: Sequence[Any]) -> None:
-        """Puts in force what the effects *acting* at its place want."""
         lab.set_carrier(self.port_id, is_up=not acting)
 
 
@@ -216,8 +186,10 @@ class Load:
     type: Literal["load"] = "load"
 
 
-Shared = IcrcChecked | RateShare | Hold | RoutesGone | Frozen | AgentDead | CarrierDown
-Effect = Annotated[Rule | Shared | Drained | Load, Field(discriminator="type")]
+Effect = Annotated[
+    Rule | IcrcChecked | RateShare | Hold | RoutesGone | Frozen | AgentDead | CarrierDown | Drained | Load,
+    Field(discriminator="type"),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +241,6 @@ def by_place(acting: Iterable[Effect]) -> Mapping[Place, list[Any]]:
     """The shared effects at each place; none at every other."""
     found: defaultdict[Place, list[Any]] = defaultdict(list)
     for effect in acting:
-        if isinstance(effect, Shared):
+        if isinstance(effect, SharedEffect):
             found[effect.place].append(effect)
     return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from mrc_testbed.agents.abi import FaultAction, FaultRule, TrafficClass
+from mrc_testbed.fabric.port_fault import CERTAIN_Q32, mixed
 from mrc_testbed.faults.schedule import Schedule
 from mrc_testbed.units import format_duration_ns, format_ratio
 
@@ -20,9 +21,6 @@ LOSING_ACTIONS: Final = frozenset({"down", "lose", "corrupt"})
 QUEUE_ACTIONS: Final = frozenset({"duplicate", "delay", "reorder"})
 """These take room and time at the port, hence a shaped fabric."""
 
-CERTAIN_Q32: Final = 1 << 32
-"""Chance 1 in the 32-bit fixed point of the rules."""
-
 EV_MASK_ALL: Final = 0xFFFF_FFFF
 
 FLAP_PLACE: Final = -1
@@ -34,7 +32,6 @@ _CLASSES: Final[dict[str, int]] = {
     "control": 1 << TrafficClass.CONTROL,
 }
 _MIX_MULTIPLIER: Final = 0x9E3779B97F4A7C15
-_MASK_64: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,14 +119,8 @@ def chance_q32(ratio: float) -> int:
 
 
 def mix_seed(seed: int, port_id: int) -> int:
-    """A 32-bit seed for one port: equal seeds hit different frames on different ports.
-
-    Source: the finaliser of SplitMix64, as seeded_draw() of the data plane.
-    """
-    word = (seed + (port_id + 1) * _MIX_MULTIPLIER) & _MASK_64
-    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _MASK_64
-    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _MASK_64
-    return (word ^ (word >> 31)) >> 32
+    """A 32-bit seed for one port: equal seeds hit different frames on different ports."""
+    return mixed(seed + (port_id + 1) * _MIX_MULTIPLIER)
 
 
 def describe_rule(rule: FrameRule) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from histograms import histogram_of
 from map_filling import PinnedLab, filling, opened, write_per_cpu
+from port_faults import write_port_fault
 
 from mrc_testbed.agents import clock
 from mrc_testbed.agents.abi import (
@@ -22,7 +23,6 @@ from mrc_testbed.agents.abi import (
 from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
 from mrc_testbed.errors import FabricError, UsageError
 from mrc_testbed.fabric.data_plane import FabricMaps
-from mrc_testbed.fabric.port_fault import write_port_fault
 from mrc_testbed.metrics.histogram import Histogram
 from mrc_testbed.metrics.lab_watch import open_reader
 from mrc_testbed.metrics.reader import LabReader

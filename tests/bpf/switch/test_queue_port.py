@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
+from port_faults import write_port_fault
 from switch_bench import SwitchBench, Verdict, frame_for, label_of, now_ns
 
 from mrc_testbed.agents.abi import PortCounter, QueueLimit, TrafficClass
-from mrc_testbed.fabric.port_fault import write_port_fault
 
 pytestmark = pytest.mark.root
 

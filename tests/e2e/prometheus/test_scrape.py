@@ -6,10 +6,10 @@ from urllib.request import urlopen
 
 import pytest
 from live_prometheus import LAB, Prometheus, host_write, require_program
+from port_faults import write_port_fault
 
 from mrc_testbed.fabric import lab as labs
 from mrc_testbed.fabric.live import Lab
-from mrc_testbed.fabric.port_fault import write_port_fault
 from mrc_testbed.fabric.process import stop_processes
 from mrc_testbed.metrics.endpoint_metrics import PACKET_RTT_SECONDS
 from mrc_testbed.metrics.histogram import merge

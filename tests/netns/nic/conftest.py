@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 from nic_lab import SPEC
 from own_lab import lab_up
+from port_faults import write_port_fault
 
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab
-from mrc_testbed.fabric.port_fault import write_port_fault
 
 
 @pytest.fixture(scope="module")

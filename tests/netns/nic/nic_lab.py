@@ -6,12 +6,12 @@ from contextlib import ExitStack
 from math import gcd
 from typing import Any, Final, Self
 
+from port_faults import write_port_fault
 from raw_verbs import connect_pair
 
 from mrc_testbed.agents.nic.client import AgentClient
 from mrc_testbed.agents.nic.pattern import seed_at
 from mrc_testbed.fabric.live import Lab
-from mrc_testbed.fabric.port_fault import write_port_fault
 from mrc_testbed.topology.element import Link
 from mrc_testbed.topology.ev_set import build_ev_set
 from mrc_testbed.topology.spec import TopologySpec

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc_testbed.agents.abi import FaultAction, FaultRule
+from mrc_testbed.fabric.port_fault import CERTAIN_Q32
 from mrc_testbed.faults.effects import (
     AgentDead,
     CarrierDown,
@@ -20,7 +21,7 @@ from mrc_testbed.faults.effects import (
     requests_of,
 )
 from mrc_testbed.faults.fault import ScheduledFault
-from mrc_testbed.faults.rule import CERTAIN_Q32, FrameRule, as_abi, chance_q32, describe_rule, mix_seed
+from mrc_testbed.faults.rule import FrameRule, as_abi, chance_q32, describe_rule, mix_seed
 from mrc_testbed.faults.schedule import Flap, Schedule
 
 PLACES = 3
