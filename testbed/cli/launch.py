@@ -15,8 +15,10 @@ from mrc_testbed.cli.scenario import show_finished
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.process import is_alive
 from mrc_testbed.fabric.ranks import Rank, placed_ranks, run_ranks
 from mrc_testbed.fabric.rdma import RdmaTransport
+from mrc_testbed.fabric.state import Phase, read_state
 from mrc_testbed.scenario.spec.program_scenario import WORKLOAD, program_scenario
 from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.virtual.compute import HOW_TO_DECLARE, UNDECLARED
@@ -111,9 +113,22 @@ def launch(
         failure = run_ranks(placed, _write)
     if failure is None:
         return 0
+    cause = _cause(attached, placed)
     others = "; the other ranks were ended" if len(placed) > 1 else ""
-    say(settings.stderr, f"error: {failure}{others}")
+    say(settings.stderr, f"error: {cause}{failure}{others}")
     return _exit_status(failure.status)
+
+
+def _cause(attached: Lab, ranks: list[Rank]) -> str:
+    """The failure of the lab that ranks ended of, with a semicolon; empty: there is none."""
+    now = read_state(attached.paths)
+    if now is None or now.phase is not Phase.UP:
+        return f"lab {attached.name!r} was removed; "
+    agents = {process.node: process.identity for process in attached.state.processes}
+    for rank in ranks:
+        if not is_alive(agents[rank.host]):
+            return f"the NIC agent of rank {rank.number} ({rank.host}) has died; "
+    return ""
 
 
 def _launch_virtually(

@@ -1,12 +1,16 @@
 """`launch` starts a program on hosts, as ranks that find each other."""
 
+import shutil
 import socket
 import sys
+from pathlib import Path
 
 import pytest
 from launching import Launch
 
+from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.management import management_address
+from mrc_testbed.fabric.paths import lab_paths
 
 pytestmark = pytest.mark.root
 
@@ -59,6 +63,37 @@ def test_a_failure_is_named_and_its_status_is_ours(launch: Launch) -> None:
     )
     status, _, complained = launch("--hosts", "h3", "--", "sh", "-c", "kill -9 $$")
     assert (status, complained) == (137, "error: rank 0 (h3) was ended by SIGKILL\n")
+
+
+DEADLY = """
+import os, select, signal, sys
+if os.environ["RANK"] != "1":
+    signal.pause()
+agent = os.pidfd_open(int(sys.argv[1]))
+signal.pidfd_send_signal(agent, signal.SIGKILL)
+select.select([agent], [], [])
+sys.exit(1)
+"""
+
+
+def test_the_cause_of_a_failure_is_named_first(launch: Launch, lab_name: str) -> None:
+    with lab.attach(lab_name) as live:
+        [agent] = [process.pid for process in live.state.processes if process.node == "h3"]
+    status, _, complained = launch("--hosts", "h0,h1,h3", "--", sys.executable, "-c", DEADLY, str(agent))
+    lab.restart(lab_name)
+    ended = "rank 1 (h1) ended with status 1; the other ranks were ended"
+    assert (status, complained) == (1, f"error: the NIC agent of rank 2 (h3) has died; {ended}\n")
+
+
+def test_a_lab_that_is_removed_is_the_cause(lab_name: str, tmp_path: Path, launch: Launch) -> None:
+    state_file = lab_paths(lab_name).state_file
+    hidden = tmp_path / "lab.json"
+    status, _, complained = launch("--hosts", "h0", "--", "sh", "-c", f"mv {state_file} {hidden}; exit 3")
+    shutil.move(hidden, state_file)
+    assert (status, complained) == (
+        3,
+        f"error: lab '{lab_name}' was removed; rank 0 (h0) ended with status 3\n",
+    )
 
 
 @pytest.mark.parametrize(
