@@ -30,23 +30,15 @@ _FIELDS: Final[dict[Place, dict[str, dict[str, str | int | float]]]] = {
 
 
 class FaultRequest(BaseModel):
-    """A fault of one link, one node or one plane.
-
-    Attributes:
-        kind: what breaks; a flap is down for 300 ms every second, loss takes 5 % of packets.
-        link: name of the link.
-        node: name of the node.
-        plane: number of the plane.
-        seconds: how long it lasts.
-    """
+    """A fault of one link, one node or one plane."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    kind: str
-    link: str | None = None
-    node: str | None = None
-    plane: Annotated[int, Field(ge=0)] | None = None
-    seconds: Annotated[float, Field(gt=0, le=_LONGEST_S)] = 5
+    kind: str  # what breaks; a flap is down for 300 ms every second, loss takes 5 % of packets
+    link: str | None = None  # name of the link
+    node: str | None = None  # name of the node
+    plane: Annotated[int, Field(ge=0)] | None = None  # number of the plane
+    seconds: Annotated[float, Field(gt=0, le=_LONGEST_S)] = 5  # how long it lasts
 
     @model_validator(mode="after")
     def _check_place(self) -> Self:
@@ -56,15 +48,11 @@ class FaultRequest(BaseModel):
 
 
 class ClearRequest(BaseModel):
-    """Faults to clear.
-
-    Attributes:
-        id: of one fault; None: all manual ones.
-    """
+    """Faults to clear."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    id: str | None = None
+    id: str | None = None  # of one fault; None: all manual ones
 
 
 class LabControl:

@@ -43,64 +43,39 @@ _LOG: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A snapshot's place in a plot.
+    """A snapshot's place in a plot."""
 
-    Attributes:
-        time_ns: CLOCK_MONOTONIC.
-        goodput_bps: over all hosts.
-        p50_ns, p99_ns: of the RTT of data packets; None without any.
-    """
-
-    time_ns: int
-    goodput_bps: float
+    time_ns: int  # CLOCK_MONOTONIC
+    goodput_bps: float  # over all hosts
+    # p50_ns, p99_ns: of the RTT of data packets; None without any
     p50_ns: float | None
     p99_ns: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class TailLine:
-    """An event.
+    """An event."""
 
-    Attributes:
-        clock: local time of day, with milliseconds.
-        text: what happened.
-        kind: to what.
-        time_ns: CLOCK_MONOTONIC.
-    """
-
-    clock: str
-    text: str
-    kind: EventKind = "lab"
-    time_ns: int = 0
+    clock: str  # local time of day, with milliseconds
+    text: str  # what happened
+    kind: EventKind = "lab"  # to what
+    time_ns: int = 0  # CLOCK_MONOTONIC
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """State to show.
+    """State to show."""
 
-    Attributes:
-        number: grows by one with each update.
-        interval_ns: between two updates, if all is well.
-        read_ns: CLOCK_MONOTONIC of the latest reading of the lab; None before the first.
-        problem: why there is nothing new; None: all is well.
-        clos: topology of the lab; None before it was read once.
-        snapshot: the latest; None before the first, and while there is a problem.
-        points: for plots, oldest first.
-        windows: of faults, oldest first.
-        tail: events, oldest first.
-        jobs: collectives and training that run now.
-    """
-
-    number: int
-    interval_ns: int
-    read_ns: int | None
-    problem: str | None
-    clos: Clos | None
-    snapshot: Snapshot | None
-    points: tuple[Point, ...]
-    windows: tuple[FaultWindow, ...]
-    tail: tuple[TailLine, ...]
-    jobs: tuple[JobView, ...] = ()
+    number: int  # grows by one with each update
+    interval_ns: int  # between two updates, if all is well
+    read_ns: int | None  # CLOCK_MONOTONIC of the latest reading of the lab; None before the first
+    problem: str | None  # why there is nothing new; None: all is well
+    clos: Clos | None  # topology of the lab; None before it was read once
+    snapshot: Snapshot | None  # the latest; None before the first, and while there is a problem
+    points: tuple[Point, ...]  # for plots, oldest first
+    windows: tuple[FaultWindow, ...]  # of faults, oldest first
+    tail: tuple[TailLine, ...]  # events, oldest first
+    jobs: tuple[JobView, ...] = ()  # collectives and training that run now
 
     def age_ns(self, now_ns: int) -> int | None:
         """Time since the lab was read; None if it never was."""

@@ -24,21 +24,14 @@ _STALLED_STEPS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job.
+    """A job."""
 
-    Attributes:
-        name: of its workload.
-        word: what its steps are called.
-        pace: of the last PACE_NS, or when no step lies in it, of the latest few; None before the first.
-        headline: what the latest faults do to it, in one sentence.
-        steps: when each of the latest ended, and how long it took; oldest first.
-    """
-
-    name: str
-    word: str
+    name: str  # of its workload
+    word: str  # what its steps are called
+    # of the last PACE_NS, or when no step lies in it, of the latest few; None before the first
     pace: Pace | None
-    headline: str
-    steps: tuple[tuple[int, int], ...]
+    headline: str  # what the latest faults do to it, in one sentence
+    steps: tuple[tuple[int, int], ...]  # when each of the latest ended, and how long it took; oldest first
 
 
 def build_jobs(

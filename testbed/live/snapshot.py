@@ -23,138 +23,87 @@ _OUT_OF_USE: Final = (EvState.ASSUMED_BAD, EvState.DENIED)
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A lab at one moment, link by link.
+    """A lab at one moment, link by link."""
 
-    Attributes:
-        reading: its counters.
-        ports_up: whether each port can send: (port_count,).
-        tx_bytes: sent by each port since the lab was made: (port_count,).
-        dropped: frames that each port has lost since then: (port_count,).
-        queue_bytes: data that waits at each port: (port_count,); empty in an unshaped lab.
-        held_ns: how long flow control has held data at each port: (port_count,); empty without it.
-        transitions: EVs of all hosts that changed their state: (before, after, reason, plane) -> count.
-        faults: what is injected, oldest first.
-        resting: flaps of a run between two of their outages -> their links.
-        outages: how often each fault of the run that has outages has begun: id -> count.
-    """
-
-    reading: Reading
-    ports_up: tuple[bool, ...]
-    tx_bytes: tuple[int, ...]
-    dropped: tuple[int, ...]
-    queue_bytes: tuple[int, ...]
+    reading: Reading  # its counters
+    ports_up: tuple[bool, ...]  # whether each port can send: (port_count,)
+    tx_bytes: tuple[int, ...]  # sent by each port since the lab was made: (port_count,)
+    dropped: tuple[int, ...]  # frames that each port has lost since then: (port_count,)
+    queue_bytes: tuple[int, ...]  # data that waits at each port: (port_count,); empty in an unshaped lab
+    # EVs of all hosts that changed their state: (before, after, reason, plane) -> count
     transitions: Mapping[tuple[EvState, EvState, EvReason, int], int]
-    faults: tuple[Entry, ...]
+    faults: tuple[Entry, ...]  # what is injected, oldest first
+    # flaps of a run between two of their outages -> their links
     resting: Mapping[ActiveFault, tuple[str, ...]] = field(default_factory=dict)
+    # how long flow control has held data at each port: (port_count,); empty without it
     held_ns: tuple[int, ...] = ()
+    # how often each fault of the run that has outages has begun: id -> count
     outages: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class LinkView:
-    """A link.
+    """A link."""
 
-    Attributes:
-        name: of both ports.
-        plane: its plane.
-        state: down when either end cannot send, impaired when it has a fault otherwise, and between the
-            outages of a flap.
-        load_ratio: of its busier direction, of its rate; without a rate, of the busiest link now.
-        up_bps, down_bps: sent away from the hosts and towards them.
-        queue_bytes: data that waits at both ends.
-        held_ratio: share of the time in which flow control held data, in the direction where it was longer.
-        dropped: frames lost at both ends within the interval.
-        faults: ids of those on it, from beginning to end.
-        outages: how often flaps have taken it down so far.
-    """
-
-    name: str
-    plane: int
+    name: str  # of both ports
+    plane: int  # its plane
+    # down when either end cannot send, impaired when it has a fault otherwise, and between the outages of a
+    # flap
     state: LinkState
-    load_ratio: float
+    load_ratio: float  # of its busier direction, of its rate; without a rate, of the busiest link now
+    # up_bps, down_bps: sent away from the hosts and towards them
     up_bps: float
     down_bps: float
-    queue_bytes: int
+    queue_bytes: int  # data that waits at both ends
+    # share of the time in which flow control held data, in the direction where it was longer
     held_ratio: float
-    dropped: int
-    faults: tuple[str, ...]
-    outages: int = 0
+    dropped: int  # frames lost at both ends within the interval
+    faults: tuple[str, ...]  # ids of those on it, from beginning to end
+    outages: int = 0  # how often flaps have taken it down so far
 
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node that a fault was selected by.
+    """A node that a fault was selected by."""
 
-    Attributes:
-        name: its name.
-        state: down when its links are, impaired otherwise.
-        faults: ids of its faults.
-    """
-
-    name: str
-    state: LinkState
-    faults: tuple[str, ...]
+    name: str  # its name
+    state: LinkState  # down when its links are, impaired otherwise
+    faults: tuple[str, ...]  # ids of its faults
 
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """A host.
+    """A host."""
 
-    Attributes:
-        name: its name.
-        goodput_bps: payload placed in its memory for the first time.
-        sent_bps: payload of its own that was acknowledged.
-        retransmits: packets it sent again within the interval.
-    """
-
-    name: str
-    goodput_bps: float
-    sent_bps: float
-    retransmits: int
+    name: str  # its name
+    goodput_bps: float  # payload placed in its memory for the first time
+    sent_bps: float  # payload of its own that was acknowledged
+    retransmits: int  # packets it sent again within the interval
 
 
 @dataclass(frozen=True, slots=True)
 class PlaneView:
-    """A plane.
+    """A plane."""
 
-    Attributes:
-        plane: its number.
-        ev_states: EVs of connected QPs by name of their state.
-        tx_bps: what hosts send into it, headers included.
-        rtt: of data packets; None without any.
-        state: down when all its links are, impaired when they have a fault otherwise.
-    """
-
-    plane: int
-    ev_states: Mapping[str, int]
-    tx_bps: float
-    rtt: Latency | None
-    state: LinkState = "up"
+    plane: int  # its number
+    ev_states: Mapping[str, int]  # EVs of connected QPs by name of their state
+    tx_bps: float  # what hosts send into it, headers included
+    rtt: Latency | None  # of data packets; None without any
+    state: LinkState = "up"  # down when all its links are, impaired when they have a fault otherwise
 
 
 @dataclass(frozen=True, slots=True)
 class FaultView:
-    """A fault that is injected.
+    """A fault that is injected."""
 
-    Attributes:
-        id: its name.
-        kind: its kind.
-        detail: what distinguishes it from others of its kind.
-        places: links or nodes.
-        is_acting: not between two outages of a flap.
-        left_ns: until it ends by itself; None: until cleared.
-        is_interactive: not part of a run.
-        outages: of a flap, so far; 0 of any other.
-    """
-
-    id: str
-    kind: str
-    detail: str
-    places: tuple[str, ...]
-    is_acting: bool
-    left_ns: int | None
-    is_interactive: bool
-    outages: int = 0
+    id: str  # its name
+    kind: str  # its kind
+    detail: str  # what distinguishes it from others of its kind
+    places: tuple[str, ...]  # links or nodes
+    is_acting: bool  # not between two outages of a flap
+    left_ns: int | None  # until it ends by itself; None: until cleared
+    is_interactive: bool  # not part of a run
+    outages: int = 0  # of a flap, so far; 0 of any other
 
 
 class Change(NamedTuple):
@@ -166,36 +115,22 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A lab over one interval.
+    """A lab over one interval."""
 
-    Attributes:
-        time_ns: CLOCK_MONOTONIC of its end.
-        interval_ns: its length.
-        goodput_bps: of all hosts together.
-        retransmits: packets sent again.
-        dropped: frames lost, by reason; none that are zero.
-        rtt: of data packets, over all planes; None without any.
-        completion: of messages; None without any.
-        hosts, planes: in order.
-        links: by link id.
-        faults: oldest first.
-        changes: what changed within the interval.
-        broken_nodes: nodes that faults were selected by, in order of names.
-    """
-
-    time_ns: int
-    interval_ns: int
-    goodput_bps: float
-    retransmits: int
-    dropped: Mapping[str, int]
-    rtt: Latency | None
-    completion: Latency | None
+    time_ns: int  # CLOCK_MONOTONIC of its end
+    interval_ns: int  # its length
+    goodput_bps: float  # of all hosts together
+    retransmits: int  # packets sent again
+    dropped: Mapping[str, int]  # frames lost, by reason; none that are zero
+    rtt: Latency | None  # of data packets, over all planes; None without any
+    completion: Latency | None  # of messages; None without any
+    # hosts, planes: in order
     hosts: tuple[HostView, ...]
     planes: tuple[PlaneView, ...]
-    links: tuple[LinkView, ...]
-    faults: tuple[FaultView, ...]
-    changes: tuple[Change, ...]
-    broken_nodes: tuple[NodeView, ...] = ()
+    links: tuple[LinkView, ...]  # by link id
+    faults: tuple[FaultView, ...]  # oldest first
+    changes: tuple[Change, ...]  # what changed within the interval
+    broken_nodes: tuple[NodeView, ...] = ()  # nodes that faults were selected by, in order of names
 
 
 def build_snapshot(clos: Clos, earlier: Observation, later: Observation) -> Snapshot:

@@ -40,21 +40,13 @@ WIDE_COLUMNS: Final = 180
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Choices of the user.
+    """Choices of the user."""
 
-    Attributes:
-        sort: order of links, one of SORTS.
-        chosen: name of the link that `f` flaps.
-        is_paused: whether the picture stands still.
-        answer: of the last command.
-        scrolled: lines of the picture that are above the screen.
-    """
-
-    sort: str = SORTS[0]
-    chosen: str = ""
-    is_paused: bool = False
-    answer: str = ""
-    scrolled: int = 0
+    sort: str = SORTS[0]  # order of links, one of SORTS
+    chosen: str = ""  # name of the link that `f` flaps
+    is_paused: bool = False  # whether the picture stands still
+    answer: str = ""  # of the last command
+    scrolled: int = 0  # lines of the picture that are above the screen
 
 
 def sorted_links(snapshot: Snapshot, sort: str) -> list[LinkView]:

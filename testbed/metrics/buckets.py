@@ -21,17 +21,11 @@ _OCTAVE_STEPS: Final = (32, 35, 38, 41, 44, 47, 51, 55, 59)
 
 @dataclass(frozen=True, slots=True)
 class ClassicBuckets:
-    """Bounds of one metric.
+    """Bounds of one metric."""
 
-    Attributes:
-        indices: fine buckets whose lower ends are the bounds, rising.
-        bounds_ns: the bounds.
-        labels: the bounds in seconds as values of the label `le`, without +Inf.
-    """
-
-    indices: tuple[int, ...]
-    bounds_ns: tuple[int, ...]
-    labels: tuple[str, ...]
+    indices: tuple[int, ...]  # fine buckets whose lower ends are the bounds, rising
+    bounds_ns: tuple[int, ...]  # the bounds
+    labels: tuple[str, ...]  # the bounds in seconds as values of the label `le`, without +Inf
 
     @property
     def widest_ratio(self) -> float:

@@ -47,21 +47,14 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The measured capacity of a machine.
+    """The measured capacity of a machine."""
 
-    Attributes:
-        machine: where.
-        taken: date and time, ISO 8601 in UTC.
-        frame_hops_per_s: frames that leave ports of a shaped lab per second while 99 of 100 are in time.
-        most_frame_hops_per_s: the same with no regard to lateness, by one queue drainer and over veth links.
-        unshaped_packets_per_s: data packets delivered across T1s, each acknowledged, in an unshaped lab.
-    """
-
-    machine: Machine
-    taken: str
-    frame_hops_per_s: float
+    machine: Machine  # where
+    taken: str  # date and time, ISO 8601 in UTC
+    frame_hops_per_s: float  # frames that leave ports of a shaped lab per second while 99 of 100 are in time
+    # the same with no regard to lateness, by one queue drainer and over veth links
     most_frame_hops_per_s: float
-    unshaped_packets_per_s: float
+    unshaped_packets_per_s: float  # data packets delivered across T1s, each acknowledged, in an unshaped lab
 
 
 @dataclass(frozen=True, slots=True)

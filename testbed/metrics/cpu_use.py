@@ -20,14 +20,10 @@ _FIELD_COUNT: Final = 8  # guest times, which follow, are contained in user and 
 
 @dataclass(frozen=True, slots=True)
 class CpuTimes:
-    """Clock ticks one CPU has spent since boot.
+    """Clock ticks one CPU has spent since boot."""
 
-    Attributes:
-        cpu: name as in /proc/stat without its `cpu`: `0`, `1`, ...
-        total, idle, softirq, steal: ticks; idle includes waiting for disks.
-    """
-
-    cpu: str
+    cpu: str  # name as in /proc/stat without its `cpu`: `0`, `1`, ..
+    # total, idle, softirq, steal: ticks; idle includes waiting for disks
     total: int
     idle: int
     softirq: int
@@ -48,32 +44,20 @@ class CpuTimes:
 
 @dataclass(frozen=True, slots=True)
 class CpuUse:
-    """Shares of an interval, 0 to 1.
+    """Shares of an interval, 0 to 1."""
 
-    Attributes:
-        cpu: as in CpuTimes.
-        busy_ratio: not idle.
-        softirq_ratio: in softirqs, where XDP and the queue engine run.
-        steal_ratio: taken away by a hypervisor.
-    """
-
-    cpu: str
-    busy_ratio: float
-    softirq_ratio: float
-    steal_ratio: float
+    cpu: str  # as in CpuTimes
+    busy_ratio: float  # not idle
+    softirq_ratio: float  # in softirqs, where XDP and the queue engine run
+    steal_ratio: float  # taken away by a hypervisor
 
 
 @dataclass(frozen=True, slots=True)
 class CpuReading:
-    """The CPUs at one moment.
+    """The CPUs at one moment."""
 
-    Attributes:
-        time_ns: CLOCK_MONOTONIC.
-        cpus: one per CPU that is online.
-    """
-
-    time_ns: int
-    cpus: tuple[CpuTimes, ...]
+    time_ns: int  # CLOCK_MONOTONIC
+    cpus: tuple[CpuTimes, ...]  # one per CPU that is online
 
     def since(self, earlier: Self) -> tuple[CpuUse, ...]:
         """Use of each CPU that was online at both moments."""

@@ -36,19 +36,12 @@ _TEXT: Final = "text/plain; charset=utf-8"
 
 
 class Page(NamedTuple):
-    """An answer.
+    """An answer."""
 
-    Attributes:
-        status: of it.
-        body: of it.
-        content_type: of the body.
-        policy: Content-Security-Policy; None: that of all answers.
-    """
-
-    status: HTTPStatus
-    body: bytes
-    content_type: str = _TEXT
-    policy: str | None = None
+    status: HTTPStatus  # of it
+    body: bytes  # of it
+    content_type: str = _TEXT  # of the body
+    policy: str | None = None  # Content-Security-Policy; None: that of all answers
 
 
 Pages = Mapping[str, Callable[[str], Page]]

@@ -28,15 +28,10 @@ class ActiveFault(NamedTuple):
 
 @dataclass(slots=True)
 class FaultTotals:
-    """Counts since the lab was made.
+    """Counts since the lab was made."""
 
-    Attributes:
-        injected: by kind of fault.
-        outages: by name of the link that went down.
-    """
-
-    injected: Counter[str] = field(default_factory=Counter)
-    outages: Counter[str] = field(default_factory=Counter)
+    injected: Counter[str] = field(default_factory=Counter)  # by kind of fault
+    outages: Counter[str] = field(default_factory=Counter)  # by name of the link that went down
 
 
 class FaultRecord:

@@ -26,29 +26,19 @@ _LATE_WINDOW_NS: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class FidelityLimits:
-    """Beyond these a run is UNTRUSTED.
+    """Beyond these a run is UNTRUSTED."""
 
-    Attributes:
-        lateness_ns: 99 of 100 frames must leave their queues no later than this; shaped labs only.
-        late_windows_ratio: share of the run's seconds in which they may do so nevertheless.
-        saturated_ratio: share of the run's seconds with a saturated CPU, shaped labs without a record of
-            lateness only.
-        steal_ratio: mean share that a hypervisor may take of a CPU.
-        pause_ns: longest time the whole machine may have stood still.
-        ring_drops_ratio: frames that the rings of the links may lose, of data packets sent.
-        mean_lateness_ns: mean lateness from which nothing bounds what lateness did to a figure; None: not
-            looked at.
-        is_loosened: whether the scenario allows more lateness than a third of the idle RTT.
-    """
-
+    # 99 of 100 frames must leave their queues no later than this; shaped labs only
     lateness_ns: int = _LATENESS_MIN_NS
-    late_windows_ratio: float = 0.10
+    late_windows_ratio: float = 0.10  # share of the run's seconds in which they may do so nevertheless
+    # share of the run's seconds with a saturated CPU, shaped labs without a record of lateness only
     saturated_ratio: float = 0.10
-    steal_ratio: float = 0.05
-    pause_ns: int = 500_000_000
-    ring_drops_ratio: float = 0.001
+    steal_ratio: float = 0.05  # mean share that a hypervisor may take of a CPU
+    pause_ns: int = 500_000_000  # longest time the whole machine may have stood still
+    ring_drops_ratio: float = 0.001  # frames that the rings of the links may lose, of data packets sent
+    # mean lateness from which nothing bounds what lateness did to a figure; None: not looked at
     mean_lateness_ns: int | None = None
-    is_loosened: bool = False
+    is_loosened: bool = False  # whether the scenario allows more lateness than a third of the idle RTT
 
 
 def limits_for(base_rtt_ns: int, late_ratio: float = LATE_RATIO) -> FidelityLimits:
@@ -76,44 +66,28 @@ class LatenessReading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The behaviour of the machine during a run.
+    """The behaviour of the machine during a run."""
 
-    Attributes:
-        cpus: readings over the run, in order.
-        pause_ns: how late the latest sample or action was, at worst.
-        is_shaped: whether the lab has port rates.
-        lateness: readings over the run, in order; none in an unshaped lab.
-        data_packets: that hosts sent.
-        ring_drops: frames that the receive rings of the links lost; None when nobody looked.
-        pool_empty_drops: frames that found no room in the queue engine's pool.
-        events_lost: NIC events that found their ring full.
-    """
-
-    cpus: Sequence[CpuReading]
-    pause_ns: int
-    is_shaped: bool
-    lateness: Sequence[LatenessReading] = ()
-    data_packets: int = 0
-    ring_drops: int | None = None
-    pool_empty_drops: int = 0
-    events_lost: int = 0
+    cpus: Sequence[CpuReading]  # readings over the run, in order
+    pause_ns: int  # how late the latest sample or action was, at worst
+    is_shaped: bool  # whether the lab has port rates
+    lateness: Sequence[LatenessReading] = ()  # readings over the run, in order; none in an unshaped lab
+    data_packets: int = 0  # that hosts sent
+    ring_drops: int | None = None  # frames that the receive rings of the links lost; None when nobody looked
+    pool_empty_drops: int = 0  # frames that found no room in the queue engine's pool
+    events_lost: int = 0  # NIC events that found their ring full
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at.
+    """One thing that was looked at."""
 
-    Attributes:
-        what: in a few words.
-        measured, limit: with their units, as text.
-        reason: why the run is not to be trusted, one sentence with its numbers; None when it is.
-        is_lateness: whether the reason leaves figures within bounds, which `scenario.measure.doubt` computes.
-    """
-
-    what: str
+    what: str  # in a few words
+    # measured, limit: with their units, as text
     measured: str
     limit: str
-    reason: str | None
+    reason: str | None  # why the run is not to be trusted, one sentence with its numbers; None when it is
+    # whether the reason leaves figures within bounds, which `scenario.measure.doubt` computes
     is_lateness: bool = False
 
 

@@ -50,17 +50,11 @@ def bucket_lower_ns(index: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Times counted by bucket.
+    """Times counted by bucket."""
 
-    Attributes:
-        lanes: BUCKET_COUNT counts, 64 bits each, bucket 0 lowest.
-        sum_ns: sum of all times, exact.
-        max_ns: largest time; exact for a map's reading, else at most its bucket's upper end.
-    """
-
-    lanes: int = 0
-    sum_ns: int = 0
-    max_ns: int = 0
+    lanes: int = 0  # BUCKET_COUNT counts, 64 bits each, bucket 0 lowest
+    sum_ns: int = 0  # sum of all times, exact
+    max_ns: int = 0  # largest time; exact for a map's reading, else at most its bucket's upper end
 
     @classmethod
     def from_map_values(cls, values: bytes | memoryview) -> Self:

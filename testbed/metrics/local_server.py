@@ -180,15 +180,12 @@ class LocalServer(ThreadingHTTPServer):
 
 
 class LocalHandler(BaseHTTPRequestHandler):
-    """Answers the requests of one connection to a LocalServer.
-
-    Attributes:
-        content_policy: Content-Security-Policy of all answers.
-    """
+    """Answers the requests of one connection to a LocalServer."""
 
     server: LocalServer
     protocol_version = "HTTP/1.1"
     default_request_version = "HTTP/1.0"  # 0.9 has no headers, not even in the answer
+    # Content-Security-Policy of all answers
     content_policy: ClassVar[str] = "default-src 'none'; frame-ancestors 'none'"
 
     def do_GET(self) -> None:

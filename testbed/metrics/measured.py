@@ -89,19 +89,14 @@ class MeasuredTimes:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One file of times.
+    """One file of times."""
 
-    Attributes:
-        what, kind, workload: as it was written.
-        times: all that were added.
-        size_bytes: all bytes that were moved.
-    """
-
+    # what, kind, workload: as it was written
     what: str
     kind: str
     workload: str
-    times: Histogram
-    size_bytes: int
+    times: Histogram  # all that were added
+    size_bytes: int  # all bytes that were moved
 
 
 def read_measured(state_dir: Path) -> Iterator[Measured]:

@@ -15,23 +15,14 @@ class MetricType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric family.
+    """One metric family."""
 
-    Attributes:
-        name: as it stands in the exposition, with `_total` for a counter.
-        type: its type.
-        unit: what one of it is, for people; empty for a yes or no.
-        labels: names of its labels.
-        help: what it counts or shows.
-        buckets: bounds of a histogram.
-        counters: counters of the data plane that it shows, each with the value of its last label; None where
-            its labels only say where.
-    """
-
-    name: str
-    type: MetricType
-    unit: str
-    labels: tuple[str, ...]
-    help: str
-    buckets: ClassicBuckets | None = None
+    name: str  # as it stands in the exposition, with `_total` for a counter
+    type: MetricType  # its type
+    unit: str  # what one of it is, for people; empty for a yes or no
+    labels: tuple[str, ...]  # names of its labels
+    help: str  # what it counts or shows
+    buckets: ClassicBuckets | None = None  # bounds of a histogram
+    # counters of the data plane that it shows, each with the value of its last label; None where its labels
+    # only say where
     counters: Mapping[IntEnum, str | None] = field(default_factory=dict, hash=False)

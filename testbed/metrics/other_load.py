@@ -20,15 +20,10 @@ _SHOWN: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class OtherLoad:
-    """CPU time that other programs took over an interval.
+    """CPU time that other programs took over an interval."""
 
-    Attributes:
-        ratio: share of all CPUs, 0 to 1.
-        programs: name -> share of all CPUs, the greatest first.
-    """
-
-    ratio: float
-    programs: Mapping[str, float]
+    ratio: float  # share of all CPUs, 0 to 1
+    programs: Mapping[str, float]  # name -> share of all CPUs, the greatest first
 
     @property
     def is_busy(self) -> bool:

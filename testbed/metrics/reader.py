@@ -57,19 +57,14 @@ QP_SEARCH_READINGS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Congestion windows of a NIC's QPs that have packets to be acknowledged, added up.
+    """Congestion windows of a NIC's QPs that have packets to be acknowledged, added up."""
 
-    Attributes:
-        sending_qps: how many QPs that is.
-        cwnd_bytes, max_wnd_bytes, inflight_bytes: sums over them.
-        delay_ns: sum of their average queueing delays.
-    """
-
-    sending_qps: int = 0
+    sending_qps: int = 0  # how many QPs that is
+    # cwnd_bytes, max_wnd_bytes, inflight_bytes: sums over them
     cwnd_bytes: int = 0
     max_wnd_bytes: int = 0
     inflight_bytes: int = 0
-    delay_ns: int = 0
+    delay_ns: int = 0  # sum of their average queueing delays
 
     @property
     def mean_delay_ns(self) -> float:
@@ -90,35 +85,21 @@ class Windows:
 
 
 class EvPath(NamedTuple):
-    """Where EVs of one state lead across a T1.
+    """Where EVs of one state lead across a T1."""
 
-    Attributes:
-        plane: number.
-        uplink: of the source T0, which fixes T1 and lane.
-        peer_row: index of the destination T0.
-        state: of the EVs.
-    """
-
-    plane: int
-    uplink: int
-    peer_row: int
-    state: EvState
+    plane: int  # number
+    uplink: int  # of the source T0, which fixes T1 and lane
+    peer_row: int  # index of the destination T0
+    state: EvState  # of the EVs
 
 
 class QpReadings(NamedTuple):
-    """The readings of a NIC's QPs.
+    """The readings of a NIC's QPs."""
 
-    Attributes:
-        states: how many EVs of connected QPs are in which state; unused EVs are not counted.
-        windows: of the QPs that are sending.
-        reorder_packets: the most packets that a QP holds above the first missing one.
-        paths: EVs of connected QPs across T1s; none where EVs do not name their paths.
-    """
-
-    states: EvStates
-    windows: Windows
-    reorder_packets: int
-    paths: Mapping[EvPath, int]
+    states: EvStates  # how many EVs of connected QPs are in which state; unused EVs are not counted
+    windows: Windows  # of the QPs that are sending
+    reorder_packets: int  # the most packets that a QP holds above the first missing one
+    paths: Mapping[EvPath, int]  # EVs of connected QPs across T1s; none where EVs do not name their paths
 
 
 class NicReader:

@@ -20,22 +20,14 @@ _FILE_NAME: Final = "run.json"
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """A run.
+    """A run."""
 
-    Attributes:
-        scenario: name of the scenario.
-        run: id of the run, the name of its result folder.
-        seed: its seed.
-        fault_spans_ns: fault id -> planned time from its first beginning to its last end; of those that act
-            several times.
-        begun_ns: CLOCK_MONOTONIC when it was announced.
-    """
-
-    scenario: str
-    run: str
-    seed: int
+    scenario: str  # name of the scenario
+    run: str  # id of the run, the name of its result folder
+    seed: int  # its seed
+    # fault id -> planned time from its first beginning to its last end; of those that act several times
     fault_spans_ns: Mapping[str, int] = field(default_factory=dict)
-    begun_ns: int = 0
+    begun_ns: int = 0  # CLOCK_MONOTONIC when it was announced
 
 
 @contextmanager

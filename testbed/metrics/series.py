@@ -38,37 +38,31 @@ def _shown_by(metric: Metric, label: str | None = None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class HostCounts:
-    """Counts of one NIC, since it was made or within an interval.
+    """Counts of one NIC, since it was made or within an interval."""
 
-    Attributes:
-        goodput_bytes: payload placed in its memory for the first time.
-        acknowledged_bytes: payload it sent, acknowledged for the first time.
-        messages: its messages acknowledged whole.
-        tx_data_packets: data packets sent, retransmissions included.
-        rx_data_packets: data packets accepted, duplicates included.
-        retransmits_sack: packets sent again because later acknowledgements passed them.
-        retransmits_timeout: packets sent again after a time-out.
-        retransmits_nack: packets sent again because a NACK reported them trimmed.
-        retransmits_ack, retransmits_tail: packets sent again to ask for an answer, or after a silence.
-        rx_duplicates: packets received that had come before: sent again although nothing was lost.
-        qp_errors: QPs gone into the ERROR state.
-        events_lost: events that found the event ring full.
-        refused_packets: packets received and refused, for whatever reason.
-    """
-
+    # payload placed in its memory for the first time
     goodput_bytes: int = _shown_by(endpoint_metrics.GOODPUT_BYTES)
+    # payload it sent, acknowledged for the first time
     acknowledged_bytes: int = _shown_by(endpoint_metrics.ACKNOWLEDGED_BYTES)
-    messages: int = _shown_by(endpoint_metrics.MESSAGES_COMPLETED)
+    messages: int = _shown_by(endpoint_metrics.MESSAGES_COMPLETED)  # its messages acknowledged whole
+    # data packets sent, retransmissions included
     tx_data_packets: int = _shown_by(endpoint_metrics.TX_PACKETS, "data")
+    # data packets accepted, duplicates included
     rx_data_packets: int = _shown_by(endpoint_metrics.RX_PACKETS, "data")
+    # packets sent again because later acknowledgements passed them
     retransmits_sack: int = _shown_by(endpoint_metrics.RETRANSMITS, "sack")
+    # packets sent again after a time-out
     retransmits_timeout: int = _shown_by(endpoint_metrics.RETRANSMITS, "timeout")
-    qp_errors: int = _shown_by(endpoint_metrics.QP_ERRORS)
-    events_lost: int = _shown_by(endpoint_metrics.EVENTS_LOST)
+    qp_errors: int = _shown_by(endpoint_metrics.QP_ERRORS)  # QPs gone into the ERROR state
+    events_lost: int = _shown_by(endpoint_metrics.EVENTS_LOST)  # events that found the event ring full
+    # packets received and refused, for whatever reason
     refused_packets: int = _shown_by(endpoint_metrics.NIC_DROPS)
+    # packets sent again because a NACK reported them trimmed
     retransmits_nack: int = _shown_by(endpoint_metrics.RETRANSMITS, "nack")
+    # retransmits_ack, retransmits_tail: packets sent again to ask for an answer, or after a silence
     retransmits_ack: int = _shown_by(endpoint_metrics.RETRANSMITS, "ack")
     retransmits_tail: int = _shown_by(endpoint_metrics.RETRANSMITS, "tail")
+    # packets received that had come before: sent again although nothing was lost
     rx_duplicates: int = field(default=0, metadata={"counters": [NicCounter.RX_DUPLICATE]})
 
     @classmethod
@@ -102,19 +96,12 @@ def add_hosts(hosts: Iterable[HostCounts]) -> HostCounts:
 
 @dataclass(frozen=True, slots=True)
 class FlowCounts:
-    """Counts of flow control over all links, since the lab was made or within an interval.
+    """Counts of flow control over all links, since the lab was made or within an interval."""
 
-    Attributes:
-        pauses: PFC frames that paused a port.
-        paused_ns: time that ports were paused, added up.
-        stalls: times that data waited because the other end of its link did not let it go.
-        stalled_ns: time that it did, added up over ports.
-    """
-
-    pauses: int = 0
-    paused_ns: int = 0
-    stalls: int = 0
-    stalled_ns: int = 0
+    pauses: int = 0  # PFC frames that paused a port
+    paused_ns: int = 0  # time that ports were paused, added up
+    stalls: int = 0  # times that data waited because the other end of its link did not let it go
+    stalled_ns: int = 0  # time that it did, added up over ports
 
     def since(self, earlier: Self) -> Self:
         return type(self)(*(getattr(self, each.name) - getattr(earlier, each.name) for each in fields(self)))
@@ -122,42 +109,27 @@ class FlowCounts:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A lab at one moment; counts since the lab was made.
+    """A lab at one moment; counts since the lab was made."""
 
-    Attributes:
-        time_ns: CLOCK_MONOTONIC just before the first counter was read.
-        hosts: by host name.
-        packet_rtt: RTT of data packets, by plane, over all hosts; retransmitted packets have none.
-        message_completion: completion times of messages, over all hosts.
-        ev_states: EVs of connected QPs by plane and state, over all hosts.
-        plane_tx_bytes: bytes that hosts sent into each plane, headers and retransmissions included.
-        port_drops: frames lost in ports and switches by reason, over all ports.
-        cpus: the machine's CPUs.
-        queue_lateness: how late frames left their queues; None in an unshaped lab.
-        flow: what flow control did; nothing in a lab without it.
-        deadlock: ports that flow control holds for ever.
-        suspects: names of links that the link probes of the last second suspect; None: hosts do not probe.
-        deepest_queue_bytes: data that waits at the port of each group where most of it does; empty in an
-            unshaped lab.
-        ecn_marks: frames that ports marked, over all ports.
-        trims: frames that ports trimmed, over all ports.
-    """
-
-    time_ns: int
-    hosts: Mapping[str, HostCounts]
+    time_ns: int  # CLOCK_MONOTONIC just before the first counter was read
+    hosts: Mapping[str, HostCounts]  # by host name
+    # RTT of data packets, by plane, over all hosts; retransmitted packets have none
     packet_rtt: tuple[Histogram, ...]
-    message_completion: Histogram
-    ev_states: EvStates
+    message_completion: Histogram  # completion times of messages, over all hosts
+    ev_states: EvStates  # EVs of connected QPs by plane and state, over all hosts
+    # bytes that hosts sent into each plane, headers and retransmissions included
     plane_tx_bytes: tuple[int, ...]
-    port_drops: Mapping[str, int]
-    cpus: CpuReading
-    queue_lateness: Histogram | None = None
-    flow: FlowCounts = FlowCounts()
-    deadlock: Deadlock | None = None
+    port_drops: Mapping[str, int]  # frames lost in ports and switches by reason, over all ports
+    cpus: CpuReading  # the machine's CPUs
+    queue_lateness: Histogram | None = None  # how late frames left their queues; None in an unshaped lab
+    flow: FlowCounts = FlowCounts()  # what flow control did; nothing in a lab without it
+    deadlock: Deadlock | None = None  # ports that flow control holds for ever
+    # names of links that the link probes of the last second suspect; None: hosts do not probe
     suspects: frozenset[str] | None = None
+    # data that waits at the port of each group where most of it does; empty in an unshaped lab
     deepest_queue_bytes: Mapping[QueueGroup, int] = field(default_factory=dict)
-    ecn_marks: int = 0
-    trims: int = 0
+    ecn_marks: int = 0  # frames that ports marked, over all ports
+    trims: int = 0  # frames that ports trimmed, over all ports
 
     def since(self, earlier: Self) -> "Interval":
         """The interval from *earlier* to this reading of the same lab.
@@ -228,20 +200,15 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Percentiles of the times of an interval.
+    """Percentiles of the times of an interval."""
 
-    Attributes:
-        count: times recorded.
-        p50_ns, p90_ns, p99_ns, p999_ns: times that half, 90 %, ... of all stay below.
-        max_ns: largest time; exact when it is the largest of the lab's life, else within 3.2 % above.
-    """
-
-    count: int
+    count: int  # times recorded
+    # p50_ns, p90_ns, p99_ns, p999_ns: times that half, 90 %, ... of all stay below.
     p50_ns: float
     p90_ns: float
     p99_ns: float
     p999_ns: float
-    max_ns: int
+    max_ns: int  # largest time; exact when it is the largest of the lab's life, else within 3.2 % above
 
     def shown(self) -> list[str]:
         """The times for people, in this order."""

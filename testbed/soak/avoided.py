@@ -21,18 +21,12 @@ _PATH_LINKS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Avoided:
-    """A combination that a universe does without.
+    """A combination that a universe does without."""
 
-    Attributes:
-        name: what is avoided.
-        reason: why.
-        leave_out: changes the spec of a document so that it is not there.
-        known: name of the plan in the folder `known` that fails by the bug; None: no scenario can say it.
-    """
-
-    name: str
-    reason: str
-    leave_out: Callable[[Values], None]
+    name: str  # what is avoided
+    reason: str  # why
+    leave_out: Callable[[Values], None]  # changes the spec of a document so that it is not there
+    # name of the plan in the folder `known` that fails by the bug; None: no scenario can say it
     known: str | None = None
 
 

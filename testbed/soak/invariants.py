@@ -26,15 +26,10 @@ STALL_NS: Final = 2_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An invariant that does not hold.
+    """An invariant that does not hold."""
 
-    Attributes:
-        invariant: its name; a shrunk plan fails by the same.
-        text: what was found.
-    """
-
-    invariant: str
-    text: str
+    invariant: str  # its name; a shrunk plan fails by the same
+    text: str  # what was found
 
     def __str__(self) -> str:
         return f"{self.invariant}: {self.text}"

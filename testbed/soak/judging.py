@@ -20,19 +20,12 @@ _candidate_log.setLevel(logging.CRITICAL)
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The verdict on the universe of a number.
+    """The verdict on the universe of a number."""
 
-    Attributes:
-        seed: its number.
-        failures: invariants that do not hold; none in a good one.
-        time_ns: how long it lasted.
-        events: of the simulation.
-    """
-
-    seed: int
-    failures: tuple[Failure, ...]
-    time_ns: int
-    events: int
+    seed: int  # its number
+    failures: tuple[Failure, ...]  # invariants that do not hold; none in a good one
+    time_ns: int  # how long it lasted
+    events: int  # of the simulation
 
 
 def judge(

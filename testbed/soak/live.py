@@ -55,13 +55,9 @@ Stage = Callable[[], AbstractContextManager[SoakedLab]]
 
 @dataclass(slots=True)
 class LiveSoak(Soak):
-    """The state of a soak of a lab; its universes are rounds.
+    """The state of a soak of a lab; its universes are rounds."""
 
-    Attributes:
-        untrusted: rounds in which the machine was late, so that their expectations count for nothing.
-    """
-
-    untrusted: int = 0
+    untrusted: int = 0  # rounds in which the machine was late, so that their expectations count for nothing
 
 
 def soak_lab(

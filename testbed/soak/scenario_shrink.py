@@ -23,17 +23,13 @@ _ADDED: Final = ("variants", "compare", "figure", "published", "fidelity")
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Size of a scenario.
+    """Size of a scenario."""
 
-    Attributes:
-        faults, workloads, hosts: how many.
-        run_ns: how long it runs; None: as long as its iterations take.
-    """
-
+    # faults, workloads, hosts: how many
     faults: int
     workloads: int
     hosts: int
-    run_ns: int | None
+    run_ns: int | None  # how long it runs; None: as long as its iterations take
 
     @classmethod
     def of(cls, document: Values) -> "Size":
@@ -46,18 +42,12 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """A scenario made small.
+    """A scenario made small."""
 
-    Attributes:
-        text: of its file.
-        found: how it fails, one line each.
-        runs: number of runs that led to it.
-        before, after: sizes.
-    """
-
-    text: str
-    found: tuple[str, ...]
-    runs: int
+    text: str  # of its file
+    found: tuple[str, ...]  # how it fails, one line each
+    runs: int  # number of runs that led to it
+    # before, after: sizes
     before: Size
     after: Size
 

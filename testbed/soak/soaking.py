@@ -22,21 +22,13 @@ _AT_ONCE: Final = 4
 
 @dataclass(slots=True)
 class Soak:
-    """The state of a soak.
+    """The state of a soak."""
 
-    Attributes:
-        universes: how many were judged.
-        time_ns: simulated.
-        events: of the simulation.
-        failed: those in which an invariant does not hold.
-        violations: the same, once they are shrunk and kept.
-    """
-
-    universes: int = 0
-    time_ns: int = 0
-    events: int = 0
-    failed: list[Judged] = field(default_factory=list)
-    violations: list[Violation] = field(default_factory=list)
+    universes: int = 0  # how many were judged
+    time_ns: int = 0  # simulated
+    events: int = 0  # of the simulation
+    failed: list[Judged] = field(default_factory=list)  # those in which an invariant does not hold
+    violations: list[Violation] = field(default_factory=list)  # the same, once they are shrunk and kept
 
     def count(self, judged: Judged) -> None:
         """Add a universe."""
@@ -49,17 +41,11 @@ class Soak:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The caller's hold on a soak: functions that it calls again and again.
+    """The caller's hold on a soak: functions that it calls again and again."""
 
-    Attributes:
-        is_over: returns True once nothing more is to begin.
-        is_stopped: returns True once what is under way is to end too.
-        report: shows the state.
-    """
-
-    is_over: Callable[[], bool] = lambda: False
-    is_stopped: Callable[[], bool] = lambda: False
-    report: Callable[[], object] = lambda: None
+    is_over: Callable[[], bool] = lambda: False  # returns True once nothing more is to begin
+    is_stopped: Callable[[], bool] = lambda: False  # returns True once what is under way is to end too
+    report: Callable[[], object] = lambda: None  # shows the state
 
 
 UNLIMITED: Final = Control()

@@ -43,19 +43,12 @@ IsStopped = Callable[[], bool]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a universe.
+    """The outcome of a universe."""
 
-    Attributes:
-        failures: invariants that do not hold; none in a good one.
-        digest: of everything counted: equal universes have equal ones.
-        time_ns: how long it lasted.
-        events: of the simulation.
-    """
-
-    failures: tuple[Failure, ...]
-    digest: str
-    time_ns: int
-    events: int
+    failures: tuple[Failure, ...]  # invariants that do not hold; none in a good one
+    digest: str  # of everything counted: equal universes have equal ones
+    time_ns: int  # how long it lasted
+    events: int  # of the simulation
 
 
 def run_document(document: Values, is_stopped: IsStopped = lambda: False, events_max: int = 0) -> Outcome:

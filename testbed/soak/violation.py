@@ -31,19 +31,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A universe in which an invariant does not hold.
+    """A universe in which an invariant does not hold."""
 
-    Attributes:
-        seed: its number.
-        failures: invariants that do not hold.
-        scenario: file of the smallest universe found that fails by the first of them.
-        bundle: results of that file.
-    """
-
-    seed: int
-    failures: tuple[Failure, ...]
-    scenario: Path
-    bundle: Path
+    seed: int  # its number
+    failures: tuple[Failure, ...]  # invariants that do not hold
+    scenario: Path  # file of the smallest universe found that fails by the first of them
+    bundle: Path  # results of that file
 
 
 def keep_violation(judged: Judged, into: Path, is_hasty: IsStopped = lambda: False) -> Violation:

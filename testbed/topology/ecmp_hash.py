@@ -16,17 +16,13 @@ _LAST: Final = 0xBF58476D1CE4E5B9
 
 
 class FlowKey(NamedTuple):
-    """The input of the hash: the header fields that all packets of a flow have in common.
+    """The input of the hash: the header fields that all packets of a flow have in common."""
 
-    Attributes:
-        source, destination: of the only IPv6 header.
-        flow_label: 20 bits.
-        source_port, destination_port: UDP.
-    """
-
+    # source, destination: of the only IPv6 header
     source: IPv6Address
     destination: IPv6Address
-    flow_label: int
+    flow_label: int  # 20 bits
+    # source_port, destination_port: UDP
     source_port: int
     destination_port: int
 

@@ -17,23 +17,14 @@ class PortKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A switch or a host.
+    """A switch or a host."""
 
-    Attributes:
-        id: lab-wide node number.
-        name: `p0-t0-2`, `p0-t1-5` or `h3`.
-        tier: host, T0 or T1.
-        plane: plane of a switch; None for a host, which is in all.
-        index: host number, or index of the switch within plane and tier.
-        port_count: its ports have the indices 0 .. port_count - 1.
-    """
-
-    id: int
-    name: str
-    tier: Tier
-    plane: int | None
-    index: int
-    port_count: int
+    id: int  # lab-wide node number
+    name: str  # `p0-t0-2`, `p0-t1-5` or `h3`
+    tier: Tier  # host, T0 or T1
+    plane: int | None  # plane of a switch; None for a host, which is in all
+    index: int  # host number, or index of the switch within plane and tier
+    port_count: int  # its ports have the indices 0 .. port_count - 1.
 
     @property
     def is_switch(self) -> bool:
@@ -43,27 +34,16 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One end of a link.
+    """One end of a link."""
 
-    Attributes:
-        id: lab-wide port number, 2 * link id + end.
-        name: node name and port index, `p0-t0-2:7`.
-        kind: NIC, T0 downlink, T0 uplink or T1 downlink.
-        plane: plane of the link.
-        node: the node it is on.
-        index: number within the node.
-        interface: name of the network interface inside the node.
-        mac: MAC address.
-    """
-
-    id: int
-    name: str
-    kind: PortKind
-    plane: int
-    node: Node
-    index: int
-    interface: str
-    mac: str
+    id: int  # lab-wide port number, 2 * link id + end
+    name: str  # node name and port index, `p0-t0-2:7`
+    kind: PortKind  # NIC, T0 downlink, T0 uplink or T1 downlink
+    plane: int  # plane of the link
+    node: Node  # the node it is on
+    index: int  # number within the node
+    interface: str  # name of the network interface inside the node
+    mac: str  # MAC address
 
     @property
     def link_id(self) -> int:
@@ -78,21 +58,13 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link between two nodes.
+    """A link between two nodes."""
 
-    Attributes:
-        id: lab-wide link number.
-        name: names of both ports, `h3:0~p0-t0-0:3`.
-        plane: the plane it belongs to.
-        lower: port of the host, or of the T0 of a fabric link: end a of a fault's direction.
-        upper: port of the T0, or of the T1: end b.
-    """
-
-    id: int
-    name: str
-    plane: int
-    lower: Port
-    upper: Port
+    id: int  # lab-wide link number
+    name: str  # names of both ports, `h3:0~p0-t0-0:3`
+    plane: int  # the plane it belongs to
+    lower: Port  # port of the host, or of the T0 of a fabric link: end a of a fault's direction
+    upper: Port  # port of the T0, or of the T1: end b
 
     @property
     def ports(self) -> tuple[Port, Port]:

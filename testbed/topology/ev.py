@@ -26,17 +26,11 @@ _HALF_MASK: Final = (1 << _HALF_BITS) - 1
 
 
 class Ev(NamedTuple):
-    """A decoded entropy value.
+    """A decoded entropy value."""
 
-    Attributes:
-        plane: 0 to 15.
-        uplink: uplink number at the source T0, 0 to 4095; 0 if source and destination share their T0s.
-        copy: 0 to 65535.
-    """
-
-    plane: int
-    uplink: int
-    copy: int = 0
+    plane: int  # 0 to 15
+    uplink: int  # uplink number at the source T0, 0 to 4095; 0 if source and destination share their T0s
+    copy: int = 0  # 0 to 65535
 
     @property
     def value(self) -> int:

@@ -35,17 +35,11 @@ _CREDIT_FRAMES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class LinkBuffer:
-    """The ingress buffer behind a link, for data.
+    """The ingress buffer behind a link, for data."""
 
-    Attributes:
-        xoff_bytes: PFC: with so much waiting the sender is paused; 0 for credits.
-        xon_bytes: PFC: with no more than this it goes on; 0 for credits.
-        room_bytes: all of it.
-    """
-
-    xoff_bytes: int
-    xon_bytes: int
-    room_bytes: int
+    xoff_bytes: int  # PFC: with so much waiting the sender is paused; 0 for credits
+    xon_bytes: int  # PFC: with no more than this it goes on; 0 for credits
+    room_bytes: int  # all of it
 
 
 def link_buffers(clos: Clos) -> tuple[LinkBuffer, ...]:

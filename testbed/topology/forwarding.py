@@ -39,15 +39,10 @@ FIB_LOCAL: Final = 0x7FFF_FFFF
 
 
 class FibEntry(NamedTuple):
-    """One entry of a forwarding table.
+    """One entry of a forwarding table."""
 
-    Attributes:
-        key: role << 10 | index, 0 to 4095.
-        value: FIB_LOCAL, or egress port id + 1.
-    """
-
-    key: int
-    value: int
+    key: int  # role << 10 | index, 0 to 4095
+    value: int  # FIB_LOCAL, or egress port id + 1
 
 
 def fib_key(usid: Usid) -> int:
@@ -102,25 +97,15 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """A packet at one node.
+    """A packet at one node."""
 
-    Attributes:
-        node: the node.
-        action: what it does.
-        arrival: outermost destination address on arrival; None at the sender.
-        departure: the same on departure; None where the packet ends.
-        ingress: port of arrival; None at the sender.
-        egress: port of departure; None where the packet ends.
-        reason: the look-ups that led there, for people.
-    """
-
-    node: Node
-    action: Action
-    arrival: IPv6Address | None
-    departure: IPv6Address | None
-    ingress: Port | None
-    egress: Port | None
-    reason: str
+    node: Node  # the node
+    action: Action  # what it does
+    arrival: IPv6Address | None  # outermost destination address on arrival; None at the sender
+    departure: IPv6Address | None  # the same on departure; None where the packet ends
+    ingress: Port | None  # port of arrival; None at the sender
+    egress: Port | None  # port of departure; None where the packet ends
+    reason: str  # the look-ups that led there, for people
 
 
 def trace_carrier(clos: Clos, source: int, plane: int, carrier: IPv6Address) -> tuple[Hop, ...]:

@@ -32,17 +32,11 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeName:
-    """The parts of a node name.
+    """The parts of a node name."""
 
-    Attributes:
-        tier: host, T0 or T1.
-        plane: plane of a switch; None for a host.
-        index: host number, or index of the switch within plane and tier.
-    """
-
-    tier: Tier
-    plane: int | None
-    index: int
+    tier: Tier  # host, T0 or T1
+    plane: int | None  # plane of a switch; None for a host
+    index: int  # host number, or index of the switch within plane and tier
 
     def __str__(self) -> str:
         if self.tier is Tier.HOST:

@@ -42,12 +42,9 @@ class FabricLinkPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """Counts of a fabric and the bijections between places and numbers; arguments are taken to be in range.
+    """Counts of a fabric and the bijections between places and numbers; arguments are in range."""
 
-    Attributes:
-        planes, t0, t1, hosts_per_t0, uplinks_per_pair: as in TopologySpec; t0 and t1 are per plane.
-    """
-
+    # planes, t0, t1, hosts_per_t0, uplinks_per_pair: as in TopologySpec; t0 and t1 are per plane
     planes: int
     t0: int
     t1: int

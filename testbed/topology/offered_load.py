@@ -19,19 +19,12 @@ _CROSS_T1_LINKS: Final = 4
 
 
 class OfferedFlow(NamedTuple):
-    """The load of one flow on a fabric.
+    """The load of one flow on a fabric."""
 
-    Attributes:
-        source: number of the host that sends data.
-        target: number of the host that answers.
-        depth: messages that may be unanswered; None: as many as it takes to fill the ports.
-        size_bytes: payload of a message; means nothing without a depth.
-    """
-
-    source: int
-    target: int
-    depth: int | None = None
-    size_bytes: int = 0
+    source: int  # number of the host that sends data
+    target: int  # number of the host that answers
+    depth: int | None = None  # messages that may be unanswered; None: as many as it takes to fill the ports
+    size_bytes: int = 0  # payload of a message; means nothing without a depth
 
 
 def frame_hops_per_s(clos: Clos, flows: Iterable[OfferedFlow]) -> float:

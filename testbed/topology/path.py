@@ -22,28 +22,19 @@ from mrc_testbed.topology.usid import CarrierTemplate, Role, Usid, row_template,
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """The way of a packet from one host to another.
+    """The way of a packet from one host to another."""
 
-    Attributes:
-        source, destination: the hosts.
-        plane: the plane it stays in.
-        uplink: uplink number at the source T0; 0 if there is no T1 on the way.
-        t1: the T1 it crosses, or None.
-        usids: the uSIDs of its carrier in order; none without source routes.
-        carrier: its outer destination address when it leaves the source NIC; None without source routes.
-        links: the links in order: 4 across a T1, 2 within a T0.
-        hops: every node with what it does, from the source NIC to the destination NIC.
-    """
-
+    # source, destination: the hosts
     source: Node
     destination: Node
-    plane: int
-    uplink: int
-    t1: Node | None
-    usids: tuple[Usid, ...]
+    plane: int  # the plane it stays in
+    uplink: int  # uplink number at the source T0; 0 if there is no T1 on the way
+    t1: Node | None  # the T1 it crosses, or None
+    usids: tuple[Usid, ...]  # the uSIDs of its carrier in order; none without source routes
+    # its outer destination address when it leaves the source NIC; None without source routes
     carrier: IPv6Address | None
-    links: tuple[Link, ...]
-    hops: tuple[Hop, ...]
+    links: tuple[Link, ...]  # the links in order: 4 across a T1, 2 within a T0
+    hops: tuple[Hop, ...]  # every node with what it does, from the source NIC to the destination NIC
 
 
 def check_route(clos: Clos, source: int, destination: int, plane: int, uplink: int) -> None:

@@ -35,24 +35,15 @@ _TRIM_SHARE_LAST_HOP: Final = 1.5
 
 @dataclass(frozen=True, slots=True)
 class PortQueue:
-    """Settings of the two queues of a port.
+    """Settings of the two queues of a port."""
 
-    Attributes:
-        data_buffer_bytes: what may wait of data.
-        control_buffer_bytes: what may wait of control, trimmed packets among it.
-        trim_bytes: waiting data above which packets are trimmed; 0 for no trimming.
-        ecn_min_bytes: waiting data up to which nothing is marked.
-        ecn_max_bytes: waiting data from which all is marked; 0 for no marking.
-        ecn_probability: of a mark just below ecn_max_bytes, 0 to 1.
-        is_direct: where the far end is a switch, frames go on without crossing the link's interfaces.
-    """
-
-    data_buffer_bytes: int
-    control_buffer_bytes: int
-    trim_bytes: int = 0
-    ecn_min_bytes: int = 0
-    ecn_max_bytes: int = 0
-    ecn_probability: float = 0.0
+    data_buffer_bytes: int  # what may wait of data
+    control_buffer_bytes: int  # what may wait of control, trimmed packets among it
+    trim_bytes: int = 0  # waiting data above which packets are trimmed; 0 for no trimming
+    ecn_min_bytes: int = 0  # waiting data up to which nothing is marked
+    ecn_max_bytes: int = 0  # waiting data from which all is marked; 0 for no marking
+    ecn_probability: float = 0.0  # of a mark just below ecn_max_bytes, 0 to 1
+    # where the far end is a switch, frames go on without crossing the link's interfaces
     is_direct: bool = False
 
 

@@ -8,21 +8,13 @@ from mrc_testbed.topology.probe_path import ProbePath
 
 @dataclass(frozen=True, slots=True)
 class PathOutcome:
-    """Link probes of one path whose time was up.
+    """Link probes of one path whose time was up."""
 
-    Attributes:
-        path: their way.
-        passed: came back in time.
-        failed: did not.
-        late: of those that failed, how many came back after all: a slow machine, not a broken link.
-        rtt_sum_ns: round-trip times of those that passed, added up.
-    """
-
-    path: ProbePath
-    passed: int
-    failed: int
-    late: int = 0
-    rtt_sum_ns: int = 0
+    path: ProbePath  # their way
+    passed: int  # came back in time
+    failed: int  # did not
+    late: int = 0  # of those that failed, how many came back after all: a slow machine, not a broken link
+    rtt_sum_ns: int = 0  # round-trip times of those that passed, added up
 
     @property
     def returned(self) -> int:

@@ -21,20 +21,13 @@ from mrc_testbed.topology.usid import Role, Usid, pack_carrier
 
 @dataclass(frozen=True, slots=True)
 class ProbePath:
-    """The way of one link probe.
+    """The way of one link probe."""
 
-    Attributes:
-        host: who sends it.
-        plane: it stays in.
-        uplink: of the host's T0, that it goes up by; None if it turns round at the T0.
-        carrier: its outer destination address.
-        links: ids of the links it crosses, there and back: the host's, and the uplink if there is one.
-    """
-
-    host: int
-    plane: int
-    uplink: int | None
-    carrier: IPv6Address
+    host: int  # who sends it
+    plane: int  # it stays in
+    uplink: int | None  # of the host's T0, that it goes up by; None if it turns round at the T0
+    carrier: IPv6Address  # its outer destination address
+    # ids of the links it crosses, there and back: the host's, and the uplink if there is one
     links: tuple[int, ...]
 
 

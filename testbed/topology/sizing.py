@@ -28,18 +28,13 @@ _PORTS_MAX: Final = 1 << 16
 class Parts:
     """The NIC and the switch of a fabric.
 
-    Attributes:
-        planes: ports of a NIC, each to a plane of its own.
-        nic_rate_bps: of all ports of a NIC together.
-        switch_rate_bps: of all ports of a switch together.
-
     Raises:
         UsageError: the planes do not divide the rates into an even number of ports.
     """
 
-    planes: int
-    nic_rate_bps: int
-    switch_rate_bps: int
+    planes: int  # ports of a NIC, each to a plane of its own
+    nic_rate_bps: int  # of all ports of a NIC together
+    switch_rate_bps: int  # of all ports of a switch together
 
     def __post_init__(self) -> None:
         nic, switch = format_rate(self.nic_rate_bps), format_rate(self.switch_rate_bps)
@@ -79,50 +74,31 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """The effect of the loss of one part.
+    """The effect of the loss of one part."""
 
-    Attributes:
-        part: what is lost.
-        count: parts of this kind in the fabric.
-        nics: NICs that lose rate, at most.
-        planes: planes in which they do.
-        of_plane: share of these planes that each loses, on its way to other T0s; at most.
-        of_nic: share of its whole rate.
-        of_fabric: share of the rate of all NICs.
-    """
-
-    part: str
-    count: int
-    nics: int
-    planes: int
-    of_plane: float
-    of_nic: float
-    of_fabric: float
+    part: str  # what is lost
+    count: int  # parts of this kind in the fabric
+    nics: int  # NICs that lose rate, at most
+    planes: int  # planes in which they do
+    of_plane: float  # share of these planes that each loses, on its way to other T0s; at most
+    of_nic: float  # share of its whole rate
+    of_fabric: float  # share of the rate of all NICs
 
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """A planned fabric; made by `plan_fabric`.
+    """A planned fabric; made by `plan_fabric`."""
 
-    Attributes:
-        parts: its NICs and switches.
-        tiers: 2 or 3.
-        nics: of the fabric.
-        pods: groups of T0s that T1s link; 1 in two tiers.
-        t0, t1, t2: switches per plane.
-        t0_t1_lanes: parallel links between a T0 and a T1.
-        t1_t2_lanes: parallel links between a T1 and a T2; 0 without a T2.
-    """
-
-    parts: Parts
-    tiers: int
-    nics: int
-    pods: int
+    parts: Parts  # its NICs and switches
+    tiers: int  # 2 or 3
+    nics: int  # of the fabric
+    pods: int  # groups of T0s that T1s link; 1 in two tiers
+    # t0, t1, t2: switches per plane
     t0: int
     t1: int
     t2: int
-    t0_t1_lanes: int
-    t1_t2_lanes: int
+    t0_t1_lanes: int  # parallel links between a T0 and a T1
+    t1_t2_lanes: int  # parallel links between a T1 and a T2; 0 without a T2
 
     @property
     def hosts_per_t0(self) -> int:

@@ -47,17 +47,11 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Usid:
-    """A decoded uSID.
+    """A decoded uSID."""
 
-    Attributes:
-        role: what it names.
-        plane: 0 to 15.
-        index: 0 to 1023; T0: row * U + lane, T1: uplink number, downlink: downlink number.
-    """
-
-    role: Role
-    plane: int
-    index: int
+    role: Role  # what it names
+    plane: int  # 0 to 15
+    index: int  # 0 to 1023; T0: row * U + lane, T1: uplink number, downlink: downlink number
 
     @property
     def value(self) -> int:
@@ -129,22 +123,14 @@ class CarrierTemplate:
     The NIC keeps one template per destination row. At QP set-up its last hop is specialised with the downlink
     of the peer; per packet only plane and uplink change, so an EV becomes an address by arithmetic, without a
     table.
-
-    Attributes:
-        value: the address with plane 0 and uplink 0.
-        plane_unit: what one plane adds: 1 at the plane bits of every uSID.
-        uplink_unit: what one uplink adds: 1 at the index of the T1 uSID; 0 if the path has no T1.
-        lane_unit: what one lane adds: 1 at the index of the destination T0; 0 likewise.
-        uplinks_per_pair: the lane is the uplink modulo this.
-        last_slot: slot of the downlink uSID.
     """
 
-    value: int
-    plane_unit: int
-    uplink_unit: int
-    lane_unit: int
-    uplinks_per_pair: int
-    last_slot: int
+    value: int  # the address with plane 0 and uplink 0
+    plane_unit: int  # what one plane adds: 1 at the plane bits of every uSID
+    uplink_unit: int  # what one uplink adds: 1 at the index of the T1 uSID; 0 if the path has no T1
+    lane_unit: int  # what one lane adds: 1 at the index of the destination T0; 0 likewise
+    uplinks_per_pair: int  # the lane is the uplink modulo this
+    last_slot: int  # slot of the downlink uSID
 
     def specialise(self, downlink: int) -> "CarrierTemplate":
         """The template of a QP: that of its row with the last hop set to *downlink*."""

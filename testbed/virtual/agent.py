@@ -15,13 +15,9 @@ from mrc_testbed.topology.element import Node
 
 
 class Client(Protocol):
-    """The interface of a connection for an agent.
+    """The interface of a connection for an agent."""
 
-    Attributes:
-        resources: what was created through it.
-    """
-
-    resources: ClientResources
+    resources: ClientResources  # what was created through it
 
     def notify(self, fields: dict[str, Any]) -> None: ...
 
@@ -29,17 +25,11 @@ class Client(Protocol):
 
 
 class Surroundings(Protocol):
-    """The interface of a lab for an agent.
+    """The interface of a lab for an agent."""
 
-    Attributes:
-        clos: the lab's topology.
-        runtime: what runs the programs.
-        carriers: by port id, whether its interface is up.
-    """
-
-    clos: Clos
-    runtime: VirtualRuntime
-    carriers: list[bool]
+    clos: Clos  # the lab's topology
+    runtime: VirtualRuntime  # what runs the programs
+    carriers: list[bool]  # by port id, whether its interface is up
 
     def node_pins(self, host: str) -> VirtualFolder: ...
 

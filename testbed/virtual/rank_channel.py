@@ -36,25 +36,19 @@ class _Message(BaseModel):
 
 
 class Start(_Message):
-    """An operation begins at this rank.
-
-    Attributes:
-        id: of the rank, for the answer.
-        at_ns: when, in virtual time.
-        ranks: of its group, in the order of their indices.
-        group, number: name the group, and the operation in it, on all ranks.
-        arguments: of the library's function, behind the data: elements, type and reduction, or chunk bytes.
-        out, in_: of an exchange, by index in the group.
-    """
+    """An operation begins at this rank."""
 
     do: Literal["start"]
-    id: int
-    at_ns: int
+    id: int  # of the rank, for the answer
+    at_ns: int  # when, in virtual time
     operation: Literal["all_reduce", "reduce_scatter", "all_gather", "exchange"]
-    ranks: tuple[int, ...]
+    ranks: tuple[int, ...]  # of its group, in the order of their indices
+    # group, number: name the group, and the operation in it, on all ranks
     group: int
     number: int
+    # of the library's function, behind the data: elements, type and reduction, or chunk bytes
     arguments: tuple[int, ...] = ()
+    # out, in_: of an exchange, by index in the group
     out: tuple[Piece, ...] = ()
     in_: tuple[Piece, ...] = Field(default=(), alias="in")
 

@@ -40,18 +40,13 @@ class Post:
 
 @dataclass(slots=True)
 class _State:
-    """A rank as the simulation knows it.
-
-    Attributes:
-        under_way: its operations that have not ended, by id.
-        waits_for: those that it waits for; None: it runs.
-        ended: those whose end was reported to it, and that it has not taken.
-    """
+    """A rank as the simulation knows it."""
 
     rank: Rank
     channel: RankChannel
-    under_way: dict[int, Post] = field(default_factory=dict)
-    waits_for: set[int] | None = None
+    under_way: dict[int, Post] = field(default_factory=dict)  # its operations that have not ended, by id
+    waits_for: set[int] | None = None  # those that it waits for; None: it runs
+    # those whose end was reported to it, and that it has not taken
     ended: set[int] = field(default_factory=set)
     has_ended: bool = False
 

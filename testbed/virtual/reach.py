@@ -34,37 +34,24 @@ _MS_PER_S: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The needs of a permutation of all NICs of a fabric, across T1s.
+    """The needs of a permutation of all NICs of a fabric, across T1s."""
 
-    Attributes:
-        hops_per_ms: frames that leave ports per millisecond of virtual time.
-        assumed_hops_per_s: frame hops per second of this machine's time.
-        takes_ns: time of this machine for LENGTH_NS of virtual time.
-        memory_bytes: of the run.
-    """
-
-    hops_per_ms: float
-    assumed_hops_per_s: int
-    takes_ns: int
-    memory_bytes: int
+    hops_per_ms: float  # frames that leave ports per millisecond of virtual time
+    assumed_hops_per_s: int  # frame hops per second of this machine's time
+    takes_ns: int  # time of this machine for LENGTH_NS of virtual time
+    memory_bytes: int  # of the run
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The answer of `reach`.
+    """The answer of `reach`."""
 
-    Attributes:
-        whole: cost of the planned fabric; None: it has three tiers.
-        obstacle: to running it whole, in words; None: it runs.
-        part: what runs: the planned fabric, or the largest full one of the same planes and port rate, with
-            smaller switches; None: nothing does.
-        cost: of that part.
-    """
-
-    whole: Cost | None
-    obstacle: str | None
+    whole: Cost | None  # cost of the planned fabric; None: it has three tiers
+    obstacle: str | None  # to running it whole, in words; None: it runs
+    # what runs: the planned fabric, or the largest full one of the same planes and port rate, with smaller
+    # switches; None: nothing does
     part: TopologySpec | None
-    cost: Cost | None
+    cost: Cost | None  # of that part
 
 
 def reach(fabric: Fabric) -> Reach:

@@ -19,26 +19,16 @@ PAGE_BYTES: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """An operation that ranks carry out together, over and over.
+    """An operation that ranks carry out together, over and over."""
 
-    Attributes:
-        kind: which.
-        ranks: hosts, in the order of the ring.
-        size_bytes: data of each rank.
-        dtype: of its elements.
-        reduction: of all-reduce and reduce-scatter.
-        channels: parallel connections between two ranks.
-        root: rank that a broadcast starts from.
-        compute_ns: a training step's time before its collective; None: operations follow one another.
-    """
-
-    kind: CollectiveKind
-    ranks: tuple[str, ...]
-    size_bytes: int
-    dtype: DType
-    reduction: ReduceOp
-    channels: int
-    root: int = 0
+    kind: CollectiveKind  # which
+    ranks: tuple[str, ...]  # hosts, in the order of the ring
+    size_bytes: int  # data of each rank
+    dtype: DType  # of its elements
+    reduction: ReduceOp  # of all-reduce and reduce-scatter
+    channels: int  # parallel connections between two ranks
+    root: int = 0  # rank that a broadcast starts from
+    # a training step's time before its collective; None: operations follow one another
     compute_ns: int | None = None
 
     @property

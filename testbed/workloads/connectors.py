@@ -24,17 +24,11 @@ _SEED_BITS: Final = 31
 
 @dataclass(frozen=True, slots=True)
 class MrcConnector:
-    """MRC.
+    """MRC."""
 
-    Attributes:
-        clos: the lab's topology.
-        evs: EVs of a QP over all planes; None for the topology's.
-        congestion: congestion control; None for what fits the fabric.
-    """
-
-    clos: Clos
-    evs: int | None = None
-    congestion: CongestionControl | None = None
+    clos: Clos  # the lab's topology
+    evs: int | None = None  # EVs of a QP over all planes; None for the topology's
+    congestion: CongestionControl | None = None  # congestion control; None for what fits the fabric
 
     def open(self, hosts: Sequence[str]) -> None:
         """Do nothing: NICs are ready."""
@@ -60,17 +54,11 @@ class MrcConnector:
 
 @dataclass(frozen=True, slots=True)
 class RcConnector:
-    """Reliable connections, which take packets in order.
+    """Reliable connections, which take packets in order."""
 
-    Attributes:
-        clos: the lab's topology.
-        kind: which of them.
-        congestion: of every QP.
-    """
-
-    clos: Clos
-    kind: RcKind
-    congestion: RcCongestion
+    clos: Clos  # the lab's topology
+    kind: RcKind  # which of them
+    congestion: RcCongestion  # of every QP
 
     def open(self, hosts: Sequence[str]) -> None:
         """Do nothing: NICs are ready."""
@@ -94,19 +82,12 @@ class RcConnector:
 
 @dataclass(frozen=True, slots=True)
 class KernelConnector:
-    """The hosts' own kernels: sockets driven by the agents.
+    """The hosts' own kernels: sockets driven by the agents."""
 
-    Attributes:
-        clos: the lab's topology.
-        kind: `tcp` or `mptcp`.
-        congestion: of every connection.
-        connect_hosts: connects the kernels of hosts to the fabric.
-    """
-
-    clos: Clos
-    kind: KernelKind
-    congestion: TcpCongestion
-    connect_hosts: Callable[[Sequence[str]], None]
+    clos: Clos  # the lab's topology
+    kind: KernelKind  # `tcp` or `mptcp`
+    congestion: TcpCongestion  # of every connection
+    connect_hosts: Callable[[Sequence[str]], None]  # connects the kernels of hosts to the fabric
 
     def open(self, hosts: Sequence[str]) -> None:
         self.connect_hosts(hosts)

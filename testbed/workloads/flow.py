@@ -27,18 +27,13 @@ FlowWorkload = WriteBw | WriteLat | SendRecv | Incast | Permutation
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The messages of one QP of a workload.
+    """The messages of one QP of a workload."""
 
-    Attributes:
-        workload: name of the workload.
-        source, target: host names, never the same.
-        qp_index: 0 .. QPs per pair - 1.
-    """
-
-    workload: str
+    workload: str  # name of the workload
+    # source, target: host names, never the same
     source: str
     target: str
-    qp_index: int
+    qp_index: int  # 0 .. QPs per pair - 1.
 
 
 def bind_flows(workload: FlowWorkload, hosts: Sequence[str], qps: int, seed: int) -> tuple[Flow, ...]:

@@ -39,38 +39,23 @@ _NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """The time of a fault; times are CLOCK_MONOTONIC.
+    """The time of a fault; times are CLOCK_MONOTONIC."""
 
-    Attributes:
-        what: place and condition, such as `p0-t1-0 was away`.
-        begins_ns: of each of its outages, or the one time it began.
-        end_ns: when the last outage ended, or it lasts to.
-    """
-
-    what: str
-    begins_ns: tuple[int, ...]
-    end_ns: int
+    what: str  # place and condition, such as `p0-t1-0 was away`
+    begins_ns: tuple[int, ...]  # of each of its outages, or the one time it began
+    end_ns: int  # when the last outage ended, or it lasts to
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """Faults whose times overlap, as a job may feel them; times are CLOCK_MONOTONIC.
+    """Faults whose times overlap, as a job may feel them; times are CLOCK_MONOTONIC."""
 
-    Attributes:
-        what: places and conditions.
-        faults: the number of faults.
-        calm_ns: from when on nothing was broken before it.
-        begins_ns: of all outages, ascending.
-        end_ns: when the last one ended, or it lasts to.
-        until_ns: up to when steps are its own: the next episode, or the end of the job.
-    """
-
-    what: str
-    faults: int
-    calm_ns: int
-    begins_ns: tuple[int, ...]
-    end_ns: int
-    until_ns: int
+    what: str  # places and conditions
+    faults: int  # the number of faults
+    calm_ns: int  # from when on nothing was broken before it
+    begins_ns: tuple[int, ...]  # of all outages, ascending
+    end_ns: int  # when the last one ended, or it lasts to
+    until_ns: int  # up to when steps are its own: the next episode, or the end of the job
 
 
 def find_episodes(acts: Iterable[Act], start_ns: int, until_ns: int) -> list[Episode]:
@@ -131,26 +116,18 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """The effect of an episode on a job.
+    """The effect of an episode on a job."""
 
-    Attributes:
-        what: places and conditions.
-        faults: the number of faults.
-        outages: how often they acted.
-        before, during: of whole steps before it, and of all that it hit; None without any.
-        is_seen: whether there is an effect.
-        slow: of the slow steps until the job was back; None without any.
-        back_ns: from the beginning of the last outage to when the job was back, negative when it was
-            back before; None: it was not.
-    """
-
-    what: str
-    faults: int
-    outages: int
+    what: str  # places and conditions
+    faults: int  # the number of faults
+    outages: int  # how often they acted
+    # before, during: of whole steps before it, and of all that it hit; None without any
     before: Lengths | None
     during: Lengths | None
-    is_seen: bool
-    slow: Lengths | None
+    is_seen: bool  # whether there is an effect
+    slow: Lengths | None  # of the slow steps until the job was back; None without any
+    # from the beginning of the last outage to when the job was back, negative when it was back before; None:
+    # it was not
     back_ns: int | None
 
     @property

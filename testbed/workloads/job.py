@@ -36,22 +36,15 @@ def step_word(work: SharedWork) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The pace of a job.
+    """The pace of a job."""
 
-    Attributes:
-        count: whole steps in the time.
-        per_second: steps per second; one that lies in the time by half counts half.
-        p50_ns, p99_ns: of the whole steps.
-        slowest_rank: the rank that most often completed a step last; the first in name of equals.
-        slowest_share: of the whole steps, those that it completed last.
-    """
-
-    count: int
-    per_second: float
+    count: int  # whole steps in the time
+    per_second: float  # steps per second; one that lies in the time by half counts half
+    # p50_ns, p99_ns: of the whole steps
     p50_ns: float
     p99_ns: float
-    slowest_rank: str
-    slowest_share: float
+    slowest_rank: str  # the rank that most often completed a step last; the first in name of equals
+    slowest_share: float  # of the whole steps, those that it completed last
 
 
 def measure_pace(steps: Sequence[Step], start_ns: int, end_ns: int) -> Pace | None:

@@ -32,19 +32,12 @@ _STEP: Final = struct.Struct("<QQQ")
 
 @dataclass(frozen=True, slots=True)
 class RunningJob:
-    """A job of a lab.
+    """A job of a lab."""
 
-    Attributes:
-        name: of the workload.
-        word: what its steps are called.
-        ranks: its hosts.
-        steps: the latest, oldest first.
-    """
-
-    name: str
-    word: str
-    ranks: tuple[str, ...]
-    steps: tuple[Step, ...]
+    name: str  # of the workload
+    word: str  # what its steps are called
+    ranks: tuple[str, ...]  # its hosts
+    steps: tuple[Step, ...]  # the latest, oldest first
 
 
 class JobRing:

@@ -38,32 +38,20 @@ _REACH_BYTES: Final = Limit.PSN_RING * Limit.PMTU_MAX
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Bytes that lie side by side at both ends.
+    """Bytes that lie side by side at both ends."""
 
-    Attributes:
-        remote_offset: where they must be found, from the start of the target's region.
-        local_offset: where they came from, from the start of the source's region.
-        length: how many, in bytes.
-    """
-
-    remote_offset: int
-    local_offset: int
-    length: int
+    remote_offset: int  # where they must be found, from the start of the target's region
+    local_offset: int  # where they came from, from the start of the source's region
+    length: int  # how many, in bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The division of a flow's two regions.
+    """The division of a flow's two regions."""
 
-    Attributes:
-        size_bytes: of a message, hence of a slot.
-        slots: of a half; at least 1.
-        halves: 2, or 1 where memory is short; then nothing is sent while a batch is compared.
-    """
-
-    size_bytes: int
-    slots: int
-    halves: int
+    size_bytes: int  # of a message, hence of a slot
+    slots: int  # of a half; at least 1
+    halves: int  # 2, or 1 where memory is short; then nothing is sent while a batch is compared
 
     @property
     def local_bytes(self) -> int:

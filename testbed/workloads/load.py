@@ -19,25 +19,15 @@ from mrc_testbed.workloads.spec import (
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Messages between pairs of hosts, a collective, or a program, of which nothing else is known.
+    """Messages between pairs of hosts, a collective, or a program, of which nothing else is known."""
 
-    Attributes:
-        name: of the workload.
-        size_bytes: payload of a message; of a collective, data of a rank; of a program 0.
-        depth: messages outstanding per flow.
-        iterations: messages per flow, or operations; None: go on until stopped.
-        flows: one per connection; those of a program are its own.
-        collective: what the flows do together; None: each is on its own.
-        program: whose ranks send what they please; None: there is none.
-    """
-
-    name: str
-    size_bytes: int
-    depth: int
-    iterations: int | None
-    flows: tuple[Flow, ...]
-    collective: Collective | None = None
-    program: Program | None = None
+    name: str  # of the workload
+    size_bytes: int  # payload of a message; of a collective, data of a rank; of a program 0
+    depth: int  # messages outstanding per flow
+    iterations: int | None  # messages per flow, or operations; None: go on until stopped
+    flows: tuple[Flow, ...]  # one per connection; those of a program are its own
+    collective: Collective | None = None  # what the flows do together; None: each is on its own
+    program: Program | None = None  # whose ranks send what they please; None: there is none
 
     @property
     def hosts(self) -> tuple[str, ...]:

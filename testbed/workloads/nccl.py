@@ -9,14 +9,10 @@ from mrc_testbed.workloads.operation_record import OperationRecord, percentile_n
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """The durations of operations, or training steps; ns.
+    """The durations of operations, or training steps; ns."""
 
-    Attributes:
-        count: of them.
-        mean_ns, p50_ns, p99_ns, p999_ns, max_ns: over all of them, exact.
-    """
-
-    count: int
+    count: int  # of them
+    # mean_ns, p50_ns, p99_ns, p999_ns, max_ns: over all of them, exact
     mean_ns: float
     p50_ns: float
     p99_ns: float
@@ -32,26 +28,17 @@ class Durations:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveResult:
-    """One size of a sweep.
+    """One size of a sweep."""
 
-    Attributes:
-        collective: what was carried out.
-        operation: durations of the collective; None when none ended.
-        step: durations of training steps, computing included; None without training.
-        reaction_ns: mean time that a message waited, once it had arrived, for the process that drives the
-            ranks; a part of the durations that real hosts do not have.
-        compared_bytes: of results, at all ranks.
-        wrong_bytes: of those.
-        errors: why it failed, each reason once.
-    """
-
-    collective: Collective
-    operation: Durations | None
-    step: Durations | None
+    collective: Collective  # what was carried out
+    operation: Durations | None  # durations of the collective; None when none ended
+    step: Durations | None  # durations of training steps, computing included; None without training
+    # mean time that a message waited, once it had arrived, for the process that drives the ranks; a part of
+    # the durations that real hosts do not have
     reaction_ns: float
-    compared_bytes: int
-    wrong_bytes: int
-    errors: tuple[str, ...]
+    compared_bytes: int  # of results, at all ranks
+    wrong_bytes: int  # of those
+    errors: tuple[str, ...]  # why it failed, each reason once
 
     @property
     def algorithm_bps(self) -> float:

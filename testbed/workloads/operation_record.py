@@ -9,28 +9,17 @@ class OperationRecord:
     """One operation that all ranks have completed; times are CLOCK_MONOTONIC.
 
     A step of a program is known from outside: when it began and ended, and what its ranks say of it.
-
-    Attributes:
-        step_begin_ns: when the step began to compute; without training, as begin_ns.
-        begin_ns: when its first message was posted.
-        end_ns: when its last message had arrived and been reduced.
-        reaction_ns: mean time from a message's arrival in the kernel until the driver had dealt with it.
-        compared_bytes: of the results of all ranks.
-        wrong_bytes: of those, how many are not what they must be.
-        last_rank: host at which the last message arrived; of a program, that of its slowest rank.
-        loss: of a program's step, the mean over the ranks that give one; None: none does.
-        sent_bytes: of a program's step, by all ranks that say so; None: none does.
     """
 
-    step_begin_ns: int
-    begin_ns: int
-    end_ns: int
-    reaction_ns: int
-    compared_bytes: int
-    wrong_bytes: int
-    last_rank: str
-    loss: float | None = None
-    sent_bytes: int | None = None
+    step_begin_ns: int  # when the step began to compute; without training, as begin_ns
+    begin_ns: int  # when its first message was posted
+    end_ns: int  # when its last message had arrived and been reduced
+    reaction_ns: int  # mean time from a message's arrival in the kernel until the driver had dealt with it
+    compared_bytes: int  # of the results of all ranks
+    wrong_bytes: int  # of those, how many are not what they must be
+    last_rank: str  # host at which the last message arrived; of a program, that of its slowest rank
+    loss: float | None = None  # of a program's step, the mean over the ranks that give one; None: none does
+    sent_bytes: int | None = None  # of a program's step, by all ranks that say so; None: none does
 
     @property
     def duration_ns(self) -> int:

@@ -56,38 +56,23 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class FlowRate:
-    """One flow's share.
+    """One flow's share."""
 
-    Attributes:
-        outcome: what became of it.
-        peak_bps: best payload rate over PEAK_OVER_NS or more; the average where the flow was shorter.
-        average_bps: payload rate from its first post to its last completion.
-        messages_per_s: over the same time.
-    """
-
-    outcome: FlowOutcome
-    peak_bps: float
-    average_bps: float
-    messages_per_s: float
+    outcome: FlowOutcome  # what became of it
+    peak_bps: float  # best payload rate over PEAK_OVER_NS or more; the average where the flow was shorter
+    average_bps: float  # payload rate from its first post to its last completion
+    messages_per_s: float  # over the same time
 
 
 @dataclass(frozen=True, slots=True)
 class BenchReport:
-    """The result of one benchmark.
+    """The result of one benchmark."""
 
-    Attributes:
-        load: what was sent.
-        flows: each flow's share.
-        average_bps: payload of all flows over the time from the first post to the last completion.
-        messages_per_s: likewise.
-        completion: completion times of all messages; None when none completed.
-    """
-
-    load: Load
-    flows: tuple[FlowRate, ...]
-    average_bps: float
-    messages_per_s: float
-    completion: Times | None
+    load: Load  # what was sent
+    flows: tuple[FlowRate, ...]  # each flow's share
+    average_bps: float  # payload of all flows over the time from the first post to the last completion
+    messages_per_s: float  # likewise
+    completion: Times | None  # completion times of all messages; None when none completed
 
     @property
     def fairness(self) -> float | None:

@@ -29,23 +29,14 @@ _NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 @dataclass(frozen=True, slots=True)
 class PrintedFigure:
-    """A row of a benchmark's table.
+    """A row of a benchmark's table."""
 
-    Attributes:
-        rank: which printed it.
-        size_bytes: of a message, or data of a rank.
-        bandwidth_bps: mean of it; of a collective, data of a rank over its time.
-        bus_bps: of a collective: the rate of the busiest NIC.
-        latency_ns: of a message, typical; or the time of a collective.
-        wrong: elements of a collective that were not what they must be.
-    """
-
-    rank: int
-    size_bytes: int
-    bandwidth_bps: float | None = None
-    bus_bps: float | None = None
-    latency_ns: float | None = None
-    wrong: int | None = None
+    rank: int  # which printed it
+    size_bytes: int  # of a message, or data of a rank
+    bandwidth_bps: float | None = None  # mean of it; of a collective, data of a rank over its time
+    bus_bps: float | None = None  # of a collective: the rate of the busiest NIC
+    latency_ns: float | None = None  # of a message, typical; or the time of a collective
+    wrong: int | None = None  # elements of a collective that were not what they must be
 
 
 class PrintedFigures:

@@ -22,23 +22,14 @@ Output: TypeAlias = Callable[[str, bytes], None]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program of the user, with one rank per host.
+    """A program of the user, with one rank per host."""
 
-    Attributes:
-        hosts: of the ranks, in their order.
-        command: program and arguments.
-        environment: variables of all ranks, as written.
-        stand_in: the backend that mrc-torch stands in for; None: none.
-        compute: time that a step computes, as written; virtual time only, needed there.
-        reports_steps: whether rank 0 has to report a step.
-    """
-
-    hosts: tuple[str, ...]
-    command: tuple[str, ...]
-    environment: Mapping[str, str] = field(default_factory=dict)
-    stand_in: StandIn | None = None
-    compute: str | None = None
-    reports_steps: bool = True
+    hosts: tuple[str, ...]  # of the ranks, in their order
+    command: tuple[str, ...]  # program and arguments
+    environment: Mapping[str, str] = field(default_factory=dict)  # variables of all ranks, as written
+    stand_in: StandIn | None = None  # the backend that mrc-torch stands in for; None: none
+    compute: str | None = None  # time that a step computes, as written; virtual time only, needed there
+    reports_steps: bool = True  # whether rank 0 has to report a step
 
     @property
     def peer_memory_bytes(self) -> int:
@@ -69,22 +60,15 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class ProgramState:
-    """The state of a program that was started.
+    """The state of a program that was started."""
 
-    Attributes:
-        has_stepped: whether rank 0 has reported a step.
-        run_ns: from its start to its end, or until now.
-        status: exit status of the rank that failed first, less than 0: the signal that ended it; 0: all have
-            ended without a failure; None: it runs, or was ended with the run.
-        error: why it has failed; None: it has not.
-        printed: figures in the output of its ranks.
-    """
-
-    has_stepped: bool
-    run_ns: int
+    has_stepped: bool  # whether rank 0 has reported a step
+    run_ns: int  # from its start to its end, or until now
+    # exit status of the rank that failed first, less than 0: the signal that ended it; 0: all have ended
+    # without a failure; None: it runs, or was ended with the run
     status: int | None = None
-    error: str | None = None
-    printed: tuple[PrintedFigure, ...] = ()
+    error: str | None = None  # why it has failed; None: it has not
+    printed: tuple[PrintedFigure, ...] = ()  # figures in the output of its ranks
 
 
 SharedWork: TypeAlias = Collective | Program

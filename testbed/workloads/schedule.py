@@ -40,66 +40,42 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One message.
+    """One message."""
 
-    Attributes:
-        connection: index of its connection.
-        source_start: first element, in the source's memory.
-        target_start: where it goes, in the target's memory.
-        count: elements; at least 1.
-        reduce_start: where in the target's data it is added up; None: it is where it belongs.
-        after: index of the transfer that must have arrived at the source before; None: leaves at once.
-    """
-
-    connection: int
-    source_start: int
-    target_start: int
-    count: int
-    reduce_start: int | None
+    connection: int  # index of its connection
+    source_start: int  # first element, in the source's memory
+    target_start: int  # where it goes, in the target's memory
+    count: int  # elements; at least 1
+    reduce_start: int | None  # where in the target's data it is added up; None: it is where it belongs
+    # index of the transfer that must have arrived at the source before; None: leaves at once
     after: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Elements of a rank's memory.
+    """Elements of a rank's memory."""
 
-    Attributes:
-        rank: whose memory.
-        start, count: which elements.
-        origin: rank whose input must be found there; None: that of all ranks, reduced.
-        origin_start: which element of that input comes first.
-        connection: index of the connection that brought it.
-    """
-
-    rank: int
+    rank: int  # whose memory
+    # start, count: which elements
     start: int
     count: int
-    origin: int | None
-    origin_start: int
-    connection: int
+    origin: int | None  # rank whose input must be found there; None: that of all ranks, reduced
+    origin_start: int  # which element of that input comes first
+    connection: int  # index of the connection that brought it
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """One operation.
+    """One operation."""
 
-    Attributes:
-        ranks: how many.
-        count: elements of data of a rank.
-        connections: between ranks.
-        transfers: in the order in which a connection carries them.
-        inputs: (rank, first element, elements) that each operation begins with.
-        results: what must be found after it.
-        needs_receive_memory: whether ranks have memory beyond their data.
-    """
-
-    ranks: int
-    count: int
-    connections: tuple[Connection, ...]
-    transfers: tuple[Transfer, ...]
+    ranks: int  # how many
+    count: int  # elements of data of a rank
+    connections: tuple[Connection, ...]  # between ranks
+    transfers: tuple[Transfer, ...]  # in the order in which a connection carries them
+    # (rank, first element, elements) that each operation begins with
     inputs: tuple[tuple[int, int, int], ...]
-    results: tuple[Interval, ...]
-    needs_receive_memory: bool
+    results: tuple[Interval, ...]  # what must be found after it
+    needs_receive_memory: bool  # whether ranks have memory beyond their data
 
     @property
     def memory_count(self) -> int:

@@ -26,17 +26,11 @@ _PASSES_MAX: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
-    """A finished batch.
+    """A finished batch."""
 
-    Attributes:
-        begin_ns: CLOCK_MONOTONIC when it began to have the QP for itself.
-        end_ns: when its last message completed.
-        messages: completed.
-    """
-
-    begin_ns: int
-    end_ns: int
-    messages: int
+    begin_ns: int  # CLOCK_MONOTONIC when it began to have the QP for itself
+    end_ns: int  # when its last message completed
+    messages: int  # completed
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,24 +22,16 @@ class ReportError(TestbedError):
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """One step, as one rank saw it.
+    """One step, as one rank saw it."""
 
-    Attributes:
-        rank: which one.
-        step: its number; each that a rank reports is above the one before.
-        begin_ns, end_ns: by the clock of the lab.
-        loss: of the step; None: not given.
-        sent_bytes: by this rank in the step; None: not given.
-        slowest_rank: the rank that the others waited for; None: not given.
-    """
-
-    rank: int
-    step: int
+    rank: int  # which one
+    step: int  # its number; each that a rank reports is above the one before
+    # begin_ns, end_ns: by the clock of the lab
     begin_ns: int
     end_ns: int
-    loss: float | None = None
-    sent_bytes: int | None = None
-    slowest_rank: int | None = None
+    loss: float | None = None  # of the step; None: not given
+    sent_bytes: int | None = None  # by this rank in the step; None: not given
+    slowest_rank: int | None = None  # the rank that the others waited for; None: not given
 
 
 def parse_report(line: bytes, rank: int, hosts: Sequence[str], now_ns: int) -> StepReport:
