@@ -134,16 +134,17 @@ static int link_open(struct agent_link *link)
 /* The link that a process shares among its contexts, for what they register is one memory. */
 static pthread_mutex_t sharing = PTHREAD_MUTEX_INITIALIZER;
 static struct agent_link *links; /* the newest first; others are dead */
+static int is_forking;		 /* a thread that has the lock, and pages_changing */
 
 /* Finds the link to the agent that responds now, or opens one; an errno value. */
 int link_get(struct agent_link **got)
 {
 	struct agent_link *link;
-	int error = 0;
+	int error = forks_watch();
 
 	pthread_mutex_lock(&sharing);
 	link = links;
-	if (!link || !link_is_alive(link)) {
+	if (!error && (!link || !link_is_alive(link))) {
 		link = calloc(1, sizeof(*link));
 		error = link ? link_open(link) : ENOMEM;
 		if (error) {
@@ -193,10 +194,12 @@ void link_put(struct agent_link *link)
 void links_lock(void)
 {
 	pthread_mutex_lock(&sharing);
+	is_forking = 1;
 }
 
 void links_unlock(void)
 {
+	is_forking = 0;
 	pthread_mutex_unlock(&sharing);
 }
 
@@ -208,21 +211,24 @@ void link_leave_all(void)
 	for (link = links; link; link = link->next) {
 		close(link->socket);
 		link->is_dead = 1;
+		pthread_mutex_init(&link->lock, NULL); /* a thread of the parent may hold it */
 	}
 	links = NULL;
 }
 
-/* True if an address is one of the work rings. */
+/* True if an address is one of the work rings; with pages_changing held. */
 int link_has_ring_at(uintptr_t address)
 {
+	int is_there = 0, must_lock = !is_forking;
 	struct agent_link *link;
-	int is_there = 0;
 
-	pthread_mutex_lock(&sharing);
+	if (must_lock)
+		pthread_mutex_lock(&sharing);
 	for (link = links; link && !is_there; link = link->next)
 		is_there =
 		    address - (uintptr_t)link->rings < link->ring_stride * link->hello.qp_count;
-	pthread_mutex_unlock(&sharing);
+	if (must_lock)
+		pthread_mutex_unlock(&sharing);
 	return is_there;
 }
 

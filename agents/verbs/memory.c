@@ -24,7 +24,7 @@ enum {
  */
 static struct region **blocks[BLOCKS];
 static uint32_t free_places[BLOCK * BLOCKS], free_count, place_count, turns;
-static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER;
 
 static struct region **place_of(uint32_t lkey)
 {

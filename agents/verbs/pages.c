@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/single_threaded.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include "stretch.h"
 
@@ -71,40 +72,14 @@ void *pages_map(struct agent_link *link, size_t bytes, uint32_t offset)
 	return NULL;
 }
 
-/*
- * Puts private memory in the place of pages that the process sees in [at, end): those of all
- * stretches but shared memory, or of those alone that have no region.
- */
-static void take_back(uintptr_t at, uintptr_t end, int is_idle_only)
-{
-	struct mapping mapping;
-
-	while (at < end && mapping_next(at, &mapping) && mapping.start < end) {
-		struct finding found = stretch_of(&mapping);
-		size_t bytes = found.candidates ? found.bytes : own_bytes(&mapping);
-		/* Where there is no telling whose it is, a copy is right for a child. */
-		int is_wanted = found.candidates && !found.stretch->was_shared;
-
-		if (is_idle_only)
-			is_wanted &= found.candidates == 1 && !found.stretch->users;
-		if (!bytes)
-			bytes = PAGE_BYTES; /* of something else */
-		if (bytes > end - mapping.start)
-			bytes = end - mapping.start;
-		if (bytes > mapping.bytes)
-			bytes = mapping.bytes;
-		if (is_wanted)
-			pages_restore(mapping.start, bytes, mapping.protection);
-		at = mapping.start + bytes;
-	}
-}
-
 /* Ends stretches that have no region, as far as the program has or gets its pages back. */
 static void sweep(void)
 {
 	struct stretch *each, **link;
 	struct mapping mapping;
 	struct vmas vmas;
+	struct piece piece;
+	uintptr_t at = 0;
 	int has_idle = 0;
 
 	for (each = stretches; each; each = each->next) {
@@ -114,7 +89,9 @@ static void sweep(void)
 	if (!has_idle)
 		return;
 	if (__libc_single_threaded)
-		take_back(0, UINTPTR_MAX, 1);
+		while (piece_next(&at, &piece))
+			if (piece.stretch && !piece.stretch->users)
+				pages_restore(piece.start, piece.bytes, piece.protection);
 	vmas_open(&vmas, "/proc/self/maps", 0);
 	while (mappings_next(&vmas, 0, &mapping))
 		note_mapped(mapping);
@@ -131,13 +108,12 @@ static void sweep(void)
 	}
 }
 
-static void watch_process(void);
-
 /* Makes pages the NIC's, those at `wanted` of its memory if they are free; an errno value. */
 static int make_stretch(struct agent_link *link, uintptr_t start, uintptr_t end, uint32_t wanted,
 			struct stretch **made)
 {
 	struct stretch *stretch = calloc(1, sizeof(*stretch));
+	static int is_kept;
 	void *there = NULL;
 	size_t done = 0;
 	int error;
@@ -153,14 +129,20 @@ static int make_stretch(struct agent_link *link, uintptr_t start, uintptr_t end,
 		return error;
 	}
 	there = pages_map(link, stretch->bytes, stretch->offset);
-	error = there ? pages_replace(start, there, stretch->bytes, stretch->offset, &done) : errno;
+	if (!there ||
+	    (!stretch->was_shared && syscall(SYS_madvise, there, stretch->bytes, MADV_DONTFORK)))
+		error = errno;
+	else
+		error = pages_replace(start, there, stretch->bytes, stretch->offset, &done);
 	/* What has been replaced all the same is the program's memory from now on. */
 	if (error && !done) {
 		pages_free(link, stretch->offset);
 		free(stretch);
 		return error;
 	}
-	watch_process();
+	/* The C library would shrink the heaps of threads by a madvise of its own. */
+	if (!is_kept)
+		is_kept = mallopt(M_TRIM_THRESHOLD, INT_MAX);
 	link_keep(link);
 	stretch->next = stretches;
 	__atomic_store_n(&stretches, stretch, __ATOMIC_RELAXED);
@@ -274,65 +256,4 @@ void pages_let_go(const struct agent_link *link, const struct run *runs, uint32_
 	if (__libc_single_threaded)
 		sweep();
 	pthread_mutex_unlock(&pages_changing);
-}
-
-/* ---- fork -------------------------------------------------------------------------------------
- * Mappings of the NIC's memory are shared with children of fork(), and a program does not know that
- * it has any. A child gets private copies, and its parent waits for that.
- */
-
-static int until_copied[2];
-
-static void before_fork(void)
-{
-	uintptr_t start, end;
-
-	pthread_mutex_lock(&pages_changing);
-	until_copied[0] = until_copied[1] = -1;
-	if (stretches) {
-		pages_own_stack(&start, &end); /* on which two processes cannot stand */
-		take_back(start, end, 0);
-		if (pipe(until_copied))
-			until_copied[0] = until_copied[1] = -1;
-	}
-	links_lock();
-}
-
-static void in_parent(void)
-{
-	char byte;
-
-	links_unlock();
-	if (until_copied[0] >= 0) {
-		close(until_copied[1]);
-		while (read(until_copied[0], &byte, 1) < 0 && errno == EINTR)
-			;
-		close(until_copied[0]);
-	}
-	pthread_mutex_unlock(&pages_changing);
-}
-
-static void in_child(void)
-{
-	links_unlock();
-	if (stretches)
-		take_back(0, UINTPTR_MAX, 0);
-	stretches = NULL;
-	link_leave_all();
-	if (until_copied[0] >= 0) {
-		close(until_copied[0]);
-		close(until_copied[1]);
-	}
-	pthread_mutex_unlock(&pages_changing);
-}
-
-static void watch_process(void)
-{
-	static int is_watching;
-
-	if (is_watching)
-		return;
-	is_watching = !pthread_atfork(before_fork, in_parent, in_child);
-	/* The C library would shrink the heaps of threads by a madvise of its own. */
-	mallopt(M_TRIM_THRESHOLD, INT_MAX);
 }

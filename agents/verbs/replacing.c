@@ -22,6 +22,9 @@
 #ifndef UFFD_FEATURE_WP_HUGETLBFS_SHMEM
 #define UFFD_FEATURE_WP_HUGETLBFS_SHMEM (1 << 12)
 #endif
+#ifndef USERFAULTFD_IOC_NEW
+#define USERFAULTFD_IOC_NEW _IO(0xAA, 0)
+#endif
 
 enum { NEAR_BYTES = 1 << 16 }; /* of a frame */
 
@@ -104,11 +107,21 @@ int pages_check(uintptr_t start, uintptr_t end, int *is_shared)
 /* ---- replacing --------------------------------------------------------------------------------
  */
 
-/* A descriptor that holds threads up; with those that are in the kernel, if it lets us. */
+/*
+ * A descriptor that holds threads up. Without a privilege and /dev/userfaultfd it does not hold
+ * those that are in the kernel: read(2) into the pages fails with EFAULT.
+ */
 static int open_holder(void)
 {
-	int descriptor = syscall(SYS_userfaultfd, O_CLOEXEC);
+	int descriptor = syscall(SYS_userfaultfd, O_CLOEXEC), device;
 
+	if (descriptor >= 0)
+		return descriptor;
+	device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+	if (device >= 0) {
+		descriptor = ioctl(device, USERFAULTFD_IOC_NEW, O_CLOEXEC);
+		close(device);
+	}
 	return descriptor >= 0 ? descriptor
 			       : syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
 }
@@ -245,7 +258,7 @@ static int run_elsewhere(struct job *wanted)
 }
 
 /* The pages of the calling thread's stack, or some around its frame. */
-void pages_own_stack(uintptr_t *start, uintptr_t *end)
+static void own_stack(uintptr_t *start, uintptr_t *end)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0) & -(uintptr_t)PAGE_BYTES;
 	pthread_attr_t attr;
@@ -268,7 +281,7 @@ static int is_own_stack(uintptr_t start, size_t bytes)
 {
 	uintptr_t stack, end;
 
-	pages_own_stack(&stack, &end);
+	own_stack(&stack, &end);
 	return start < end && stack < start + bytes;
 }
 

@@ -98,3 +98,25 @@ void note_mapped(struct mapping mapping)
 		mapping.bytes -= bytes;
 	}
 }
+
+/* The next piece from *at on, which becomes its end; 0: there is none. */
+int piece_next(uintptr_t *at, struct piece *piece)
+{
+	struct mapping mapping;
+
+	while (mapping_next(*at, &mapping)) {
+		struct finding found = stretch_of(&mapping);
+		size_t bytes = found.candidates ? found.bytes : own_bytes(&mapping);
+
+		if (!bytes || bytes > mapping.bytes) /* of something else */
+			bytes = bytes ? mapping.bytes : PAGE_BYTES;
+		*at = mapping.start + bytes;
+		/* Where there is no telling whose it is, a copy is right for a child. */
+		if (!found.candidates || found.stretch->was_shared)
+			continue;
+		*piece = (struct piece){mapping.start, bytes, mapping.protection,
+					found.candidates == 1 ? found.stretch : NULL};
+		return 1;
+	}
+	return 0;
+}

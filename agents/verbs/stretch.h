@@ -25,11 +25,20 @@ struct finding {
 	uint32_t candidates; /* 0: it is of something else; several: there is no telling */
 };
 
+/* Pages that the process sees of a stretch, or of one of several, but not of shared memory. */
+struct piece {
+	uintptr_t start;
+	size_t bytes;
+	int protection;
+	struct stretch *stretch; /* NULL: there is no telling which */
+};
+
 extern pthread_mutex_t pages_changing;
 extern struct stretch *stretches; /* the newest first */
 
 struct finding stretch_of(const struct mapping *mapping);
 void note_mapped(struct mapping mapping);
+int piece_next(uintptr_t *at, struct piece *piece);
 
 /* own_memory.c */
 size_t own_bytes(const struct mapping *mapping);

@@ -305,6 +305,7 @@ void events_raise(struct device_context *device, struct object_event *event);
 void events_forget(struct device_context *device, struct object_event *event);
 
 /* memory.c */
+extern pthread_mutex_t registering;
 int region_find(uint32_t lkey, uint64_t address, uint32_t length, uint32_t *offset);
 
 /* own_memory.c; errno values */
@@ -324,7 +325,9 @@ int pages_are_there(void);
 int pages_check(uintptr_t start, uintptr_t end, int *is_shared);
 int pages_replace(uintptr_t start, void *there, size_t bytes, uint32_t offset, size_t *done);
 int pages_restore(uintptr_t start, size_t bytes, int protection);
-void pages_own_stack(uintptr_t *start, uintptr_t *end);
+
+/* forking.c; an errno value */
+int forks_watch(void);
 
 /* mapping.c */
 void *map_memory(void *place, size_t bytes, int flags, int file, uint64_t offset);

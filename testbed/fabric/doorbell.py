@@ -1,7 +1,10 @@
 """The doorbell of a host's NIC: an interface from which each frame is an occasion to send, for programs.
 
 A live run of the NIC's program takes ten microseconds before its first frame, a frame written to a TAP one.
-Programs open queues of it as they like: what they can do with one is to ring.
+Programs of any user open queues of it, and the kernel grants more with one than to ring: to change address,
+owner and framing, to take all queues, and to remove the interface. That costs others time and no byte: the
+verbs library makes a system call where it has no queue, the agent sends within a second what has not been
+sent, and the NIC's program drops what is no doorbell.
 """
 
 import errno

@@ -6,7 +6,8 @@ It has these namespaces to itself, so nothing changes for others. Names of hosts
 to have its NIC, the program is on a machine of that name: Open MPI's daemons would use the same folder in
 /tmp otherwise, and NCCL and others tell machines apart by it. /sys/class/net has the interfaces of the host.
 There is a device /dev/infiniband/uverbs0: UCX believes in no RDMA device without. As nothing may be created
-in the machine's /dev, the program gets one of its own.
+in the machine's /dev, the program gets one of its own. Everybody may open its /dev/userfaultfd, by which the
+verbs library holds up read(2) into memory that is being registered.
 """
 
 import ctypes
@@ -23,6 +24,7 @@ _MS_REC: Final = 0x4000
 _MNT_DETACH: Final = 2
 _DEV: Final = Path("/dev")
 _UVERBS: Final = _DEV / "infiniband/uverbs0"
+_USERFAULTFD: Final = _DEV / "userfaultfd"
 _SYS: Final = Path("/sys")
 _INTERFACES: Final = ("class/net", "devices/virtual/net")
 """In /sys: links, and the folders of a host's interfaces, where they lead to."""
@@ -67,7 +69,7 @@ def _replace_dev() -> None:
         if stat.S_ISLNK(found.st_mode):
             target.symlink_to(source.readlink())
         elif found.st_dev == device and found.st_rdev and found.st_rdev not in terminals:
-            os.mknod(target, found.st_mode, found.st_rdev)
+            os.mknod(target, found.st_mode | (0o666 if target == _USERFAULTFD else 0), found.st_rdev)
             os.chown(target, found.st_uid, found.st_gid)
         else:  # terminals too: ttyname(3) knows them by the inode
             _bind(source, target)

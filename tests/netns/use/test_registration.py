@@ -36,6 +36,13 @@ def test_memory_of_every_kind(live: Lab, program: Path, case: str) -> None:
     assert (status, said.strip()) == (0, "right"), complained
 
 
+@pytest.mark.skipif(not Path("/dev/userfaultfd").exists(), reason="needs /dev/userfaultfd (Linux 6.1)")
+@pytest.mark.parametrize("reads", [20_000, pytest.param(500_000, marks=pytest.mark.slow("500 000 reads"))])
+def test_read_into_what_is_being_registered(live: Lab, program: Path, reads: int) -> None:
+    status, said, complained = finish(start(live, "h0", *NOBODY, program, "reading-thread", str(reads)))
+    assert (status, said.strip()) == (0, "right"), complained
+
+
 @pytest.mark.slow("ten thousand registrations, twice")
 @pytest.mark.ci
 @pytest.mark.parametrize("user", [(), NOBODY])

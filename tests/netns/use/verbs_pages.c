@@ -9,72 +9,15 @@
 #include <sys/shm.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "verbs_loop.h"
+#include "verbs_written.h"
 
 enum {
 	PAGE = 4096,
-	BYTES = 1 << 20,
 	WRITERS = 2,
 	ROUNDS = 2500,
 	REGIONS = 600,
 	LARGE = 40 << 20, /* more than the NIC has at first */
-	REMOTE = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
 };
-
-static struct ibv_pd *pd;
-static struct ibv_qp *qp;
-static struct ibv_mr *source;
-static char *from;
-
-static void set_up(void)
-{
-	struct ibv_qp_attr attr = {.timeout = 14, .retry_cnt = 7, .min_rnr_timer = 12, .rnr_retry = 7};
-	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC, .cap = {16, 16, 1, 1, 0}};
-	struct ibv_qp *peer;
-
-	pd = open_nic();
-	init.send_cq = init.recv_cq = ibv_create_cq(context, 64, NULL, NULL, 0);
-	from = malloc(BYTES);
-	for (int i = 0; i < BYTES; i++)
-		from[i] = 1 + i % 127;
-	source = ibv_reg_mr(pd, from, BYTES, 0);
-	need(source != NULL, "memory that only this end uses");
-	qp = new_qp(pd, init, REMOTE);
-	peer = new_qp(pd, init, REMOTE);
-	connect_to(qp, peer, attr);
-	connect_to(peer, qp, attr);
-}
-
-/* The peer's WRITE of what `from` has, whose status is returned. */
-static enum ibv_wc_status write_to(const struct ibv_mr *mr, size_t at, size_t length)
-{
-	struct ibv_sge sge = {(uintptr_t)from, length, source->lkey};
-	struct ibv_send_wr *bad, wr = {
-				     .sg_list = &sge,
-				     .num_sge = 1,
-				     .opcode = IBV_WR_RDMA_WRITE,
-				     .send_flags = IBV_SEND_SIGNALED,
-				     .wr.rdma = {(uintptr_t)mr->addr + at, mr->rkey},
-				 };
-
-	need(!ibv_post_send(qp, &wr, &bad), "ibv_post_send");
-	return complete(qp->send_cq).status;
-}
-
-/* Every byte of a region is written by the peer, and seen here. */
-static void need_written(const struct ibv_mr *mr)
-{
-	need(write_to(mr, 0, mr->length) == IBV_WC_SUCCESS, "a WRITE");
-	need(!memcmp(mr->addr, from, mr->length), "what was written");
-}
-
-static struct ibv_mr *registered(void *memory, size_t bytes)
-{
-	struct ibv_mr *mr = ibv_reg_mr(pd, memory, bytes, REMOTE);
-
-	need(mr != NULL, "ibv_reg_mr");
-	return mr;
-}
 
 /* Buffers of a heap lie side by side, and the second of two begins on the last page of the first. */
 static void neighbours(void)
@@ -360,25 +303,49 @@ static void writing_threads(void)
 	need(stored == kept, "stores that were lost");
 }
 
+/* Has the kernel store into the page on which a region ends. */
+static void *read_bytes(void *place)
+{
+	unsigned char sent = 0;
+	int ends[2];
+
+	need(!pipe(ends), "pipe");
+	while (!__atomic_load_n(&is_over, __ATOMIC_RELAXED)) {
+		sent++;
+		need(write(ends[1], &sent, 1) == 1 && read(ends[0], place, 1) == 1, "read(2)");
+		need(*(unsigned char *)place == sent, "what was read");
+		wanted--;
+	}
+	close(ends[0]);
+	close(ends[1]);
+	return NULL;
+}
+
+static void reading_thread(void)
+{
+	pthread_t thread;
+
+	while (wanted > 0) {
+		char *memory = mmap(NULL, 4 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		struct ibv_mr *mr;
+
+		is_over = 0;
+		need(!pthread_create(&thread, NULL, read_bytes, memory + 4 * BYTES - 1), "pthread_create");
+		mr = registered(memory, 4 * BYTES - 100);
+		__atomic_store_n(&is_over, 1, __ATOMIC_RELAXED);
+		need(!pthread_join(thread, NULL) && !ibv_dereg_mr(mr) && !munmap(memory, 4 * BYTES), "ibv_dereg_mr");
+	}
+}
+
 int main(int argument_count, char **arguments)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} cases[] = {
+	static const struct test_case cases[] = {
 	    {"neighbours", neighbours}, {"scattered", scattered}, {"own-stack", own_stack},
 	    {"children", children},	    {"shared-memory", shared_memory}, {"read-only", read_only},
 	    {"many", many}, {"heap-of-a-thread", heap_of_a_thread}, {"large", large}, {"moved", moved},
-	    {"writing-threads", writing_threads},
+	    {"writing-threads", writing_threads}, {"reading-thread", reading_thread},
 	};
 
-	set_up();
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
-		if (argument_count > 1 && !strcmp(arguments[1], cases[i].name)) {
-			cases[i].run();
-			puts("right");
-			return 0;
-		}
-	puts("no such case");
-	return 1;
+	(void)argument_count;
+	return run_case(cases, sizeof(cases) / sizeof(*cases), arguments);
 }
