@@ -7,6 +7,7 @@ Only files that these two write are in a bundle, and no others are read from one
 """
 
 import json
+import os
 import re
 import tempfile
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from mrc_testbed.campaign.tables import finished_runs
 from mrc_testbed.document.envelope import NAME_PATTERN
 from mrc_testbed.document.latest import latest_of
 from mrc_testbed.document.one_step import in_one_step, scratch_near
-from mrc_testbed.document.text_file import read_text
+from mrc_testbed.document.text_file import read_result, read_text
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.printable import printable
 
@@ -78,12 +79,12 @@ def find_results(what: str, runs: Path, campaigns: Path) -> Path:
     Raises:
         UsageError: there is none, or both a scenario and a campaign have that name.
     """
-    if (Path(what) / "plan.json").is_file():
+    if os.path.lexists(Path(what) / "plan.json"):
         return Path(what)
     found = [
         each
         for each in (latest_of(runs / what), latest_of(campaigns / what))
-        if (each / "plan.json").is_file()
+        if os.path.lexists(each / "plan.json")
     ]
     if not found:
         raise UsageError(
@@ -99,7 +100,7 @@ def find_results(what: str, runs: Path, campaigns: Path) -> Path:
 
 def held_in(folder: Path) -> Holds:
     """Kind of a result folder: a run or a campaign."""
-    return "campaign" if (folder / "journal.jsonl").is_file() else "run"
+    return "campaign" if os.path.lexists(folder / "journal.jsonl") else "run"
 
 
 def write_bundle(folder: Path, path: Path | None = None) -> Path:
@@ -119,7 +120,7 @@ def write_bundle(folder: Path, path: Path | None = None) -> Path:
             hint="give it its old name back, such as 20261121T170000Z-3fa2b1",
         )
     holds = held_in(folder)
-    plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    plan = json.loads(read_result(folder / "plan.json"))
     name = plan["name" if holds == "campaign" else "scenario"]
     header = {
         "schema_version": BUNDLE_SCHEMA_VERSION,
@@ -134,7 +135,7 @@ def write_bundle(folder: Path, path: Path | None = None) -> Path:
     def members() -> Iterator[tuple[str, bytes]]:
         yield f"{folder.name}/{_HEADER}", text.encode()
         for each in sorted(_names(folder, holds)):
-            yield f"{folder.name}/{each}", (folder / each).read_bytes()
+            yield f"{folder.name}/{each}", read_result(folder / each)
 
     try:
         with in_one_step(into) as stream:
@@ -219,9 +220,9 @@ def _contain(folder: Path) -> None:
         UsageError: a drawing is none of ours.
     """
     for page in folder.rglob("*.html"):
-        page.write_text(contain_page(page.read_text(encoding="utf-8")), encoding="utf-8")
+        page.write_text(contain_page(read_result(page).decode()), encoding="utf-8")
     for drawing in folder.rglob("*.svg"):
-        if not is_plain_drawing(drawing.read_text(encoding="utf-8")):
+        if not is_plain_drawing(read_result(drawing).decode()):
             raise UsageError(f"{drawing}: holds more than shapes and text, as drawings of ours do not")
 
 

@@ -17,6 +17,7 @@ from mrc_testbed.campaign.folder import RunEntry, runs_of
 from mrc_testbed.campaign.plan import PlannedRun
 from mrc_testbed.campaign.workers import run_processes
 from mrc_testbed.document.one_step import lacks_room
+from mrc_testbed.document.text_file import read_result
 from mrc_testbed.errors import Interrupted, TestbedError
 from mrc_testbed.extras import from_extra
 from mrc_testbed.fabric.state import RuntimeName
@@ -182,7 +183,7 @@ def carry_out(job: Job, folder: Path) -> Delivery:
         return Delivery(error_entry(job.run, error), {})
     finally:
         (folder / _PID).unlink()
-    files = {each.name: each.read_bytes() for each in finished.folder.iterdir()}
+    files = {each.name: read_result(each) for each in finished.folder.iterdir()}
     return Delivery(finished_entry(job.run, finished, folder), files)
 
 
