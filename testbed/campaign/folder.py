@@ -301,13 +301,18 @@ def _read_journal(path: Path) -> Iterator[RunEntry]:
             entry = RunEntry(**json.loads(line))
         except (ValueError, TypeError):
             continue
-        if entry.folder is not None:
-            if not _RUN_FOLDER.fullmatch(entry.folder):
-                raise UsageError(f"{path}: {entry.folder!r} is no folder of a run")
-            folder = path.parent / entry.folder
-            for each in (folder, *folder.parents[:2]):
-                refuse_link(each)
+        require_inside(path.parent, entry)
         yield entry
+
+
+def require_inside(campaign: Path, entry: RunEntry) -> None:
+    """Raise UsageError if the folder of an entry, whoever wrote it, leads out of the campaign's."""
+    if entry.folder is not None:
+        if not _RUN_FOLDER.fullmatch(entry.folder):
+            raise UsageError(f"{campaign}: {entry.folder!r} is no folder of a run")
+        folder = campaign / entry.folder
+        for each in (folder, *folder.parents[:2]):
+            refuse_link(each)
 
 
 def _plan_name(index: int) -> str:

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import Field
 
 from mrc_testbed.agents.abi import IcrcMode, LosslessLink, QpState, QueuePool
 from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
@@ -33,7 +35,7 @@ class Failure:
         text: what was found.
     """
 
-    invariant: str
+    invariant: Annotated[str, Field(pattern=r"^\w{1,64}$")]  # a part of a file's name
     text: str
 
     def __str__(self) -> str:
