@@ -2,6 +2,7 @@
 
 import io
 import os
+import select
 import sys
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -31,13 +32,9 @@ class Output(io.FileIO):
         self._is_for_reader = is_for_reader
 
     def write(self, data: "ReadableBuffer", /) -> Any:
-        """Write to the descriptor, or nowhere.
-
-        Raises:
-            OutputError: stdout cannot be written to.
-        """
         try:
-            return super().write(data)
+            while (count := super().write(data)) is None:  # a pipe that does not block
+                select.select((), (self,), ())
         except OSError as error:
             nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
             os.dup2(nowhere, self.fileno())
@@ -47,6 +44,7 @@ class Output(io.FileIO):
             if self.fileno() != _STDERR and not isinstance(error, BrokenPipeError):
                 raise OutputError(f"stdout cannot be written to: {error.strerror}") from error
             return memoryview(data).nbytes
+        return count
 
 
 def guard_outputs() -> None:

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from mrc_testbed.agents.clock import machine_ns
 from mrc_testbed.cluster.preload import MACHINES, VERSION
-from mrc_testbed.cluster.refusal import has_refused, refuse_objects, require_none_refused
+from mrc_testbed.cluster.refusal import REFUSED, refuse_objects
 from mrc_testbed.errors import PreflightError, TestbedError, UsageError
 from mrc_testbed.extras import from_extra
 from mrc_testbed.metrics.capacity import Capacity
@@ -32,8 +32,6 @@ logger = logging.getLogger(__name__)
 
 
 class _Machine(TypedDict):
-    """Facts of a worker and its resources; see `preload`."""
-
     cpu: str
     kernel: str
     capacity: Capacity | None
@@ -115,7 +113,8 @@ class Cluster:
         Raises:
             TestbedError: it is gone, and with it what was not finished, or it sent an object.
         """
-        require_none_refused()
+        if REFUSED:
+            raise REFUSED[0]
         if self.client.status != "running":
             raise TestbedError(
                 f"the scheduler {self.address} is gone, and with it what its workers had begun",
@@ -130,18 +129,12 @@ class Cluster:
 
 
 def _close(client: Client) -> None:
-    if has_refused():
+    if REFUSED:
         client.status = "closed"  # its end would be awaited in vain
     client.close(timeout=_ANSWER_S)
 
 
 def _ask(client: Client, handler: str) -> Any:
-    """Answer of a handler of the scheduler; see `preload`.
-
-    Raises:
-        OSError: none came.
-        TestbedError: another one came.
-    """
     try:
         return client.sync(getattr(client.scheduler, handler), callback_timeout=_ANSWER_S)
     except (OSError, TestbedError):
@@ -159,7 +152,7 @@ def _connected(address: str) -> Client:
             f"--cluster {address}: Dask's configuration names no certificate for TLS",
             hint="docs/guide/cluster.md shows how to set it",
         )
-    hint, own = "start it: dask scheduler --preload mrc_testbed.cluster", version("mrc-testbed")
+    hint, own = "start it as docs/guide/cluster.md shows", version("mrc-testbed")
     refuse_objects()
     with ExitStack() as undo:
         try:

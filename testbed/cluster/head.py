@@ -109,7 +109,7 @@ class ClusterWorkers:
         try:
             self._cluster.client.run(interrupt_here, self._token, on_error="ignore")
         except Exception as error:
-            raise TestbedError(f"the workers cannot be told to end: {error}") from error
+            raise TestbedError(f"the runs on the workers cannot be ended: {error}") from error
 
     def _take(self, run: PlannedRun, delivery: bytes) -> RunEntry:
         """Write the results of a run into the campaign's folder in one step, and return its entry.

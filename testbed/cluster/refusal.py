@@ -13,7 +13,8 @@ from typing import Any, Final
 from mrc_testbed.errors import TestbedError
 
 _HARMLESS: Final = {("builtins", "bytes"), ("builtins", "str")}
-_REFUSED: Final[list[str]] = []
+REFUSED: Final[list["RefusedError"]] = []
+"""Errors of messages to the client: after one, distributed may listen to no other."""
 
 
 class RefusedError(TestbedError, TypeError):
@@ -35,17 +36,6 @@ def refuse_objects() -> None:
     sys.addaudithook(_look)
 
 
-def has_refused() -> bool:
-    """Return True if an object came in a message: distributed may listen to no other."""
-    return bool(_REFUSED)
-
-
-def require_none_refused() -> None:
-    """Raise RefusedError if an object came in a message."""
-    if has_refused():
-        raise RefusedError(_REFUSED[0])
-
-
 def _look(event: str, arguments: tuple[Any, ...]) -> None:
     if event != "pickle.find_class" or arguments in _HARMLESS:
         return
@@ -54,7 +44,7 @@ def _look(event: str, arguments: tuple[Any, ...]) -> None:
     is_own = modules[0] == "dask.tokenize"  # what it has pickled itself
     if is_own or not any(name.partition(".")[0] == "distributed" for name in modules):
         return
-    name = ".".join(arguments)
+    refused = RefusedError(".".join(arguments))
     if "clean_exception" not in {frame.f_code.co_name for frame in frames}:  # which gives it to a future
-        _REFUSED.append(name)
-    raise RefusedError(name)
+        REFUSED.append(refused)
+    raise refused

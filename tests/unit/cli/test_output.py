@@ -6,6 +6,7 @@ import sys
 import pytest
 
 SCRIPT = """
+import os
 import sys
 from mrc_testbed.cli import app
 from mrc_testbed.errors import UsageError
@@ -14,13 +15,15 @@ def stand_in(arguments):
     return app.run_to_exit_code(lambda: command(*arguments), arguments)
 
 def command(kind):
+    if kind == "pour":
+        os.set_blocking(1, False)
     if kind == "fail":
         raise UsageError("Zażółć: no such file")
     for _ in range(3):
         print("Zażółć", "x" * 100_000, flush=True)
     return 4
 
-if sys.argv[1] in ("fail", "print"):
+if sys.argv[1] in ("fail", "print", "pour"):
     app.run = stand_in
 app.main()
 """
@@ -56,6 +59,11 @@ def test_a_full_disk_below_stdout_is_named_once(kind):
 @pytest.mark.parametrize("to", ["2> /dev/full", "2>&-", ">&- 2>&-"])
 def test_a_message_that_cannot_be_written_changes_no_status(to):
     assert ends("fail", to=to) == (2, "", "")
+
+
+def test_a_pipe_that_does_not_block_is_awaited():
+    status, out, err = ends("pour")
+    assert (status, out.count("x"), err) == (4, 300_000, "")
 
 
 def test_a_closed_stdout_is_no_error():
