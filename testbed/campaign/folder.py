@@ -25,7 +25,7 @@ from mrc_testbed.campaign.shard import Shard
 from mrc_testbed.document import Metadata
 from mrc_testbed.document.latest import latest_of, point_latest
 from mrc_testbed.document.one_step import room_hint, write_in_one_step
-from mrc_testbed.document.text_file import read_result, read_rows, refuse_link
+from mrc_testbed.document.text_file import read_result, read_rows
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.fabric.paths import LAB_NAME_LENGTH_MAX
 from mrc_testbed.metrics.histogram import Histogram
@@ -312,7 +312,8 @@ def require_inside(campaign: Path, entry: RunEntry) -> None:
             raise UsageError(f"{campaign}: {entry.folder!r} is no folder of a run")
         folder = campaign / entry.folder
         for each in (folder, *folder.parents[:2]):
-            refuse_link(each)
+            if each.is_symlink():
+                raise UsageError(f"{each}: is a symbolic link, not a folder of results")
 
 
 def _plan_name(index: int) -> str:

@@ -131,9 +131,11 @@ class ClusterWorkers:
             with tempfile.TemporaryDirectory(prefix=".", dir=target.parent) as scratch:
                 packed = Path(scratch) / "bundle"
                 packed.write_bytes(bundle)
-                folder = read_bundle(packed, Path(scratch)).folder
-                (folder / HEADER).unlink()
-                folder.rename(target)
+                found = read_bundle(packed, Path(scratch))
+                if found.header.holds != "run":
+                    raise UsageError("a bundle of a campaign")
+                (found.folder / HEADER).unlink()
+                found.folder.rename(target)
         except OSError as error:
             raise TestbedError(
                 f"{target} cannot be written: {error.strerror}",

@@ -78,12 +78,6 @@ def read_rows(path: Path) -> Iterator[dict[str, str]]:
         yield from csv.DictReader(stream)
 
 
-def refuse_link(path: Path) -> None:
-    """Raise UsageError if *path*, a folder of results, is a link to another place."""
-    if path.is_symlink():
-        raise _refusal(path, stat.S_IFLNK)
-
-
 def _opened(path: Path, flags: int) -> BinaryIO:
     try:
         # Without O_NONBLOCK a FIFO would wait for a writer, and a device has no end.

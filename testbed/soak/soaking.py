@@ -159,7 +159,7 @@ def _load_judged(sent: bytes | str) -> list[Judged]:
     try:
         return _JUDGED.validate_json(sent)
     except ValueError as error:
-        raise TestbedError(f"no verdicts on universes: {sent[:_SHOWN]!r}") from error
+        raise TestbedError(f"no verdicts on universes: {str(sent)[:_SHOWN]}") from error
 
 
 def _keep(judged: Judged, into: Path) -> Violation:
