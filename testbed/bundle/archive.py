@@ -28,9 +28,9 @@ UNPACKED_RATIO_MAX: Final = 100
 """By which a file may grow beyond UNPACKED_FREE_BYTES; results grow by 5 to 30."""
 UNPACKED_FREE_BYTES: Final = 256 << 20
 
-_LEVEL: Final = 12
+LEVEL: Final = 12
 _WINDOW_LOG_MAX: Final = 24
-"""Memory for reading: 16 MiB; what `_LEVEL` writes needs 4."""
+"""Memory for reading: 16 MiB; what `LEVEL` writes needs 4."""
 _BLOCK: Final = 512
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -40,19 +40,20 @@ def unpacked_bytes_max(packed_bytes: int) -> int:
     return min(UNPACKED_FREE_BYTES + UNPACKED_RATIO_MAX * packed_bytes, UNPACKED_BYTES_MAX)
 
 
-def write_archive(stream: BinaryIO, members: Iterable[tuple[str, bytes]]) -> None:
+def write_archive(stream: BinaryIO, members: Iterable[tuple[str, bytes]], level: int = LEVEL) -> None:
     """Writes an archive; names and contents alone decide its bytes.
 
     Args:
         stream: where to.
         members: name and content of each file, in order.
+        level: of the compression.
 
     Raises:
         UsageError: it would hold more than `read_archive` takes.
         OSError: it cannot be written.
     """
     options: dict[int, int] = {
-        zstd.CompressionParameter.compression_level: _LEVEL,
+        zstd.CompressionParameter.compression_level: level,
         zstd.CompressionParameter.checksum_flag: 1,
     }
     with zstd.ZstdFile(stream, "wb", options=options) as packed:

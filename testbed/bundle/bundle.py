@@ -7,6 +7,7 @@ Only files that these two write are in a bundle, and no others are read from one
 """
 
 import json
+import os
 import re
 import tempfile
 from collections.abc import Iterator
@@ -18,14 +19,14 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from mrc_testbed.bundle.archive import read_archive, write_archive
+from mrc_testbed.bundle.archive import LEVEL, read_archive, write_archive
 from mrc_testbed.bundle.check import check_results
 from mrc_testbed.bundle.foreign_page import contain_page, is_plain_drawing
 from mrc_testbed.campaign.tables import finished_runs
 from mrc_testbed.document.envelope import NAME_PATTERN
 from mrc_testbed.document.latest import latest_of
 from mrc_testbed.document.one_step import in_one_step, scratch_near
-from mrc_testbed.document.text_file import read_text
+from mrc_testbed.document.text_file import read_result, read_text
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.printable import printable
 
@@ -34,7 +35,7 @@ SUFFIX: Final = ".tar.zst"
 Holds = Literal["run", "campaign"]
 
 _DEFAULTS: Final[dict[Holds, str]] = {"run": "runs", "campaign": "campaigns"}
-_HEADER: Final = "bundle.json"
+HEADER: Final = "bundle.json"
 _ID: Final = r"\d{8}T\d{6}Z-[0-9a-f]{6}"
 _NAME: Final = r"[a-z0-9][a-z0-9-]{0,62}"
 _RUN: Final = (
@@ -78,12 +79,12 @@ def find_results(what: str, runs: Path, campaigns: Path) -> Path:
     Raises:
         UsageError: there is none, or both a scenario and a campaign have that name.
     """
-    if (Path(what) / "plan.json").is_file():
+    if os.path.lexists(Path(what) / "plan.json"):
         return Path(what)
     found = [
         each
         for each in (latest_of(runs / what), latest_of(campaigns / what))
-        if (each / "plan.json").is_file()
+        if os.path.lexists(each / "plan.json")
     ]
     if not found:
         raise UsageError(
@@ -99,10 +100,10 @@ def find_results(what: str, runs: Path, campaigns: Path) -> Path:
 
 def held_in(folder: Path) -> Holds:
     """Kind of a result folder: a run or a campaign."""
-    return "campaign" if (folder / "journal.jsonl").is_file() else "run"
+    return "campaign" if os.path.lexists(folder / "journal.jsonl") else "run"
 
 
-def write_bundle(folder: Path, path: Path | None = None) -> Path:
+def write_bundle(folder: Path, path: Path | None = None, *, level: int = LEVEL) -> Path:
     """The bundle of the result folder *folder*, at *path* or, for None, named after it in the present folder.
 
     The same folder gives the same bytes.
@@ -119,7 +120,7 @@ def write_bundle(folder: Path, path: Path | None = None) -> Path:
             hint="give it its old name back, such as 20261121T170000Z-3fa2b1",
         )
     holds = held_in(folder)
-    plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    plan = json.loads(read_result(folder / "plan.json"))
     name = plan["name" if holds == "campaign" else "scenario"]
     header = {
         "schema_version": BUNDLE_SCHEMA_VERSION,
@@ -132,13 +133,13 @@ def write_bundle(folder: Path, path: Path | None = None) -> Path:
     into = path or Path(f"{name}-{folder.name}{SUFFIX}")
 
     def members() -> Iterator[tuple[str, bytes]]:
-        yield f"{folder.name}/{_HEADER}", text.encode()
+        yield f"{folder.name}/{HEADER}", text.encode()
         for each in sorted(_names(folder, holds)):
-            yield f"{folder.name}/{each}", (folder / each).read_bytes()
+            yield f"{folder.name}/{each}", read_result(folder / each)
 
     try:
         with in_one_step(into) as stream:
-            write_archive(stream, members())
+            write_archive(stream, members(), level)
     except OSError as error:
         raise TestbedError(f"{into} cannot be written: {error.strerror or error}") from error
     return into
@@ -159,7 +160,7 @@ def unpack_bundle(path: Path, into: Path | None = None) -> Unpacked:
     base = Path("." if into is None else into).absolute()
     try:
         with scratch_near(base) as scratch:
-            found = _read(path, scratch)
+            found = read_bundle(path, scratch)
             parent = Path(_DEFAULTS[found.header.holds]) if into is None else into
             target = parent / found.header.name / found.folder.name
             if target.exists():
@@ -188,13 +189,14 @@ def opened(what: Path, holds: Holds | None = None) -> Iterator[Path]:
         yield what
         return
     with tempfile.TemporaryDirectory(prefix=".mrc-testbed-") as scratch:
-        found = _read(what, Path(scratch))
+        found = read_bundle(what, Path(scratch))
         if holds not in (None, found.header.holds):
             raise UsageError(f"{printable(str(what))}: a bundle of a {found.header.holds}, not of a {holds}")
         yield found.folder
 
 
-def _read(path: Path, scratch: Path) -> Unpacked:
+def read_bundle(path: Path, scratch: Path) -> Unpacked:
+    """The checked content of the bundle at *path*, now in the folder *scratch*; see `unpack_bundle`."""
     guard = _Guard(path, scratch)
     read_archive(path, scratch, guard.accepts)
     header, folder = guard.header(), scratch / guard.folder
@@ -219,9 +221,9 @@ def _contain(folder: Path) -> None:
         UsageError: a drawing is none of ours.
     """
     for page in folder.rglob("*.html"):
-        page.write_text(contain_page(page.read_text(encoding="utf-8")), encoding="utf-8")
+        page.write_text(contain_page(read_result(page).decode()), encoding="utf-8")
     for drawing in folder.rglob("*.svg"):
-        if not is_plain_drawing(drawing.read_text(encoding="utf-8")):
+        if not is_plain_drawing(read_result(drawing).decode()):
             raise UsageError(f"{drawing}: holds more than shapes and text, as drawings of ours do not")
 
 
@@ -236,7 +238,7 @@ class _Guard:
 
     def accepts(self, name: str) -> bool:
         """Return True if a file of that name may come now."""
-        first = re.fullmatch(rf"({_ID})/{re.escape(_HEADER)}", name)
+        first = re.fullmatch(rf"({_ID})/{re.escape(HEADER)}", name)
         if not self.folder and first is not None:
             self.folder = first[1]
             return True
@@ -246,7 +248,7 @@ class _Guard:
     def header(self) -> Header:
         """bundle.json, once it is there."""
         if self._header is None:
-            file = self._scratch / self.folder / _HEADER
+            file = self._scratch / self.folder / HEADER
             self._header = _load_header(printable(str(self._path)), read_text(file) if self.folder else "")
         return self._header
 
@@ -267,7 +269,7 @@ def _load_header(shown: str, text: str) -> Header:
         return Header.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
-        raise UsageError(f"{shown}: {_HEADER}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        raise UsageError(f"{shown}: {HEADER}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
 
 
 def _names(folder: Path, holds: Holds) -> Iterator[str]:

@@ -1,11 +1,13 @@
 """A check that the files of a result folder are what `run` and `campaign run` write."""
 
+import os
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import TypeAdapter
 
 from mrc_testbed.campaign.folder import CampaignFolder
+from mrc_testbed.document.text_file import read_result
 from mrc_testbed.errors import UsageError
 from mrc_testbed.printable import printable
 from mrc_testbed.scenario.report.kept_times import FILE_NAME, load_histograms
@@ -22,7 +24,7 @@ def check_results(folder: Path) -> None:
         UsageError: one is damaged; names it, and the field.
     """
     runs = [folder]
-    if (folder / "journal.jsonl").is_file():
+    if os.path.lexists(folder / "journal.jsonl"):
         CampaignFolder.open(folder)
         runs = sorted(path.parent for path in folder.glob("runs/*/*/manifest.json"))
     for run in runs:
@@ -31,14 +33,14 @@ def check_results(folder: Path) -> None:
 
 def _check_run(folder: Path) -> None:
     load_manifest(folder / "manifest.json")
-    if (folder / "plan.json").is_file():
+    if os.path.lexists(folder / "plan.json"):
         load_plan(folder / "plan.json")
     path = folder / FILE_NAME
     try:
-        if path.is_file():
-            load_histograms(path.read_text(encoding="utf-8"))
+        if os.path.lexists(path):
+            load_histograms(read_result(path).decode())
         path = folder / "events.jsonl"
-        for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+        for line in read_result(path).decode().splitlines() if os.path.lexists(path) else ():
             _EVENT.validate_json(line)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: {printable(str(error))}") from error

@@ -1,6 +1,7 @@
 """The differences between a run and its repetition: verdict, figures, versions and machine, bytes."""
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 from mrc_testbed.campaign.figures import ComparedFigure, compare_runs
 from mrc_testbed.campaign.tables import RunFolder
+from mrc_testbed.document.text_file import read_result
 
 LIVE_TOLERANCE: Final = 0.05
 
@@ -155,7 +157,7 @@ def _lines(run: RunFolder, name: str) -> list[str]:
         kept = {key: value for key, value in run.manifest.items() if key not in _OF_THE_EXECUTION}
         return json.dumps(kept, indent=1).splitlines(keepends=True)
     path = run.path / name
-    return path.read_text(encoding="utf-8").splitlines(keepends=True) if path.is_file() else []
+    return read_result(path).decode().splitlines(keepends=True) if os.path.lexists(path) else []
 
 
 def _cut(line: str, start: int) -> str:

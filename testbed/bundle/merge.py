@@ -16,6 +16,7 @@ from mrc_testbed.campaign.summary_files import write_summary
 from mrc_testbed.campaign.tables import finished_run
 from mrc_testbed.document.latest import point_latest
 from mrc_testbed.document.one_step import room_hint, scratch_near
+from mrc_testbed.document.text_file import open_result
 from mrc_testbed.errors import TestbedError, UsageError
 
 _PLAN: Final = TypeAdapter(CampaignPlan)
@@ -158,6 +159,17 @@ def _expect_same_results(run: PlannedRun, first: Source, other: Source) -> None:
     raise UsageError(f"{run.key} is finished twice: {said}", hint="leave one of the two parts out")
 
 
+def _copy(source: Path, target: Path) -> None:
+    target.mkdir(parents=True)
+    for each in sorted(source.iterdir()):
+        try:
+            stream = open_result(each)
+        except OSError as error:
+            raise UsageError(f"{each}: cannot be read: {error.strerror}") from error
+        with stream, (target / each.name).open("xb") as copy:
+            shutil.copyfileobj(stream, copy)
+
+
 def _write(plan: CampaignPlan, ended: Sequence[tuple[PlannedRun, Source]], campaigns: Path) -> CampaignFolder:
     base = campaigns.absolute()
     try:
@@ -166,16 +178,12 @@ def _write(plan: CampaignPlan, ended: Sequence[tuple[PlannedRun, Source]], campa
             for run, source in ended:
                 for entry in source.folder.entries(run):
                     if entry.folder is not None:
-                        shutil.copytree(
-                            source.folder.path / entry.folder, draft.path / entry.folder, symlinks=True
-                        )
+                        _copy(source.folder.path / entry.folder, draft.path / entry.folder)
                     draft.note(entry)
             write_summary(draft)
             target = campaigns / plan.name / draft.path.name
             target.parent.mkdir(parents=True, exist_ok=True)
             draft.path.rename(target)
-    except shutil.Error as error:
-        raise TestbedError(f"the results cannot be copied to {base}: {error.args[0][0][2]}") from error
     except OSError as error:
         raise TestbedError(
             f"{base} cannot be written: {error.strerror or error}",

@@ -9,7 +9,6 @@ summary.md, summary.json, junit.xml, report.html; runs.csv: a row per run that h
 variants/       a page and a figure for each scenario with variants; of one alone, the report itself
 """
 
-import csv
 import json
 import os
 import re
@@ -26,6 +25,7 @@ from mrc_testbed.campaign.shard import Shard
 from mrc_testbed.document import Metadata
 from mrc_testbed.document.latest import latest_of, point_latest
 from mrc_testbed.document.one_step import room_hint, write_in_one_step
+from mrc_testbed.document.text_file import read_result, read_rows
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.fabric.paths import LAB_NAME_LENGTH_MAX
 from mrc_testbed.metrics.histogram import Histogram
@@ -123,14 +123,14 @@ class CampaignFolder:
             UsageError: there is none, or not of this schema version.
         """
         try:
-            found = json.loads((path / "plan.json").read_text(encoding="utf-8"))
+            found = json.loads(read_result(path / "plan.json"))
             if found["schema_version"] != SCHEMA_VERSION:
                 raise UsageError(f"{path}: a campaign of schema version {found['schema_version']}")
             runs = tuple(_load_run(path, each) for each in found["runs"])
             plan = CampaignPlan(
                 found["name"],
                 found["description"],
-                (path / "campaign.yaml").read_text(encoding="utf-8"),
+                read_result(path / "campaign.yaml").decode(),
                 runs,
                 found.get("baseline", {}),
                 _load_repeat(found.get("repeat")),
@@ -236,7 +236,7 @@ class CampaignFolder:
         """
         path = self.file(run, HISTOGRAMS)
         try:
-            return {} if path is None else load_histograms(path.read_text(encoding="utf-8"))
+            return {} if path is None else load_histograms(read_result(path).decode())
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
@@ -244,14 +244,17 @@ class CampaignFolder:
 
     def flows(self, run: PlannedRun) -> dict[str, float]:
         """Goodput (bit/s) of each flow of a run that ended, all its QPs together; empty when it has none."""
-        path = self.file(run, "flows.csv")
         found: dict[str, float] = {}
-        if path is not None and path.is_file():
-            with path.open(encoding="utf-8", newline="") as stream:
-                for row in csv.DictReader(stream):
-                    name = f"{row['source']} to {row['target']}"
-                    found[name] = found.get(name, 0.0) + float(row["goodput_bps"])
+        for row in self.rows(run, "flows.csv"):
+            name = f"{row['source']} to {row['target']}"
+            found[name] = found.get(name, 0.0) + float(row["goodput_bps"])
         return found
+
+    def rows(self, run: PlannedRun, name: str) -> Iterator[dict[str, str]]:
+        """Rows of a CSV file in the result folder of a run; none when it is missing."""
+        path = self.file(run, name)
+        if path is not None and os.path.lexists(path):
+            yield from read_rows(path)
 
     def write(self, name: str, content: str | bytes) -> None:
         """Writes one of the summary's files in one step.
@@ -270,7 +273,7 @@ class CampaignFolder:
 def find_campaign(campaigns: Path, name: str) -> Path:
     """The folder that *name* means: a path, or the latest execution of the campaign of that name."""
     given = Path(name)
-    return given if (given / "plan.json").is_file() else latest_of(campaigns / name)
+    return given if os.path.lexists(given / "plan.json") else latest_of(campaigns / name)
 
 
 def all_campaigns(campaigns: Path) -> list[Path]:
@@ -292,16 +295,25 @@ def _as_words(text: str) -> str:
 
 def _read_journal(path: Path) -> Iterator[RunEntry]:
     """The lines of a journal; one that a crash cut short is passed over."""
-    if not path.is_file():
-        return
-    for line in path.read_bytes().split(b"\n"):
+    content = read_result(path) if os.path.lexists(path) else b""
+    for line in content.split(b"\n"):
         try:
             entry = RunEntry(**json.loads(line))
         except (ValueError, TypeError):
             continue
-        if entry.folder is not None and not _RUN_FOLDER.fullmatch(entry.folder):
-            raise UsageError(f"{path}: {entry.folder!r} is no folder of a run")
+        require_inside(path.parent, entry)
         yield entry
+
+
+def require_inside(campaign: Path, entry: RunEntry) -> None:
+    """Raise UsageError if the folder of an entry, whoever wrote it, leads out of the campaign's."""
+    if entry.folder is not None:
+        if not _RUN_FOLDER.fullmatch(entry.folder):
+            raise UsageError(f"{campaign}: {entry.folder!r} is no folder of a run")
+        folder = campaign / entry.folder
+        for each in (folder, *folder.parents[:2]):
+            if each.is_symlink():
+                raise UsageError(f"{each}: is a symbolic link, not a folder of results")
 
 
 def _plan_name(index: int) -> str:
@@ -360,5 +372,5 @@ def _load_run(path: Path, found: Mapping[str, Any]) -> PlannedRun:
         metadata=metadata,
         plan=load_plan(path / _plan_name(index)),
         is_extra=found.get("extra", False),
-        source=(path / _source_name(index)).read_text(encoding="utf-8"),
+        source=read_result(path / _source_name(index)).decode(),
     )

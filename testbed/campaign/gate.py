@@ -25,6 +25,7 @@ from mrc_testbed.campaign.statistics import (
     median_ratio,
     runs_that_can_show_excess,
 )
+from mrc_testbed.document.text_file import open_regular
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.spec.expression import parse_expectation
@@ -206,9 +207,10 @@ def load_baseline(path: Path) -> Baseline:
     """
     hint = "`mrc-testbed campaign baseline CAMPAIGN --into FILE` writes one"
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", hint=hint) from error
+        with open_regular(path) as stream:
+            found = json.loads(stream.read())
+    except UsageError as error:
+        raise UsageError(error.message, hint=hint) from error
     except ValueError as error:
         raise UsageError(f"{path}: not a baseline: {error}") from error
     version = found.get("schema_version") if isinstance(found, dict) else None

@@ -1,6 +1,7 @@
 """Files of a campaign's summary: Markdown, JSON, JUnit, CSV and HTML."""
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from typing import Any, Final
@@ -15,6 +16,7 @@ from mrc_testbed.campaign.summary import Summary, SummaryRow, summarize_campaign
 from mrc_testbed.campaign.tables import build_csv, finished_run, run_row
 from mrc_testbed.campaign.variant_charts import time_chart
 from mrc_testbed.campaign.variant_page import build_variant_page, page_charts
+from mrc_testbed.document.text_file import read_result
 from mrc_testbed.report.figure import figure_files
 from mrc_testbed.scenario.measure.expectation import answer_of
 from mrc_testbed.scenario.measure.verdict import Status
@@ -64,9 +66,9 @@ def _reports(folder: CampaignFolder, runs: Iterable[PlannedRun]) -> dict[str, st
     """Variant -> report.html of its run; without those that have left none."""
     paths = {run.plan.variant or "": folder.file(run, "report.html") for run in runs}
     return {
-        variant: path.read_text(encoding="utf-8")
+        variant: read_result(path).decode()
         for variant, path in paths.items()
-        if path is not None and path.is_file()
+        if path is not None and os.path.lexists(path)
     }
 
 

@@ -5,6 +5,7 @@ Three tables, each row with the `run` it is of: `runs` has one row per run, `fig
 """
 
 import io
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, Final
 from mrc_testbed.campaign.figures import run_figures
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.plan import PlannedRun
+from mrc_testbed.document.text_file import read_rows
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.report.manifest_file import has_ended, load_manifest
 from mrc_testbed.scenario.report.samples import Row, samples, write_rows
@@ -49,7 +51,7 @@ def finished_runs(path: Path) -> list[RunFolder]:
     Raises:
         UsageError: it is neither, or no run in it has ended.
     """
-    if (path / "plan.json").is_file() and (path / "journal.jsonl").is_file():
+    if os.path.lexists(path / "plan.json") and os.path.lexists(path / "journal.jsonl"):
         folder = CampaignFolder.open(path)
         runs = sorted(folder.wanted, key=lambda run: run.index)
         found = [each for run in runs if (each := finished_run(folder, run)) is not None]
@@ -118,9 +120,8 @@ def sample_rows(run: RunFolder) -> Iterator[Row]:
     """
     path = run.path / "series.csv"
     try:
-        with path.open(encoding="utf-8", newline="") as stream:
-            for sample in samples(stream):
-                yield {"run": run.manifest["run"], **sample}
+        for sample in samples(read_rows(path)):
+            yield {"run": run.manifest["run"], **sample}
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: {error}") from error
 

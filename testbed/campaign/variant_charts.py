@@ -2,10 +2,8 @@
 them over time, from the files that their runs have left.
 """
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Final
 
 from mrc_testbed.campaign.folder import CampaignFolder
@@ -99,7 +97,7 @@ def _steps(folder: CampaignFolder, run: PlannedRun, job: str) -> Series:
     """Time of each step of a job, from its beginning to that of the next."""
     steps = [
         (float(row["step_begin_ns"]), float(row["end_ns"]))
-        for row in _rows(folder.file(run, "operations.csv"))
+        for row in folder.rows(run, "operations.csv")
         if row["workload"] == job
     ]
     slowest = list(slowest_of_each(steps, _POINTS_MAX, lambda step: step[1] - step[0]))
@@ -111,7 +109,7 @@ def _goodput(folder: CampaignFolder, run: PlannedRun) -> Series:
     """Goodput of all hosts; of a long run, the mean over each few intervals."""
     rows = [
         (float(row["time_ns"]), float(row["interval_ns"]), float(row["goodput_bps"]))
-        for row in _rows(folder.file(run, "series.csv"))
+        for row in folder.rows(run, "series.csv")
     ]
     spacing_ns = max(1.0, (rows[-1][0] - rows[0][0]) / _POINTS_MAX) if rows else 1.0
     middles, rates_bps = [], []
@@ -121,12 +119,6 @@ def _goodput(folder: CampaignFolder, run: PlannedRun) -> Series:
         rates_bps.append(sum(interval_ns * rate for _, interval_ns, rate in joined) / length_ns)
         middles.append(joined[-1][0] - length_ns / 2)
     return Series(run.plan.variant or "", middles, rates_bps)
-
-
-def _rows(path: Path | None) -> Iterator[dict[str, str]]:
-    if path is not None and path.is_file():
-        with path.open(encoding="utf-8", newline="") as stream:
-            yield from csv.DictReader(stream)
 
 
 def _time_axis(plan: Plan, last_ns: float) -> Axis:

@@ -9,6 +9,7 @@ from mrc_testbed.cli.commands import LISTED, RENAMED, add_all, lazy
 from mrc_testbed.cli.exit_codes import ExitCode, run_to_exit_code
 from mrc_testbed.cli.interruption import signals_interrupt
 from mrc_testbed.cli.options import global_callback
+from mrc_testbed.cli.output import guard_outputs
 from mrc_testbed.signals import exit_status
 
 PROGRAM: Final = "mrc-testbed"
@@ -66,4 +67,5 @@ def run(arguments: list[str]) -> int:
 
 
 def main() -> NoReturn:
+    guard_outputs()
     sys.exit(run(sys.argv[1:]))

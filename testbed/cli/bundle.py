@@ -1,5 +1,6 @@
 """bundle create | open, and replay."""
 
+import os
 import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
@@ -23,6 +24,7 @@ from mrc_testbed.cli.overload import OverloadGate, OverloadOption
 from mrc_testbed.cli.render import bad, good, plain_table, result_lines, show
 from mrc_testbed.cli.scenario import RunsFolder, run_plan
 from mrc_testbed.cli.where import JobsOption, RuntimeOption, VirtualOption, Where
+from mrc_testbed.document.text_file import read_result
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.spec.plan import Plan, load_plan
@@ -215,7 +217,7 @@ def _replay_run(
     gate.saved_plan(plan)
     gate.say_warnings(settings)
     source = folder / "scenario.yaml"
-    text = source.read_text(encoding="utf-8") if source.is_file() else None
+    text = read_result(source).decode() if os.path.lexists(source) else None
     finished = run_plan(settings, plan, text, runs, name=settings.name, where=where)
     [after] = finished_runs(finished.folder)
     repetitions = [compare_repetition(plan.scenario, before, after, tolerance)]

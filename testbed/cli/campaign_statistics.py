@@ -1,5 +1,6 @@
 """campaign stats | baseline | check | export."""
 
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from importlib import import_module
@@ -204,7 +205,7 @@ def export(
       mrc-testbed campaign export runs/t0-t1-flap/latest --into tables
     """
     with opened(Path(what)) as given:
-        is_run = (given / "manifest.json").is_file()
+        is_run = os.path.lexists(given / "manifest.json")
         runs = finished_runs(given if is_run else find_campaign(campaigns, str(given)))
         try:
             into.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,6 @@
 """capture: frames of a live lab, as a pcapng file or through tshark."""
 
+import io
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from mrc_testbed.capture.tap import SNAP_BYTES_MAX, Tap
 from mrc_testbed.capture.tshark import DISSECTOR, tshark_arguments
 from mrc_testbed.cli.interruption import signals_stop
 from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.output import Output
 from mrc_testbed.cli.render import key_values, say, show, write_out
 from mrc_testbed.cli.suggestion import nodes
 from mrc_testbed.errors import PreflightError, UsageError
@@ -93,15 +95,15 @@ def capture(
     with lab.attach(settings.name) as attached:
         selection = select_ports(attached.clos, places or [], plane)
         forwarding = attached.spec.forwarding if tshark else None
-        with _destination(write, forwarding) as file, Tap(attached, selection, snaplen) as tap:
-            faults = FaultLog(Ledger(attached.paths.faults).events_path)
-            recording = Recording(tap, selection, file, snaplen, faults)
-            with signals_stop(recording.stop):
-                try:
+        try:
+            with _destination(write, forwarding) as file, Tap(attached, selection, snaplen) as tap:
+                faults = FaultLog(Ledger(attached.paths.faults).events_path)
+                recording = Recording(tap, selection, file, snaplen, faults)
+                with signals_stop(recording.stop):
                     recording.run(frames_max=count, duration_ns=duration)
                     recording.finish(frames_max=count)
-                except BrokenPipeError:
-                    return  # whoever read the packets has seen enough
+        except BrokenPipeError:
+            return  # whoever read the packets has seen enough
     _report(settings, write, selection, recording.count)
 
 
@@ -116,7 +118,8 @@ def _destination(write: str, forwarding: str | None) -> Iterator[IO[bytes]]:
             raise UsageError(
                 "pcapng cannot be shown on a terminal", hint="pipe it, name a file, or use --tshark"
             )
-        yield sys.stdout.buffer
+        with io.BufferedWriter(Output(sys.stdout.fileno(), is_for_reader=True)) as stdout:
+            yield stdout
     else:
         with _created(Path(write)) as file:
             yield file

@@ -1,5 +1,6 @@
 """compare: two runs, figure by figure."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -69,7 +70,7 @@ def figure_document(figure: ComparedFigure) -> dict[str, Any]:
 
 def _manifest(runs: Path, what: str) -> Mapping[str, Any]:
     with opened(Path(what), "run") as given:
-        folder = given if (given / "manifest.json").is_file() else latest_of(runs / what)
+        folder = given if os.path.lexists(given / "manifest.json") else latest_of(runs / what)
         try:
             found = load_manifest(folder / "manifest.json")
         except OSError as error:

@@ -30,6 +30,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from mrc_testbed.cli.interruption import signals_stop
+from mrc_testbed.cli.output import OutputError
 from mrc_testbed.cli.terminal_safe_console import TerminalSafeConsole
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.fabric.root import state_root
@@ -80,6 +81,9 @@ def _say_why(error: BaseException, arguments: Sequence[str]) -> int:
             for note in getattr(error, "__notes__", ()):
                 _stderr().print(f"  {note}", markup=False, highlight=False, soft_wrap=True)
             status = error.exit_code
+        case OutputError():
+            _say_error(str(error), None)
+            status = ExitCode.ERROR
         case typer.TyperException():
             status = _usage_error(error)
         case KeyboardInterrupt() | typer.Abort():

@@ -1,7 +1,6 @@
 """Results on stdout, in the four formats. Every document carries a schema_version; tables are for people."""
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from mrc_testbed.cli.options import OutputFormat, Settings
-from mrc_testbed.errors import TestbedError
 from mrc_testbed.report import table as report_table
 
 if TYPE_CHECKING:
@@ -66,22 +64,10 @@ def show(
 
 
 def write_out(settings: Settings, text: str) -> None:
-    """Write *text* to stdout at once; nothing else writes there.
-
-    When its reader has left, as `| head` does, the rest goes nowhere: what the
-    command does, and the status it ends with, do not depend on who reads.
-    """
+    """Write *text* to stdout at once; nothing else writes there."""
     settings.progress.hide()
-    stream = settings.stdout.file
-    try:
-        stream.write(text)
-        stream.flush()
-    except BrokenPipeError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
-    except OSError as error:
-        raise TestbedError(f"stdout cannot be written to: {error.strerror}") from error
+    settings.stdout.file.write(text)
+    settings.stdout.file.flush()
 
 
 def _whole(console: Console, shown: RenderableType) -> str:

@@ -28,6 +28,7 @@ from mrc_testbed.cli.ready import complete, file_or_ready
 from mrc_testbed.cli.render import judged_table, plain_table, result_lines, say, show, shown_table, write_out
 from mrc_testbed.cli.where import JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
 from mrc_testbed.document.latest import latest_of
+from mrc_testbed.document.text_file import read_result
 from mrc_testbed.errors import PreflightError, UsageError
 from mrc_testbed.faults.spec import KINDS
 from mrc_testbed.installation import shipped
@@ -143,14 +144,14 @@ def report(
       mrc-testbed report t0-t1-flap.tar.zst
     """
     with opened(Path(what)) as given:
-        folder = given if (given / "summary.md").is_file() else latest_of(runs / what)
+        folder = given if os.path.lexists(given / "summary.md") else latest_of(runs / what)
         place = Path(what) if Path(what).is_file() else folder
-        if (folder / "journal.jsonl").is_file():
+        if os.path.lexists(folder / "journal.jsonl"):
             show_summary(settings, place, summarize_campaign(CampaignFolder.open(folder)))
             return
         try:
             manifest = load_manifest(folder / "manifest.json")
-            summary = (folder / "summary.md").read_text(encoding="utf-8")
+            summary = read_result(folder / "summary.md").decode()
         except OSError as error:
             raise UsageError(
                 f"there is no finished run at {what} or {folder}: {error.strerror}",
@@ -288,7 +289,7 @@ def _show_plan(settings: Settings, resolved: Plan) -> None:
 
 
 def show_finished(settings: Settings, finished: FinishedRun, more: list[str]) -> None:
-    manifest = json.loads((finished.folder / "manifest.json").read_text(encoding="utf-8"))
+    manifest = json.loads(read_result(finished.folder / "manifest.json"))
     document: Mapping[str, Any] = {"folder": str(finished.folder.resolve()), "manifest": manifest}
     show(settings, "RunReport", SCHEMA_VERSION, document, lambda: _finished(finished, more))
 

@@ -4,12 +4,14 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from importlib.metadata import version
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from mrc_testbed.agents.clock import machine_ns
 from mrc_testbed.cluster.preload import MACHINES, VERSION
+from mrc_testbed.cluster.refusal import REFUSED, refuse_objects
 from mrc_testbed.errors import PreflightError, TestbedError, UsageError
 from mrc_testbed.extras import from_extra
 from mrc_testbed.metrics.capacity import Capacity
@@ -24,8 +26,20 @@ _CONNECT_S: Final = 10
 _ANSWER_S: Final = 5
 
 Progress = Callable[[str], None]
+Resource = Literal["virtual", "lab"]
 
 logger = logging.getLogger(__name__)
+
+
+class _Machine(TypedDict):
+    cpu: str
+    kernel: str
+    capacity: Capacity | None
+    virtual: float
+    lab: float
+
+
+_MACHINES: Final = TypeAdapter(dict[str, _Machine])
 
 
 class Cluster:
@@ -49,17 +63,17 @@ class Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.client.close(timeout=_ANSWER_S)
+        _close(self.client)
 
     def slowest_capacity(self) -> Capacity | None:
         """Return the capacity of the slowest machine that has labs; None where one is not calibrated."""
         measured = [each["capacity"] for each in self._machines().values() if each["lab"]]
-        if not measured or None in measured:
+        found = [each for each in measured if each is not None]
+        if not measured or len(found) < len(measured):
             return None
-        found = [TypeAdapter(Capacity).validate_python(each) for each in measured]
         return min(found, key=lambda each: each.frame_hops_per_s)
 
-    def room(self, resource: str, progress: Progress) -> int:
+    def room(self, resource: Resource, progress: Progress) -> int:
         """Return the number of tasks that the workers carry out at a time, looked at every two seconds.
 
         Args:
@@ -73,7 +87,7 @@ class Cluster:
             self.look(resource, progress)
         return int(sum(self._rooms.values()))
 
-    def look(self, resource: str, progress: Progress) -> None:
+    def look(self, resource: Resource, progress: Progress) -> None:
         """Look at the scheduler and its workers, and say what has changed; see `room`."""
         self.require_scheduler()
         try:
@@ -97,37 +111,56 @@ class Cluster:
         """Return if the scheduler is there.
 
         Raises:
-            TestbedError: it is gone, and with it what was not finished.
+            TestbedError: it is gone, and with it what was not finished, or it sent an object.
         """
+        if REFUSED:
+            raise REFUSED[0]
         if self.client.status != "running":
             raise TestbedError(
                 f"the scheduler {self.address} is gone, and with it what its workers had begun",
                 hint="start it and its workers again, then `mrc-testbed campaign resume` what is a campaign",
             )
 
-    def _machines(self) -> Mapping[str, Mapping[str, Any]]:
-        """Name of each worker -> its facts and resources; see `preload`."""
-        found: Mapping[str, Mapping[str, Any]] = self.client.sync(
-            getattr(self.client.scheduler, MACHINES), callback_timeout=_ANSWER_S
-        )
-        return found
+    def _machines(self) -> Mapping[str, _Machine]:
+        try:
+            return _MACHINES.validate_python(_ask(self.client, MACHINES))
+        except ValidationError as error:
+            raise TestbedError(f"the scheduler {self.address} does not list machines as ours does") from error
+
+
+def _close(client: Client) -> None:
+    if REFUSED:
+        client.status = "closed"  # its end would be awaited in vain
+    client.close(timeout=_ANSWER_S)
+
+
+def _ask(client: Client, handler: str) -> Any:
+    try:
+        return client.sync(getattr(client.scheduler, handler), callback_timeout=_ANSWER_S)
+    except (OSError, TestbedError):
+        raise
+    except Exception as error:
+        raise TestbedError(f"the scheduler failed to answer {handler}") from error
 
 
 def _connected(address: str) -> Client:
     for name in list(logging.root.manager.loggerDict):
-        if name.partition(".")[0] == "distributed":
-            logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters of it is said here
+        if name.partition(".")[0] in {"distributed", "tornado", "asyncio"}:
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what matters of it is said here
     if address.startswith("tls:") and Security().get_connection_args("client").get("ssl_context") is None:
         raise UsageError(
             f"--cluster {address}: Dask's configuration names no certificate for TLS",
             hint="docs/guide/cluster.md shows how to set it",
         )
-    hint, own = "start it: dask scheduler --preload mrc_testbed.cluster", version("mrc-testbed")
+    hint, own = "start it as docs/guide/cluster.md shows", version("mrc-testbed")
+    refuse_objects()
     with ExitStack() as undo:
         try:
             client = Client(address, timeout=_CONNECT_S, set_as_default=False)
-            undo.callback(client.close, timeout=_ANSWER_S)
-            found = client.sync(getattr(client.scheduler, VERSION), callback_timeout=_ANSWER_S)
+            undo.callback(_close, client)
+            for topic in ("print", "warn"):  # whoever sends these would write on this terminal
+                client.unsubscribe_topic(topic)
+            found = _ask(client, VERSION)
         except OSError as error:
             raise PreflightError(f"no scheduler answers at {address}: {error}", hint=hint) from error
         if found is None:  # how Dask replies to what it does not know

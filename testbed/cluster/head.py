@@ -8,21 +8,26 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import TypeAdapter
+
+from mrc_testbed.bundle.bundle import HEADER, read_bundle
 from mrc_testbed.campaign.execution import error_entry
-from mrc_testbed.campaign.folder import CampaignFolder, RunEntry
+from mrc_testbed.campaign.folder import CampaignFolder, RunEntry, require_inside
 from mrc_testbed.campaign.plan import PlannedRun
-from mrc_testbed.cluster.connection import LOOK_S, Cluster, Progress
-from mrc_testbed.cluster.worker import Delivery, Job, call_here, carry_out_here, interrupt_here
+from mrc_testbed.cluster.connection import LOOK_S, Cluster, Progress, Resource
+from mrc_testbed.cluster.worker import Job, call_here, carry_out_here, interrupt_here
 from mrc_testbed.document.latest import point_latest
 from mrc_testbed.document.one_step import room_hint
-from mrc_testbed.errors import TestbedError
+from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.extras import from_extra
 from mrc_testbed.fabric.state import RuntimeName
+from mrc_testbed.scenario.measure.verdict import Status
 
 with from_extra("cluster"):
     import distributed
 
 _ID_BYTES: Final = 4
+_ENTRY: Final = TypeAdapter(RunEntry)
 _AHEAD: Final = 2
 """Tasks at a worker per task that it carries out: the way there and back takes as long as a short run."""
 
@@ -50,12 +55,12 @@ class ClusterWorkers:
         self._cluster = cluster
         self._campaign = campaign
         self._lab = None if is_virtual else campaign.lab
-        self._resource = "virtual" if is_virtual else "lab"
+        self._resource: Resource = "virtual" if is_virtual else "lab"
         self._runtime = runtime
         self._progress = progress
         self._token = secrets.token_hex(_ID_BYTES)
-        self._begun: dict[distributed.Future[Delivery], PlannedRun] = {}
-        self._ended: queue.SimpleQueue[distributed.Future[Delivery]] = queue.SimpleQueue()
+        self._begun: dict[distributed.Future[bytes | str], PlannedRun] = {}
+        self._ended: queue.SimpleQueue[distributed.Future[bytes | str]] = queue.SimpleQueue()
 
     def room(self) -> int:
         """Return the number of runs to begin: in virtual time one more waits for each that is carried out."""
@@ -76,7 +81,7 @@ class ClusterWorkers:
         """Wait until a run has ended, or for two seconds, and return the entries of runs that have ended.
 
         Raises:
-            TestbedError: the scheduler is gone, or results cannot be written.
+            TestbedError: the scheduler is gone, results are not ours, or cannot be written.
         """
         try:
             future = self._ended.get(timeout=LOOK_S)
@@ -86,30 +91,51 @@ class ClusterWorkers:
         self._cluster.require_scheduler()
         run = self._begun.pop(future)
         error = future.exception()
-        if isinstance(error, distributed.KilledWorker):
-            lost = TestbedError(f"{error.allowed_failures + 1} workers died while they carried it out")
-            return (error_entry(run, lost),)
-        if error is not None:
-            raise TestbedError(f"{run.key}: the worker failed: {type(error).__name__}: {error}") from error
-        return (self._take(future.result()),)
+        if error is not None:  # Dask's own, as ours come as text: the pickle, not loaded
+            if "KilledWorker" in str(error):
+                return (error_entry(run, TestbedError("the workers died that carried it out")),)
+            raise TestbedError(f"{run.key}: the worker failed; its log says why")
+        answer = future.result()
+        if not isinstance(answer, bytes):
+            raise TestbedError(f"{run.key}: the worker failed: {answer}")
+        try:
+            return (self._take(run, answer),)
+        except (UsageError, ValueError) as error:
+            raise TestbedError(
+                f"{run.key}: what came back is refused: {str(error).splitlines()[0]}"
+            ) from error
 
     def interrupt(self) -> None:
-        self._cluster.client.run(interrupt_here, self._token, on_error="ignore")
+        try:
+            self._cluster.client.run(interrupt_here, self._token, on_error="ignore")
+        except Exception as error:
+            raise TestbedError(f"the runs on the workers cannot be ended: {error}") from error
 
-    def _take(self, delivery: Delivery) -> RunEntry:
-        """Write the results of a run into the campaign's folder in one step, and return its entry."""
-        entry = delivery.entry
+    def _take(self, run: PlannedRun, delivery: bytes) -> RunEntry:
+        """Write the results of a run into the campaign's folder in one step, and return its entry.
+
+        Raises:
+            UsageError, ValueError: it is no delivery of this run.
+        """
+        line, _, bundle = delivery.partition(b"\n")
+        entry = _ENTRY.validate_json(line)
+        if entry.key != run.key:
+            raise UsageError(f"the results of {entry.key!r}")
+        Status(entry.status)
         if entry.folder is None:
             return entry
+        require_inside(self._campaign.path, entry)
         target = self._campaign.path / entry.folder
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".", dir=target.parent) as scratch:
-                draft = Path(scratch) / target.name
-                draft.mkdir()
-                for name, content in delivery.files.items():
-                    (draft / Path(name).name).write_bytes(content)
-                draft.rename(target)
+                packed = Path(scratch) / "bundle"
+                packed.write_bytes(bundle)
+                found = read_bundle(packed, Path(scratch))
+                if found.header.holds != "run":
+                    raise UsageError("a bundle of a campaign")
+                (found.folder / HEADER).unlink()
+                found.folder.rename(target)
         except OSError as error:
             raise TestbedError(
                 f"{target} cannot be written: {error.strerror}",

@@ -2,21 +2,24 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
+from mrc_testbed.bundle.bundle import write_bundle
 from mrc_testbed.campaign.execution import error_entry, finished_entry, live_stage, virtual_stage
 from mrc_testbed.campaign.folder import RunEntry, runs_of
 from mrc_testbed.campaign.plan import PlannedRun
 from mrc_testbed.campaign.workers import run_processes
 from mrc_testbed.document.one_step import lacks_room
+from mrc_testbed.document.text_file import read_result
 from mrc_testbed.errors import Interrupted, TestbedError
 from mrc_testbed.extras import from_extra
 from mrc_testbed.fabric.state import RuntimeName
@@ -27,6 +30,8 @@ with from_extra("cluster"):
 Result = TypeVar("Result")
 
 PLUGIN: Final = "mrc-testbed"
+_LEVEL: Final = 1
+"""Compression: a run of a second does not wait for a better one."""
 _PID: Final = "pid"
 _STOP: Final = "stop"
 """File in a run's folder: it is to end early. Until its lab is up, a signal does nothing."""
@@ -47,19 +52,6 @@ class Job:
     campaign: str
     lab: str | None = None
     runtime: RuntimeName | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """A run that comes back.
-
-    Attributes:
-        entry: of the journal.
-        files: name -> content, of its result folder; empty when it did not get that far.
-    """
-
-    entry: RunEntry
-    files: dict[str, bytes]
 
 
 class NoRoomError(Exception):
@@ -89,8 +81,8 @@ class RunPlugin(WorkerPlugin):
         del worker
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def carry_out(self, job: Job) -> Delivery:
-        """Carry a job out; called in a thread of the worker.
+    def carry_out(self, job: Job) -> bytes:
+        """Carry a job out and return its `delivery`; called in a thread of the worker.
 
         Raises:
             Reschedule: it has to go to another worker, as this one's disk is full.
@@ -103,13 +95,13 @@ class RunPlugin(WorkerPlugin):
                 self._folders[folder] = job.campaign
                 try:
                     if job.campaign in self._interrupted:
-                        return Delivery(error_entry(job.run, Interrupted("it had not begun")), {})
+                        return delivery(error_entry(job.run, Interrupted("it had not begun")))
                     return self.call(carry_out, job, folder)
                 finally:
                     del self._folders[folder]
         except BrokenProcessPool:
             killed = TestbedError(f"its process on worker {self._worker.name} was killed")
-            return Delivery(error_entry(job.run, killed), {})
+            return delivery(error_entry(job.run, killed))
         except (NoRoomError, OSError) as error:
             if not isinstance(error, NoRoomError) and not lacks_room(error):
                 raise
@@ -144,14 +136,24 @@ class RunPlugin(WorkerPlugin):
         asyncio.run_coroutine_threadsafe(self._worker.close_gracefully(restart=False), self._loop)
 
 
-def carry_out_here(job: Job) -> Delivery:
-    """Carry a job out on the worker that Dask has given it to; see `RunPlugin.carry_out`."""
-    return cast("RunPlugin", get_worker().plugins[PLUGIN]).carry_out(job)
+def carry_out_here(job: Job) -> bytes | str:
+    """Carry a job out on the worker that Dask has given it to; see `RunPlugin.carry_out` and `_in_words`."""
+    return _in_words(cast("RunPlugin", get_worker().plugins[PLUGIN]).carry_out, job)
 
 
-def call_here(function: Callable[..., Result], *arguments: object) -> Result:
-    """Call a function in a process of the worker that Dask has given the call to."""
-    return cast("RunPlugin", get_worker().plugins[PLUGIN]).call(function, *arguments)
+def call_here(function: Callable[..., bytes], *arguments: object) -> bytes | str:
+    """Call a function in a process of the worker that Dask has given the call to; see `_in_words`."""
+    return _in_words(cast("RunPlugin", get_worker().plugins[PLUGIN]).call, function, *arguments)
+
+
+def _in_words(call: Callable[..., bytes], *arguments: object) -> bytes | str:
+    """Result of a call, or its exception as text: the head takes no object of a worker."""
+    try:
+        return call(*arguments)
+    except Reschedule:
+        raise
+    except Exception as error:  # noqa: BLE001 - the head ends with it
+        return f"{type(error).__name__}: {error}"
 
 
 def interrupt_here(campaign: str, dask_worker: Worker) -> None:
@@ -159,8 +161,13 @@ def interrupt_here(campaign: str, dask_worker: Worker) -> None:
     cast("RunPlugin", dask_worker.plugins[PLUGIN]).interrupt(campaign)
 
 
-def carry_out(job: Job, folder: Path) -> Delivery:
-    """Carry a job out in this process, its results below *folder* for as long as that takes.
+def delivery(entry: RunEntry, bundle: bytes = b"") -> bytes:
+    """A run as it comes back: its entry as a line of JSON, then the bundle of its results if it has some."""
+    return json.dumps(asdict(entry)).encode() + b"\n" + bundle
+
+
+def carry_out(job: Job, folder: Path) -> bytes:
+    """Carry a job out in this process, its results below *folder*, and return its `delivery`.
 
     Raises:
         NoRoomError: the results have no room.
@@ -176,14 +183,14 @@ def carry_out(job: Job, folder: Path) -> Delivery:
         with stage(job.run.plan.topology) as run_on_lab:
             _require_wanted(folder)
             finished = run_on_lab(job.run, runs_of(folder), lambda _: None)
+        bundle = write_bundle(finished.folder, folder / "bundle", level=_LEVEL)
+        return delivery(finished_entry(job.run, finished, folder), read_result(bundle))
     except TestbedError as error:
         if lacks_room(error.__cause__):
             raise NoRoomError(str(error)) from error
-        return Delivery(error_entry(job.run, error), {})
+        return delivery(error_entry(job.run, error))
     finally:
         (folder / _PID).unlink()
-    files = {each.name: each.read_bytes() for each in finished.folder.iterdir()}
-    return Delivery(finished_entry(job.run, finished, folder), files)
 
 
 def _require_wanted(folder: Path) -> None:

@@ -1,13 +1,26 @@
 """Reads a file that anybody may have named: a regular one, and no more of it than a file of ours has."""
 
+import csv
+import errno
+import io
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from mrc_testbed.document.yaml_tree import TEXT_BYTES_MAX
 from mrc_testbed.errors import UsageError
 from mrc_testbed.printable import printable
+
+_KINDS: Final = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 def read_text(path: Path) -> str:
@@ -37,17 +50,48 @@ def open_regular(path: Path) -> BinaryIO:
     Raises:
         UsageError: it cannot be opened, or is not a regular file.
     """
-    shown = printable(str(path))
+    try:
+        return _opened(path, 0)
+    except OSError as error:
+        raise UsageError(f"{printable(str(path))}: cannot be read: {error.strerror}") from error
+
+
+def open_result(path: Path) -> BinaryIO:
+    """*path*, a file of a result folder that anybody may have filled, to be read.
+
+    Raises:
+        OSError: it cannot be opened.
+        UsageError: it is a link, or something else that is not a regular file.
+    """
+    return _opened(path, os.O_NOFOLLOW)
+
+
+def read_result(path: Path) -> bytes:
+    """Content of a file of a result folder; see `open_result`."""
+    with open_result(path) as stream:
+        return stream.read()
+
+
+def read_rows(path: Path) -> Iterator[dict[str, str]]:
+    """Rows of a CSV file of a result folder; see `open_result`."""
+    with io.TextIOWrapper(open_result(path), encoding="utf-8", newline="") as stream:
+        yield from csv.DictReader(stream)
+
+
+def _opened(path: Path, flags: int) -> BinaryIO:
     try:
         # Without O_NONBLOCK a FIFO would wait for a writer, and a device has no end.
-        stream = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115 - the caller closes it
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | flags)
     except OSError as error:
-        raise UsageError(f"{shown}: cannot be read: {error.strerror}") from error
-    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-        stream.close()
-        raise UsageError(f"{shown}: not a regular file")
-    return stream
+        if error.errno in {errno.ELOOP, errno.ENXIO}:  # a link, or a socket
+            raise _refusal(path, path.lstat().st_mode) from error
+        raise
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise _refusal(path, mode)
+    return os.fdopen(descriptor, "rb")
 
 
-def _open_without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+def _refusal(path: Path, mode: int) -> UsageError:
+    return UsageError(f"{printable(str(path))}: is {_KINDS[stat.S_IFMT(mode)]}, not a regular file")

@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from mrc_testbed.document.text_file import read_result
 from mrc_testbed.errors import UsageError
 
 _APPLIED: Final = "fault-applied"
@@ -36,8 +37,8 @@ def read_run_windows(folder: Path) -> RunWindows:
         UsageError: it is none, or the run ended before its time axis began.
     """
     try:
-        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        lines = (folder / "events.jsonl").read_text(encoding="utf-8").splitlines()
+        manifest = json.loads(read_result(folder / "manifest.json"))
+        lines = read_result(folder / "events.jsonl").decode().splitlines()
         zero_utc, run = manifest.get("time_zero_utc"), str(manifest["run"])
         end_ns = int(manifest.get("end_ns") or 0)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

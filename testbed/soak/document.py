@@ -7,6 +7,7 @@ from typing import Any, Final
 import yaml
 
 from mrc_testbed.document import Document, Kind, Problem
+from mrc_testbed.printable import printable_lines
 from mrc_testbed.scenario.spec.load import Scenario, build_scenario
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.scenario.spec.resolve import resolve
@@ -25,7 +26,7 @@ def as_text(document: Values) -> str:
 
 def commented(document: Values, lines: Iterable[str]) -> str:
     """The document as YAML, below comments."""
-    said = (textwrap.shorten(line, _SAID_MAX, placeholder=" ...") for line in lines)
+    said = (textwrap.shorten(printable_lines(line), _SAID_MAX, placeholder=" ...") for line in lines)
     comments = [textwrap.fill(line, 110, initial_indent="# ", subsequent_indent="#   ") for line in said]
     return "".join(f"{comment}\n" for comment in comments) + as_text(document)
 

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import Field
 
 from mrc_testbed.agents.abi import IcrcMode, LosslessLink, QpState, QueuePool
 from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
@@ -28,7 +30,8 @@ STALL_NS: Final = 2_000_000_000
 class Failure:
     """An invariant that does not hold."""
 
-    invariant: str  # its name; a shrunk plan fails by the same
+    # its name; a shrunk plan fails by the same, and it is a part of a file's name
+    invariant: Annotated[str, Field(pattern=r"^\w{1,64}$")]
     text: str  # what was found
 
     def __str__(self) -> str:

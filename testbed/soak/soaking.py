@@ -8,6 +8,8 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from pydantic import TypeAdapter
+
 from mrc_testbed.campaign.workers import SPAWN, begin_process, run_processes
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.soak.judging import Judged, judge_seed
@@ -16,6 +18,8 @@ from mrc_testbed.soak.violation import Violation, keep_violation
 _LOOK_EVERY_S: Final = 0.5
 """Time from one look at the end to the next."""
 
+_JUDGED: Final = TypeAdapter(list[Judged])
+_SHOWN: Final = 500
 _AT_ONCE: Final = 4
 """Universes of one call to another machine: the way there and back takes as long as one."""
 
@@ -58,7 +62,7 @@ class Judges(Protocol):
         """Return the number of calls to begin."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
-        """Begin a call; it is cancelled when they are gone."""
+        """Begin a call that returns bytes, or text if it fails; it is cancelled when they are gone."""
 
 
 def soak(
@@ -86,7 +90,7 @@ def soak(
     numbers, at_once = iter(seeds), 1 if judges is None else _AT_ONCE
     hurry = SPAWN.Event()
     with run_processes(jobs, _begin, hurry) as pool:
-        begun: set[Future[list[Judged] | Violation]] = set()
+        begun: set[Future[bytes | str | Violation]] = set()
         try:
             while True:
                 if control.is_stopped():
@@ -107,7 +111,8 @@ def soak(
                     match future.result():
                         case Violation() as violation:
                             found.violations.append(violation)
-                        case judged:
+                        case sent:
+                            judged = _load_judged(sent)
                             for each in judged:
                                 found.count(each)
                             begun |= {pool.submit(_keep, each, into) for each in judged if each.failures}
@@ -127,13 +132,20 @@ def _begin(hurry: Event) -> None:
     _HURRY[:] = [hurry]
 
 
-def judge_seeds(seeds: Sequence[int]) -> list[Judged]:
-    """Judge the universes of numbers.
+def judge_seeds(seeds: Sequence[int]) -> bytes:
+    """Judge the universes of numbers, and return the verdicts as JSON: another machine may have taken them.
 
     Raises:
         PreflightError: the library of virtual time is not built.
     """
-    return [judge_seed(seed) for seed in seeds]
+    return _JUDGED.dump_json([judge_seed(seed) for seed in seeds])
+
+
+def _load_judged(sent: bytes | str) -> list[Judged]:
+    try:
+        return _JUDGED.validate_json(sent)
+    except ValueError as error:
+        raise TestbedError(f"no verdicts on universes: {str(sent)[:_SHOWN]}") from error
 
 
 def _keep(judged: Judged, into: Path) -> Violation:

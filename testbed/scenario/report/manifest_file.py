@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal, NotRequired
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
+from mrc_testbed.document.text_file import read_result
 from mrc_testbed.errors import UsageError
 from mrc_testbed.printable import printable
 from mrc_testbed.scenario.measure.expectation import Answer
@@ -134,9 +135,9 @@ def load_manifest(path: Path) -> dict[str, Any]:
 
     Raises:
         OSError: it cannot be read.
-        UsageError: it is no manifest of this schema version; names the field.
+        UsageError: it is no file, or no manifest of this schema version; names the field.
     """
-    content = path.read_bytes()
+    content = read_result(path)
     try:
         _BEGUN.validate_json(content)
         found: dict[str, Any] = json.loads(content)

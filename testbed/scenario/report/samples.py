@@ -16,17 +16,17 @@ _COLUMN: Final = re.compile(
 )
 
 
-def samples(series: Iterable[str]) -> Iterator[Row]:
+def samples(series: Iterable[dict[str, str]]) -> Iterator[Row]:
     """Each value of series.csv that is not empty; `time_ns` is the end of its interval.
 
     Args:
-        series: lines of the file.
+        series: rows of the file.
 
     Raises:
         ValueError: a value is no number.
     """
     known: dict[str, Row] = {}
-    for values in csv.DictReader(series):
+    for values in series:
         time_ns, interval_ns = int(values.pop("time_ns")), int(values.pop("interval_ns"))
         for column, text in values.items():
             if text:
@@ -38,7 +38,7 @@ def samples(series: Iterable[str]) -> Iterator[Row]:
 def build_samples(series: str) -> str:
     """samples.csv of the text of series.csv."""
     stream = io.StringIO()
-    write_rows(stream, COLUMNS, samples(series.splitlines()))
+    write_rows(stream, COLUMNS, samples(csv.DictReader(series.splitlines())))
     return stream.getvalue()
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from mrc_testbed.document.envelope import NAME_PATTERN
+from mrc_testbed.document.text_file import read_result
 from mrc_testbed.errors import UsageError
 from mrc_testbed.faults.fault import ScheduledFault
 from mrc_testbed.metrics.fidelity import LATE_RATIO
@@ -184,7 +185,7 @@ def load_plan(path: Path) -> Plan:
         UsageError: unreadable, or not a plan of this schema version.
     """
     try:
-        return _ADAPTER.validate_json(path.read_bytes(), strict=True)
+        return _ADAPTER.validate_json(read_result(path), strict=True)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except ValidationError as error:

@@ -89,7 +89,8 @@ def test_workers_are_placed_changed_and_removed(inventory, wheel, tmp_path):
     assert "error: playbook workers failed: n3: " in said
     assert "\ndone: n1, n2\n" in said
     for pid, name in zip(pids, ("n1", "second"), strict=True):
-        expected = ["worker", "tcp://head:8786", "--nworkers", "1", "--preload", "mrc_testbed.cluster"]
+        expected = ["worker", "tcp://head:8786", "--nworkers", "1"]
+        expected += ["--dashboard-address", "127.0.0.1:0", "--preload", "mrc_testbed.cluster"]
         assert command_of(pid)[1:] == [*expected, "--name", name]
 
     write_inventory(tmp_path, "n1", "n2")

@@ -5,7 +5,7 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
-from dask_cluster import ADDRESS, Cluster, cluster_of, interrupt
+from dask_cluster import ADDRESS, CAMPAIGN, Cluster, cluster_of, interrupt
 from waiting import poll_until
 
 pytestmark = pytest.mark.root
@@ -158,6 +158,21 @@ def test_a_soak_uses_the_workers_and_says_when_they_are_gone(cluster: Cluster) -
     cluster.start_all()
     assert cluster.campaign("soak", "--universes", "24").wait() == 0, cluster.head.said("campaign.log")
     assert "24 universes, 0 bad; from seed 1, " in cluster.head.said("campaign.log")
+
+
+@pytest.mark.slow("a cluster of three workers")
+@pytest.mark.ci
+def test_a_run_whose_workers_die_is_in_error(cluster: Cluster) -> None:
+    long = cluster.head.folder / "one.yaml"
+    long.write_text(long.read_text().replace("100ms", "1h"))
+    (cluster.head.folder / "many.yaml").write_text(CAMPAIGN % 1)
+    cluster.start_scheduler(DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0")
+    cluster.start_worker(0)
+    campaign = cluster.campaign("run", "many.yaml")
+    poll_until(lambda: any(cluster.workers[0].folder.glob("disk/**/series.csv")))
+    cluster.kill_worker(0)
+    assert campaign.wait() == 1, cluster.head.said("campaign.log")
+    assert [entry["reason"] for entry in cluster.journal()] == ["the workers died that carried it out"]
 
 
 @pytest.mark.slow("labs on a worker")

@@ -70,7 +70,7 @@ def test_missing_file_is_a_usage_error(tmp_path: Path) -> None:
 
 
 def test_folder_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read: Is a directory"):
+    with pytest.raises(UsageError, match="is a folder, not a regular file"):
         load(tmp_path)
 
 
