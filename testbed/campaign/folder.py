@@ -9,6 +9,7 @@ summary.md, summary.json, junit.xml, report.html; runs.csv: a row per run that h
 variants/       a page and a figure for each scenario with variants; of one alone, the report itself
 """
 
+import contextlib
 import json
 import os
 import re
@@ -37,6 +38,9 @@ from mrc_testbed.scenario.spec.plan import dump_plan, load_plan
 
 SCHEMA_VERSION: Final = 2
 _ID_BYTES: Final = 3
+_REFUSED: Final = "refused.txt"
+"""Beside the folders of a campaign: when and why a newer execution did not begin."""
+
 _RUN_FOLDER: Final = re.compile(r"runs/[a-z0-9-]+/\w[\w-]*")
 """From the campaign's own; it leads nowhere else, whoever wrote the journal."""
 
@@ -113,6 +117,8 @@ class CampaignFolder:
                 hint=f"{room_hint(error)}choose another folder with --campaigns",
             ) from error
         point_latest(path)
+        with contextlib.suppress(OSError):
+            (path.parent / _REFUSED).unlink()
         return cls(path, plan)
 
     @classmethod
@@ -177,6 +183,11 @@ class CampaignFolder:
         """Result folder of a run; None when it did not get that far."""
         folder = self.last(run).folder
         return None if folder is None else self.path / folder
+
+    @property
+    def begun_utc(self) -> str:
+        """The time when it began, as its name has it."""
+        return self.path.resolve().name.partition("-")[0]
 
     def file(self, run: PlannedRun, name: str) -> Path | None:
         """Path of a file in the result folder of a run, which may be missing there; None without a folder."""
@@ -268,6 +279,27 @@ class CampaignFolder:
             write_in_one_step(path, content)
         except OSError as error:
             raise TestbedError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def note_refused(campaigns: Path, name: str, reason: str) -> None:
+    """Note that an execution of a campaign, not its first, did not begin."""
+    if (campaigns / name).is_dir():
+        now = datetime.now(UTC).isoformat(" ", "seconds")
+        write_in_one_step(campaigns / name / _REFUSED, f"{now}: {reason}\n")
+
+
+def require_latest(campaigns: Path, name: str) -> None:
+    """Return if *name* is a path, or no execution of that campaign was refused after the latest.
+
+    Raises:
+        UsageError: one was; says when and why.
+    """
+    refused = campaigns / name / _REFUSED
+    if not os.path.lexists(Path(name) / "plan.json") and os.path.lexists(refused):
+        raise UsageError(
+            f"the newest execution of {name} did not begin: {read_result(refused).decode().strip()}",
+            hint=f"to judge an earlier one, give its folder: {latest_of(campaigns / name).resolve()}",
+        )
 
 
 def find_campaign(campaigns: Path, name: str) -> Path:

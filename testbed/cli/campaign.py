@@ -1,6 +1,6 @@
 """campaign run | resume | list | show | report, and compare."""
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -9,6 +9,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
+from mrc_testbed import document
 from mrc_testbed.campaign.execution import (
     carry_out_virtually,
     execute_campaign,
@@ -17,7 +18,7 @@ from mrc_testbed.campaign.execution import (
     live_stage,
     virtual_stage,
 )
-from mrc_testbed.campaign.folder import FINISHED, CampaignFolder, all_campaigns, find_campaign
+from mrc_testbed.campaign.folder import FINISHED, CampaignFolder, all_campaigns, find_campaign, note_refused
 from mrc_testbed.campaign.markdown import put_into
 from mrc_testbed.campaign.plan import Repeat, plan_campaign
 from mrc_testbed.campaign.shard import Shard
@@ -48,7 +49,8 @@ from mrc_testbed.cli.where import (
     Where,
     cluster_at,
 )
-from mrc_testbed.errors import UsageError
+from mrc_testbed.document import Kind
+from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.metrics.capacity import known_capacity
 from mrc_testbed.scenario.run.stage import remove_orphans
 
@@ -127,23 +129,31 @@ def run(
         budget_ns=budget,
         cluster=cluster,
     )
-    with cluster_at(None if settings.is_dry_run else cluster) as workers:
-        known = known_capacity if workers is None else workers.slowest_capacity
-        gate = OverloadGate(insists=overload, is_virtual=virtual, known=known)
-        repeat = None if budget is None else Repeat(until=0.0, at_most=_BUDGET_RUNS_MAX)
-        plan = plan_campaign(path, seed=settings.seed, repeat=repeat, admit=gate.plan)
-        if shard is not None and plan.repeat is not None:
-            raise UsageError(
-                "--shard: further runs (--budget, or `repeat` of the file) depend on the runs of all shards",
-                hint="leave out either",
-            )
-        plan = replace(plan, shard=shard)
-        if not virtual:
-            gate.say_warnings(settings)
-        if settings.is_dry_run:
-            show_plan(settings, plan)
-            return 0
-        return run_campaign(settings, CampaignFolder.create(campaigns, plan), where, frozenset(), workers)
+    folder = None
+    try:
+        with cluster_at(None if settings.is_dry_run else cluster) as workers:
+            known = known_capacity if workers is None else workers.slowest_capacity
+            gate = OverloadGate(insists=overload, is_virtual=virtual, known=known)
+            repeat = None if budget is None else Repeat(until=0.0, at_most=_BUDGET_RUNS_MAX)
+            plan = plan_campaign(path, seed=settings.seed, repeat=repeat, admit=gate.plan)
+            if shard is not None and plan.repeat is not None:
+                raise UsageError(
+                    "--shard: further runs (--budget, or `repeat` of the file) depend on those of all shards",
+                    hint="leave out either",
+                )
+            plan = replace(plan, shard=shard)
+            if not virtual:
+                gate.say_warnings(settings)
+            if settings.is_dry_run:
+                show_plan(settings, plan)
+                return 0
+            folder = CampaignFolder.create(campaigns, plan)
+            return run_campaign(settings, folder, where, frozenset(), workers)
+    except TestbedError as error:
+        if folder is None and not settings.is_dry_run:
+            with suppress(UsageError, OSError):  # no name, or no room for this either
+                note_refused(campaigns, document.load(path, Kind.CAMPAIGN).metadata.name, error.message)
+        raise
 
 
 @command(app, "resume", flags=("name",), needs_root=True)

@@ -15,7 +15,7 @@ from rich.text import Text
 from mrc_testbed.bundle.bundle import opened
 from mrc_testbed.campaign.cells import Cell, CellComparison, cells_of, compare_cells
 from mrc_testbed.campaign.figures import format_figure
-from mrc_testbed.campaign.folder import CampaignFolder, find_campaign
+from mrc_testbed.campaign.folder import CampaignFolder, find_campaign, require_latest
 from mrc_testbed.campaign.gate import (
     GateFinding,
     build_baseline,
@@ -33,6 +33,7 @@ from mrc_testbed.cli.campaign_options import (
     CampaignName,
     CampaignsFolder,
     opened_campaign,
+    place_of,
     refuse_shard,
 )
 from mrc_testbed.cli.campaign_table import outcome_table
@@ -146,8 +147,14 @@ def check_campaign(
     """
     share = parse_ratio(tolerance)
     reference = None if baseline_file is None else load_baseline(baseline_file)
+    require_latest(campaigns, what)
     with opened_campaign(campaigns, what) as folder:
         refuse_shard(what, folder)
+        if folder.pending() == folder.wanted:
+            raise UsageError(
+                f"{what}, begun {folder.begun_utc}: none of its runs has a result",
+                hint=f"mrc-testbed campaign resume {what}",
+            )
         cells, outcomes = cells_of(folder), outcomes_of(folder)
     name = folder.plan.name
     if reference is None and not folder.plan.expect:
@@ -166,12 +173,15 @@ def check_campaign(
         SCHEMA_VERSION,
         {
             "campaign": name,
+            "folder": str(place_of(what, folder)),
+            "begun_utc": folder.begun_utc,
             "tolerance": share,
             "exit_code": status,
             "findings": [_finding_document(finding) for finding in findings],
             "expectations": [asdict(each) for each in outcomes],
         },
         lambda: Group(
+            Text(f"{name}, begun {folder.begun_utc}: {place_of(what, folder)}\n"),
             *((outcome_table(outcomes), Text()) if outcomes else ()),
             *((_gate_table(findings, share),) if reference is not None else ()),
         ),

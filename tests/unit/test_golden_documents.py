@@ -10,7 +10,7 @@ import pytest
 from golden_documents import GOLDEN, check_document, fits, merge, shape
 
 from mrc_testbed.cli.app import run
-from mrc_testbed.fabric import ownership
+from mrc_testbed.fabric import known_labs, ownership
 from mrc_testbed.installation import ROOT
 
 SCENARIO = str(ROOT / "scenarios" / "nic-port-down.yaml")
@@ -46,6 +46,7 @@ ELSEWHERE = {
 def no_lab(monkeypatch, tmp_path):
     """No lab of this machine is seen."""
     monkeypatch.setattr(ownership, "namespace_names", list)
+    monkeypatch.setattr(known_labs, "claimed_labs", frozenset)
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent")
     monkeypatch.setenv("MRC_TESTBED_CACHE_DIR", str(tmp_path))
     monkeypatch.chdir(tmp_path)

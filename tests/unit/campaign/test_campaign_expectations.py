@@ -268,6 +268,30 @@ def test_too_few_runs_are_neither_a_pass_nor_a_failure(path, files, stage):
     assert mrc_testbed(["campaign", "check", str(folder.path)]) == 7
 
 
+def test_the_verdict_names_its_execution_and_none_is_of_an_older_one(path, files, stage, capsys):
+    path.write_text(path.read_text().replace("count: 20", "count: 6"))
+    campaigns = files / "campaigns"
+    wanted = ["--campaigns", str(campaigns)]
+    folder = CampaignFolder.create(campaigns, plan_campaign(path))
+    execute_campaign(folder, stage, progress=lambda _: None)
+    assert mrc_testbed(["campaign", "check", "held", *wanted, "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["folder"], found["begun_utc"]) == (str(campaigns / "held/latest"), folder.path.name[:16])
+    path.write_text(path.read_text().replace("seeds", "sides"))
+    assert mrc_testbed(["campaign", "run", str(path), *wanted, "--virtual"]) == 2
+    capsys.readouterr()
+    assert mrc_testbed(["campaign", "check", "held", *wanted]) == 2
+    said = capsys.readouterr().err.replace("\n", " ")
+    assert "the newest execution of held did not begin: 20" in said
+    assert "sides" in said
+    assert mrc_testbed(["campaign", "check", str(folder.path), *wanted]) == 0
+    assert f"held, begun {folder.path.name[:16]}" in capsys.readouterr().out
+    path.write_text(path.read_text().replace("sides", "seeds"))
+    CampaignFolder.create(campaigns, plan_campaign(path))
+    assert mrc_testbed(["campaign", "check", "held", *wanted]) == 2
+    assert "none of its runs has a result" in capsys.readouterr().err.replace("\n", " ")
+
+
 def test_nothing_to_check_is_said(path, files, stage, capsys):
     path.write_text(
         path.read_text().replace("count: 20", "count: 1").replace("[goodput(main) >= 1Mbit]", "[]")
