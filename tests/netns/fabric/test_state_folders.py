@@ -74,7 +74,9 @@ def test_a_lab_stays_its_owners(
     assert lab.up(SMALL, name=small_lab).is_healthy
     assert_stays(small_lab, stranger, state_dir, capsys)
     with state_folder(stranger):
-        assert run(["down", "--all", "--everywhere"]) == 0
+        assert run(["down", "--all", "--everywhere", "--dry-run"]) == 0  # labs of others are up, too
+        assert f"lab {small_lab} would be removed" in capsys.readouterr().out
+        assert run(["-n", small_lab, "down", "--everywhere"]) == 0
     assert observe_leftovers([small_lab], state_dir) == []
 
 
