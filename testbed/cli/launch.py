@@ -120,13 +120,13 @@ def launch(
 
 
 def _cause(attached: Lab, ranks: list[Rank]) -> str:
-    """The failure of the lab that ranks ended of, with a semicolon; empty: there is none."""
+    """The failure of the lab behind that of a rank, with a semicolon; empty: there is none."""
     now = read_state(attached.paths)
     if now is None or now.phase is not Phase.UP:
         return f"lab {attached.name!r} was removed; "
     agents = {process.node: process.identity for process in attached.state.processes}
     for rank in ranks:
-        if not is_alive(agents[rank.host]):
+        if agents[rank.host].is_local and not is_alive(agents[rank.host]):
             return f"the NIC agent of rank {rank.number} ({rank.host}) has died; "
     return ""
 

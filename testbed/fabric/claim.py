@@ -18,17 +18,12 @@ _CLAIMS: Final = Path("/run/mrc-testbed.labs")
 
 
 class Claim(BaseModel):
-    """The state folder that a lab belongs to.
-
-    Attributes:
-        root: path of the folder, as its commands name it.
-        folder: its `folder_id`.
-    """
+    """The state folder that a lab belongs to."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    root: Path
-    folder: str
+    root: Path  # path of the folder, as its commands name it
+    folder: str  # its `folder_id`
 
     @classmethod
     def own(cls) -> "Claim":

@@ -19,15 +19,10 @@ from mrc_testbed.fabric.state_file import PRIVATE_FOLDER
 
 
 class ForeignLab(NamedTuple):
-    """A lab that is not of this state folder.
+    """A lab that is not of this state folder."""
 
-    Attributes:
-        name: of the lab.
-        claim: of its state folder; None: nothing says whose it is.
-    """
-
-    name: str
-    claim: Claim | None
+    name: str  # of the lab
+    claim: Claim | None  # of its state folder; None: nothing says whose it is
 
     @property
     def root(self) -> str | None:
@@ -156,10 +151,11 @@ def _all_labs() -> dict[str, ForeignLab | None]:
     found: dict[str, ForeignLab | None] = {}
     for name in sorted(here | left | claimed_labs()):
         claim = read_claim(name)
-        if claim is None:
-            found[name] = None if name in here else ForeignLab(name, None)
-        elif claim.is_own:
-            found[name] = None
+        if claim is None and name not in here:
+            found[name] = ForeignLab(name, None)
+        elif claim is None or claim.is_own:
+            if name in here or name in left:  # else a killed `down` has left the claim alone
+                found[name] = None
         elif name in left or (claim.is_reachable and LabPaths(claim.root, name).folder.is_dir()):
             found[name] = ForeignLab(name, claim)
         elif name in here:

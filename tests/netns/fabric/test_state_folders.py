@@ -117,6 +117,10 @@ def test_half_a_lab_stays_its_owners(
     assert_stays(lab_name, stranger, state_dir, capsys)
     assert lab.up(SMALL, name=lab_name).is_healthy
     lab.down(lab_name)
+    claim.claim_lock(lab_name).parent.mkdir(0o700)
+    claim.write_claim(lab_name, claim.Claim.own())  # a `down` that is killed at its end leaves it
+    assert lab_name not in names()
+    lab.down(lab_name)
 
 
 def test_a_lab_whose_state_folder_is_deleted_goes_only_with_everywhere(
