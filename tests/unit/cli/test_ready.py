@@ -192,13 +192,14 @@ def test_what_is_neither_file_nor_name_is_refused(mrc_testbed, command, name, me
 
 
 def test_a_path_that_cannot_be_read_is_said_so(mrc_testbed, empty_folder):
-    for path, why in ((str(empty_folder), "Is a directory"), ("x" * 300, "File name too long")):
+    too_long = "cannot be read: File name too long"
+    for path, why in ((str(empty_folder), "is a folder, not a regular file"), ("x" * 300, too_long)):
         refused = mrc_testbed("run", path, "--virtual")
         assert refused.status == 2
-        assert f"cannot be read: {why}" in refused.stderr
+        assert f"{path}: {why}" in refused.stderr
 
 
 def test_a_folder_of_results_does_not_hide_a_ready_campaign(mrc_testbed, empty_folder):
     (empty_folder / "campaigns" / "loss-ratio").mkdir(parents=True)
     assert mrc_testbed("campaign", "run", "campaigns/loss-ratio", "--dry-run").status == 0
-    assert "Is a directory" in mrc_testbed("campaign", "run", "campaigns", "--dry-run").stderr
+    assert "is a folder" in mrc_testbed("campaign", "run", "campaigns", "--dry-run").stderr
