@@ -76,7 +76,7 @@ def is_claimed_elsewhere(name: str) -> bool:
 
 
 def require_own(name: str) -> None:
-    """Raises unless the lab is of this state folder, or does not exist.
+    """Return if the lab is of this state folder, or does not exist.
 
     Raises:
         UsageError: another state folder claims it, which is named, or none does.
