@@ -109,7 +109,7 @@ TRAIN ?=
 train: setup torch
 	@$(BIN)/python -m benchmarks.train $(TRAIN)
 
-# Which tests, as for pytest -m: 'slow and ci' are those that .ci/run adds.
+# Which tests, as for pytest -m; 'not slow or ci' are those of .ci/run.
 MARKS ?= not slow
 
 test: setup test-tools
@@ -266,7 +266,7 @@ $(TEST_TOOLS_READY): playbooks/host.yaml | $(HOST_READY)
 	@mkdir -p build && touch $@
 
 image: $(VENV)/.synced
-	@if timeout 10 docker version --format '{{.Server.Version}}' >/dev/null 2>&1; then \
+	@if timeout 60 docker version --format '{{.Server.Version}}' >/dev/null 2>&1; then \
 		$(BIN)/mrc-testbed -v setup image; \
 	else \
 		echo "no Docker Engine answers: no node image, labs run in network namespaces"; \

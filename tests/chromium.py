@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import pytest
+from waiting import DEADLINE_S
 
 Scheme = Literal["light", "dark"]
 Vision = Literal["none", "protanopia", "deuteranopia", "tritanopia", "achromatopsia"]
 
-_DEADLINE_S: Final = 60.0
 _KEYS: Final = {
     "Tab": 9, "Enter": 13, "Escape": 27, " ": 32, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39,
 }  # fmt: skip
@@ -95,10 +95,10 @@ class Browser:
 
     def wait_for(self, condition: str) -> None:
         """Returns when a JavaScript condition holds; looks again with every frame."""
-        deadline_ns = time.monotonic_ns() + int(_DEADLINE_S * 1e9)
+        deadline_s = time.monotonic() + DEADLINE_S
         look = f"new Promise(done => requestAnimationFrame(() => done(Boolean({condition}))))"
         while not self._is_true(look):
-            assert time.monotonic_ns() < deadline_ns, f"never came true: {condition}\n{self.console}"
+            assert time.monotonic() < deadline_s, f"never came true: {condition}\n{self.console}"
 
     def _is_true(self, look: str) -> bool:
         """Return False also while one page gives way to the next."""
@@ -181,7 +181,7 @@ class Browser:
 
     def _next_message(self) -> dict[str, Any]:
         while b"\0" not in self._received:
-            ready, _, _ = select.select([self._from_browser], [], [], _DEADLINE_S)
+            ready, _, _ = select.select([self._from_browser], [], [], DEADLINE_S)
             assert ready, "Chromium does not answer"
             octets = os.read(self._from_browser, 1 << 20)
             assert octets, "Chromium has ended"
@@ -224,7 +224,7 @@ def browsing() -> Iterator[Browser]:
                 browser = Browser(commands_in, events_out)
                 yield browser
                 browser.close()
-                process.wait(_DEADLINE_S)
+                process.wait(DEADLINE_S)
             finally:
                 process.kill()
     finally:

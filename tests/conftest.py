@@ -13,10 +13,10 @@ from exploring import register_profiles
 pytest.register_assert_rewrite("reference", "waiting")
 register_profiles()
 
-pytest_plugins = ["time_budget"]
+pytest_plugins = ["tests.sessions", "time_budget"]
 
 _IS_CI = os.environ.get("CI") == "true"
-_ENGINE_TIMEOUT_S = 10
+_ENGINE_TIMEOUT_S = 60
 
 
 @cache

@@ -22,35 +22,22 @@ Answer = tuple[int, Any]
 
 @dataclass
 class GrafanaDouble:
-    """The state and the behaviour of the double.
+    """The state and the behaviour of the double."""
 
-    Attributes:
-        version: what it says it is; empty for a server that is no Grafana.
-        role: of the token: Admin; Editor, which has no data sources; or Viewer, which may change nothing.
-        panel_types: that it has.
-        refused_queries: parts of queries that Prometheus refuses.
-        asked: expressions of the queries so far.
-        taken_title: title of a dashboard that somebody else has in our folder.
-        taken_source: whether somebody else has a data source of our name.
-        is_provisioned: whether the dashboards came from files.
-        is_broken: whether it answers nothing but errors.
-        answers_left: after so many answers it hangs up without one; None: never.
-        requests: method and path of each request so far.
-    """
-
-    version: str = "11.6.14"
+    version: str = "11.6.14"  # what it says it is; empty for a server that is no Grafana
+    # of the token: Admin; Editor, which has no data sources; or Viewer, which may change nothing
     role: str = "Admin"
-    taken_title: str = ""
-    taken_source: bool = False
-    is_provisioned: bool = False
-    is_broken: bool = False
-    answers_left: int | None = None
-    panel_types: tuple[str, ...] = PANEL_TYPES
-    refused_queries: tuple[str, ...] = ()
-    asked: list[str] = field(default_factory=list)
+    taken_title: str = ""  # title of a dashboard that somebody else has in our folder
+    taken_source: bool = False  # whether somebody else has a data source of our name
+    is_provisioned: bool = False  # whether the dashboards came from files
+    is_broken: bool = False  # whether it answers nothing but errors
+    answers_left: int | None = None  # after so many answers it hangs up without one; None: never
+    panel_types: tuple[str, ...] = PANEL_TYPES  # that it has
+    refused_queries: tuple[str, ...] = ()  # parts of queries that Prometheus refuses
+    asked: list[str] = field(default_factory=list)  # expressions of the queries so far
     prefix: str = ""
     url: str = ""
-    requests: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)  # method and path of each request so far
     sources: dict[str, Json] = field(default_factory=dict)
     folders: dict[str, Json] = field(default_factory=dict)
     dashboards: dict[str, Json] = field(default_factory=dict)

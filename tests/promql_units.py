@@ -28,18 +28,13 @@ _DATES: Final = {"dateTimeFromNow", "dateTimeAsIso"}
 
 @dataclass(frozen=True)
 class Unit:
-    """Powers of bytes, of seconds, and of things that are counted.
-
-    Attributes:
-        bits: values are bits, eight times the bytes.
-        is_date: values are times since 1970, not durations.
-    """
+    """Powers of bytes, of seconds, and of things that are counted."""
 
     bytes: int = 0
     seconds: int = 0
     things: int = 0
-    bits: bool = False
-    is_date: bool = False
+    bits: bool = False  # values are bits, eight times the bytes
+    is_date: bool = False  # values are times since 1970, not durations
 
     def times(self, other: "Unit", sign: int = 1) -> "Unit":
         """The unit of a product, or with *sign* -1 of a quotient."""

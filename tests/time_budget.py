@@ -1,62 +1,70 @@
-"""Time that a test may take, by its tier; and the markers that change where and when it runs.
+"""Time that a test may take; and the markers that change where and when it runs.
 
 slow: not part of `make test`; its reason is its argument. ci: a slow test that .ci/run runs all the same.
 alone: a test that needs a quiet machine; `make test` runs it after all others.
 """
 
 import os
-import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-UNIT_S: Final = 5
-UNIT_BESIDE_OTHERS_S: Final = 15
-LIVE_S: Final = 60
-VIRTUAL_S: Final = 180
-SLOW_S: Final = 600
+UNIT_CPU_S: Final = 10.0
+HANGS_S: Final = 300
+"""Wall time after which a test is taken to hang, on a busy machine too."""
+HANGS_AT_NIGHT_S: Final = 1800
+"""The same of a slow test that .ci/run does not have."""
 
 TESTS: Final = Path(__file__).parent
-_BUSY_LOAD_PER_CORE: Final = 0.75
-_STARTED: Final = pytest.StashKey[tuple[float, float, float]]()
+_STARTED: Final = pytest.StashKey[float]()
+_PREPARED: Final = pytest.StashKey[float]()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give each test its deadline: its own, else that of `--timeout`, else that of its tier."""
+    """Give each test its end: its own, else that of `--timeout`, else that of what hangs."""
     for item in items:
         _check_markers(item)
         if config.getoption("timeout") is None and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(_limit_s(item)))
+            is_of_the_night = item.get_closest_marker("slow") and not item.get_closest_marker("ci")
+            item.add_marker(pytest.mark.timeout(HANGS_AT_NIGHT_S if is_of_the_night else HANGS_S))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Start the clocks."""
-    item.stash[_STARTED] = time.monotonic(), _cpu_s(), _stolen_s()
+    """Start the clock of CPU time."""
+    item.stash[_STARTED] = _cpu_s()
+    item.stash[_PREPARED] = 0.0
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Note what several tests share: the test that comes first does not pay for it."""
+    begun_s = _cpu_s()
+    value = yield
+    if fixturedef.scope != "function":
+        request._pyfuncitem.stash[_PREPARED] += _cpu_s() - begun_s
+    return value
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Report the CPU time of a test; fail a unit test over 5 s on a machine that is not busy."""
+    """Report the CPU time of a test; fail a unit test that took more than it has."""
     report = yield
     if report.when == "teardown":
-        started_s, cpu_s, stolen_s = item.stash[_STARTED]
-        report.user_properties.append(("cpu_s", round(_cpu_s() - cpu_s, 3)))
-        took_s = time.monotonic() - started_s - (_stolen_s() - stolen_s)
-        if report.passed and _limit_s(item) == UNIT_BESIDE_OTHERS_S and took_s > UNIT_S and not _is_busy():
+        spent_s = _cpu_s() - item.stash[_STARTED]
+        report.user_properties.append(("cpu_s", round(spent_s, 3)))
+        own_s = spent_s - item.stash[_PREPARED]
+        is_unit = item.path.is_relative_to(TESTS / "unit") and not item.get_closest_marker("slow")
+        if report.passed and is_unit and own_s > UNIT_CPU_S:
             report.outcome = "failed"
-            report.longrepr = f"{item.nodeid} took {took_s:.1f} s; a unit test has {UNIT_S} s"
+            report.longrepr = (
+                f"{item.nodeid} took {own_s:.1f} s of CPU time; a unit test has {UNIT_CPU_S:g} s"
+            )
     return report
-
-
-def _limit_s(item: pytest.Item) -> int:
-    if item.get_closest_marker("slow"):
-        return SLOW_S
-    if item.path.is_relative_to(TESTS / "unit"):
-        return UNIT_BESIDE_OTHERS_S
-    return VIRTUAL_S if item.path.is_relative_to(TESTS / "virtual") else LIVE_S
 
 
 def _check_markers(item: pytest.Item) -> None:
@@ -73,13 +81,3 @@ def _cpu_s() -> float:
     """CPU time of this process and of its children that have ended."""
     spent = os.times()
     return spent.user + spent.system + spent.children_user + spent.children_system
-
-
-def _stolen_s() -> float:
-    """Time in which CPUs had work and the hypervisor gave them to others (proc_stat(5))."""
-    with Path("/proc/stat").open() as file:
-        return int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
-
-
-def _is_busy() -> bool:
-    return os.getloadavg()[0] > _BUSY_LOAD_PER_CORE * (os.cpu_count() or 1)

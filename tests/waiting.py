@@ -11,6 +11,7 @@ _T = TypeVar("_T")
 
 DEADLINE_S = 120.0
 """So late that only something that never comes is missed, on a busy machine too."""
+DEADLINE_NS = int(DEADLINE_S) * 10**9
 
 
 def poll_until(

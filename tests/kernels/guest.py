@@ -54,17 +54,11 @@ echo o >/proc/sysrq-trigger; read -rt 60 <> <(:)
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel that a guest can boot.
+    """A kernel that a guest can boot."""
 
-    Attributes:
-        name: for people: a series of Debian's, or a file's name.
-        image: its bzImage.
-        initrd: of Debian's; a kernel without one has virtio-blk and ext4 built in.
-    """
-
-    name: str
-    image: Path
-    initrd: Path | None
+    name: str  # for people: a series of Debian's, or a file's name
+    image: Path  # its bzImage
+    initrd: Path | None  # of Debian's; a kernel without one has virtio-blk and ext4 built in
 
 
 def find_kernel(name: str) -> Kernel:

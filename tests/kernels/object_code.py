@@ -37,19 +37,13 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class Function:
-    """One function.
+    """One function."""
 
-    Attributes:
-        name: its symbol.
-        code: its instructions.
-        calls: the functions that it calls, or has a helper call while it waits.
-        stack_bytes: deepest byte of its frame that it names.
-    """
-
-    name: str
-    code: list[Instruction]
+    name: str  # its symbol
+    code: list[Instruction]  # its instructions
+    # the functions that it calls, or has a helper call while it waits
     calls: list["Function"] = field(default_factory=list)
-    stack_bytes: int = 0
+    stack_bytes: int = 0  # deepest byte of its frame that it names
 
 
 def read_functions(path: Path) -> dict[str, Function]:

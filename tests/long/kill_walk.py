@@ -20,6 +20,8 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from pkgutil import walk_packages
 
+from waiting import DEADLINE_NS
+
 import mrc_testbed
 from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.cli.app import run
@@ -32,7 +34,6 @@ NAMELESS = ("campaign", "demo", "observe")
 DONE = (ExitCode.PASS, ExitCode.UNTRUSTED)
 """UNTRUSTED says that the machine was too busy for the figures, and nothing about what a kill has left."""
 COMMAND_S = 900  # a command that has not ended by then hangs
-SETTLE_NS = 30_000_000_000
 LOOK_S = 0.05
 LINK = "p0-t0-0:1~p0-t1-0:0"
 TOPOLOGY = "{planes: 1, t0: 2, t1: 1, hosts_per_t0: 1}"
@@ -64,23 +65,15 @@ ALLOWED = ("ev", "allow", "h0", "all", "0:0")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A command that is killed.
+    """A command that is killed."""
 
-    Attributes:
-        command: its words.
-        after: the commands that follow; whatever is left then is lost.
-        is_on_lab: whether a lab is up before, and when all is done.
-        before: what a moment begins with.
-        emptied: a file that is emptied before each moment; a campaign runs first, whose journal it is.
-        is_server: it ends by signals alone, and says on stdout when it is ready.
-    """
-
-    command: tuple[str, ...]
-    after: tuple[tuple[str, ...], ...]
-    is_on_lab: bool = False
-    before: tuple[tuple[str, ...], ...] = ()
+    command: tuple[str, ...]  # its words
+    after: tuple[tuple[str, ...], ...]  # the commands that follow; whatever is left then is lost
+    is_on_lab: bool = False  # whether a lab is up before, and when all is done
+    before: tuple[tuple[str, ...], ...] = ()  # what a moment begins with
+    # a file that is emptied before each moment; a campaign runs first, whose journal it is
     emptied: str | None = None
-    is_server: bool = False
+    is_server: bool = False  # it ends by signals alone, and says on stdout when it is ready
 
     @property
     def leaves_lab(self) -> bool:
@@ -185,7 +178,7 @@ class Walk:
         if self._case.leaves_lab:
             wrong += self._unhealthy()
         self._bring_between()
-        deadline_ns = monotonic_ns() + SETTLE_NS
+        deadline_ns = monotonic_ns() + DEADLINE_NS
         while (after := self._machine()) != before and monotonic_ns() < deadline_ns:
             threading.Event().wait(LOOK_S)  # a reaper that has nothing left to do ends by itself
         wrong += sorted(f"{thing} is left" for thing in after - before)

@@ -19,25 +19,15 @@ _AWAY_NS_MAX: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class UplinkLoad:
-    """The load of a port, as it was when it was looked at last.
+    """The load of a port, as it was when it was looked at last."""
 
-    Attributes:
-        waiting_bytes: frames that wait, both classes; with credits data alone.
-        free_in_ns: end of the last transmission begun, from the packet's arrival on; may be negative.
-        rate_bps: of the port.
-        used_credit_bytes: credit that has not come back; None where the link has no credits.
-        keeps_sending: whether what waits leaves without a gap, which flow control does not promise.
-        is_held: the far end lets no data come.
-        is_up: whether the link is.
-    """
-
-    waiting_bytes: int
-    free_in_ns: int
-    rate_bps: int
-    used_credit_bytes: int | None = None
-    keeps_sending: bool = True
-    is_held: bool = False
-    is_up: bool = True
+    waiting_bytes: int  # frames that wait, both classes; with credits data alone
+    free_in_ns: int  # end of the last transmission begun, from the packet's arrival on; may be negative
+    rate_bps: int  # of the port
+    used_credit_bytes: int | None = None  # credit that has not come back; None where the link has no credits
+    keeps_sending: bool = True  # whether what waits leaves without a gap, which flow control does not promise
+    is_held: bool = False  # the far end lets no data come
+    is_up: bool = True  # whether the link is
 
     @property
     def bytes_to_send(self) -> int:

@@ -7,15 +7,10 @@ from reference.congestion import CcReason, Congestion, SackFeedback
 
 @dataclass(slots=True)
 class Aimd(Congestion):
-    """struct aimd: a packet more per window received, half the window at a mark or a loss.
+    """struct aimd: a packet more per window received, half the window at a mark or a loss."""
 
-    Attributes:
-        increase_square_bytes: increase per window x bytes received, not yet granted.
-        hold_bytes: to be received before the window is cut again.
-    """
-
-    increase_square_bytes: int = 0
-    hold_bytes: int = 0
+    increase_square_bytes: int = 0  # increase per window x bytes received, not yet granted
+    hold_bytes: int = 0  # to be received before the window is cut again
 
     def _on_ack(self, sack: SackFeedback, received: int, _delay_ns: int) -> list[CcReason]:
         self.hold_bytes = max(0, self.hold_bytes - received)

@@ -36,23 +36,14 @@ class CcReason(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SackFeedback:
-    """The input of a SACK to congestion control.
+    """The input of a SACK to congestion control."""
 
-    Attributes:
-        now_ns: when it came.
-        received_units: CC_STATE.rcvd_bytes.
-        rtt_ns: of the packet that caused it; None: no valid sample.
-        is_marked: SETH.m is SKIP_ONCE.
-        penalty: CC_STATE.rcv_cwnd_pen, 0 to 127.
-        is_penalty_over: CC_STATE.r_c.
-    """
-
-    now_ns: int
-    received_units: int
-    rtt_ns: int | None = None
-    is_marked: bool = False
-    penalty: int = 0
-    is_penalty_over: bool = False
+    now_ns: int  # when it came
+    received_units: int  # CC_STATE.rcvd_bytes
+    rtt_ns: int | None = None  # of the packet that caused it; None: no valid sample
+    is_marked: bool = False  # SETH.m is SKIP_ONCE
+    penalty: int = 0  # CC_STATE.rcv_cwnd_pen, 0 to 127
+    is_penalty_over: bool = False  # CC_STATE.r_c
 
 
 @dataclass(slots=True)
@@ -61,26 +52,16 @@ class Congestion:
 
     The methods `on_...` are its events; those that may change the window return why they did, NONE when they
     did not. Those that begin with an underscore are the algorithm's.
-
-    Attributes:
-        parameters: constant while the QP sends.
-        cwnd_bytes: nominal bytes that may be under way.
-        max_wnd_bytes: its limit: max_cwnd, less in the ratio in which base_rtt_ns has fallen.
-        base_rtt_ns: shortest RTT measured, or the configured one.
-        inflight_bytes: nominal bytes under way; negative by up to 255, because SACKs round up.
-        avg_delay_q8: average queueing delay in 2**-DELAY_SHIFT ns.
-        received_units: newest CC_STATE.rcvd_bytes.
-        reason: of the window's last change.
     """
 
-    parameters: CcParameters
-    inflight_bytes: int = 0
-    avg_delay_q8: int = 0
-    cwnd_bytes: int = 0
-    max_wnd_bytes: int = 0
-    base_rtt_ns: int = 0
-    received_units: int = 0
-    reason: int = CcReason.NONE
+    parameters: CcParameters  # constant while the QP sends
+    inflight_bytes: int = 0  # nominal bytes under way; negative by up to 255, because SACKs round up
+    avg_delay_q8: int = 0  # average queueing delay in 2**-DELAY_SHIFT ns
+    cwnd_bytes: int = 0  # nominal bytes that may be under way
+    max_wnd_bytes: int = 0  # its limit: max_cwnd, less in the ratio in which base_rtt_ns has fallen
+    base_rtt_ns: int = 0  # shortest RTT measured, or the configured one
+    received_units: int = 0  # newest CC_STATE.rcvd_bytes
+    reason: int = CcReason.NONE  # of the window's last change
 
     @classmethod
     def start(cls, parameters: CcParameters) -> Self:

@@ -31,31 +31,21 @@ class DcqcnReason(IntEnum):
 
 @dataclass(slots=True)
 class Dcqcn:
-    """struct mrc_dcqcn: rate control of one QP. The methods `on_...` are its events; they say what changed.
+    """struct mrc_dcqcn: rate control of one QP. Its methods `on_...` are events; they say what changed."""
 
-    Attributes:
-        parameters: constant while the QP sends.
-        rate_kbps: what it may send.
-        target_kbps: what it recovers to.
-        alpha_q16: estimate of how congested the path is, 2**-16.
-        srtt_q3_ns: smoothed RTT, 1/8 ns; 0: none measured.
-        alpha_updated_ns, rate_updated_ns: last period of each timer.
-        counted_bytes: since the last period of the byte counter.
-        timer_stage, byte_stage: periods since the last CNP.
-        reason: of the rate's last change.
-    """
-
-    parameters: DcqcnParameters
+    parameters: DcqcnParameters  # constant while the QP sends
+    # alpha_updated_ns, rate_updated_ns: last period of each timer
     alpha_updated_ns: int
     rate_updated_ns: int
-    rate_kbps: int
-    target_kbps: int
-    alpha_q16: int = ONE_Q16
-    srtt_q3_ns: int = 0
-    counted_bytes: int = 0
+    rate_kbps: int  # what it may send
+    target_kbps: int  # what it recovers to
+    alpha_q16: int = ONE_Q16  # estimate of how congested the path is, 2**-16
+    srtt_q3_ns: int = 0  # smoothed RTT, 1/8 ns; 0: none measured
+    counted_bytes: int = 0  # since the last period of the byte counter
+    # timer_stage, byte_stage: periods since the last CNP
     timer_stage: int = 0
     byte_stage: int = 0
-    reason: int = DcqcnReason.NONE
+    reason: int = DcqcnReason.NONE  # of the rate's last change
 
     @classmethod
     def start(cls, parameters: DcqcnParameters, now_ns: int) -> Self:

@@ -14,17 +14,11 @@ KEPT_MAX: Final = 32
 
 @dataclass(slots=True)
 class RoundRobin:
-    """Planes take turns, and within a plane its EVs.
+    """Planes take turns, and within a plane its EVs."""
 
-    Attributes:
-        planes: active EVs of each plane, in the order of their turns.
-        paths: by EV.
-        skipped: EVs in SKIP.
-    """
-
-    planes: list[list[int]]
-    paths: list[int]
-    skipped: set[int] = field(default_factory=set)
+    planes: list[list[int]]  # active EVs of each plane, in the order of their turns
+    paths: list[int]  # by EV
+    skipped: set[int] = field(default_factory=set)  # EVs in SKIP
     _plane: int = 0
     _turns: dict[int, int] = field(default_factory=dict)
 
@@ -55,13 +49,9 @@ class RoundRobin:
 
 @dataclass(slots=True)
 class Reps(RoundRobin):
-    """EVs whose SACK came back without a mark are used once more, the oldest first.
+    """EVs whose SACK came back without a mark are used once more, the oldest first."""
 
-    Attributes:
-        kept: those EVs.
-    """
-
-    kept: deque[int] = field(default_factory=deque)
+    kept: deque[int] = field(default_factory=deque)  # those EVs
 
     def on_ack(self, ev: int, *, is_marked: bool) -> None:
         RoundRobin.on_ack(self, ev, is_marked=is_marked)

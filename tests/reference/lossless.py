@@ -24,21 +24,15 @@ class FlowKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PortShape:
-    """A port, and the buffer behind its link.
+    """A port, and the buffer behind its link."""
 
-    Attributes:
-        rate_bps, delay_ns: of the port.
-        far_delay_ns: delay of the way back.
-        ends_at_nic: nothing waits at the far end.
-        kind: flow control of the link.
-        xoff_bytes, xon_bytes, buffer_bytes: as in struct mrc_lossless_settings.
-    """
-
+    # rate_bps, delay_ns: of the port
     rate_bps: int
     delay_ns: int
-    far_delay_ns: int = 0
-    ends_at_nic: bool = True
-    kind: FlowKind = FlowKind.NONE
+    far_delay_ns: int = 0  # delay of the way back
+    ends_at_nic: bool = True  # nothing waits at the far end
+    kind: FlowKind = FlowKind.NONE  # flow control of the link
+    # xoff_bytes, xon_bytes, buffer_bytes: as in struct mrc_lossless_settings
     xoff_bytes: int = 0
     xon_bytes: int = 0
     buffer_bytes: int = 0

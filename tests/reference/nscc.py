@@ -23,34 +23,23 @@ _ONE: Final = 1 << RATIO_SHIFT
 
 @dataclass(slots=True)
 class Nscc(Congestion):
-    """struct mrc_nscc: what NSCC keeps beside what every algorithm has.
+    """struct mrc_nscc: what NSCC keeps beside what every algorithm has."""
 
-    Attributes:
-        increase_square_bytes: increase per window x bytes received, since the last fulfil.
-        increase_reason: what it came from last.
-        received_bytes: since the last fulfil.
-        fi_count_bytes: received without delay, in a row.
-        is_increasing: in fast increase.
-        achieved_bytes: received in this window of quick adapt, which ends at qa_end_ns (0: none has begun).
-        is_qa_triggered: a trim has asked for quick adapt at its end.
-        bytes_to_ignore: under way at the last quick adapt; of which bytes_ignored have been fed back.
-        last_adjust_ns, last_decrease_ns: of eta, and of a multiplicative decrease.
-        saved_cwnd_bytes: window before a receiver penalty; 0: none.
-    """
-
-    increase_square_bytes: int = 0
-    fi_count_bytes: int = 0
-    received_bytes: int = 0
+    increase_square_bytes: int = 0  # increase per window x bytes received, since the last fulfil
+    fi_count_bytes: int = 0  # received without delay, in a row
+    received_bytes: int = 0  # since the last fulfil
+    # received in this window of quick adapt, which ends at qa_end_ns (0: none has begun)
     achieved_bytes: int = 0
-    bytes_to_ignore: int = 0
+    bytes_to_ignore: int = 0  # under way at the last quick adapt; of which bytes_ignored have been fed back
     bytes_ignored: int = 0
     qa_end_ns: int = 0
+    # last_adjust_ns, last_decrease_ns: of eta, and of a multiplicative decrease
     last_adjust_ns: int = 0
     last_decrease_ns: int = 0
-    saved_cwnd_bytes: int = 0
-    is_increasing: int = 0
-    is_qa_triggered: int = 0
-    increase_reason: int = CcReason.NONE
+    saved_cwnd_bytes: int = 0  # window before a receiver penalty; 0: none
+    is_increasing: int = 0  # in fast increase
+    is_qa_triggered: int = 0  # a trim has asked for quick adapt at its end
+    increase_reason: int = CcReason.NONE  # what it came from last
 
     def on_idle(self) -> None:
         """No packet is in flight, nor waits for retransmission.

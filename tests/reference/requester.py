@@ -34,85 +34,50 @@ NEW_BITS_PER_SACK = 16
 
 @dataclass(slots=True)
 class Packet:
-    """A packet that was sent.
+    """A packet that was sent."""
 
-    Attributes:
-        ev: of its last copy.
-        path: that EV names.
-        acked_at_send: acknowledgements when that left.
-        window_packets: that the window let go then.
-        order: of all copies sent, from 0.
-        copies: sent so far.
-        nominal_bytes: of each copy.
-        sent_ns: of the last one.
-        payload_bytes: of each copy.
-        is_lost: it waits for retransmission.
-    """
-
-    ev: int
-    path: int
-    acked_at_send: int
-    window_packets: int
-    order: int
-    nominal_bytes: int
-    sent_ns: int
-    payload_bytes: int
-    copies: int = 1
-    is_lost: bool = False
+    ev: int  # of its last copy
+    path: int  # that EV names
+    acked_at_send: int  # acknowledgements when that left
+    window_packets: int  # that the window let go then
+    order: int  # of all copies sent, from 0
+    nominal_bytes: int  # of each copy
+    sent_ns: int  # of the last one
+    payload_bytes: int  # of each copy
+    copies: int = 1  # sent so far
+    is_lost: bool = False  # it waits for retransmission
 
 
 @dataclass(slots=True)
 class ReferenceRequester:
-    """One QP that sends.
+    """One QP that sends."""
 
-    Attributes:
-        attributes: of the QP.
-        planes: the EVs of each plane.
-        next_psn: of the next new packet.
-        oldest_psn: not acknowledged.
-        end_psn: one above the last packet of the work posted.
-        message_ends: last PSN of each message not completed.
-        packets: not acknowledged, by PSN.
-        history: all that were sent, by PSN; the last copy of each.
-        acked_total: packets acknowledged.
-        peer_next_psn: one above the highest cack_psn received.
-        completed: messages.
-        fallen: EVs that became bad, in order.
-        has_asked: a packet was sent again to ask for an ACK, and nothing has completed since.
-        probe_pending: EVs whose last probe has no response.
-        successes: probe responses in a row, of bad EVs.
-        nscc: congestion control.
-        path_of: the path of each EV.
-        busy_paths: those with packets under way, the one without acknowledgement for longest first.
-        last_ack: acknowledgements when a path was last acknowledged on, or first used since.
-        passed: packets that have passed the oldest one of a path.
-        sent_order: copies sent.
-        acked_nominal_bytes: of packets acknowledged.
-        window_changes: how often the window changed, by reason.
-    """
-
-    attributes: QpAttributes
-    planes: list[PlanePartition]
-    nscc: Nscc
-    next_psn: int = 0
-    oldest_psn: int = 0
-    end_psn: int = 0
-    message_ends: list[int] = field(default_factory=list)
-    packets: dict[int, Packet] = field(default_factory=dict)
+    attributes: QpAttributes  # of the QP
+    planes: list[PlanePartition]  # the EVs of each plane
+    nscc: Nscc  # congestion control
+    next_psn: int = 0  # of the next new packet
+    oldest_psn: int = 0  # not acknowledged
+    end_psn: int = 0  # one above the last packet of the work posted
+    message_ends: list[int] = field(default_factory=list)  # last PSN of each message not completed
+    packets: dict[int, Packet] = field(default_factory=dict)  # not acknowledged, by PSN
+    # all that were sent, by PSN; the last copy of each
     history: dict[int, Packet] = field(default_factory=dict)
-    acked_total: int = 0
-    peer_next_psn: int = 0
-    completed: int = 0
-    fallen: list[int] = field(default_factory=list)
-    has_asked: bool = False
-    probe_pending: set[int] = field(default_factory=set)
-    successes: dict[int, int] = field(default_factory=dict)
-    path_of: list[int] = field(init=False)
+    acked_total: int = 0  # packets acknowledged
+    peer_next_psn: int = 0  # one above the highest cack_psn received
+    completed: int = 0  # messages
+    fallen: list[int] = field(default_factory=list)  # EVs that became bad, in order
+    has_asked: bool = False  # a packet was sent again to ask for an ACK, and nothing has completed since
+    probe_pending: set[int] = field(default_factory=set)  # EVs whose last probe has no response
+    successes: dict[int, int] = field(default_factory=dict)  # probe responses in a row, of bad EVs
+    path_of: list[int] = field(init=False)  # the path of each EV
+    # those with packets under way, the one without acknowledgement for longest first
     busy_paths: list[int] = field(default_factory=list)
+    # acknowledgements when a path was last acknowledged on, or first used since
     last_ack: dict[int, int] = field(default_factory=dict)
-    passed: Counter[int] = field(default_factory=Counter)
-    sent_order: int = 0
-    acked_nominal_bytes: int = 0
+    passed: Counter[int] = field(default_factory=Counter)  # packets that have passed the oldest one of a path
+    sent_order: int = 0  # copies sent
+    acked_nominal_bytes: int = 0  # of packets acknowledged
+    # how often the window changed, by reason
     window_changes: Counter[CcReason] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:

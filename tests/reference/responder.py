@@ -20,17 +20,11 @@ OFFSET_MIN = -(1 << 15)
 
 @dataclass(frozen=True, slots=True)
 class MessagesDone:
-    """The content of a transport ACK.
+    """The content of a transport ACK."""
 
-    Attributes:
-        psn: wire PSN of the last packet of the last message completed in order.
-        count: messages completed, modulo 2^24.
-        stands_for_another: another packet caused it than the first transmission of that one.
-    """
-
-    psn: int
-    count: int
-    stands_for_another: bool = False
+    psn: int  # wire PSN of the last packet of the last message completed in order
+    count: int  # messages completed, modulo 2^24
+    stands_for_another: bool = False  # another packet caused it than the first transmission of that one
 
 
 class AckPathProbe:
@@ -39,33 +33,19 @@ class AckPathProbe:
 
 @dataclass(slots=True)
 class ReferenceResponder:
-    """The receive state of one QP.
+    """The receive state of one QP."""
 
-    Attributes:
-        next_psn: the first PSN not received.
-        above: PSNs received beyond it.
-        newest: highest PSN received; one below the first while there is none.
-        received_bytes: nominal, each packet once.
-        sack_count: SACKs sent.
-        ends: PSNs received that end a message.
-        done: messages complete, with all before them.
-        done_psn: counter of the last packet of the last of them.
-        owes_ack: messages are done that no ACK has reported.
-        probes_ack_path: an ACK-path probe is sent after so many packets whose response can wait.
-        since_probe: such packets since the last one.
-    """
-
-    next_psn: int = 0
-    above: set[int] = field(default_factory=set)
-    newest: int = -1
-    received_bytes: int = 0
-    sack_count: int = 0
-    ends: set[int] = field(default_factory=set)
-    done: int = 0
-    done_psn: int = -1
-    owes_ack: bool = False
-    probes_ack_path: bool = False
-    since_probe: int = 0
+    next_psn: int = 0  # the first PSN not received
+    above: set[int] = field(default_factory=set)  # PSNs received beyond it
+    newest: int = -1  # highest PSN received; one below the first while there is none
+    received_bytes: int = 0  # nominal, each packet once
+    sack_count: int = 0  # SACKs sent
+    ends: set[int] = field(default_factory=set)  # PSNs received that end a message
+    done: int = 0  # messages complete, with all before them
+    done_psn: int = -1  # counter of the last packet of the last of them
+    owes_ack: bool = False  # messages are done that no ACK has reported
+    probes_ack_path: bool = False  # an ACK-path probe is sent after so many packets whose response can wait
+    since_probe: int = 0  # such packets since the last one
 
     @classmethod
     def starting_at(cls, first_psn: int) -> "ReferenceResponder":

@@ -149,7 +149,7 @@ SLOW_FRACTIONS = {"rate": "100Mbit", "delay": "107us", "unit": "ms"}
 @pytest.mark.parametrize(
     ("transport", "length"),
     [
-        pytest.param("nscc", 960, marks=[pytest.mark.slow("the longest"), pytest.mark.ci]),
+        pytest.param("nscc", 960, marks=pytest.mark.slow("the longest")),
         ("rocev2", 240),
         ("spray-gbn", 240),
     ],

@@ -21,12 +21,7 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.spec.load import load_scenario
 
-SHORT = {"nic-links-flap-true", "t1-down-true"}
-"""Scenarios of the paper at its own rates that take three seconds; the others take up to half a minute."""
-LONG = {"allreduce-true", "alltoall-true", "incast-victim-true", "permutation-true"}
-"""Those that take a minute or more, as all of a thousand NICs do."""
 LARGE = {
-    "all-reduce-400g",
     "allreduce",
     "alltoall",
     "dead-path",
@@ -34,20 +29,24 @@ LARGE = {
     "incast-400g",
     "incast-victim",
     "lossy-paths",
-    "lossy-soak",
-    "permutation-256",
     "permutation-400g",
     "sendrecv",
 }
 """Those that take four seconds or more."""
+AT_NIGHT = {"all-reduce-400g", "lossy-soak", "permutation-256"}
+"""Those that take longer still, and so do all of a thousand NICs."""
+SHORT = {"nic-links-flap-true", "t1-down-true"}
+"""Scenarios of the paper at its own rates that take three seconds; the others take up to two minutes."""
+ONE_OF_A_KIND = {"ev-loss-true", "incast-victim-true", "t0t1-fail-true"}
+"""Those of them that .ci/run has: loss, an incast beside the same over RoCEv2, a dead link."""
 SLOW = pytest.mark.slow("many packets: each costs the same at 800 Gbit/s as at 100 Mbit/s")
 
 
 def marks_of(path: Path) -> list[pytest.MarkDecorator]:
-    if path.stem in LONG or path.stem.endswith(("-1024", "-1024-flap")):
-        return [SLOW]
-    is_slow = path.stem in LARGE or (path.parent.name == "paper-true" and path.stem not in SHORT)
-    return [SLOW, pytest.mark.ci] if is_slow else []
+    if path.stem in LARGE | ONE_OF_A_KIND:
+        return [SLOW, pytest.mark.ci]
+    is_slow = path.stem in AT_NIGHT or path.stem.endswith(("-1024", "-1024-flap"))
+    return [SLOW] if is_slow or (path.parent.name == "paper-true" and path.stem not in SHORT) else []
 
 
 FILES = [

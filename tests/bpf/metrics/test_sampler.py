@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from map_filling import PinnedLab, filling
+from waiting import DEADLINE_S
 
 from mrc_testbed.errors import FabricError
 from mrc_testbed.metrics.histogram import merge
@@ -65,7 +66,7 @@ def test_readings_keep_to_a_schedule_that_does_not_drift(reader: LabReader) -> N
     collected = Collected(wanted=10)
     sampler = Sampler(reader, INTERVAL_NS, collected.add)
     with sampler:
-        assert collected.enough.wait(60)
+        assert collected.enough.wait(DEADLINE_S)
     start_ns = sampler.readings[0].time_ns
     due = [round((reading.time_ns - start_ns) // INTERVAL_NS) for reading in sampler.readings]
     # each is taken in a slot of its own; slots are missing only where readings were skipped
@@ -78,9 +79,9 @@ def test_a_lab_that_cannot_be_read_any_more_ends_the_sampling(reader: LabReader)
     collected = Collected(wanted=2)
     sampler = Sampler(reader, INTERVAL_NS, collected.add)
     sampler.start()
-    assert collected.enough.wait(60)
+    assert collected.enough.wait(DEADLINE_S)
     reader.close()
-    sampler._thread.join(60)
+    sampler._thread.join(DEADLINE_S)
     with pytest.raises(FabricError, match="cannot read map"):
         sampler.stop()
     assert len(sampler.readings) >= 2

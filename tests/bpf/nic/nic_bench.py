@@ -14,6 +14,8 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Self
 
+from waiting import DEADLINE_S
+
 from mrc_testbed.agents.abi import (
     Command,
     Event,
@@ -63,7 +65,6 @@ from mrc_testbed.topology.probe_path import probe_paths
 NIC_OBJECT = Path(__file__).parents[3] / "agents" / "_objects" / "nic.bpf.o"
 MEMORY_BYTES = 2 * Limit.MEMORY_SEGMENT
 QP_COUNT = 3
-EVENT_TIMEOUT_SECONDS = 30
 
 _FRAME_TIME_MAGIC = int.from_bytes(b"mrct", "big")
 _LIVE_FRAME = bytes(Limit.FRAME_BYTES_MAX)
@@ -81,19 +82,12 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of one run.
+    """The outcome of one run."""
 
-    Attributes:
-        verdict: of the program.
-        frame: as the program left it.
-        counters: those of the NIC that changed, by how much.
-        planes: of the ports through which a frame was sent.
-    """
-
-    verdict: Verdict
-    frame: bytes
-    counters: Mapping[NicCounter, int]
-    planes: tuple[int, ...]
+    verdict: Verdict  # of the program
+    frame: bytes  # as the program left it
+    counters: Mapping[NicCounter, int]  # those of the NIC that changed, by how much
+    planes: tuple[int, ...]  # of the ports through which a frame was sent
 
 
 class NicBench:
@@ -366,7 +360,7 @@ class NicBench:
 
     def await_events(self) -> list[Event]:
         """The next events, which the kernel's clock must bring about before long."""
-        events = self.events_within(EVENT_TIMEOUT_SECONDS)
+        events = self.events_within(DEADLINE_S)
         assert events, "no event came"
         return events
 

@@ -34,7 +34,7 @@ from mrc_testbed.fabric.data_plane import fabric_rodata
 
 RC_OBJECT: Final = NIC_OBJECT.with_name("rc.bpf.o")
 RTT_NS: Final = 750_000
-NEVER_NS: Final = 60_000_000_000
+NEVER_NS: Final = 60_000_000_000  # the longest RTO of a connection
 REMOTE_KEY: Final = 0xC0FFEE41
 
 
@@ -171,19 +171,12 @@ class InOrder:
 
 @dataclass(frozen=True)
 class Left:
-    """A data packet that left the NIC.
+    """A data packet that left the NIC."""
 
-    Attributes:
-        psn: its counter.
-        plane: it left through.
-        ev: it carries.
-        write: the packet.
-    """
-
-    psn: int
-    plane: int
-    ev: int
-    write: RcWrite
+    psn: int  # its counter
+    plane: int  # it left through
+    ev: int  # it carries
+    write: RcWrite  # the packet
 
 
 class RcSource:

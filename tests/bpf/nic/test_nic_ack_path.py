@@ -25,19 +25,15 @@ LONG_RTT_NS = 4_000_000_000
 
 @dataclass
 class Receiver:
-    """A QP that only receives, and its peer.
-
-    Attributes:
-        psn: of the next packet.
-        known: by plane, the EV that answers take; planes without one are not in it.
-        pending: by plane, request id and EV of the last probe.
-    """
+    """A QP that only receives, and its peer."""
 
     nic: NicBench
     far: FarEnd
     target: WriteTarget
-    psn: int = 0
+    psn: int = 0  # of the next packet
+    # by plane, the EV that answers take; planes without one are not in it
     known: dict[int, int] = field(default_factory=dict)
+    # by plane, request id and EV of the last probe
     pending: dict[int, tuple[int, int]] = field(default_factory=dict)
     since_probe: int = 0
 

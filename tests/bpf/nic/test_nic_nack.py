@@ -164,14 +164,14 @@ def test_what_cannot_be_fixed_ends_the_qp(source: WriteSource, reason: int) -> N
 # -- a message without a receive -----------------------------------------------------------------------------
 
 
-RTO_NS = 500_000_000
-RNR_TIMER_US = 1000
+RTO_NS = 2_000_000_000
+RNR_TIMER_US = 10**9
 
 
 @pytest.fixture
 def impatient(nic: NicBench, timed: FarEnd) -> WriteSource:
-    """A QP that sends again soon what found no receive, three times in a row."""
-    source = WriteSource(nic, timed, timed.attributes(rto_ns=RTO_NS))
+    """A QP that sends again what found no receive, three times in a row, once the test ends the wait."""
+    source = WriteSource(nic, timed)
     assert nic.command(Command.LIMITS, source.index, 0, RNR_TIMER_US, 3, 1)
     source.post(2048 * 20)
     return source
@@ -185,15 +185,16 @@ def test_what_found_no_receive_waits_for_the_rnr_timer_and_the_rest_goes_on(impa
     assert (qp.held_count, qp.lost_count, qp.inflight) == (3, 0, 17)
     assert (qp.rnr_retries, qp.retries) == (1, 0)
     assert {EvState(ev.state) for ev in qp.evs[: len(source.attributes.evs)]} == {EvState.GOOD}
-    for packet in packets[:2] + packets[5:]:
+    for packet in packets[:2] + packets[6:]:
         source.deliver(packet)
+    source.hasten(rnr_until_ns=0, rto_ns=RTO_NS)
     again: list[Sent] = []
     while len(again) < 3:
         again += source.send()
         if len(again) < 3:
             source.nic.await_events()
     assert [packet.psn for packet in again] == [2, 3, 4]
-    for packet in again:
+    for packet in [packets[5], *again]:
         source.deliver(packet)
     qp = source.nic.qp(source.index)
     assert (qp.held_count, qp.lost_count, qp.inflight, qp.una_psn) == (0, 0, 0, 20)
@@ -206,6 +207,7 @@ def test_rnr_retries_are_counted_by_themselves_and_end_the_qp(impatient: WriteSo
         assert refuse(source, packet, NackReason.NO_RESOURCE)[1] is None
         qp = source.nic.qp(source.index)
         assert (qp.rnr_retries, qp.retries, QpState(qp.state)) == (count, 0, QpState.RTS)
+        source.hasten(rnr_until_ns=0, rto_ns=RTO_NS)
         while not (again := [each for each in source.send() if each.psn == packet.psn]):
             source.nic.await_events()
         (packet,) = again

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.root
 WINDOW = 24
 NEVER_ACKS = 1 << 20
 TAIL_NS = 50_000_000
+RTO_NS = 2_000_000_000
 
 
 def on_uplinks(far: FarEnd, *uplinks: int) -> tuple[int, ...]:
@@ -149,22 +150,30 @@ def test_dead_path_gets_no_packets_until_an_ev_on_it_returns(nic: NicBench, dist
     assert any(path_of(source, packet) == dead for packet in source.sent[-4 * WINDOW :])
 
 
+def tail_loss_probe(source: WriteSource) -> Sent:
+    """The next one, after which none is sent any more."""
+    source.hasten(pto_min_ns=TAIL_NS)
+    probes: list[Sent] = []
+    while not probes:
+        source.nic.await_events()
+        probes = source.send()
+    source.hasten(pto_min_ns=0)
+    return probes[0]
+
+
 def test_silent_tail_is_probed_and_the_sack_shows_what_is_lost(nic: NicBench, timed: FarEnd) -> None:
-    source = WriteSource(nic, timed, timed.attributes(pto_min_ns=TAIL_NS))
+    source = WriteSource(nic, timed)
     before = nic.counters()
     source.post(2048 * 6)
     packets = source.send()
     for packet in packets[:3]:
         source.deliver(packet)
-    probe: list[Sent] = []
-    while not probe:
-        nic.await_events()
-        probe = source.send()
-    assert [(packet.psn, packet.write.bth.is_retransmission) for packet in probe] == [(3, True)]
+    probe = tail_loss_probe(source)
+    assert (probe.psn, probe.write.bth.is_retransmission) == (3, True)
     assert all(not part.bad for part in ev_partition(nic.qp(source.index)))
     assert nic.qp(source.index).retries == 0
 
-    again = source.deliver(probe[0])
+    again = source.deliver(probe)
     found = ([] if again is None else [again]) + source.send()
     assert [(packet.psn, packet.write.bth.is_retransmission) for packet in found] == [(4, True), (5, True)]
     for lost in packets[3:5]:
@@ -180,17 +189,14 @@ def test_silent_tail_is_probed_and_the_sack_shows_what_is_lost(nic: NicBench, ti
 
 def probed_message(nic: NicBench, timed: FarEnd) -> tuple[WriteSource, Sent, Sent]:
     """The second message of one packet, and the tail loss probe that repeats it."""
-    source = WriteSource(nic, timed, timed.attributes(pto_min_ns=TAIL_NS))
+    source = WriteSource(nic, timed)
     source.post(100)
     source.deliver(*source.send())
     source.post(100)
     (packet,) = source.send()
-    probe: list[Sent] = []
-    while not probe:
-        nic.await_events()
-        probe = source.send()
-    assert [(each.psn, each.write.bth.is_retransmission) for each in probe] == [(packet.psn, True)]
-    return source, packet, probe[0]
+    probe = tail_loss_probe(source)
+    assert (probe.psn, probe.write.bth.is_retransmission) == (packet.psn, True)
+    return source, packet, probe
 
 
 def test_ev_of_a_message_that_a_tail_loss_probe_completes_leaves(nic: NicBench, timed: FarEnd) -> None:
@@ -212,11 +218,7 @@ def test_ev_of_a_message_that_had_only_been_late_stays(nic: NicBench, timed: Far
 
 def test_probe_that_is_not_answered_is_followed_by_another(nic: NicBench, timed: FarEnd) -> None:
     source, packet, probe = probed_message(nic, timed)
-    again: list[Sent] = []
-    while not again:
-        nic.await_events()
-        again = source.send()
-    assert [each.psn for each in again] == [packet.psn]
+    assert tail_loss_probe(source).psn == packet.psn
     assert len({path_of(source, each) for each in (packet, probe)}) == 2
     qp = nic.qp(source.index)
     assert qp.evs[packet.ev].state == EvState.ASSUMED_BAD
@@ -238,7 +240,7 @@ def test_lost_packet_is_sent_again_on_another_path(nic: NicBench, distant: FarEn
 
 
 def test_silence_is_probed_once(nic: NicBench, timed: FarEnd) -> None:
-    source = WriteSource(nic, timed, timed.attributes(pto_min_ns=TAIL_NS, rto_ns=4 * TAIL_NS, retry_limit=0))
+    source = WriteSource(nic, timed, timed.attributes(pto_min_ns=TAIL_NS, rto_ns=RTO_NS, retry_limit=0))
     source.post(2048 * 3)
     source.send()
     probes: list[Sent] = []
@@ -251,7 +253,7 @@ def test_silence_is_probed_once(nic: NicBench, timed: FarEnd) -> None:
 
 def test_a_qp_of_one_packet_fails_though_it_is_probed(nic: NicBench, timed: FarEnd) -> None:
     """A probe leaves nothing else in flight, and still the RTO goes on."""
-    source = WriteSource(nic, timed, timed.attributes(pto_min_ns=TAIL_NS, rto_ns=4 * TAIL_NS, retry_limit=0))
+    source = WriteSource(nic, timed, timed.attributes(pto_min_ns=TAIL_NS, rto_ns=RTO_NS, retry_limit=0))
     source.post(2048)
     source.send()
     probes: list[Sent] = []
@@ -263,10 +265,10 @@ def test_a_qp_of_one_packet_fails_though_it_is_probed(nic: NicBench, timed: FarE
     assert probes
 
 
-def full_window(nic: NicBench, timed: FarEnd, **changes: int) -> WriteSource:
+def full_window(nic: NicBench, timed: FarEnd) -> WriteSource:
     """A QP whose congestion window is full: nothing more leaves before an acknowledgement comes."""
     cc = CcParameters.from_profile(derive_profile(CcLink(5 * 10**8, 750_000, 2048), {}))
-    attributes = replace(timed.attributes(**changes), cc=cc)
+    attributes = replace(timed.attributes(), cc=cc)
     source = WriteSource(nic, timed, attributes)
     source.post(2048 * 100)
     source.send()
@@ -276,17 +278,16 @@ def full_window(nic: NicBench, timed: FarEnd, **changes: int) -> WriteSource:
 
 def test_a_tail_loss_probe_leaves_though_the_window_is_full(nic: NicBench, timed: FarEnd) -> None:
     """The packets that fill the window are not acknowledged, so nothing else would ever open it."""
-    source = full_window(nic, timed, pto_min_ns=TAIL_NS, rto_ns=8 * TAIL_NS)
-    probe: list[Sent] = []
-    while not probe:
-        nic.await_events()
-        probe = source.send()
-    assert [(packet.psn, packet.write.bth.is_retransmission) for packet in probe] == [(0, True)]
+    source = full_window(nic, timed)
+    source.hasten(rto_ns=RTO_NS)
+    probe = tail_loss_probe(source)
+    assert (probe.psn, probe.write.bth.is_retransmission) == (0, True)
     assert nic.qp(source.index).rto_retx_left == 0
 
 
 def test_what_a_time_out_finds_lost_leaves_though_the_window_is_full(nic: NicBench, timed: FarEnd) -> None:
-    source = full_window(nic, timed, rto_ns=4 * TAIL_NS, retry_limit=1000)
+    source = full_window(nic, timed)
+    source.hasten(rto_ns=10 * TAIL_NS)
     again: list[Sent] = []
     while not again:
         nic.await_events()

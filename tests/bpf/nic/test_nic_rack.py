@@ -12,14 +12,12 @@ from mrc_testbed.agents.abi import EvState
 pytestmark = pytest.mark.root
 
 REO_WND_NS = 50_000_000
-RTO_NS = 16 * REO_WND_NS
-
-
-def racked_source(nic: NicBench, timed: FarEnd) -> WriteSource:
-    return WriteSource(nic, timed, timed.attributes(rto_ns=RTO_NS, reo_wnd_min_ns=REO_WND_NS))
+RTO_NS = 40 * REO_WND_NS
 
 
 def sent_when_asked(source: WriteSource) -> list[Sent]:
+    """The packets that RACK or the RTO asks for, whose times begin now."""
+    source.hasten(rto_ns=RTO_NS, reo_wnd_min_ns=REO_WND_NS)
     while not (sent := source.send()):
         source.nic.await_events()
     return sent
@@ -60,7 +58,7 @@ def test_sample_of_a_short_packet_counts_as_that_of_a_full_one(nic: NicBench, ti
 def test_packet_that_others_have_passed_is_lost_after_the_reordering_window(
     nic: NicBench, timed: FarEnd
 ) -> None:
-    source = racked_source(nic, timed)
+    source = WriteSource(nic, timed)
     source.post(2048 * 4)
     lost, *others = source.send()
     for packet in others:
@@ -75,7 +73,7 @@ def test_packet_that_others_have_passed_is_lost_after_the_reordering_window(
 
 
 def test_last_packet_is_passed_by_none(nic: NicBench, timed: FarEnd) -> None:
-    source = racked_source(nic, timed)
+    source = WriteSource(nic, timed)
     source.post(2048 * 4)
     *others, last = source.send()
     for packet in others:
@@ -86,7 +84,7 @@ def test_last_packet_is_passed_by_none(nic: NicBench, timed: FarEnd) -> None:
 
 
 def test_packet_that_had_only_been_late_makes_the_window_grow(nic: NicBench, timed: FarEnd) -> None:
-    source = racked_source(nic, timed)
+    source = WriteSource(nic, timed)
     source.post(2048 * 4)
     late, *others, _ = source.send()
     for packet in others:
@@ -105,7 +103,7 @@ def test_packet_that_had_only_been_late_makes_the_window_grow(nic: NicBench, tim
 
 
 def test_window_shrinks_again_after_losses_that_had_not_been_late(nic: NicBench, timed: FarEnd) -> None:
-    source = racked_source(nic, timed)
+    source = WriteSource(nic, timed)
     with nic.editing_qp(source.index) as qp:
         qp.reo_wnd_steps, qp.reo_wnd_losses = 1, 2
     for left, steps in ((1, 1), (0, 0)):
@@ -116,4 +114,5 @@ def test_window_shrinks_again_after_losses_that_had_not_been_late(nic: NicBench,
         (again,) = sent_when_asked(source)
         qp = nic.qp(source.index)
         assert (qp.reo_wnd_losses, qp.reo_wnd_steps) == (left, steps)
+        source.hasten(reo_wnd_min_ns=0)
         source.deliver(again)

@@ -147,7 +147,7 @@ def test_attempt_without_a_port_asks_for_no_further_frame(source: WriteSource) -
 
 def test_work_posted_while_no_port_is_up_begins_once_one_is(nic: NicBench, timed: FarEnd) -> None:
     """No packet is in flight then, so no time-out would ever remind the QP of its work."""
-    source = WriteSource(nic, timed, timed.attributes(rto_ns=20_000_000))
+    source = WriteSource(nic, timed, timed.attributes(rto_ns=1_000_000_000))
     nic.control.port_up_mask = 0
     source.post(100)
     outcome = nic.kick(source.index)

@@ -72,7 +72,7 @@ def test_path_on_which_one_qp_lost_a_packet_is_left_alone_by_another(
     assert place.suspected_ns > 0
     assert place.falls == 1
     avoided = path_of(first, lost.ev)
-    packets = second.send()
+    packets = second.send()  # long before the two seconds of a suspicion are over
     assert len(packets) > 4 * len(UPLINKS)
     assert avoided not in {path_of(second, packet.ev) for packet in packets}
     assert all(ev.state == EvState.GOOD for ev in nic.qp(second.index).evs[: len(second.attributes.evs)])

@@ -140,16 +140,11 @@ def test_ack_gives_a_round_trip_of_the_path_it_came_by(source: WriteSource) -> N
 def test_missing_ack_is_asked_for_again_by_the_clock_until_the_retry_limit(
     nic: NicBench, timed: FarEnd
 ) -> None:
-    attributes = timed.attributes(rto_ns=1_000_000_000, retry_limit=2, exponential_count=0)
-    source = WriteSource(nic, timed, attributes)
+    source = WriteSource(nic, timed, timed.attributes(retry_limit=2, exponential_count=0))
     source.post(10)
     source.send()
     assert source.feed(Seth(0, 0, ack_psn_offset=0)) is not None
-    # only now, so that no pause of the machine expires before the SACK; a store from outside stops the clock
-    with nic.editing_qp(source.index) as qp:
-        qp.rto_ns = 2_000_000
-        qp.is_timer_armed = 0
-    nic.kick(source.index)
+    source.hasten(rto_ns=2_000_000)
     kinds: list[int] = []
     while EventKind.QP_STATE not in kinds:
         kinds += [event.kind for event in nic.await_events()]

@@ -186,7 +186,7 @@ def test_limits_change_while_it_sends(source: RcSource) -> None:
 
 
 def test_rnr_naks_beyond_the_limit_end_it(source: RcSource) -> None:
-    source.nic.rc_command(Command.LIMITS, source.index, 0, 655_360, 1, 1)
+    source.nic.rc_command(Command.LIMITS, source.index, 0, 10**9, 1, 1)
     source.post(10, immediate=1)
     no_receive = RcAcknowledge(
         RcBth(RcOpcode.ACKNOWLEDGE, source.far.qpn, wire_psn(0)), Aeth(AckKind.RNR_NAK, 0x0E, 0)

@@ -157,9 +157,11 @@ def test_nothing_leaves_while_the_peer_has_no_receive(source: RcSource) -> None:
 
 
 def test_a_time_out_goes_back_and_too_many_end_the_connection(rc_nic: RcBench, distant: FarEnd) -> None:
-    source = RcSource(rc_nic, distant, attributes(distant, rto_ns=150_000_000, retry_limit=1))
+    source = RcSource(rc_nic, distant, attributes(distant, retry_limit=1))
     source.post(2048 * 3)
     assert {packet.psn for packet in source.send()} == {0, 1, 2}
+    rc_nic.edit_rc_qp(source.index, rto_ns=50_000_000, is_timer_armed=0)  # a store stops the timer
+    rc_nic.kick_rc(source.index)
     kinds: list[int] = []
     while EventKind.QP_STATE not in kinds:
         kinds += [event.kind for event in rc_nic.await_events()]

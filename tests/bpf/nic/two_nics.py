@@ -40,17 +40,11 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, slots=True)
 class Flying:
-    """A frame between two NICs.
+    """A frame between two NICs."""
 
-    Attributes:
-        to: the side it comes to, 0 or 1.
-        plane: it crosses.
-        octets: as it arrives.
-    """
-
-    to: int
-    plane: int
-    octets: bytes
+    to: int  # the side it comes to, 0 or 1
+    plane: int  # it crosses
+    octets: bytes  # as it arrives
 
 
 class Device:
@@ -203,23 +197,14 @@ class TwoNics:
 
 @dataclass(slots=True)
 class Account:
-    """The outcome of the lives of many QPs.
+    """The outcome of the lives of many QPs."""
 
-    Attributes:
-        lives: pairs of QPs that were made.
-        completed: messages that completed with success.
-        abandoned: pairs that were ended with packets on their way.
-        restarts: agents that died with QPs.
-        wrong_bytes: in the target when a message had completed, or after further packets had come.
-        failed: messages that ended otherwise.
-    """
-
-    lives: int = 0
-    completed: int = 0
-    abandoned: int = 0
-    restarts: int = 0
-    wrong_bytes: int = 0
-    failed: int = 0
+    lives: int = 0  # pairs of QPs that were made
+    completed: int = 0  # messages that completed with success
+    abandoned: int = 0  # pairs that were ended with packets on their way
+    restarts: int = 0  # agents that died with QPs
+    wrong_bytes: int = 0  # in the target when a message had completed, or after further packets had come
+    failed: int = 0  # messages that ended otherwise
 
 
 @dataclass(slots=True)

@@ -17,25 +17,15 @@ _KINDS = ("SEND", "SACK", "SACK", "SACK", "NACK", "INFERRED_LOSS", "FALSE_LOSS",
 
 @dataclass(frozen=True)
 class Event:
-    """One event in terms of the QP's own scales, so that shrunk examples can be read.
+    """One event in terms of the QP's own scales, so that shrunk examples can be read."""
 
-    Attributes:
-        kind: member of enum mrc_step_kind.
-        elapsed_rtts: base RTTs since the last event; below 0: model time steps back.
-        rtt_ratio: RTT sample in base RTTs; 0: no sample.
-        edge: parameter at which the delay is to lie, instead of what rtt_ratio says.
-        edge_offset_ns: from there.
-        packets: nominal sizes received, or sent as one.
-        units_back: units of CC_STATE.rcvd_bytes by which the SACK is an overtaken one.
-    """
-
-    kind: str
-    elapsed_rtts: Fraction = Fraction(0)
-    rtt_ratio: Fraction = Fraction(0)
-    edge: str | None = None
-    edge_offset_ns: int = 0
-    packets: int = 1
-    units_back: int = 0
+    kind: str  # member of enum mrc_step_kind
+    elapsed_rtts: Fraction = Fraction(0)  # base RTTs since the last event; below 0: model time steps back
+    rtt_ratio: Fraction = Fraction(0)  # RTT sample in base RTTs; 0: no sample
+    edge: str | None = None  # parameter at which the delay is to lie, instead of what rtt_ratio says
+    edge_offset_ns: int = 0  # from there
+    packets: int = 1  # nominal sizes received, or sent as one
+    units_back: int = 0  # units of CC_STATE.rcvd_bytes by which the SACK is an overtaken one
     penalty: int = 0
     is_penalty_over: bool = False
     is_marked: bool = False

@@ -38,19 +38,12 @@ _PORT_MAPS = ("port_table", "port_fault", "fault_accounts", "fault_locks", "port
 
 @dataclass(frozen=True, slots=True)
 class Journey:
-    """The journey of a frame.
+    """The journey of a frame."""
 
-    Attributes:
-        links: ids of the links it crossed, in order.
-        end: port of the NIC that got it, or where a switch dropped it.
-        frame: as it was on the last link.
-        reason: counter of the switch that dropped it; None when it was delivered.
-    """
-
-    links: tuple[int, ...]
-    end: Port
-    frame: bytes
-    reason: PortCounter | None
+    links: tuple[int, ...]  # ids of the links it crossed, in order
+    end: Port  # port of the NIC that got it, or where a switch dropped it
+    frame: bytes  # as it was on the last link
+    reason: PortCounter | None  # counter of the switch that dropped it; None when it was delivered
 
 
 def frame_of(clos: Clos, source: int, destination: int, ev: int) -> Frame:

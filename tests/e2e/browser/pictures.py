@@ -17,6 +17,7 @@ from typing import Final
 from chromium import Browser, browsing
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
+from waiting import DEADLINE_S
 
 from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.live.feed import Feed, Update
@@ -26,7 +27,6 @@ from mrc_testbed.live.terminal import View, render
 FOLDER: Final = Path(__file__).parents[3] / "docs" / "images"
 LAB: Final = "pictures"
 INTERVAL_NS: Final = 300_000_000  # not in step with the flap
-WAIT_S: Final = 60.0
 TOP_COLUMNS: Final = 108
 TERMINAL: Final = (
     "<!doctype html><meta charset=utf-8>"
@@ -107,7 +107,7 @@ def _with_faults(feed: Feed) -> Update:
     """The next update that has a link down."""
     update = feed.latest
     while update.snapshot is None or "down" not in {link.state for link in update.snapshot.links}:
-        newer = feed.wait(update.number, WAIT_S)
+        newer = feed.wait(update.number, DEADLINE_S)
         if newer is None:
             raise SystemExit("the lab is not shown")
         update = newer

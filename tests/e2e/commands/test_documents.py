@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import DEADLINE_S
 
 from mrc_testbed.installation import ROOT
 
-DEADLINE_S = 170
 PRELUDE = """
 mrc-testbed() {
     command mrc-testbed "$@" && return
@@ -81,7 +81,7 @@ def test_commands_of_the_documents_work(
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
-                timeout=DEADLINE_S,
+                timeout=4 * DEADLINE_S,  # for many commands
                 check=False,
             )
             assert ran.returncode == 0, f"{script}\n{ran.stdout[-1000:]}\n{ran.stderr}"

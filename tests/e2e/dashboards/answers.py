@@ -19,17 +19,11 @@ Labels = dict[str, str]
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to one query of a panel.
+    """The answer to one query of a panel."""
 
-    Attributes:
-        expression: as Prometheus got it.
-        target: the query as the dashboard has it.
-        series: labels, and time and value of each sample.
-    """
-
-    expression: str
-    target: dict[str, Any]
-    series: list[tuple[Labels, list[tuple[float, float]]]]
+    expression: str  # as Prometheus got it
+    target: dict[str, Any]  # the query as the dashboard has it
+    series: list[tuple[Labels, list[tuple[float, float]]]]  # labels, and time and value of each sample
 
     def values(self) -> list[float]:
         """All values that are numbers."""

@@ -30,16 +30,11 @@ _FAULT_S: Final = 12.0
 
 @dataclass(frozen=True)
 class Scene:
-    """A moment, and the time before it that the dashboards show.
+    """A moment, and the time before it that the dashboards show."""
 
-    Attributes:
-        name: of its pictures.
-        lab: that the dashboards show.
-        start_s, end_s: UTC; the end is "now".
-    """
-
-    name: str
-    lab: str
+    name: str  # of its pictures
+    lab: str  # that the dashboards show
+    # start_s, end_s: UTC; the end is "now"
     start_s: float
     end_s: float
 

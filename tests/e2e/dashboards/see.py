@@ -28,6 +28,7 @@ from observed_lab import TOPOLOGY, observing
 from PIL import Image
 from scenes import Scene, play
 from verdict import DRAWN, Finding, of_answers, of_drawing
+from waiting import DEADLINE_S
 
 LAB: Final = "seen"
 FABRIC: Final = {**TOPOLOGY, "hosts_per_t0": 4}
@@ -138,7 +139,7 @@ def _problem_of(link: str) -> str | None:
     """Return None if the link leads to a page of the exporter or to a dashboard."""
     if link.startswith("http://"):
         try:
-            with urlopen(link, timeout=10):  # noqa: S310 - checked above
+            with urlopen(link, timeout=DEADLINE_S):  # noqa: S310 - checked above
                 return None
         except HTTPError as error:
             return f"{error}: {error.read().decode()}"

@@ -43,7 +43,8 @@ def wheel(tmp_path):
 def inventory(tmp_path):
     write_inventory(tmp_path, "n1", "n2")
     yield tmp_path / "hosts.json"
-    setup(tmp_path, "--remove")
+    if any(tmp_path.glob("*.pid")):
+        setup(tmp_path, "--remove")
 
 
 def write_inventory(folder, *names, **more):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from live_prometheus import LAB, Prometheus, free_port, require_program, wait_until_ready
 from own_lab import lab_up
+from waiting import DEADLINE_S
 
 from mrc_testbed.fabric import lab as labs
 from mrc_testbed.fabric.live import Lab
@@ -37,7 +38,7 @@ def exporter_url(live_lab: Lab) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def prometheus(exporter_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """A Prometheus that scrapes the exporter five times a second."""
+    """A Prometheus that scrapes the exporter five times a second; a late scrape gives way to the next."""
     folder = tmp_path_factory.mktemp("prometheus")
     config = folder / "prometheus.yml"
     config.write_text(CONFIG.format(target=exporter_url.removeprefix("http://").removesuffix("/metrics")))
@@ -56,4 +57,4 @@ def prometheus(exporter_url: str, tmp_path_factory: pytest.TempPathFactory) -> I
             yield Prometheus(f"http://{address}")
         finally:
             server.terminate()
-            server.wait(30)
+            server.wait(DEADLINE_S)

@@ -15,22 +15,13 @@ from urllib.request import urlopen
 
 import pytest
 from raw_verbs import connect_pair
-from waiting import poll_until
+from waiting import DEADLINE_NS, DEADLINE_S, poll_until
 
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.topology.ev_set import build_ev_set
-from mrc_testbed.topology.spec import TopologySpec
 
 LAB = f"prom{os.getpid()}"
-SPEC = TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1)
 READY = "Server is ready to receive web requests"
-CONFIG = """\
-global: {{scrape_interval: 200ms, scrape_timeout: 200ms}}
-scrape_configs:
-  - job_name: mrc-testbed
-    static_configs: [{{targets: ["{target}"]}}]
-"""
-DEADLINE_S = 60.0
 
 
 def require_program(name: str) -> str:
@@ -48,7 +39,7 @@ class Prometheus:
     def query(self, expression: str, at_s: float | None = None) -> list[tuple[dict[str, str], float]]:
         """Labels and value of each element of the result, now or at a time, in the order of Prometheus."""
         asked = urlencode({"query": expression} | ({} if at_s is None else {"time": at_s}))
-        with urlopen(f"{self.url}/api/v1/query?{asked}", timeout=10) as answer:  # noqa: S310
+        with urlopen(f"{self.url}/api/v1/query?{asked}", timeout=DEADLINE_S) as answer:  # noqa: S310
             result: list[dict[str, Any]] = json.load(answer)["data"]["result"]
         return [(element["metric"], float(element["value"][1])) for element in result]
 
@@ -57,7 +48,7 @@ class Prometheus:
     ) -> list[tuple[dict[str, str], list[tuple[float, float]]]]:
         """Labels, and time and value once a second, of each series of the result."""
         asked = urlencode({"query": expression, "start": start_s, "end": end_s, "step": "1s"})
-        with urlopen(f"{self.url}/api/v1/query_range?{asked}", timeout=20) as answer:  # noqa: S310
+        with urlopen(f"{self.url}/api/v1/query_range?{asked}", timeout=DEADLINE_S) as answer:  # noqa: S310
             result: list[dict[str, Any]] = json.load(answer)["data"]["result"]
         return [
             (element["metric"], [(float(time_s), float(value)) for time_s, value in element["values"]])
@@ -117,7 +108,7 @@ def host_write(lab: Lab, length: int, iterations: int) -> None:
         iterations=iterations,
         depth=4,
     )
-    completions = requestor.wait(qpn, 30_000_000_000)
+    completions = requestor.wait(qpn, DEADLINE_NS)
     assert [completion["status"] for completion in completions] == ["success"]
     requestor.destroy_qp(qpn)
     responder.destroy_qp(peer_qpn)

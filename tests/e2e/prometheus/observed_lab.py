@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from live_prometheus import Prometheus, free_ports, require_program
+from waiting import DEADLINE_S
 
 from mrc_testbed.fabric.process import find_marked
 from mrc_testbed.observe.state import StackPaths
@@ -36,19 +37,14 @@ TOPOLOGY = {
     },
 }
 LINK = "p0-t0-0:2"
-DEADLINE_S = 120
 
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run.
+    """A finished run."""
 
-    Attributes:
-        folder: its results.
-        start_s, end_s: UTC, around all of it.
-    """
-
-    folder: Path
+    folder: Path  # its results
+    # start_s, end_s: UTC, around all of it
     start_s: float
     end_s: float
 
@@ -66,17 +62,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Command:
-    """mrc-testbed in an environment of its own.
+    """mrc-testbed in an environment of its own."""
 
-    Attributes:
-        folder: for its files.
-        environment: of the command.
-        lab: name of the lab.
-    """
-
-    folder: Path
-    environment: dict[str, str]
-    lab: str
+    folder: Path  # for its files
+    environment: dict[str, str]  # of the command
+    lab: str  # name of the lab
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Its output, and its status."""
@@ -160,17 +150,11 @@ class Command:
 
 @dataclass(frozen=True)
 class RunningScenario:
-    """A run that has begun.
+    """A run that has begun."""
 
-    Attributes:
-        process: the command.
-        folder: where its results will be.
-        start_s: UTC, before it.
-    """
-
-    process: subprocess.Popen[bytes]
-    folder: Path
-    start_s: float
+    process: subprocess.Popen[bytes]  # the command
+    folder: Path  # where its results will be
+    start_s: float  # UTC, before it
 
     def finished(self) -> Run:
         """The run; it is over."""
@@ -179,17 +163,11 @@ class RunningScenario:
 
 @dataclass(frozen=True)
 class ObservedLab:
-    """A lab and its stack.
+    """A lab and its stack."""
 
-    Attributes:
-        command: what changes them.
-        prometheus: to be asked.
-        said: what `up --observe` printed.
-    """
-
-    command: Command
-    prometheus: Prometheus
-    said: str
+    command: Command  # what changes them
+    prometheus: Prometheus  # to be asked
+    said: str  # what `up --observe` printed
 
 
 @contextmanager

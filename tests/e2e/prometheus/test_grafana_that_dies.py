@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from grafana_double import TOKEN, GrafanaDouble, serving
-from observed_lab import DEADLINE_S, LINK, VERDICTS, ObservedLab, observing, write
+from observed_lab import LINK, VERDICTS, ObservedLab, observing, write
+from waiting import DEADLINE_S
 
 pytestmark = [
     pytest.mark.root,
@@ -22,8 +23,8 @@ FLAP = {
     "id": "flap1",
     "kind": "link-flap",
     "at": "1s",
-    "for": "3s",
-    "every": "1s",
+    "for": "9s",
+    "every": "3s",
     "down": "300ms",
     "select": {"links": LINK},
 }
@@ -48,7 +49,7 @@ def test_a_grafana_that_dies_harms_no_run_is_reported_and_gets_the_windows_later
     with observing(LAB, "--grafana-url", double.url, variables=token) as observed:
         command = observed.command
         assert len(double.dashboards) == 7
-        scenario = command.write_scenario("watched", [write("h0", "h3", "6s")], [FLAP])
+        scenario = command.write_scenario("watched", [write("h0", "h3", "12s")], [FLAP])
         with command.running(scenario) as run:
             observed.prometheus.wait_for(f'mrc_fault_active{{lab="{LAB}"}}', lambda value: value == 1)
             running.close()

@@ -15,7 +15,6 @@ from dashboard_files import PanelQuery, load_dashboards, queries
 from grafana_double import TOKEN, GrafanaDouble, serving
 from live_prometheus import require_program
 from observed_lab import (
-    DEADLINE_S,
     LINK,
     VERDICTS,
     ObservedLab,
@@ -23,6 +22,7 @@ from observed_lab import (
     observing,
     write,
 )
+from waiting import DEADLINE_S
 from watched_run import FLAP, WatchedRun, watch
 
 from mrc_testbed.observe.state import StackPaths, read_stack
@@ -36,7 +36,7 @@ pytestmark = [
 LAB = f"see{os.getpid()}"
 SCRAPE_S = 1.0
 REPORT_BYTES_MAX = 400_000
-LATE_S = 5.0  # a scrape, an evaluation and a busy machine, which may miss some
+LATE_S = 30.0  # a busy machine misses some scrapes
 FLOW_CONTROL = [
     f"fabric: {panel}"
     for panel in (
@@ -110,7 +110,7 @@ def test_a_panel_had_data(observed: ObservedLab, flap: Run, incast: Run, query: 
 def test_the_page_of_a_busy_shaped_lab_is_clean_to_promtool(observed: ObservedLab, incast: Run) -> None:
     state = read_stack(StackPaths(Path(observed.command.environment["MRC_TESTBED_STATE_DIR"])))
     assert state is not None
-    with urlopen(state.services[0].url, timeout=10) as answer:  # noqa: S310 - the exporter's own URL
+    with urlopen(state.services[0].url, timeout=DEADLINE_S) as answer:  # noqa: S310 - the exporter's own URL
         page = answer.read()
     check = subprocess.run(
         [require_program("promtool"), "check", "metrics"], input=page, capture_output=True, check=False
@@ -170,8 +170,8 @@ def test_a_flap_raises_retransmissions_and_lowers_good_evs(observed: ObservedLab
     calm, resent = during(observed, flap, f'sum(mrc_retransmits_total{{{lab},reason=~"sack|timeout"}})')
     assert resent[-1] > calm[-1]
     plane = f'{lab},plane="0"'
-    good_before, good = during(observed, flap, f'sum(mrc_ev_state{{{plane},state="GOOD"}})')
-    assert min(good) < max(good_before)
+    _, avoided = during(observed, flap, f'sum(mrc_ev_state{{{plane},state!="GOOD"}})')
+    assert max(avoided) > 0
     _, left = during(observed, flap, f'sum(mrc_ev_transitions_total{{{plane},to="ASSUMED_BAD"}})')
     assert left[-1] > left[0]
     outages = len(list(flap.events("fault-applied")))

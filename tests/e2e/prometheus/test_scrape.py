@@ -7,6 +7,7 @@ from urllib.request import urlopen
 import pytest
 from live_prometheus import LAB, Prometheus, host_write, require_program
 from port_faults import write_port_fault
+from waiting import DEADLINE_S
 
 from mrc_testbed.fabric import lab as labs
 from mrc_testbed.fabric.live import Lab
@@ -22,7 +23,7 @@ LENGTH = 64 * 1024
 
 def test_the_page_is_clean_to_promtool(exporter_url: str, live_lab: Lab) -> None:
     host_write(live_lab, LENGTH, 10)
-    with urlopen(exporter_url, timeout=10) as answer:  # noqa: S310 - the exporter's own URL
+    with urlopen(exporter_url, timeout=DEADLINE_S) as answer:  # noqa: S310 - the exporter's own URL
         page = answer.read()
     check = subprocess.run(
         [require_program("promtool"), "check", "metrics"], input=page, capture_output=True, check=False
@@ -99,7 +100,7 @@ def test_counters_go_on_when_an_agent_is_started_again(exporter_url: str, live_l
 
 def counters(url: str) -> dict[str, float]:
     """The counters of hosts, as they stand on the page."""
-    with urlopen(url, timeout=10) as answer:  # noqa: S310 - the exporter's own URL
+    with urlopen(url, timeout=DEADLINE_S) as answer:  # noqa: S310 - the exporter's own URL
         lines = answer.read().decode().splitlines()
     numbers = (
         line.rpartition(" ") for line in lines if re.match(r"mrc_\w+_(total|count|bucket){.*node=", line)

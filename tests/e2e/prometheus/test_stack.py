@@ -21,6 +21,7 @@ import yaml
 from grafana_double import TOKEN, GrafanaDouble, serving
 from live_prometheus import Prometheus, free_port, free_ports, require_program
 from observed_lab import Command, clean_environment
+from waiting import DEADLINE_S
 
 from mrc_testbed.fabric.process import find_marked, is_alive, stop_processes
 from mrc_testbed.observe import grafana_server, prometheus, server, stack
@@ -184,7 +185,7 @@ def test_prometheus_is_not_root_listens_here_only_and_is_bounded(here: StackPath
 def _get(url: str) -> bytes:
     from urllib.request import urlopen  # noqa: PLC0415
 
-    with urlopen(url, timeout=10) as answer:  # noqa: S310
+    with urlopen(url, timeout=DEADLINE_S) as answer:  # noqa: S310
         content: bytes = answer.read()
         return content
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from chromium import Browser, browsing
 from dashboard_files import load_dashboards
-from observed_lab import DEADLINE_S, Command, ObservedLab, Run, write
-from waiting import poll_until
+from observed_lab import Command, ObservedLab, Run, write
+from waiting import DEADLINE_S, poll_until
 
 FLAP = "flap-of-cable-7"
 INTERRUPTED = 130
@@ -29,50 +29,29 @@ _BANDS: Final = "{}.chart.model.x.bands.map(([name]) => name)"
 
 @dataclass(frozen=True)
 class ReportPage:
-    """A report as a browser shows it.
+    """A report as a browser shows it."""
 
-    Attributes:
-        ids_by_panel: ids of faults over each panel.
-        rows: text of the rows of tables.
-        links: hints of the links in the picture of the fabric.
-        cursor_times: what the cursor says after the keys End and Home.
-        cursor_value: goodput under the cursor.
-        is_cursor_left: after the key Escape.
-        backgrounds: colours of the page, light and dark.
-        requested: addresses that it asked for.
-    """
-
-    ids_by_panel: list[list[str]]
-    rows: list[str]
-    links: list[str]
-    cursor_times: list[str]
-    cursor_value: str
-    is_cursor_left: bool
-    backgrounds: set[str]
-    requested: set[str]
+    ids_by_panel: list[list[str]]  # ids of faults over each panel
+    rows: list[str]  # text of the rows of tables
+    links: list[str]  # hints of the links in the picture of the fabric
+    cursor_times: list[str]  # what the cursor says after the keys End and Home
+    cursor_value: str  # goodput under the cursor
+    is_cursor_left: bool  # after the key Escape
+    backgrounds: set[str]  # colours of the page, light and dark
+    requested: set[str]  # addresses that it asked for
 
 
 @dataclass(frozen=True)
 class WatchedRun:
-    """The observations of a run.
+    """The observations of a run."""
 
-    Attributes:
-        run: what it left.
-        page_faults: ids in the page's list of faults.
-        page_windows: ids of the windows in the page's plot of goodput.
-        page_events: lines that the page's list of events had, some of them several times.
-        top: the picture of `top --once -o json`.
-        windows: dashboard -> id and kind of the fault whose window it draws.
-        report: of the run.
-    """
-
-    run: Run
-    page_faults: list[str]
-    page_windows: list[str]
-    page_events: list[str]
-    top: dict[str, Any]
-    windows: dict[str, tuple[str, str]]
-    report: ReportPage
+    run: Run  # what it left
+    page_faults: list[str]  # ids in the page's list of faults
+    page_windows: list[str]  # ids of the windows in the page's plot of goodput
+    page_events: list[str]  # lines that the page's list of events had, some of them several times
+    top: dict[str, Any]  # the picture of `top --once -o json`
+    windows: dict[str, tuple[str, str]]  # dashboard -> id and kind of the fault whose window it draws
+    report: ReportPage  # of the run
 
 
 def watch(observed: ObservedLab, link: str) -> WatchedRun:

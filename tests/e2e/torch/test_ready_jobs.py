@@ -11,12 +11,9 @@ pytestmark = [pytest.mark.download("PyTorch"), pytest.mark.slow("trains on eight
 
 ROOT = Path(__file__).parents[3]
 FILES = sorted(path.stem for path in (ROOT / "scenarios" / "train").glob("*.yaml"))
-IN_CI = ("drawn", "nic-port-100gbit")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.ci] if name in IN_CI else []) for name in FILES]
-)
+@pytest.mark.parametrize("name", FILES)
 def test_a_ready_job_passes(torch_python: str, tmp_path: Path, name: str) -> None:
     path = f"{Path(torch_python).parent}:{os.environ['PATH']}"
     done = subprocess.run(

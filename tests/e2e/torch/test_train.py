@@ -12,7 +12,6 @@ pytestmark = [
     pytest.mark.root,
     pytest.mark.download("PyTorch"),
     pytest.mark.slow("imports PyTorch in four processes, again and again"),
-    pytest.mark.ci,
 ]
 
 ROOT = Path(__file__).parents[3]

@@ -12,7 +12,6 @@ from benchmarks.gloo import by_gloo, losses
 pytestmark = [
     pytest.mark.download("PyTorch"),
     pytest.mark.slow("imports PyTorch in four processes, again and again"),
-    pytest.mark.ci,
 ]
 
 HERE = Path(__file__).parent
@@ -40,7 +39,7 @@ def launched(folder: Path, *arguments: str) -> tuple[int, list[str], str]:
     return done.returncode, done.stdout.splitlines(), done.stderr
 
 
-@pytest.mark.parametrize("kind", [(), ("--sharded",)])
+@pytest.mark.parametrize("kind", [pytest.param((), marks=pytest.mark.ci), ("--sharded",)])
 def test_losses_are_those_of_gloo_and_bytes_those_of_the_run_before(
     torch_python: str, tmp_path: Path, kind: tuple[str, ...]
 ) -> None:
@@ -78,6 +77,7 @@ def test_each_module_computes_as_long_as_in_a_profile(torch_python: str, tmp_pat
     assert step["ended_ns"] - step["began_ns"] >= sum(stages_ns.values())
 
 
+@pytest.mark.ci
 def test_operations(torch_python: str, tmp_path: Path) -> None:
     program = [torch_python, str(HERE / "backend_ranks.py")]
     cases = ["collectives", "shapes_and_kinds", "messages_cross", "groups_share_qps"]

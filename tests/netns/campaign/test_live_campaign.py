@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import DEADLINE_S
 
 from mrc_testbed.fabric.namespace import namespace_names
 from mrc_testbed.fabric.ownership import parse_owned_name
@@ -37,7 +38,6 @@ spec:
   matrix: {topology.planes: [2, 1]}
   seeds: [1, 2]
 """
-TIMEOUT_S = 120
 
 
 @pytest.fixture
@@ -75,14 +75,14 @@ def test_a_campaign_is_interrupted_and_resumed_and_leaves_nothing(place: Path) -
         if "run 2 of 4" in line:
             running.send_signal(signal.SIGINT)
             break
-    out, _ = running.communicate(timeout=TIMEOUT_S)
+    out, _ = running.communicate(timeout=DEADLINE_S)
     assert running.returncode == 130, out
     done = len([status for status in statuses(place) if status == "passed"])
     assert 1 <= done <= 2
     assert not [name for name in namespace_names() if name.startswith(f"mrc-c{os.getpid()}-")]
 
     resumed = begin(place, "resume", "tiny", "--runtime", "netns", "-o", "json")
-    out, errors = resumed.communicate(timeout=TIMEOUT_S)
+    out, errors = resumed.communicate(timeout=DEADLINE_S)
     assert resumed.returncode == 0, errors
     summary = json.loads(out)
     assert summary["counts"] == {"passed": 4}
@@ -118,7 +118,7 @@ def test_a_resume_with_nothing_to_run_removes_the_lab_of_a_campaign_killed_at_it
     running.communicate()
     assert statuses(place).count("passed") == 4
     resumed = begin(place, "resume", "tiny", "--runtime", "netns", "-o", "json", lab=None)
-    out, errors = resumed.communicate(timeout=TIMEOUT_S)
+    out, errors = resumed.communicate(timeout=DEADLINE_S)
     assert resumed.returncode == 0, errors
     assert json.loads(out)["counts"] == {"passed": 4}
     assert labs_there() == before
@@ -138,12 +138,12 @@ def test_a_campaign_that_is_killed_is_resumed_in_its_own_lab_and_leaves_nothing(
         if moment in line:
             running.kill()
             break
-    assert running.wait(TIMEOUT_S) == -signal.SIGKILL, said
+    assert running.wait(DEADLINE_S) == -signal.SIGKILL, said
     running.communicate()
     (folder,) = (place / "campaigns" / "tiny").glob("2*")
     assert labs_there() - before == {f"campaign-tiny-{folder.name[-6:]}"}
     resumed = begin(place, "resume", "tiny", "--runtime", "netns", "-o", "json", lab=None)
-    out, errors = resumed.communicate(timeout=TIMEOUT_S)
+    out, errors = resumed.communicate(timeout=DEADLINE_S)
     assert resumed.returncode == 0, errors
     assert json.loads(out)["counts"] == {"passed": 4}
     assert labs_there() == before

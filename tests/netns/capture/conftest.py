@@ -18,7 +18,7 @@ SPECS = {
     "shaped": TopologySpec.model_validate({**SIZE, "port_rate": "100Mbit", "link_delay": "100us"}),
 }
 
-AGAIN = [pytest.mark.slow("all tests again, in another lab"), pytest.mark.ci]
+AGAIN = pytest.mark.slow("all tests again, in another lab")
 
 
 @pytest.fixture(
@@ -26,7 +26,7 @@ AGAIN = [pytest.mark.slow("all tests again, in another lab"), pytest.mark.ci]
     params=[
         "unshaped",
         pytest.param("direct", marks=AGAIN),
-        pytest.param("shaped", marks=AGAIN),
+        pytest.param("shaped", marks=[AGAIN, pytest.mark.ci]),
     ],
 )
 def lab_name(request: pytest.FixtureRequest) -> Iterator[str]:

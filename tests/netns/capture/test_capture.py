@@ -30,7 +30,7 @@ from mrc_testbed.workloads.spec import WriteBw
 pytestmark = pytest.mark.root
 
 SNAP_BYTES = 160
-QUIET_S = 0.3
+QUIET_S = 0.3  # what is still under way is the kernel's: no process holds it up
 LINK = "p0-t0-0:2~p0-t1-0:0"
 FIELDS = (
     "mrc.opcode",

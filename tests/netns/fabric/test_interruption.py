@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from lab_leftovers import SMALL, observe_leftovers
 from refused_program import objects_with_a_refused_one
+from waiting import DEADLINE_S
 
 from mrc_testbed.cli.app import run
 from mrc_testbed.errors import CleanupError, FabricError, Interrupted, PreflightError
@@ -270,7 +271,7 @@ def _is_child(pid: int) -> bool:
 
 
 def _await_exit(descriptor: int) -> None:
-    assert select.select([descriptor], [], [], 10)[0]
+    assert select.select([descriptor], [], [], DEADLINE_S)[0]
 
 
 @pytest.fixture

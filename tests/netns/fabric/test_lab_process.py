@@ -3,13 +3,12 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from waiting import poll_until
 
 from mrc_testbed.errors import FabricError
-from mrc_testbed.fabric.folder_watch import FolderWatch
 from mrc_testbed.fabric.process import (
     ProcessIdentity,
     find_marked,
@@ -102,12 +101,8 @@ print("said", os.getsid(0) == os.getpid(), flush=True)
 pathlib.Path({str(tmp_path)!r}, "ready").touch()
 signal.pause()
 """
-    with FolderWatch([tmp_path]) as watch:
-        process = start_detached(lab_name, [sys.executable, "-c", program], log)
-        deadline_ns = time.monotonic_ns() + 10_000_000_000
-        while not (tmp_path / "ready").exists():
-            assert time.monotonic_ns() < deadline_ns
-            watch.wait([process], deadline_ns)
+    process = start_detached(lab_name, [sys.executable, "-c", program], log)
+    poll_until((tmp_path / "ready").exists)
     assert log.read_text() == "said True\n"
     assert find_marked(lab_name) == (process,)
     stop_processes([process], _GRACE_NS)

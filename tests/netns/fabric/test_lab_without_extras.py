@@ -45,7 +45,7 @@ logs
 ENDS = """\
 up -n other --runtime docker
 shell
-serve --port 0 --timeout 3s
+serve --port 0 --timeout 10s
 down
 status
 """.splitlines()

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from waiting import DEADLINE_NS
 
 from mrc_testbed.errors import FabricError
 from mrc_testbed.fabric import lab
@@ -19,9 +20,6 @@ def _observe(lab_name: str, port: Port) -> PortObservation:
     (observed,) = observe_ports(lab_name, port.node.name, [port])
     assert observed
     return observed
-
-
-_EVENT_TIMEOUT_NS = 10_000_000_000
 
 
 def test_commands_run_inside_the_node(small_lab: str) -> None:
@@ -57,7 +55,7 @@ def test_the_nic_notices_that_its_carrier_is_gone_and_that_it_is_back(small_lab:
         for is_up in (False, True):
             before_ns = time.monotonic_ns()
             live.set_port_up(switch_port.id, is_up=is_up)
-            event = agent.next_event(_EVENT_TIMEOUT_NS)
+            event = agent.next_event(DEADLINE_NS)
             assert (event["event"], event["plane"], event["is_up"]) == ("port_state", 1, is_up)
             assert event["time_ns"] > before_ns
             assert _observe(small_lab, nic_port)[:3] == (True, is_up, 3000)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from lab_leftovers import observe_leftovers
+from waiting import DEADLINE_S
 
 pytestmark = [
     pytest.mark.root,
@@ -69,7 +70,9 @@ def said(state: Path, *arguments: str, status: int | None, limits: tuple[str, ..
         "XDG_STATE_HOME": str(state.parent / "bugs"),
     }
     command = [*limits, *PROGRAM, *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=DEADLINE_S
+    )
     if status is not None:
         assert done.returncode == status, done.stderr
         assert "bug of mrc-testbed" not in done.stderr

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 from kernel_srv6 import replace_switch_by_kernel_srv6
 from raw_verbs import connect_pair
+from waiting import DEADLINE_NS
 
 from mrc_testbed.agents.abi import PortCounter
 from mrc_testbed.agents.nic.client import AgentClient
@@ -48,7 +49,7 @@ def sent_once(live: Lab) -> tuple[dict[int, int], Counter[str]]:
             connect_pair(source, near, target, far)
             before = sent_by_port(live)
             source.post_write(near, length=MESSAGE_BYTES, **place)
-            (completion,) = source.wait(near, 30_000_000_000)
+            (completion,) = source.wait(near, DEADLINE_NS)
             assert completion["status"] == "success"
             assert target.verify(remote["offset"], MESSAGE_BYTES, 3) == 0
             packets = {row["entropy"]: row["tx_packets"] for row in source.ev_list(near)}

@@ -1,6 +1,5 @@
 """The lab of these tests, faults written straight into its port table, and a pair of NICs that write."""
 
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from math import gcd
@@ -8,6 +7,7 @@ from typing import Any, Final, Self
 
 from port_faults import write_port_fault
 from raw_verbs import connect_pair
+from waiting import DEADLINE_NS
 
 from mrc_testbed.agents.nic.client import AgentClient
 from mrc_testbed.agents.nic.pattern import seed_at
@@ -19,7 +19,6 @@ from mrc_testbed.topology.spec import TopologySpec
 SPEC: Final = TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=2)
 NEIGHBOURS: Final = ("h0", "h1")
 DISTANT: Final = ("h0", "h3")
-DEADLINE_NS: Final = 30_000_000_000
 
 _BACKGROUND_SEED: Final = 1
 
@@ -112,9 +111,8 @@ class WritePair:
 
     def await_event(self, is_wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """The first event since the last call that is wanted; those before it are kept in `events`."""
-        deadline_ns = time.monotonic_ns() + DEADLINE_NS
         while True:
-            event = self.source.next_event(max(1, deadline_ns - time.monotonic_ns()))
+            event = self.source.next_event(DEADLINE_NS)
             self.events.append(event)
             if is_wanted(event):
                 return event

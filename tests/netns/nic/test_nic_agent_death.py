@@ -7,16 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from nic_lab import BATCH, DEADLINE_NS, DISTANT, SPEC, WritePair
+from nic_lab import BATCH, DISTANT, SPEC, WritePair
+from waiting import DEADLINE_NS, DEADLINE_S, poll_until
 
 from mrc_testbed.agents.abi import Event, EventKind, NicControl, QpState, Status
 from mrc_testbed.agents.bpf.libbpf import open_pinned
 from mrc_testbed.agents.bpf.maps import MappedArray, RingBuffer
-from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.agents.nic.client import AgentClient
 from mrc_testbed.errors import AgentError, UsageError
 from mrc_testbed.fabric import lab
-from mrc_testbed.fabric.folder_watch import FolderWatch
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.process import is_alive
 from mrc_testbed.fabric.repair import Repair
@@ -30,11 +29,7 @@ def kill_agent(live: Lab, host: str, number: signal.Signals = signal.SIGKILL) ->
     """Kills the agent of *host* and waits until it is gone."""
     (agent,) = [process.identity for process in live.state.processes if process.node == host]
     os.kill(agent.pid, number)
-    deadline_ns = monotonic_ns() + DEADLINE_NS
-    with FolderWatch([live.paths.node_folder(host)]) as watch:
-        while is_alive(agent):
-            assert monotonic_ns() < deadline_ns
-            watch.wait([agent], deadline_ns)
+    poll_until(lambda: not is_alive(agent), what=f"the end of the agent of {host}")
 
 
 def test_receiver_goes_on_without_its_agent_and_the_sender_notices_nothing(doomed: Lab) -> None:
@@ -87,7 +82,6 @@ def pinned(live: Lab, host: str, name: str) -> Iterator[int]:
 
 def await_kernel_event(live: Lab, host: str, kind: EventKind) -> Event:
     """The next event of a kind that the NIC of a host without an agent reports."""
-    deadline_ns = monotonic_ns() + DEADLINE_NS
     with pinned(live, host, "nic_events") as descriptor:
         ring = RingBuffer(descriptor)
         try:
@@ -96,9 +90,7 @@ def await_kernel_event(live: Lab, host: str, kind: EventKind) -> Event:
                     event = Event.from_buffer_copy(record)
                     if event.kind == kind:
                         return event
-                left_seconds = (deadline_ns - monotonic_ns()) / 1e9
-                assert left_seconds > 0, "no event came"
-                select.select([ring.fileno()], [], [], left_seconds)
+                assert select.select([ring.fileno()], [], [], DEADLINE_S)[0], "no event came"
         finally:
             ring.close()
 

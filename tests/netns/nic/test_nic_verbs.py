@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from own_lab import lab_up
 from raw_verbs import connect_pair
-from waiting import poll_until
+from waiting import DEADLINE_NS, poll_until
 
 from mrc_testbed.agents.nic.client import AgentClient
 from mrc_testbed.errors import UsageError
@@ -20,7 +20,6 @@ pytestmark = pytest.mark.root
 
 NAME = f"verbs{os.getpid() % 10000}"
 NEAR, FAR = 0, 1
-TEN_SECONDS_NS = 10_000_000_000
 WRAP = 0xFFFFF8
 
 
@@ -58,7 +57,7 @@ class Pair:
     def write(self, length: int, **work: int) -> None:
         """A message that completes."""
         self.post(length, **work)
-        (completion,) = self.near.wait(self.qpn, TEN_SECONDS_NS)
+        (completion,) = self.near.wait(self.qpn, DEADLINE_NS)
         assert completion["status"] == "success"
 
     def planes_used(self) -> Counter[int]:
@@ -216,14 +215,14 @@ def test_work_posted_without_waiting_is_carried_out_and_a_refusal_of_it_is_an_ev
             r_key=pair.target["r_key"],
             immediate=immediate,
         )
-    arrived = [pair.far.next_event(TEN_SECONDS_NS) for _ in range(3)]
+    arrived = [pair.far.next_event(DEADLINE_NS) for _ in range(3)]
     assert [(event["event"], event["immediate"]) for event in arrived] == [
         ("receive", 7),
         ("receive", 8),
         ("receive", 9),
     ]
     pair.near.cast("post_write", qpn=pair.qpn, length=-1, local_offset=0, remote_offset=0, r_key=0)
-    refused = pair.near.next_event(TEN_SECONDS_NS)  # completions came before it, and were not asked for
+    refused = pair.near.next_event(DEADLINE_NS)  # completions came before it, and were not asked for
     assert (refused["event"], refused["verb"]) == ("refused", "post_write")
     assert "length: -1" in refused["error"]
 

@@ -5,7 +5,8 @@ import socket
 from collections.abc import Callable
 
 import pytest
-from nic_lab import BATCH, DEADLINE_NS, DISTANT, NEIGHBOURS, WritePair
+from nic_lab import BATCH, DISTANT, NEIGHBOURS, WritePair
+from waiting import DEADLINE_NS, DEADLINE_S
 
 from mrc_testbed.agents.nic.client import AgentClient
 from mrc_testbed.agents.nic.work_queue import QPN_MIN
@@ -173,7 +174,7 @@ def test_what_is_no_request_is_answered_and_the_connection_lives(live: Lab) -> N
         b'{"id": 1, "verb": "wait", "arguments": {"qpn": 999, "wait_ns": 1}}',
     ]
     with socket.socket(socket.AF_UNIX) as raw:
-        raw.settimeout(DEADLINE_NS / 1e9)
+        raw.settimeout(DEADLINE_S)
         raw.connect(str(live.paths.agent_socket("h0")))
         with raw.makefile("rb") as answers:
             for line in lines:
@@ -207,7 +208,7 @@ def test_new_qp_receives_nothing_of_the_one_whose_place_it_has(live: Lab) -> Non
             ("wait", {"qpn": successor, "wait_ns": 50_000_000}),
         ]
         with socket.socket(socket.AF_UNIX) as raw:
-            raw.settimeout(DEADLINE_NS / 1e9)
+            raw.settimeout(DEADLINE_S)
             raw.connect(str(live.paths.agent_socket("h0")))
             lines = [{"id": i, "verb": verb, "arguments": given} for i, (verb, given) in enumerate(requests)]
             raw.sendall(b"".join(json.dumps(line).encode() + b"\n" for line in lines))

@@ -22,7 +22,6 @@ from mrc_testbed.topology.probe_path import probe_paths
 
 pytestmark = pytest.mark.root
 
-DEADLINE_NS = 30_000_000_000
 JUDGED_PER_PATH = 100
 LAG_ROUNDS = 50  # of the fastest rounds here, as many as fit into the time-out
 SCENARIO = """\

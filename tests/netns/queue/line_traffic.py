@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from shaped_line import SRV6_BLOCK, frame_to
+from waiting import DEADLINE_S
 
 from mrc_testbed.agents.abi import Dscp
 
@@ -56,8 +57,8 @@ class Window:
 
     def enter(self) -> None:
         """Waits until there is room for one more."""
-        if not self._free.acquire(timeout=30):
-            raise TimeoutError("nothing has left the line for 30 s")
+        if not self._free.acquire(timeout=DEADLINE_S):
+            raise TimeoutError("nothing leaves the line")
 
     def leave(self) -> None:
         """One has arrived."""
@@ -75,7 +76,7 @@ def send(egress: socket.socket, frames: Sequence[Frame], window: Window | None =
 
 
 def receive(
-    ingress: socket.socket, count: int, *, deadline_seconds: float = 30, window: Window | None = None
+    ingress: socket.socket, count: int, *, deadline_seconds: float = DEADLINE_S, window: Window | None = None
 ) -> list[bytes]:
     """The next *count* frames of the line, fewer when the deadline passes."""
     end = time.monotonic() + deadline_seconds

@@ -17,6 +17,8 @@ from ctypes import c_uint32
 from dataclasses import dataclass
 from pathlib import Path
 
+from waiting import DEADLINE_S
+
 from mrc_testbed.agents import abi
 from mrc_testbed.agents.bpf.libbpf import BpfObject, attach_xdp, pin
 from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray, PerCpuArray, map_update
@@ -241,7 +243,7 @@ class ShapedLine:
         """Ends the drainer processes; returns the exit status, which is that of all of them."""
         for drainer in self.drainers:
             drainer.send_signal(signal_number)
-        statuses = {drainer.wait(timeout=10) for drainer in self.drainers}
+        statuses = {drainer.wait(DEADLINE_S) for drainer in self.drainers}
         self.drainers = []
         (status,) = statuses
         return status

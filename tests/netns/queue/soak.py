@@ -14,13 +14,13 @@ from random import Random
 
 from line_traffic import Frame, labels, random_frames, receive, send
 from shaped_line import TO_FAR, TO_NEAR, ShapedLine
+from waiting import DEADLINE_S
 
 from mrc_testbed.agents.abi import DrainerMode, Dscp, PortCounter, QueueDescriptors, QueuePort
 from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
 
 DROPS = (PortCounter.DROP_QUEUE_FULL, PortCounter.DROP_CONTROL_FULL, PortCounter.DROP_POOL_EMPTY)
 FRAMES_PER_ROUND = 240
-DEADLINE_S = 30.0
 LULL_S = 0.02
 DSCP_AT = 14
 PAYLOAD_AT = 54

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from line_traffic import assert_same_frames, equal_frames, random_frames, receive, send
 from shaped_line import DRAINER, TO_FAR, LineFactory, LinkShape, ShapedLine
-from waiting import poll_until
+from waiting import DEADLINE_S, poll_until
 
 from mrc_testbed.agents.abi import DrainerMode
 
@@ -25,7 +25,9 @@ def sleeps(line: ShapedLine) -> bool:
 
 
 def run_drainer(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([DRAINER, *arguments], check=False, capture_output=True, text=True, timeout=10)
+    return subprocess.run(
+        [DRAINER, *arguments], check=False, capture_output=True, text=True, timeout=DEADLINE_S
+    )
 
 
 def test_sigterm_ends_it_with_success(make_line: LineFactory) -> None:
@@ -40,7 +42,7 @@ def test_it_ends_when_its_pins_vanish(make_line: LineFactory) -> None:
     line.start_drainer()
     poll_until(lambda: sleeps(line))
     line.close_pins()
-    assert line.drainer.wait(timeout=10) == 0
+    assert line.drainer.wait(DEADLINE_S) == 0
 
 
 def test_second_drainer_of_a_lab_is_refused(make_line: LineFactory) -> None:
@@ -85,7 +87,7 @@ def test_drainer_without_a_cpu_of_its_own_is_refused(make_line: LineFactory) -> 
         check=False,
         capture_output=True,
         text=True,
-        timeout=10,
+        timeout=DEADLINE_S,
         preexec_fn=lambda: os.sched_setaffinity(0, one_cpu),
     )
     assert outcome.returncode == STATUS_PINS

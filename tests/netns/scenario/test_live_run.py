@@ -34,7 +34,7 @@ FLAP = (
     HEAD
     + """\
   faults:
-    - {id: flap1, at: 300ms, for: 800ms, kind: link-flap, every: 400ms, down: 150ms,
+    - {id: flap1, at: 300ms, for: 800ms, kind: link-flap, every: 400ms, down: 350ms,
        select: {links: {plane: 0, between: [t0, t1], node: p0-t0-0}, pick: first}}
   expect:
     - fault_drops during flap1 > 0
@@ -53,8 +53,8 @@ PORT = (
     - qp_errors == 0
 """
 )
-KILL = (  # long enough for an agent that takes a second to start again
-    HEAD.replace("duration: 1500ms", "duration: 4s")
+KILL = (  # long enough for an agent that takes seconds to start again
+    HEAD.replace("duration: 1500ms", "duration: 10s")
     + """\
   faults:
     - {id: kill1, at: 1s, for: 200ms, kind: nic-agent-kill, select: {nodes: h1}}
@@ -100,7 +100,7 @@ def test_a_nic_sees_its_port_go_and_come_back(live_lab: str, tmp_path: Path) -> 
     assert_no_fault_is_left(live_lab)
 
 
-@pytest.mark.slow("a run of eight seconds")
+@pytest.mark.slow("a run of ten seconds")
 @pytest.mark.ci
 def test_an_agent_that_a_fault_kills_ends_its_flows_and_not_the_run(live_lab: str, tmp_path: Path) -> None:
     finished = run_live(live_lab, KILL, tmp_path)

@@ -55,6 +55,11 @@ def run(
     return run_live(name, text, runs, progress)
 
 
+def written(runs: Path) -> list[str]:
+    [path] = runs.glob("*/*/job.log")
+    return path.read_text().splitlines()
+
+
 def log(finished: FinishedRun) -> list[str]:
     return sorted((finished.folder / "job.log").read_text().splitlines())
 
@@ -65,7 +70,7 @@ def test_steps_of_a_program_are_measured_like_those_of_training(live_lab: str, t
         tmp_path,
         "steps(60)",
         spec="  faults:\n"
-        "    - {id: flap1, at: 200ms, for: 200ms, kind: loss, ratio: 1%, select: {links: {plane: 0}}}\n"
+        "    - {id: flap1, at: 1s, for: 100ms, kind: loss, ratio: 1%, select: {links: {plane: 0}}}\n"
         "  expect: [p50(step_time(job)) >= 20ms, loss(job) < 0, loss(job) before flap1 > loss(job),\n"
         "           operations(job) > 10, job_throughput(job) > 0]\n",
     )
@@ -117,8 +122,12 @@ def test_a_failure_is_named_and_what_ranks_wrote_is_kept(
 def test_a_program_that_hangs_runs_into_its_limit_and_its_ranks_are_ended(
     live_lab: str, tmp_path: Path, count: int, reason: str
 ) -> None:
+    def let_both_begin(step: str) -> None:
+        if step == "waiting for the first step of job":
+            poll_until(lambda: len(written(tmp_path)) == 4, what="output")
+
     script = f"print('pid', os.getpid(), flush=True)\nsteps({count})\nselect.select([], [], [])"
-    finished = run(live_lab, tmp_path, script, more=", timeout: 1s")
+    finished = run(live_lab, tmp_path, script, more=f", timeout: {1 + count}s", progress=let_both_begin)
     assert finished.result.verdict.status is Status.ERROR
     assert reason in finished.result.verdict.reason
     processes = [Path("/proc", line.split()[-1]) for line in log(finished) if " pid " in line]
@@ -131,12 +140,8 @@ def test_a_signal_before_the_first_step_ends_the_ranks_and_keeps_what_they_wrote
 ) -> None:
     def interrupt(step: str) -> None:
         if step == "waiting for the first step of job":
-            poll_until(lambda: len(written()) == 2, what="output")
+            poll_until(lambda: len(written(tmp_path)) == 2, what="output")
             os.kill(os.getpid(), signal.SIGTERM)
-
-    def written() -> list[str]:
-        [path] = tmp_path.glob("*/*/job.log")
-        return path.read_text().splitlines()
 
     finished = run(live_lab, tmp_path, "select.select([], [], [])", progress=interrupt)
     assert finished.result.verdict.status is Status.INTERRUPTED

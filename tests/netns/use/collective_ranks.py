@@ -21,7 +21,7 @@ from mrc_torch.library import CollectiveError, Engine, Options, Reduction, Type,
 RANK: Final = int(os.environ["RANK"])
 SIZE: Final = int(os.environ["WORLD_SIZE"])
 MASTER: Final = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-TIMEOUT_MS: Final = 60_000
+TIMEOUT_MS: Final = 120_000
 TYPES: Final = {
     Type.F32: np.float32,
     Type.F64: np.float64,
@@ -284,14 +284,16 @@ def a_rank_leaves(ranks: Ranks) -> None:
 
 def a_rank_never_comes(ranks: Ranks) -> None:
     ranks.barrier()
-    if RANK != 2:
-        data = np.zeros(1, np.uint8)
-        ranks.start(
-            "all_reduce", ranks.all, 99, data.ctypes.data, 1, Type.U8, Reduction.SUM, timeout_ms=300
-        )()
-    else:
+    if RANK == 2:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        meet(None)
         signal.pause()
+    data = np.zeros(1, np.uint8)
+    arguments = ranks.all, 99, data.ctypes.data, 1, Type.U8, Reduction.SUM
+    try:
+        ranks.start("all_reduce", *arguments, timeout_ms=300)()
+    finally:
+        meet(None)  # a rank that left before the time of the others is out would be the one at fault
 
 
 def a_rank_has_another_size(ranks: Ranks) -> None:

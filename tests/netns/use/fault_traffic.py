@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 
+from waiting import DEADLINE_NS
+
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.workloads.connectors import open_mrc
 from mrc_testbed.workloads.engine import WorkloadEngine
@@ -11,7 +13,6 @@ from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.outcome import FlowOutcome
 
-DEADLINE_NS = 120 * 10**9
 SECOND_NS = 10**9
 
 

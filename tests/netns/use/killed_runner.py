@@ -4,10 +4,8 @@ import json
 import subprocess
 import sys
 
-from fault_traffic import DEADLINE_NS
+from waiting import poll_until
 
-from mrc_testbed.agents.clock import monotonic_ns
-from mrc_testbed.fabric.folder_watch import FolderWatch
 from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.faults.ledger import Ledger
 
@@ -36,8 +34,4 @@ def kill_a_runner_with(lab_name: str, kind: str, where: str, fields: dict[str, s
         assert runner.stdout.readline() == "applied\n"
         runner.kill()
     ledger = Ledger(lab_paths(lab_name).faults)
-    deadline_ns = monotonic_ns() + DEADLINE_NS
-    with FolderWatch([ledger.active_folder]) as watch:
-        while ledger.entries():
-            assert monotonic_ns() < deadline_ns
-            watch.wait([], deadline_ns)
+    poll_until(lambda: not ledger.entries(), what="the end of every fault")

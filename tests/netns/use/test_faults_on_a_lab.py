@@ -4,17 +4,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fault_traffic import DEADLINE_NS, send
+from fault_traffic import send
 from shared_lab import unhealthy_ports
+from waiting import DEADLINE_NS, poll_until
 
 from mrc_testbed.agents.abi import FaultRule, PortCounter
-from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.agents.nic.client import AgentClient
-from mrc_testbed.fabric.folder_watch import FolderWatch
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.fabric.port_fault import acts
-from mrc_testbed.fabric.process import ProcessIdentity, find_marked
+from mrc_testbed.fabric.process import ProcessIdentity, find_marked, is_alive
 from mrc_testbed.faults.interactive import LabFaults, parse_fault
 from mrc_testbed.faults.ledger import Ledger
 
@@ -50,11 +49,7 @@ def new_drops(live: Lab, before: dict[str, int]) -> set[str]:
 def await_no_entry(lab_name: str) -> None:
     """Returns when the ledger is empty, whoever emptied it."""
     ledger = Ledger(lab_paths(lab_name).faults)
-    deadline_ns = monotonic_ns() + DEADLINE_NS
-    with FolderWatch([ledger.active_folder]) as watch:
-        while ledger.entries():
-            assert monotonic_ns() < deadline_ns
-            watch.wait([], deadline_ns)
+    poll_until(lambda: not ledger.entries(), what="the end of every fault")
 
 
 def reapers(lab_name: str) -> list[ProcessIdentity]:
@@ -130,8 +125,5 @@ def test_the_reapers_end_with_the_last_fault(faults: OpenFaults, lab_name: str) 
     running = reapers(lab_name)
     assert running
     faults().clear("f1")
-    deadline_ns = monotonic_ns() + DEADLINE_NS
-    with FolderWatch([lab_paths(lab_name).faults]) as watch:
-        while running := reapers(lab_name):
-            assert monotonic_ns() < deadline_ns
-            watch.wait(running, deadline_ns)
+    poll_until(lambda: not any(map(is_alive, running)), what="the end of the reapers")
+    assert reapers(lab_name) == []

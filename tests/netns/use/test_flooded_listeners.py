@@ -15,6 +15,7 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 import pytest
+from waiting import DEADLINE_S
 
 from mrc_testbed.live.feed import Feed
 from mrc_testbed.live.server import LiveServer, live_server
@@ -24,7 +25,6 @@ from mrc_testbed.topology.spec import TopologySpec
 pytestmark = pytest.mark.root
 
 LAB_SPEC = TopologySpec(planes=1, t0=2, t1=1, hosts_per_t0=1)
-TIMEOUT_S = 60
 STRANGER = 65534
 
 FLOOD = """
@@ -32,7 +32,7 @@ import socket, sys
 host, port, wanted = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 held = []
 for _ in range(wanted):
-    one = socket.create_connection((host, port), timeout=30)
+    one = socket.create_connection((host, port))
     one.sendall(b"GET /api/events HTTP/1.1\\r\\nHost: " + sys.argv[4].encode())
     held.append(one)
 print("open", flush=True)
@@ -62,7 +62,7 @@ def page(lab_name: str) -> Iterator[LiveServer]:
 
 
 def status_of(netloc: str, path: str, **headers: str) -> int:
-    connection = http.client.HTTPConnection(netloc, timeout=TIMEOUT_S)
+    connection = http.client.HTTPConnection(netloc, timeout=DEADLINE_S)
     connection.request("GET", path, headers=headers)
     status = connection.getresponse().status
     connection.close()
@@ -71,7 +71,7 @@ def status_of(netloc: str, path: str, **headers: str) -> int:
 
 def raw_answer(netloc: str, request: bytes) -> bytes:
     host, _, port = netloc.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as connection:
+    with socket.create_connection((host, int(port)), timeout=DEADLINE_S) as connection:
         connection.sendall(request)
         connection.shutdown(socket.SHUT_WR)
         return b"".join(iter(lambda: connection.recv(65536), b""))
@@ -120,7 +120,7 @@ def test_without_a_descriptor_visitors_are_turned_away(lab_name: str) -> None:
                     while True:
                         all_others.enter_context(Path(os.devnull).open("rb"))
                 for visitor in visitors:
-                    visitor.settimeout(TIMEOUT_S)
+                    visitor.settimeout(DEADLINE_S)
                     visitor.connect((host, int(port)))
                     assert visitor.recv(1) == b""
         finally:
@@ -142,7 +142,7 @@ def test_without_a_descriptor_the_page_says_so_and_goes_on_later(lab_name: str) 
         assert next(update for update in seen if update["problem"] is None and update["snapshot"])
         assert status_of(host, "/") == 200
         process.terminate()
-        assert process.wait(TIMEOUT_S) == 130
+        assert process.wait(DEADLINE_S) == 130
 
 
 def test_more_connections_than_descriptors_are_survived(lab_name: str) -> None:
@@ -156,7 +156,7 @@ def test_more_connections_than_descriptors_are_survived(lab_name: str) -> None:
         later = next(update for update in updates(host) if update["number"] > first["number"])
         assert later["problem"] is None
         process.terminate()
-        assert process.wait(TIMEOUT_S) == 130
+        assert process.wait(DEADLINE_S) == 130
 
 
 def test_an_answer_has_the_policy_whatever_was_asked(page: LiveServer, lab_name: str) -> None:
@@ -218,7 +218,7 @@ def line_of(stream: IO[str]) -> str:
 
 
 def updates(netloc: str) -> Iterator[dict[str, Any]]:
-    connection = http.client.HTTPConnection(netloc, timeout=TIMEOUT_S)
+    connection = http.client.HTTPConnection(netloc, timeout=DEADLINE_S)
     connection.request("GET", "/api/events")
     answer = connection.getresponse()
     assert answer.status == 200

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from typed_command import Command
+from waiting import DEADLINE_S
 
 from mrc_testbed.errors import PreflightError, UsageError
 from mrc_testbed.live.control import ClearRequest
@@ -19,7 +20,6 @@ pytestmark = pytest.mark.root
 
 LAB_SPEC = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=1)
 LINK = "p0-t0-0:1~p0-t1-0:0"
-TIMEOUT_S = 30
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def server(lab_name: str) -> Iterator[LiveServer]:
 
 
 def connect(server: LiveServer) -> http.client.HTTPConnection:
-    return http.client.HTTPConnection(server.host, timeout=TIMEOUT_S)
+    return http.client.HTTPConnection(server.host, timeout=DEADLINE_S)
 
 
 def ask(server: LiveServer, method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from own_lab import assert_nothing_left
+from waiting import DEADLINE_S
 
 pytestmark = pytest.mark.root
 
@@ -36,7 +37,7 @@ class Shell:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=DEADLINE_S,
             check=False,
         )
 

@@ -4,6 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 from raw_verbs import connect_pair
+from waiting import DEADLINE_NS
 
 from mrc_testbed.agents.nic.client import AgentClient
 from mrc_testbed.fabric.live import Lab
@@ -14,7 +15,6 @@ pytestmark = pytest.mark.root
 
 LENGTH = 1 << 17
 TRIES = 10
-DEADLINE_NS = 30_000_000_000
 LAB_SPEC = TopologySpec(planes=1, t0=2, t1=1, hosts_per_t0=1, port_rate=20_000_000)
 """128 KiB are on their way for 50 ms."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from shared_lab import SPEC, unhealthy_ports
-from waiting import poll_until
+from waiting import DEADLINE_S, poll_until
 
 from mrc_testbed.cli.app import run
 from mrc_testbed.fabric import lab
@@ -128,7 +128,7 @@ def test_a_stopped_run_leaves_no_fault_and_no_qp(
         assert any("cut applied" in line for line in process.stderr)
         process.send_signal(number)
         process.stderr.read()
-        assert process.wait(60) == status
+        assert process.wait(DEADLINE_S) == status
     ledger = Ledger(lab_paths(live.name).faults)
     assert run(["-n", live.name, "fault", "list"]) == 0  # what nobody has reverted yet, this command does
     assert ledger.entries() == {}

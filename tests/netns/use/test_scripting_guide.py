@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import DEADLINE_S
 
 from mrc_testbed.agents.nic.context import QpError
 from mrc_testbed.errors import AgentError, UsageError
@@ -23,7 +24,7 @@ def test_example_of_the_guide(live: Lab, number: int, printed: str) -> None:
     assert '"default"' in EXAMPLES[number]
     script = EXAMPLES[number].replace('"default"', repr(live.name))
     command = [sys.executable, "-c", script]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     assert finished.returncode == 0, finished.stderr
     assert printed in finished.stdout
 

@@ -188,7 +188,7 @@ static void fork_beside(void *(*run)(void *))
 		pid_t child = fork();
 
 		if (!child) {
-			alarm(10);
+			alarm(120);
 			_exit(!memcmp(mr->addr, from, BYTES) && ibv_reg_mr(pd, from, 1, 0) ? 0 : 1);
 		}
 		need(!status_of(child), "a child");

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include "verbs_loop.h"
 
-enum { BYTES = 1 << 20, PAGE = 4096, EVENT_LIMIT_MS = 20000 };
+enum { BYTES = 1 << 20, PAGE = 4096, EVENT_LIMIT_MS = 120000 };
 
 static struct ibv_pd *pd;
 

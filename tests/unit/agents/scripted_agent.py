@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from waiting import DEADLINE_S
+
 Script = Callable[[socket.socket, Iterator[dict[str, Any]]], None]
 """Gets the connection and the requests that come in on it; the connection is closed when it returns."""
 
@@ -39,7 +41,7 @@ def scripted_agent(path: Path, script: Script) -> Iterator[Path]:
         thread = threading.Thread(target=serve)
         thread.start()
         yield path
-        thread.join(timeout=30)
+        thread.join(DEADLINE_S)
         assert not thread.is_alive()
     if failures:
         raise failures[0]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from scripted_agent import answer, scripted_agent, send
+from waiting import DEADLINE_NS
 
 from mrc_testbed.agents.nic.client import MESSAGE_BYTES_MAX, AgentClient
 from mrc_testbed.errors import AgentError, UsageError
@@ -19,7 +20,6 @@ from mrc_testbed.fabric.state import LabState, Phase, ProcessRecord, RuntimeName
 from mrc_testbed.topology.spec import TopologySpec
 
 SHORT_NS = 50_000_000
-LONG_NS = 30_000_000_000
 
 Requests = Iterator[dict[str, Any]]
 
@@ -38,7 +38,7 @@ def test_call_sends_verb_and_arguments_and_returns_the_result(path: Path) -> Non
         assert request == {"id": 2, "verb": "port_status", "arguments": {}}
         send(connection, answer(request, [True, False]))
 
-    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
         assert client.register_memory(4096) == {"offset": 0, "length": 4096, "r_key": 77}
         assert client.port_status() == [True, False]
 
@@ -48,7 +48,7 @@ def test_refusal_is_a_usage_error_with_verb_and_hint(path: Path) -> None:
         request = next(requests)
         send(connection, {"id": request["id"], "error": "length: 0 bytes", "hint": "ask for more"})
 
-    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
         with pytest.raises(UsageError) as caught:
             client.register_memory(0)
         assert (caught.value.message, caught.value.hint) == (
@@ -64,7 +64,7 @@ def test_agent_that_does_not_say_who_it_is_is_none(path: Path, said: dict[str, o
 
     with (
         scripted_agent(path, script),
-        AgentClient(path, LONG_NS) as client,
+        AgentClient(path, DEADLINE_NS) as client,
         pytest.raises(AgentError, match=r"does not identify itself|answers 'hello' with what is no dict"),
     ):
         client.hello()
@@ -90,7 +90,7 @@ def test_an_agent_that_refuses_to_say_who_it_is_counts_as_silent(
         send(connection, {"id": next(requests)["id"], "error": "not today"})
 
     with scripted_agent(paths.agent_socket("h0"), script):
-        assert silent_agents(paths, state, LONG_NS, ()) == {"h0"}
+        assert silent_agents(paths, state, DEADLINE_NS, ()) == {"h0"}
 
 
 def test_denied_paths_that_are_no_list(path: Path) -> None:
@@ -99,7 +99,7 @@ def test_denied_paths_that_are_no_list(path: Path) -> None:
 
     with (
         scripted_agent(path, script),
-        AgentClient(path, LONG_NS) as client,
+        AgentClient(path, DEADLINE_NS) as client,
         pytest.raises(AgentError, match="answers 'denied_paths' with what is no list"),
     ):
         client.denied_paths()
@@ -109,7 +109,7 @@ def test_a_hint_that_is_no_text_is_left_out(path: Path) -> None:
     def script(connection: socket.socket, requests: Requests) -> None:
         send(connection, {"id": next(requests)["id"], "error": "no", "hint": [1]})
 
-    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
         with pytest.raises(UsageError) as caught:
             client.register_memory(0)
         assert caught.value.hint is None
@@ -123,7 +123,7 @@ def test_an_event_in_the_same_bytes_as_an_answer_is_announced(path: Path) -> Non
         connection.sendall(b"".join(json.dumps(each).encode() + b"\n" for each in said))
         next(requests, None)  # until the client has left
 
-    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
         assert not client.has_events
         client.register_memory(1)
         assert client.has_events
@@ -138,9 +138,9 @@ def test_events_around_an_answer_are_kept_in_order(path: Path) -> None:
         send(connection, {"event": "b"}, answer(request, 5), {"event": "c"})
         next(requests, None)
 
-    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
         assert client.call("anything") == 5
-        assert [client.next_event(LONG_NS)["event"] for _ in range(3)] == ["a", "b", "c"]
+        assert [client.next_event(DEADLINE_NS)["event"] for _ in range(3)] == ["a", "b", "c"]
 
 
 def test_answer_in_pieces_is_put_together(path: Path) -> None:
@@ -151,9 +151,9 @@ def test_answer_in_pieces_is_put_together(path: Path) -> None:
         connection.sendall(b'": "tail"}\n')
         next(requests, None)
 
-    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
         assert client.call("anything") == "whole"
-        assert client.next_event(LONG_NS) == {"event": "tail"}
+        assert client.next_event(DEADLINE_NS) == {"event": "tail"}
 
 
 def test_drain_takes_all_events_that_wait_and_does_not_block(path: Path) -> None:
@@ -161,7 +161,7 @@ def test_drain_takes_all_events_that_wait_and_does_not_block(path: Path) -> None
         for request in requests:
             send(connection, {"event": request["id"]}, {"event": -request["id"]}, answer(request, None))
 
-    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
         assert list(client.drain_events()) == []
         client.subscribe()
         assert list(client.drain_events()) == [{"event": 1}, {"event": -1}]
@@ -181,7 +181,7 @@ def test_agent_that_dies_before_it_answers(path: Path) -> None:
     def script(connection: socket.socket, requests: Requests) -> None:
         next(requests)
 
-    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
         with pytest.raises(AgentError, match=r"the NIC agent at .*agent\.sock died"):
             client.hello()
         with pytest.raises(AgentError, match=r"is gone|died"):
@@ -195,7 +195,7 @@ def test_agent_that_dies_in_the_middle_of_an_answer(path: Path) -> None:
 
     with (
         scripted_agent(path, script),
-        AgentClient(path, LONG_NS) as client,
+        AgentClient(path, DEADLINE_NS) as client,
         pytest.raises(AgentError, match="died"),
     ):
         client.hello()
@@ -205,10 +205,10 @@ def test_dead_agent_is_noticed_while_events_are_drained(path: Path) -> None:
     def script(connection: socket.socket, requests: Requests) -> None:
         send(connection, answer(next(requests), None))
 
-    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
         client.subscribe()
         with pytest.raises(AgentError, match="died"):
-            client.next_event(LONG_NS)
+            client.next_event(DEADLINE_NS)
         with pytest.raises(AgentError, match="died"):
             list(client.drain_events())
 
@@ -231,7 +231,7 @@ def test_no_event_in_time(path: Path) -> None:
 
     with (
         scripted_agent(path, script),
-        AgentClient(path, LONG_NS) as client,
+        AgentClient(path, DEADLINE_NS) as client,
         pytest.raises(AgentError, match="did not send an event in time"),
     ):
         client.next_event(SHORT_NS)
@@ -242,7 +242,7 @@ def call_with_short_timeout(client: AgentClient) -> None:
     try:
         client.call("slow")
     finally:
-        client.timeout_ns = LONG_NS
+        client.timeout_ns = DEADLINE_NS
 
 
 def test_late_answer_is_taken_for_nothing_else(path: Path) -> None:
@@ -255,14 +255,14 @@ def test_late_answer_is_taken_for_nothing_else(path: Path) -> None:
         send(connection, answer(late, "late"), {"event": "third"}, answer(request, "timely"))
         next(requests, None)
 
-    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
         for _ in range(2):
             with pytest.raises(AgentError, match="a response to 'slow' in time"):
                 call_with_short_timeout(client)
             assert client.call("quick") == "timely"
         events = list(client.drain_events())
         while len(events) < 3:
-            events.append(client.next_event(LONG_NS))
+            events.append(client.next_event(DEADLINE_NS))
         assert [event["event"] for event in events] == ["first", "second", "third"]
 
 
@@ -274,11 +274,11 @@ def test_late_answer_is_no_event(path: Path) -> None:
         send(connection, answer({"id": late["id"]}, "late again"))
         next(requests, None)
 
-    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
         for _ in range(2):
             with pytest.raises(AgentError, match="a response to 'slow' in time"):
                 call_with_short_timeout(client)
-        assert client.next_event(LONG_NS) == {"event": "only"}
+        assert client.next_event(DEADLINE_NS) == {"event": "only"}
         with pytest.raises(AgentError, match="in time"):
             client.next_event(SHORT_NS)
 
@@ -294,7 +294,7 @@ def test_what_is_no_message_is_an_error_of_the_agent(path: Path, line: bytes) ->
 
     with (
         scripted_agent(path, script),
-        AgentClient(path, LONG_NS) as client,
+        AgentClient(path, DEADLINE_NS) as client,
         pytest.raises(AgentError, match=r"agent\.sock sent an invalid message"),
     ):
         client.hello()
@@ -306,7 +306,7 @@ def test_wait_gives_the_agent_its_own_time_on_top(path: Path) -> None:
         assert request["arguments"] == {"qpn": 256, "wait_ns": 2 * SHORT_NS}
         send(connection, answer(request, [{"work_id": 1}]))
 
-    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
         assert client.wait(256, 2 * SHORT_NS) == [{"work_id": 1}]
 
 
@@ -317,10 +317,10 @@ def test_cast_does_not_wait_and_a_refusal_of_it_comes_back_as_an_event(path: Pat
         request = next(requests)
         send(connection, answer(request, None))
 
-    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
         client.cast("post_write", qpn=256)
         client.subscribe("receive")
-        assert client.next_event(LONG_NS) == {
+        assert client.next_event(DEADLINE_NS) == {
             "event": "refused",
             "verb": "post_write",
             "error": "no QP 256",
@@ -333,7 +333,7 @@ def test_subscribe_names_the_kinds_it_wants(path: Path) -> None:
         assert request["arguments"] == {"kinds": ["receive", "qp_state"]}
         send(connection, answer(request, None))
 
-    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
         client.subscribe("receive", "qp_state")
 
 
@@ -345,7 +345,7 @@ def test_message_without_end_is_not_kept(path: Path) -> None:
                 connection.sendall(bytes(1 << 20))
 
     with scripted_agent(path, script):
-        client = AgentClient(path, LONG_NS)
+        client = AgentClient(path, DEADLINE_NS)
         with client, pytest.raises(AgentError, match=f"a message of over {MESSAGE_BYTES_MAX} bytes"):
             client.hello()
 
@@ -356,7 +356,7 @@ def test_answer_without_result_is_an_error_of_the_agent(path: Path) -> None:
 
     with (
         scripted_agent(path, script),
-        AgentClient(path, LONG_NS) as client,
+        AgentClient(path, DEADLINE_NS) as client,
         pytest.raises(AgentError, match="a response without a result"),
     ):
         client.port_status()

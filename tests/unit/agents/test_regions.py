@@ -17,7 +17,7 @@ FABRIC = Clos(TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=2))
 MEMORY_BYTES = 1 << 20
 PAGE_BYTES = 4096
 ADDRESS = 0x7F00_0000_0000
-LIFETIME_NS = 10_000_000_000
+LIFETIME_NS = 1 << 60
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_device import PlainDevice
+from waiting import DEADLINE_S
 
 from mrc_testbed.agents.abi import Histogram, QpState, Work
 from mrc_testbed.agents.nic.device import NicDevice
@@ -45,7 +46,7 @@ class Side:
 
     async def received(self, event: str, count: int = 1) -> list[dict[str, Any]]:
         """The events of this kind, once there are so many."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE_S):
             while len(found := [each for each in self.reported if each["event"] == event]) < count:
                 self.arrived.clear()
                 await self.arrived.wait()

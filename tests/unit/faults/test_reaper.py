@@ -4,6 +4,7 @@ import os
 import threading
 
 import pytest
+from waiting import DEADLINE_NS, DEADLINE_S
 
 from mrc_testbed.fabric.folder_watch import FolderWatch
 from mrc_testbed.fabric.process import observe_process
@@ -13,7 +14,6 @@ from mrc_testbed.faults.fault import ScheduledFault
 from mrc_testbed.faults.reaper import Reaper
 from mrc_testbed.faults.rule import FrameRule
 
-DEADLINE_S = 120
 MS = 1_000_000
 
 
@@ -113,13 +113,13 @@ def test_a_silent_host_delays_no_other_fault(start_reaper, controller, target, l
     start_reaper()
     with FolderWatch((ledger.active_folder,)) as watch:
         while not ledger.entries()["d"].is_being_changed:
-            watch.wait((), controller._clock_ns() + DEADLINE_S * 1000 * MS)
+            watch.wait((), controller._clock_ns() + DEADLINE_NS)
         pause = ScheduledFault(
             fault_id="p", kind="host-pause", seed=1, nodes=("h1",), effects=(Frozen("h1"),)
         )
         controller.apply(pause, end_ns=1)
         while "p" in ledger.entries():
-            watch.wait((), controller._clock_ns() + DEADLINE_S * 1000 * MS)
+            watch.wait((), controller._clock_ns() + DEADLINE_NS)
     assert target.running == {"h1": True}
     assert not answers.is_set()
     answers.set()

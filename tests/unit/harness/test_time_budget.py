@@ -11,8 +11,7 @@ pytest_plugins = ["pytester"]
 def outer(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """A session with the limits, in which the tests of the session are those of the unit tier."""
     monkeypatch.setattr("time_budget.TESTS", pytester.path)
-    monkeypatch.setattr("time_budget.UNIT_S", 0.05)
-    monkeypatch.setattr("os.getloadavg", lambda: (1000, 0, 0))
+    monkeypatch.setattr("time_budget.UNIT_CPU_S", 0.2)
     pytester.makepyprojecttoml(
         """
         [tool.pytest.ini_options]
@@ -22,53 +21,63 @@ def outer(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     return pytester
 
 
-@pytest.fixture
-def short_limit(outer: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half a second for a unit test on a busy machine."""
-    monkeypatch.setattr("time_budget.UNIT_BESIDE_OTHERS_S", 0.5)
-
-
 def run(outer: pytest.Pytester, text: str, *options: str, folder: str = "unit") -> pytest.RunResult:
     path = outer.mkdir(folder) / "test_it.py"
-    path.write_text(f"import threading\nimport pytest\n\n\n{text}\n")
+    path.write_text(f"import threading, time\nimport pytest\n\n\n{text}\n")
     return outer.runpytest_inprocess("-p", "time_budget", "-p", "no:cacheprovider", *options, str(path))
 
 
 WAITS = "def test_waits():\n    threading.Event().wait({})"
+COMPUTES = """\
+def compute():
+    end_s = time.process_time() + 0.3
+    while time.process_time() < end_s:
+        pass
+
+"""
 
 
-@pytest.mark.parametrize(("load", "outcome"), [(0, {"passed": 1, "errors": 1}), (1000, {"passed": 1})])
-def test_a_unit_test_over_its_time_fails_unless_the_machine_is_busy(
-    outer: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, load: int, outcome: dict[str, int]
+@pytest.mark.parametrize(
+    ("test", "folder", "fails"),
+    [
+        ("def test_it():\n    compute()", "unit", True),
+        ("def test_it():\n    compute()", "virtual", False),
+        ("@pytest.mark.slow('why')\ndef test_it():\n    compute()", "unit", False),
+        ("@pytest.fixture\ndef own():\n    compute()\ndef test_it(own):\n    pass", "unit", True),
+        (
+            "@pytest.fixture(scope='module')\ndef shared():\n    compute()\ndef test_it(shared):\n    pass",
+            "unit",
+            False,
+        ),
+        (WAITS.format(0.4), "unit", False),
+    ],
+)
+def test_a_unit_test_has_a_limit_of_cpu_time(
+    outer: pytest.Pytester, test: str, folder: str, fails: bool
 ) -> None:
-    monkeypatch.setattr("os.getloadavg", lambda: (load, 0, 0))
-    result = run(outer, WAITS.format(0.1))
-    result.assert_outcomes(**outcome)
-    reason = re.search(r"test_waits took \d+\.\d s; a unit test has 0\.05 s", result.stdout.str())
-    assert bool(reason) == ("errors" in outcome)
+    result = run(outer, COMPUTES + test, folder=folder)
+    result.assert_outcomes(passed=1, errors=int(fails))
+    reason = re.search(r"test_it took \d\.\d+ s of CPU time; a unit test has 0\.2", result.stdout.str())
+    assert bool(reason) == fails
 
 
-@pytest.mark.usefixtures("short_limit")
-def test_a_unit_test_that_hangs_fails_on_a_busy_machine_too(outer: pytest.Pytester) -> None:
-    result = run(outer, WAITS.format(30))
+@pytest.fixture
+def short_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time_budget.HANGS_S", 0.5)
+
+
+@pytest.mark.usefixtures("short_end")
+@pytest.mark.parametrize("folder", ["unit", "netns"])
+def test_a_test_that_hangs_fails(outer: pytest.Pytester, folder: str) -> None:
+    result = run(outer, WAITS.format(30), folder=folder)
     assert result.parseoutcomes()["failed"] == 1
     assert "Timeout (>0.5s)" in result.stdout.str()
 
 
-@pytest.mark.usefixtures("short_limit")
-@pytest.mark.parametrize(
-    ("folder", "marker", "option"),
-    [
-        ("netns", "", "-q"),
-        ("unit", "", "--timeout=20"),
-        ("unit", "@pytest.mark.timeout(20)\n", "-q"),
-        ("unit", "@pytest.mark.slow('why')\n", "-q"),
-    ],
-)
-def test_other_tiers_the_command_line_and_markers_give_more(
-    outer: pytest.Pytester, folder: str, marker: str, option: str
-) -> None:
-    run(outer, marker + WAITS.format(0.6), option, folder=folder).assert_outcomes(passed=1)
+@pytest.mark.usefixtures("short_end")
+@pytest.mark.parametrize(("marker", "option"), [("", "--timeout=20"), ("@pytest.mark.timeout(20)\n", "-q")])
+def test_the_command_line_and_markers_give_more(outer: pytest.Pytester, marker: str, option: str) -> None:
+    run(outer, marker + WAITS.format(0.6), option).assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(

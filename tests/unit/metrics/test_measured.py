@@ -7,6 +7,7 @@ from pathlib import Path
 from histograms import histogram_of
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import DEADLINE_S
 
 from mrc_testbed.metrics.measured import (
     COLLECTIVE,
@@ -58,7 +59,7 @@ def test_later_commands_go_on_where_earlier_ones_ended(tmp_path: Path) -> None:
 def test_commands_that_run_together_lose_nothing(tmp_path: Path) -> None:
     line = [sys.executable, "-c", ADD_MANY, str(tmp_path)]
     with subprocess.Popen(line) as first, subprocess.Popen(line) as second:
-        assert (first.wait(60), second.wait(60)) == (0, 0)
+        assert (first.wait(DEADLINE_S), second.wait(DEADLINE_S)) == (0, 0)
     (measured,) = read_measured(tmp_path)
     assert (measured.times.count, measured.size_bytes) == (4000, 12000)
 

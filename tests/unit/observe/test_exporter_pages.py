@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from waiting import DEADLINE_S
 
 from mrc_testbed.installation import shipped
 from mrc_testbed.metrics.exporter import Pages, exporter_running
@@ -24,7 +25,7 @@ def connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[http
     monkeypatch.setenv("MRC_TESTBED_STATE_DIR", str(tmp_path))
     pages: Pages = {"alerts": alert_pages(), "runs": partial(report_page, tmp_path)}
     with exporter_running(port=0, pages=pages) as url:
-        opened = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
+        opened = http.client.HTTPConnection(urlsplit(url).netloc, timeout=DEADLINE_S)
         yield opened
         opened.close()
 

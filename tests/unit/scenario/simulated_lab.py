@@ -17,7 +17,7 @@ from pathlib import Path
 from histograms import histogram_of
 
 from mrc_testbed.agents.abi import EvState
-from mrc_testbed.errors import CleanupError, FaultError
+from mrc_testbed.errors import FaultError
 from mrc_testbed.faults.fault import ScheduledFault
 from mrc_testbed.metrics.cpu_use import CpuReading, CpuTimes
 from mrc_testbed.metrics.histogram import Histogram
@@ -45,19 +45,13 @@ _BEGUN = datetime(2026, 11, 21, 17, 0, tzinfo=UTC)
 
 @dataclass
 class SimulatedClock:
-    """Time that moves when reported to.
-
-    Attributes:
-        interrupt_at_ns: when a signal comes.
-        pause_at_ns: when the machine stands still, for pause_ns.
-        set_at_ns: when somebody sets the date, by set_by.
-    """
+    """Time that moves when reported to."""
 
     time_ns: int = BOOT_NS
-    interrupt_at_ns: int | None = None
-    pause_at_ns: int | None = None
+    interrupt_at_ns: int | None = None  # when a signal comes
+    pause_at_ns: int | None = None  # when the machine stands still, for pause_ns
     pause_ns: int = 0
-    set_at_ns: int | None = None
+    set_at_ns: int | None = None  # when somebody sets the date, by set_by
     set_by: timedelta = timedelta()
 
     def now_ns(self) -> int:
@@ -446,7 +440,3 @@ def _times(median_ns: int, sigma: float, variant: int) -> Histogram:
 
 def _weighted(histogram: Histogram, weight: int) -> Histogram:
     return Histogram(histogram.lanes * weight, histogram.sum_ns * weight, histogram.max_ns)
-
-
-def failing_to_clean_up() -> CleanupError:
-    return CleanupError("port 17 could not be restored")

@@ -210,10 +210,6 @@ def test_nodes_and_planes_are_left_by_every_ev_through_them(fault: str, plane: i
     assert (found.detect, found.left_evs, found.restore) == (Phase(4 * MS), 1, Phase(50 * MS))
 
 
-def port_change(at_ns: int, *, is_up: bool) -> PortTransition:
-    return PortTransition(ZERO_NS + at_ns, "h0", 1, is_up)
-
-
 def test_full_width_is_back_with_the_carrier_of_the_last_port() -> None:
     found = with_fault(
         'kind: nic-port-down, select: {links: "h0:1"}',

@@ -16,19 +16,12 @@ HOP_LIMIT = 64
 
 @dataclass
 class Outcome:
-    """The outcome of a packet.
+    """The outcome of a packet."""
 
-    Attributes:
-        host: host number of the NIC that took it; None if it was dropped.
-        last_node: name of the node that took or dropped it.
-        link_ids: the links it crossed, in order.
-        addresses: outer destination address on each of those links.
-    """
-
-    host: int | None = None
-    last_node: str = ""
-    link_ids: list[int] = field(default_factory=list)
-    addresses: list[int] = field(default_factory=list)
+    host: int | None = None  # host number of the NIC that took it; None if it was dropped
+    last_node: str = ""  # name of the node that took or dropped it
+    link_ids: list[int] = field(default_factory=list)  # the links it crossed, in order
+    addresses: list[int] = field(default_factory=list)  # outer destination address on each of those links
 
 
 class SwitchSimulation:

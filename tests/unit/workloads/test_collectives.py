@@ -4,7 +4,7 @@ import time
 
 import pytest
 from fake_nic import FakeNic, fake_transport
-from waiting import poll_until
+from waiting import DEADLINE_NS, poll_until
 
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
@@ -65,6 +65,10 @@ def in_ms(ms):
     return time.monotonic_ns() + ms * MS
 
 
+def later():
+    return time.monotonic_ns() + DEADLINE_NS
+
+
 def loads(model=CollectiveSpec, **fields):
     values = {"name": "main", "kind": "all-reduce", "size": 120_000, **fields}
     return list(build_loads(model.model_validate(values), CLOS))
@@ -75,7 +79,7 @@ def loads(model=CollectiveSpec, **fields):
 def test_every_operation_ends_with_the_right_bytes_everywhere(engine, kind, qps):
     engine.prepare(loads(kind=kind, qps=qps, iterations=5), 1)
     engine.start("main")
-    assert engine.wait(in_ms(30_000))
+    assert engine.wait(later())
     outcomes = engine.collect(in_ms(0))
     assert [(outcome.wrong_bytes, outcome.error) for outcome in outcomes] == [(0, None)] * len(outcomes)
     assert all(outcome.compared_bytes > 0 for outcome in outcomes)
@@ -91,7 +95,7 @@ def test_every_operation_ends_with_the_right_bytes_everywhere(engine, kind, qps)
 def test_every_type_and_reduction(engine, dtype, reduction):
     engine.prepare(loads(dtype=dtype, reduce=reduction, iterations=2), 1)
     engine.start("main")
-    outcomes = engine.collect(in_ms(30_000))
+    outcomes = engine.collect(later())
     assert sum(outcome.wrong_bytes for outcome in outcomes) == 0
     assert sum(outcome.compared_bytes for outcome in outcomes) == 2 * 4 * 120_000
 
@@ -100,7 +104,7 @@ def test_a_byte_that_changes_on_its_way_is_found(engine, nics):
     engine.prepare(loads(kind="all-to-all", iterations=1), 1)
     nics[2].corrupt_byte = 5
     engine.start("main")
-    outcomes = engine.collect(in_ms(30_000))
+    outcomes = engine.collect(later())
     assert {each.flow.source for each in outcomes if each.wrong_bytes} == {"h2"}
     assert sum(each.wrong_bytes for each in outcomes) == 3
 
@@ -108,7 +112,7 @@ def test_a_byte_that_changes_on_its_way_is_found(engine, nics):
 def test_training_computes_before_it_communicates(engine):
     engine.prepare(loads(Training, kind="training", compute=20 * MS, iterations=3), 1)
     engine.start("main")
-    assert engine.wait(in_ms(30_000))
+    assert engine.wait(later())
     operations = engine.operations("main")
     assert len(operations) == 3
     assert all(each.begin_ns - each.step_begin_ns >= 20 * MS for each in operations)
@@ -120,7 +124,7 @@ def test_stopping_training_lets_no_step_begin(engine):
     engine.start("main")
     assert not engine.is_finished("main")
     engine.stop("main")
-    assert engine.wait(in_ms(30_000))
+    assert engine.wait(later())
     assert engine.operations("main") == []
 
 
@@ -130,7 +134,7 @@ def test_operations_go_on_until_they_are_stopped(engine):
     poll_until(lambda: len(engine.operations("main")) > 1)
     assert not engine.is_finished("main")
     engine.stop("main")
-    outcomes = engine.collect(in_ms(30_000))
+    outcomes = engine.collect(later())
     assert sum(outcome.wrong_bytes for outcome in outcomes) == 0
 
 
@@ -144,7 +148,7 @@ def test_a_listener_receives_the_end_when_one_job_of_two_has_ended(followed_engi
     assert follower.completed_names == ["main"] * 3
     assert follower.ended_names == ["main"]
     followed_engine.stop("beside")
-    assert followed_engine.wait(in_ms(30_000))
+    assert followed_engine.wait(later())
     assert follower.ended_names == ["main", "beside"]
 
 
@@ -164,7 +168,7 @@ def test_a_collective_and_flows_share_their_hosts(engine):
     engine.prepare([*loads(iterations=3), *build_loads(beside, CLOS)], 1)
     engine.start("main")
     engine.start("beside")
-    outcomes = engine.collect(in_ms(30_000))
+    outcomes = engine.collect(later())
     assert {outcome.flow.workload for outcome in outcomes} == {"main", "beside"}
     assert all(each.error is None and each.wrong_bytes == 0 and each.compared_bytes for each in outcomes)
 
@@ -177,7 +181,7 @@ def test_a_connection_that_fails_ends_the_collective_with_its_name(engine, nics)
     qpn = next(iter(nics[1].qps))
     change = {"from": "RTS", "to": "ERROR", "status": "retry_exceeded"}
     nics[1].publish(event="qp_state", qpn=qpn, **change)
-    outcomes = engine.collect(in_ms(30_000))
+    outcomes = engine.collect(later())
     errors = [outcome.error for outcome in outcomes if outcome.error]
     assert errors == [f"QP {qpn} of h1 failed: retry_exceeded"]
 
@@ -189,7 +193,7 @@ def test_a_message_of_another_operation_is_an_error(engine, nics):
     engine.start("main")
     qpn = next(qpn for qpn, qp in nics[1].qps.items() if qp.receives)
     nics[1].publish(event="receive", qpn=qpn, number=1, immediate=3, length=30_000, time_ns=1)
-    outcomes = engine.collect(in_ms(30_000))
+    outcomes = engine.collect(later())
     [error] = [outcome.error for outcome in outcomes if outcome.error]
     assert "message 1 has 30000 bytes and immediate 3" in error
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 from fake_nic import FakeNic, fake_transport
-from waiting import poll_until
+from waiting import DEADLINE_NS, poll_until
 
 from mrc_testbed.errors import AgentError, UsageError
 from mrc_testbed.topology.clos import Clos
@@ -15,12 +15,11 @@ from mrc_testbed.workloads.engine import WorkloadEngine
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.load import Load
 
-SECOND_NS = 10**9
 CLOS = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1))
 
 
-def in_seconds(seconds):
-    return time.monotonic_ns() + seconds * SECOND_NS
+def later():
+    return time.monotonic_ns() + DEADLINE_NS
 
 
 @pytest.fixture
@@ -47,9 +46,9 @@ def load(name="main", iterations=None, flows=None):
 def test_a_workload_by_iterations_ends_by_itself(engine, nics):
     engine.prepare([load(iterations=1234)], 1)
     engine.start("main")
-    assert engine.wait(in_seconds(30))
+    assert engine.wait(later())
     assert engine.is_finished("main")
-    outcomes = engine.collect(in_seconds(0))
+    outcomes = engine.collect(time.monotonic_ns())
     assert [outcome.messages for outcome in outcomes] == [1234, 1234]
     assert [(outcome.wrong_bytes, outcome.error) for outcome in outcomes] == [(0, None)] * 2
     engine.close()
@@ -62,7 +61,7 @@ def test_an_endless_workload_ends_when_it_is_stopped(engine):
     assert not engine.wait(time.monotonic_ns() + 20_000_000)
     assert not engine.is_finished("main")
     engine.stop("main")
-    outcomes = engine.collect(in_seconds(30))
+    outcomes = engine.collect(later())
     assert all(outcome.messages > 0 and outcome.wrong_bytes == 0 for outcome in outcomes)
     assert engine.is_finished("main")
 
@@ -71,7 +70,7 @@ def test_two_workloads_share_the_memory_of_a_nic(engine):
     engine.prepare([load("a", 10), load("b", 20)], 1)
     engine.start("a")
     engine.start("b")
-    outcomes = engine.collect(in_seconds(30))
+    outcomes = engine.collect(later())
     assert sorted(outcome.messages for outcome in outcomes) == [10, 10, 20, 20]
 
 
@@ -91,9 +90,9 @@ def test_an_agent_that_dies_ends_the_run_with_its_name(engine, nics):
     engine.prepare([load()], 1)
     engine.start("main")
     nics[1].die()
-    assert engine.wait(in_seconds(30))
+    assert engine.wait(later())
     with pytest.raises(AgentError, match=r"the NIC agent of h1 is lost: .*died"):
-        engine.collect(in_seconds(0))
+        engine.collect(time.monotonic_ns())
 
 
 def test_every_qp_gets_the_shape_of_the_run(nics):
@@ -146,7 +145,7 @@ def test_an_agent_that_a_fault_kills_takes_its_flows_and_no_other(nics):
     nics[2].die()
     assert not engine.wait(time.monotonic_ns() + 20_000_000)
     engine.stop("main")
-    outcomes = {outcome.flow.target: outcome for outcome in engine.collect(in_seconds(30))}
+    outcomes = {outcome.flow.target: outcome for outcome in engine.collect(later())}
     assert outcomes["h2"].error is not None
     assert outcomes["h2"].error.startswith("the NIC agent of h2 is lost: ")
     assert (outcomes["h1"].error, outcomes["h1"].wrong_bytes) == (None, 0)
