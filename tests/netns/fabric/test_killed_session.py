@@ -44,8 +44,7 @@ def test_it_ends_whole(tmp_path: Path, has_guard: bool) -> None:
     del environment[MARK]
     session = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL)
     poll_until((tmp_path / "up").exists)
-    state = Path((tmp_path / "up").read_text())
-    folder = state.parent
+    folder = (state := Path((tmp_path / "up").read_text())).parent
     assert len(processes_of(folder)) > 2  # those of the test, and agents
     if not has_guard:
         [guard] = [each for each in psutil.Process(session.pid).children() if str(folder) in each.cmdline()]
