@@ -63,7 +63,7 @@ def clear_session(pid: int) -> None:
 
 def _clear(folder: Path, *, wait: bool) -> bool:
     """End the processes of a session, and remove its labs; False if it goes on, which *wait* waits for."""
-    with suppress(BlockingIOError), _locked(folder, wait=wait):
+    with suppress(BlockingIOError, FileNotFoundError), _locked(folder, wait=wait):
         while left := processes_of(folder):
             for pid in left:
                 with suppress(ProcessLookupError):

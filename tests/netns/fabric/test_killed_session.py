@@ -43,8 +43,8 @@ def test_it_ends_whole(tmp_path: Path, has_guard: bool) -> None:
     environment = {**os.environ, "PYTHONPATH": path}
     del environment[MARK]
     session = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL)
-    poll_until((tmp_path / "up").exists)
-    folder = (state := Path((tmp_path / "up").read_text())).parent
+    up = tmp_path / "up"
+    folder = (state := Path(poll_until(lambda: up.read_text() if up.exists() else ""))).parent
     assert len(processes_of(folder)) > 2  # those of the test, and agents
     if not has_guard:
         [guard] = [each for each in psutil.Process(session.pid).children() if str(folder) in each.cmdline()]
