@@ -38,12 +38,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if MARK in os.environ:
         return  # a session within a test
     _SESSIONS.mkdir(exist_ok=True)
-    with (_SESSIONS / "lock").open("wb") as one_at_a_time:
+    with (_SESSIONS / "lock").open("wb") as one_at_a_time:  # a folder that nobody has locked is taken for old
         fcntl.lockf(one_at_a_time, fcntl.LOCK_EX)
         _remove_old()
-    folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=_SESSIONS))
+        folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=_SESSIONS))
+        config.stash[_OPEN] = (folder / _FORKED).open("wb"), _locked(folder, wait=True)
     folder.chmod(0o755)  # programs of nobody look into state folders
-    config.stash[_OPEN] = (folder / _FORKED).open("wb"), _locked(folder, wait=True)
     os.posix_spawn(sys.executable, [sys.executable, __file__, str(folder)], os.environ, setsid=True)
     os.environ[MARK] = tempfile.tempdir = str(folder)
     config.option.basetemp = config.option.basetemp or folder / "t"
