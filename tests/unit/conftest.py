@@ -1,4 +1,4 @@
-"""Paid before the first test: matplotlib's first import compiles it and lists the fonts of the machine."""
+"""matplotlib is imported before the first test: its first import compiles it, and lists the machine's fonts."""
 
 from importlib import import_module
 
