@@ -1,4 +1,4 @@
-"""matplotlib is imported before the first test: its first import compiles it, and lists the machine's fonts."""
+"""Import matplotlib before the first test: its first import compiles it, and lists the machine's fonts."""
 
 from importlib import import_module
 
