@@ -4,10 +4,12 @@ import ctypes
 import os
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from itertools import count
 from typing import Any, Final, Protocol
+
+from mrc_torch.followers import Follower, Followers
 
 LIBRARY: Final = "libmrc_coll.so"
 _WHY_BYTES: Final = 256
@@ -122,8 +124,16 @@ class Store(Protocol):
     def get(self, key: str) -> bytes: ...
 
 
-Ended = Callable[[str | None], None]
-"""Called by the engine's thread when an operation ends; with what went wrong."""
+Ended = Callable[[str | None], Iterable[Follower] | None]
+"""Called by the engine's thread when an operation ends, with what went wrong; returns what follows."""
+
+
+class PendingFuture(Protocol):
+    """A future, as torch has it."""
+
+    def done(self) -> bool: ...
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None: ...
 
 
 class Engine:
@@ -147,6 +157,7 @@ class Engine:
         self.port: int = self._call["port"](self._coll)
         self._ids = count(1)
         self._waiting: dict[int, Ended] = {}
+        self._followers = Followers()
         self._is_stopping = False
         self._thread: threading.Thread | None = None
 
@@ -214,14 +225,22 @@ class Engine:
             raise CollectiveError(f"{operation}: {os.strerror(error)}")
         return number
 
-    def expect(self, numbers: Sequence[int]) -> None:
-        """Do nothing: the thread that waits for operations does no work for them."""
+    def expect(self, _numbers: Sequence[int]) -> None:
+        """Note that the calling thread waits for operations."""
+        self._followers.make_way()
+
+    def expect_future(self, _future: PendingFuture) -> None:
+        """Note that the calling thread waits for a future."""
+        self._followers.make_way()
 
     def close(self) -> None:
         """Wait until peers have what was sent to them, and leave in good order."""
         self._stop()
         self._call["close"](self._coll)
         self._coll = None
+        for number in list(self._waiting):
+            self._end(number, "this process has left its peers")
+        self._followers.close()
 
     def _stop(self) -> None:
         if self._thread:
@@ -235,7 +254,13 @@ class Engine:
         done = _Done()
         while not self._is_stopping:
             if self._call["wait"](self._coll, -1, done):
-                self._waiting.pop(done.id)(self.error if done.failed else None)
+                self._end(done.id, self.error if done.failed else None)
+
+    def _end(self, number: int, error: str | None) -> None:
+        if error:
+            self._followers.overtake()  # a function that waits for ever would hide it
+        for follower in self._waiting.pop(number)(error) or ():
+            self._followers.call(follower)
 
 
 def buffers(

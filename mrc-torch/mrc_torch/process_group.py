@@ -1,6 +1,7 @@
 """The process group of the backend: tensors become buffers of libmrc_coll."""
 
 import atexit
+import functools
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,10 +14,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from mrc_torch import futures
 from mrc_torch.backend import NAME
 from mrc_torch.failure import failed, refused
+from mrc_torch.followers import Follower
 from mrc_torch.library import CollectiveError, Engine, Reduction, Type, buffers
 from mrc_torch.steps import STEPS
+from mrc_torch.untraced import untraced
 from mrc_torch.virtual import VirtualEngine, is_virtual
 from mrc_torch.work import MrcWork
 
@@ -44,7 +48,8 @@ _REDUCTIONS: Final = (
 _OF_BITS: Final = (Reduction.AND, Reduction.OR, Reduction.XOR)
 _OF_BOOL: Final = {Reduction.SUM: Reduction.MAX, Reduction.PRODUCT: Reduction.MIN}
 _POINT_TO_POINT: Final = 1 << 63
-"""Bit of an operation's number; others count up from 0."""
+_FOLLOWS: Final = 1 << 62
+"""Bits of an operation's number; others count up from 0."""
 
 Call = tuple[Any, ...]
 """Name of an operation of libmrc_coll, and its arguments behind the number."""
@@ -74,12 +79,22 @@ def create(options: Any) -> "MrcProcessGroup":
         if _PROCESS.engine is None:
             _PROCESS.engine = VirtualEngine(own) if is_virtual() else Engine(own)
             atexit.register(_leave)
+            _watch_futures()
         engine = _PROCESS.engine
         engine.meet(ranks, options.store, _ms(timeout))
     except CollectiveError as error:
         raise failed(f"rank {own}", str(error)) from error
     _PROCESS.groups.add(options.group_id)
     return MrcProcessGroup(engine, ranks, options.group_rank, options.group_id, timeout)
+
+
+@functools.cache
+def _watch_futures() -> None:
+    def wait(future: Any) -> None:
+        if _PROCESS.engine and not future.done():
+            _PROCESS.engine.expect_future(future)
+
+    futures.watch(wait)
 
 
 def _leave() -> None:
@@ -91,6 +106,10 @@ def _leave() -> None:
 
 def _ms(time: timedelta) -> int:
     return int(time.total_seconds() * 1000)
+
+
+def _hashed(name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big")
 
 
 def _checked(tensor: Tensor) -> Tensor:
@@ -106,6 +125,7 @@ def _bytes(tensor: Tensor | None) -> tuple[int, int] | None:
     return None if tensor is None else (tensor.data_ptr(), tensor.numel() * tensor.element_size())
 
 
+@untraced
 class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     """Ranks that do collectives together; methods are those that torch.distributed calls."""
 
@@ -118,9 +138,8 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         timeout: timedelta,
     ) -> None:
         super().__init__(rank, len(ranks))
-        digest = hashlib.blake2b(f"{name} {ranks}".encode(), digest_size=8).digest()
         self._engine = engine
-        self._group = engine.group(ranks, int.from_bytes(digest, "big"))
+        self._group = engine.group(ranks, _hashed(f"{name} {ranks}"))
         self._index = rank
         self._ranks = ranks
         self._name = name
@@ -130,6 +149,15 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._messages: Counter[tuple[int, int, int]] = Counter()
 
     # ---- what torch asks about a group
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        return [torch.device("cpu")]
+
+    def _get_backend(self, device: torch.device) -> "MrcProcessGroup":
+        if device.type != "cpu":
+            raise RuntimeError(f"{NAME}: no backend for {device}")  # as torch expects of all groups
+        return self
 
     def getBackendName(self) -> str:  # noqa: N802
         return NAME
@@ -324,18 +352,24 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         """Refuse: slots belong to a pair of ranks."""
         raise refused("recv from any source; name the source")
 
+    def _next_number(self) -> int:
+        branch = futures.current_branch()
+        if branch is None:
+            return next(self._numbers)
+        return _hashed(branch.next_name()) % _FOLLOWS | _FOLLOWS
+
     def _message(self, source: int, target: int, tag: int) -> int:
         key = source, target, tag
-        text = f"{key} {self._messages[key]}".encode()
+        text = f"{key} {self._messages[key]}"
         self._messages[key] += 1
-        return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") | _POINT_TO_POINT
+        return _hashed(text) | _POINT_TO_POINT
 
     # ---- operations of libmrc_coll
 
     def _reduce(self, operation: str, tensor: Tensor, length: int, wanted: Any) -> Call:
         reduction = next((ours for theirs, ours in _REDUCTIONS if wanted == theirs), None)
         if reduction is None:
-            raise refused(f"reduction {wanted}")
+            raise refused(f"reduction {getattr(wanted, 'op', wanted).name}")
         if tensor.is_complex() and reduction is Reduction.SUM:
             tensor, length = torch.view_as_real(tensor), 2 * length
         if tensor.dtype not in _TYPES:
@@ -384,27 +418,30 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         work = MrcWork(result, lambda: self._engine.expect(started))
         if not calls:
             work.end(None)
+            work.follow()
             return work
         errors: list[str | None] = []
 
-        def end(error: str | None, _kept: Any = (kept, calls)) -> None:
+        def end(error: str | None, _kept: Any = (kept, calls)) -> Iterable[Follower]:
             errors.append(error)
             if len(errors) < len(calls):
-                return
+                return ()
             if why := next(filter(None, errors), None):
                 work.end(failed(f"{name} on rank {self._ranks[self._index]}", why))
-                return
-            try:
-                finish()
-            except Exception as raised:  # noqa: BLE001 - of the caller's tensors: the caller's to see
-                work.end(raised)
             else:
-                work.end(None)
+                try:
+                    finish()
+                except Exception as raised:  # noqa: BLE001 - of the caller's tensors: the caller's to see
+                    work.end(raised)
+                else:
+                    work.end(None)
+            return [work.follow]
 
         given = getattr(opts, "timeout", None)
         timeout = given if given and given > timedelta(0) else self._timeout
         for operation, *arguments in calls:
-            number = next(numbers or self._numbers)
+            number = self._next_number() if numbers is None else next(numbers)
+            work.branch.name = work.branch.name or f"{self._name} {number}"
             STEPS.sent_bytes += self._sent_bytes(operation, arguments)
             started.append(
                 self._engine.start(operation, end, self._group, number, *arguments, timeout_ms=_ms(timeout))

@@ -11,14 +11,21 @@ import mmap
 import os
 import select
 import socket
+import sys
+import sysconfig
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import traceback
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any, Final
 
-from mrc_torch.library import Ended, Store
+from mrc_torch.followers import Follower, Followers
+from mrc_torch.library import Ended, PendingFuture, Store
 
 CHANNEL_VARIABLE: Final = "MRC_TESTBED_VIRTUAL_FD"
 NOW_VARIABLE: Final = "MRC_TESTBED_VIRTUAL_NOW_NS"
@@ -35,17 +42,35 @@ def is_virtual() -> bool:
 
 
 class Clock:
-    """Virtual time of this process, in ns."""
+    """Virtual time of this process, in ns; what follows an operation has a time of its own."""
 
     def __init__(self) -> None:
-        self.now_ns = int(os.environ.get(NOW_VARIABLE, "0"))
+        self._now_ns = int(os.environ.get(NOW_VARIABLE, "0"))
+        self._own = threading.local()
+
+    @property
+    def now_ns(self) -> int:
+        now_ns: int = getattr(self._own, "now_ns", self._now_ns)
+        return now_ns
 
     def compute(self, duration_ns: int) -> None:
-        self.now_ns += duration_ns
+        self.join(self.now_ns + duration_ns)
 
     def join(self, time_ns: int) -> None:
         """Move to a time that is not past."""
-        self.now_ns = max(self.now_ns, time_ns)
+        if hasattr(self._own, "now_ns"):
+            self._own.now_ns = max(self._own.now_ns, time_ns)
+        else:
+            self._now_ns = max(self._now_ns, time_ns)
+
+    @contextmanager
+    def of_this_thread(self, time_ns: int) -> Iterator[None]:
+        """Let it be *time_ns* in this thread, whatever the time of the others."""
+        self._own.now_ns = time_ns
+        try:
+            yield
+        finally:
+            del self._own.now_ns
 
 
 CLOCK: Final = Clock()
@@ -111,8 +136,19 @@ def _laid_out(pieces: Sequence[tuple[int | None, int]], at: int) -> tuple[list[t
     return places, at
 
 
+@dataclass(eq=False)
+class _Wait:
+    """A thread that waits: for what, and until which time once that is over."""
+
+    is_over: Callable[[], bool]
+    thread: int | None
+    end_ns: int | None = None
+
+
 class VirtualEngine:
     """The interface of library.Engine, by a simulation.
+
+    The simulation lets time pass while this rank waits: its program and what follows operations, all of them.
 
     Args:
         rank: number of this process.
@@ -123,9 +159,15 @@ class VirtualEngine:
         self._socket = socket.socket(fileno=os.dup(int(os.environ[CHANNEL_VARIABLE])))
         self._leaving = os.eventfd(0, os.EFD_CLOEXEC)
         self._ids = count(1)
-        self._under_way: dict[int, tuple[Ended, _Memory]] = {}
+        # until all that follows is done; None: it has ended
+        self._under_way: dict[int, tuple[Ended, _Memory] | None] = {}
+        self._awaited: set[int] = set()  # those under way that hold up who waits for them
+        self._of_backward: set[int] = set()  # those that began in backward(), and what followed them
         self._ended_at_ns: dict[int, int] = {}
+        self._waits: list[_Wait] = []
         self._changed = threading.Condition()
+        self._followers = Followers()
+        self._followed = threading.local()
         self._thread = threading.Thread(target=self._listen, name="mrc", daemon=True)
         self._thread.start()
 
@@ -153,42 +195,96 @@ class VirtualEngine:
         with self._changed:
             own_id = next(self._ids)
             self._under_way[own_id] = ended, memory
+            self._awaited.add(own_id)
+            self._note_backward(own_id)
             self._send({"do": "start", "id": own_id, "at_ns": CLOCK.now_ns, **message}, memory.descriptor)
         os.close(memory.descriptor)
-        self._expect_at_the_end_of_backward(own_id)
         return own_id
 
-    def expect(self, numbers: Sequence[int]) -> None:
+    def expect(self, numbers: Collection[int]) -> None:
         """Wait for operations in virtual time, and move the clock to their end."""
         with self._changed:
-            left = [number for number in numbers if number in self._under_way]
-            if left:
-                self._send({"do": "wait", "at_ns": CLOCK.now_ns, "ids": left})
-            self._changed.wait_for(lambda: not any(number in self._under_way for number in numbers))
+            self._wait(lambda: self._awaited.isdisjoint(numbers), numbers)
             for number in numbers:
-                CLOCK.join(self._ended_at_ns.pop(number, 0))
+                CLOCK.join(self._ended_at_ns.get(number, 0))
+                if self._own is None:
+                    self._ended_at_ns.pop(number, None)
+
+    def expect_future(self, future: PendingFuture) -> None:
+        """Wait for a future in virtual time, if an operation may end it."""
+        if self._under_way.keys() - {self._own}:
+            future.add_done_callback(lambda _: self._look())
+            with self._changed:
+                self._wait(future.done)
 
     def close(self) -> None:
         """Wait for what has not ended; the simulation sees the end of the process."""
-        self.expect(list(self._under_way))
+        with self._changed:
+            self._wait(lambda: not self._under_way)
+        self._followers.close()
         os.eventfd_write(self._leaving, 1)
         self._thread.join()  # one that lives on while the interpreter ends aborts the process
         self._socket.close()
         os.close(self._leaving)
 
-    def _expect_at_the_end_of_backward(self, number: int) -> None:
+    @property
+    def _own(self) -> int | None:
+        """The operation that the calling thread follows; None: it is of the program."""
+        return getattr(self._followed, "number", None)
+
+    def _wait(self, is_over: Callable[[], bool], numbers: Collection[int] = ()) -> None:
+        """Wait, with the lock, and let the simulation know; the clock moves to the end of the wait.
+
+        Args:
+            is_over: True once the wait is over.
+            numbers: of the operations that it waits for; empty: any.
+        """
+        if is_over():
+            return
+        wait = _Wait(is_over, self._own)
+        if wait.thread is not None:
+            self._awaited.discard(wait.thread)
+            self._followers.make_way()
+        self._waits.append(wait)
+        awaited = self._awaited.intersection(numbers or self._awaited)
+        self._send({"do": "wait", "in": wait.thread, "ids": sorted(awaited)})
+        self._look()
+        self._changed.wait_for(lambda: wait.end_ns is not None)
+        CLOCK.join(wait.end_ns or 0)
+
+    def _look(self) -> None:
+        """End the waits that are over: the simulation knows before the calling thread goes on."""
+        with self._changed:
+            for wait in [each for each in self._waits if each.is_over()]:
+                self._waits.remove(wait)
+                wait.end_ns = CLOCK.now_ns
+                self._send({"do": "go_on", "in": wait.thread})
+            self._changed.notify_all()
+
+    def _note_backward(self, number: int) -> None:
         """Wait for what began in backward() before DistributedDataParallel does: its wait, in C++, is unseen.
 
-        It waits at the end of backward(), behind the callbacks that were there before.
+        It waits at the end of backward(), behind the callbacks that were there before, and for what followed
+        as well.
         """
         queue = _backward_queue()
-        if queue is None:
-            return
-        with suppress(RuntimeError):  # not in backward: who waits calls wait()
-            queue(lambda: self.expect([number]))
+        if self._own in self._of_backward:
+            self._of_backward.add(number)
+        elif queue is not None:
+            with suppress(RuntimeError):  # not in backward: who waits calls wait()
+                queue(self._end_backward)
+                self._of_backward.add(number)
+
+    def _end_backward(self) -> None:
+        with self._changed:
+            self._wait(lambda: self._of_backward.isdisjoint(self._under_way))
+            for number in self._of_backward:
+                CLOCK.join(self._ended_at_ns.get(number, 0))
+            self._of_backward.clear()
 
     def _send(self, message: dict[str, Any], *descriptors: int) -> None:
-        socket.send_fds(self._socket, [json.dumps(message).encode()], descriptors)
+        with suppress(BrokenPipeError, ConnectionResetError):  # the simulation has ended: _listen() sees it
+            socket.send_fds(self._socket, [json.dumps(message).encode()], descriptors)
 
     def _listen(self) -> None:
         channel = self._socket.fileno()
@@ -197,24 +293,41 @@ class VirtualEngine:
             if not text:
                 break
             answer = json.loads(text)
-            self._end(answer["id"], answer["at_ns"], answer["error"])
+            if "id" in answer:
+                self._end(answer["id"], answer["at_ns"], answer["error"])
+            else:
+                self._send({"do": "where", "place": _place()})
         with self._changed:
-            left = list(self._under_way)
+            left = [number for number, not_ended in self._under_way.items() if not_ended]
         for number in left:
             self._end(number, CLOCK.now_ns, "the simulation has ended")
 
     def _end(self, number: int, at_ns: int, error: str | None) -> None:
         with self._changed:
-            ended, memory = self._under_way[number]
+            found, self._under_way[number] = self._under_way[number], None
+            self._ended_at_ns[number] = at_ns
+        if found is None:
+            return
+        ended, memory = found
         if error is None:
             memory.take_back()
         memory.close()
-        ended(error)
-        with self._changed:
-            self._ended_at_ns[number] = at_ns
-            del self._under_way[number]
-            self._send({"do": "took", "id": number})
-            self._changed.notify_all()
+        if error:
+            self._followers.overtake()
+        self._followers.call(partial(self._follow, number, at_ns, ended(error) or ()))
+
+    def _follow(self, number: int, at_ns: int, followers: Iterable[Follower]) -> None:
+        """Call what follows an operation; who waits for it goes on behind that, or once that waits."""
+        self._followed.number = number
+        with CLOCK.of_this_thread(at_ns):
+            for follower in followers:
+                follower()
+            with self._changed:
+                self._awaited.discard(number)
+                del self._under_way[number]
+                self._look()
+                self._send({"do": "took", "id": number})
+        self._followed.number = None
 
 
 def _backward_queue() -> Callable[[Callable[[], None]], None] | None:
@@ -234,3 +347,14 @@ def _data_bytes(operation: str, size: int, arguments: Sequence[Any]) -> int:
         return size * int(arguments[0])
     elements = int(arguments[0]) * (size if operation == "reduce_scatter" else 1)
     return elements * int(arguments[1].bytes)
+
+
+def _place() -> str:
+    """Where the program is: the innermost line outside of libraries, and the innermost of all."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001 - for debuggers
+    stack = traceback.extract_stack(frame)
+    libraries = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
+    own = [each for each in stack if not each.filename.startswith((*libraries, "<"))]
+    innermost = stack[-1]
+    texts = [f"{Path(each.filename).name}:{each.lineno}" for each in (*own[-1:], innermost)]
+    return f"at {texts[0]}, in {innermost.name} ({texts[-1]})"

@@ -9,14 +9,20 @@ import torch.distributed as dist
 from torch.futures import Future
 
 from mrc_torch.backend import NAME
+from mrc_torch.futures import Branch, note_branch
+from mrc_torch.untraced import untraced
 
 
+@untraced
 class MrcWork(dist.Work):  # type: ignore[misc]
     """An operation of torch's.
 
     Args:
         result: of it.
         expect: called when somebody begins to wait for it.
+
+    Attributes:
+        branch: what follows it.
     """
 
     def __init__(self, result: Any, expect: Callable[[], None]) -> None:
@@ -25,15 +31,20 @@ class MrcWork(dist.Work):  # type: ignore[misc]
         self._ended = threading.Event()
         self._error: Exception | None = None
         self._result = result
+        self.branch = Branch()
         # C++ takes an exception that is set on a future for tensors. One that is raised by what follows the
         # future is an error there too.
         self._end = Future()
         self._future = self._end.then(lambda _: self._outcome())
+        note_branch(self._future, self.branch)
 
     def end(self, error: Exception | None) -> None:
-        """Note the end; the future's callbacks run in the calling thread."""
+        """Note the end; who waits for it goes on."""
         self._error = error
         self._ended.set()
+
+    def follow(self) -> None:
+        """End the future: its callbacks run in the calling thread."""
         self._end.set_result(None)
 
     def _outcome(self) -> Any:

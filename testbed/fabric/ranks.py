@@ -41,34 +41,21 @@ _SOCKET_INTERFACES: Final = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOC
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """A process to start.
+    """A process to start."""
 
-    Attributes:
-        number: from 0.
-        host: name of the host that it runs on.
-        command: program and arguments, run on the machine, that enter the host first.
-        environment: all its variables.
-        descriptors: of this process that it inherits.
-    """
-
-    number: int
-    host: str
-    command: tuple[str, ...]
-    environment: Mapping[str, str]
-    descriptors: tuple[int, ...] = ()
+    number: int  # from 0
+    host: str  # name of the host that it runs on
+    command: tuple[str, ...]  # program and arguments, run on the machine, that enter the host first
+    environment: Mapping[str, str]  # all its variables
+    descriptors: tuple[int, ...] = ()  # of this process that it inherits
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The rank that failed first.
+    """The rank that failed first."""
 
-    Attributes:
-        rank: which one.
-        status: its exit status, or less than 0: the signal that ended it.
-    """
-
-    rank: Rank
-    status: int
+    rank: Rank  # which one
+    status: int  # its exit status, or less than 0: the signal that ended it
 
     def __str__(self) -> str:
         how = (
@@ -238,6 +225,11 @@ class RunningRanks:
     def is_over(self) -> bool:
         """Return True if all ranks have ended, or one has failed."""
         return len(self._ended) == len(self._running) or self.failure is not None
+
+    @property
+    def pids(self) -> list[int]:
+        """Those of the ranks, each the leader of a session."""
+        return [each.popen.pid for each in self._running]
 
     def has_ended(self, rank: int) -> bool:
         return any(each.rank.number == rank for each in self._ended)

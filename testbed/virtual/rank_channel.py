@@ -6,9 +6,14 @@ shared memory that the rank passes along (memfd_create(2)).
 
     rank        {"do": "start", "id": 1, "at_ns": ..., "operation": "all_reduce", "ranks": [0, 1], "group": 5,
                  "number": 0, "arguments": [1000, 0, 0]}      and the memory
-                {"do": "wait", "at_ns": ..., "ids": [1]}      it does nothing until these have ended
+                {"do": "wait", "in": null, "ids": [1]}        its program waits for operations
     simulation  {"id": 1, "at_ns": ..., "error": null}        it has ended; the memory has the result
-    rank        {"do": "took", "id": 1}                       and all that follows from it was sent
+    rank        {"do": "go_on", "in": null}                   its program waits no more
+                {"do": "took", "id": 1}                       all that follows from the end was done
+    simulation  {}                                            where is its program?
+    rank        {"do": "where", "place": "at train.py:12, in wait (threading.py:327)"}
+
+What follows the end of an operation may wait too: it has the id of that operation as its `in`.
 """
 
 import ctypes
@@ -55,8 +60,13 @@ class Start(_Message):
 
 class Wait(_Message):
     do: Literal["wait"]
-    at_ns: int
+    in_: int | None = Field(alias="in")
     ids: tuple[int, ...]
+
+
+class GoOn(_Message):
+    do: Literal["go_on"]
+    in_: int | None = Field(alias="in")
 
 
 class Took(_Message):
@@ -64,7 +74,12 @@ class Took(_Message):
     id: int
 
 
-Message = Start | Wait | Took
+class Where(_Message):
+    do: Literal["where"]
+    place: str
+
+
+Message = Start | Wait | GoOn | Took | Where
 _MESSAGE: Final[TypeAdapter[Message]] = TypeAdapter(Annotated[Message, Field(discriminator="do")])
 
 

@@ -17,16 +17,25 @@ from mrc_testbed.scenario.run.protocols import Clock
 from mrc_testbed.virtual.rank_channel import (
     CHANNEL_VARIABLE,
     ChannelError,
+    GoOn,
     RankChannel,
     Received,
     Shared,
     Start,
     Took,
     Wait,
+    Where,
 )
+from mrc_testbed.virtual.stillness import Stillness
 
 LEAVE_NS: Final = 3_000_000_000
 """Time of this machine for ranks to end by themselves, once their operations have failed."""
+
+LOOK_NS: Final = 1_000_000_000
+STILL_NS: Final = 10_000_000_000
+"""Time of this machine without a word and without computing, after which it is said where ranks wait."""
+GIVE_UP_NS: Final = STILL_NS + 60_000_000_000
+_ANSWER_NS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +47,32 @@ class Post:
     shared: Shared | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _State:
     """A rank as the simulation knows it."""
 
     rank: Rank
     channel: RankChannel
     under_way: dict[int, Post] = field(default_factory=dict)  # its operations that have not ended, by id
-    waits_for: set[int] | None = None  # those that it waits for; None: it runs
+    # its program (None) and ends that it has not taken, where they wait: for which operations
+    waits: dict[int | None, frozenset[int]] = field(default_factory=dict)
     # those whose end was reported to it, and that it has not taken
     ended: set[int] = field(default_factory=set)
     has_ended: bool = False
+    place: str | None = None  # of its program, as it has reported
 
     @property
     def is_running(self) -> bool:
-        return not self.has_ended and (not self.waits_for or bool(self.ended))
+        return not self.has_ended and not self.waits.keys() >= {None, *self.ended}
+
+
+@dataclass(slots=True)
+class _Silence:
+    """Ranks run, and none of them says a word."""
+
+    stillness: Stillness
+    since_ns: int = field(default_factory=machine_ns)
+    is_said: bool = False
 
 
 class RankProcesses:
@@ -70,6 +90,7 @@ class RankProcesses:
 
     def __init__(self, machine: Clock, write: Write, report: Report, quiet_ns: int) -> None:
         self._machine = machine
+        self._tell = write
         self._quiet_ns = quiet_ns
         self._states: list[_State] = []
         self._said: list[list[Callable[[], None]]] = []
@@ -123,22 +144,61 @@ class RankProcesses:
 
     def settle(self) -> bool:
         """Wait until no rank runs; False: there was an interruption, or `error` says why there is no end."""
-        quiet_since_ns = machine_ns()
-        while self.error is None and (running := [state for state in self._states if state.is_running]):
+        silence: _Silence | None = None
+        while self.error is None and any(state.is_running for state in self._states):
             if self.is_interrupted:
                 return False
-            left_ns = quiet_since_ns + self._quiet_ns - machine_ns()
-            if left_ns <= 0:
-                self._fail(
-                    f"rank {running[0].rank.number} reported nothing for {self._quiet_ns / 1e9:g} s: "
-                    "it computes, or waits for something else than its operations"
-                )
-            elif self._processes.serve(left_ns / 1e9):
-                quiet_since_ns = machine_ns()
+            if self._processes.serve(LOOK_NS / 1e9):
+                silence = None
+            elif silence is None:
+                silence = _Silence(Stillness(self._processes.pids))
+            else:
+                self._judge(silence)
             self._note_ends()
         self._drain()
         self._note_ends()
         return self.error is None
+
+    def _judge(self, silence: _Silence) -> None:
+        """Say where ranks wait if none of them computes, and give up if that lasts."""
+        quiet_ns = machine_ns() - silence.since_ns
+        still_ns = silence.stillness.still_ns()
+        running = next(state for state in self._states if state.is_running)
+        if quiet_ns >= self._quiet_ns:
+            self._fail(
+                f"rank {running.rank.number} reported nothing for {quiet_ns / 1e9:.0f} s: {self._places()}"
+            )
+        elif still_ns < STILL_NS or not any(state.under_way for state in self._states):
+            silence.is_said = False
+        elif still_ns >= GIVE_UP_NS or not silence.is_said:
+            silence.is_said = True
+            text = (
+                f"no rank has computed for {still_ns / 1e9:.0f} s, and not all of them wait for operations: "
+                f"{self._places()}"
+            )
+            if still_ns >= GIVE_UP_NS:
+                self._fail(text)
+            else:
+                self._tell(running.rank, True, text.encode())
+
+    def _places(self) -> str:
+        """Where each rank is that has not ended: its operation, or the line of its program."""
+        asked = [state for state in self._states if state.is_running]
+        for state in asked:
+            state.place = None
+            state.channel.send()
+        deadline_ns = machine_ns() + _ANSWER_NS
+        while any(state.place is None for state in asked) and (left_ns := deadline_ns - machine_ns()) > 0:
+            self._processes.serve(left_ns / 1e9)
+        waiting = self.waiting()
+        texts = {
+            state: state.place or "unknown" if state in asked else _names(waiting[state.rank.number])
+            for state in self._states
+            if not state.has_ended
+        }
+        return "; ".join(
+            f"rank {state.rank.number} ({state.rank.host}) {text}" for state, text in texts.items()
+        )
 
     def take_posts(self) -> list[Post]:
         """Operations that ranks have started since the last call."""
@@ -152,14 +212,15 @@ class RankProcesses:
         if post.shared is not None:
             post.shared.close()
         state.ended.add(number)
-        if state.waits_for is not None:
-            state.waits_for.discard(number)
         state.channel.send(id=number, at_ns=at_ns, error=error)
 
     def waiting(self) -> Mapping[int, Sequence[Start]]:
         """The operations that each rank which has not ended waits for."""
         return {
-            state.rank.number: [state.under_way[number].start for number in sorted(state.waits_for or ())]
+            state.rank.number: [
+                state.under_way[number].start
+                for number in sorted(frozenset().union(*state.waits.values()) & state.under_way.keys())
+            ]
             for state in self._states
             if not state.has_ended
         }
@@ -198,10 +259,14 @@ class RankProcesses:
                 post = Post(state.rank.number, start, received.shared)
                 state.under_way[start.id] = post
                 self._posts.append(post)
-            case Wait(ids=ids):
-                state.waits_for = state.under_way.keys() & set(ids)
+            case Wait(in_=thread, ids=ids):
+                state.waits[thread] = frozenset(ids)
+            case GoOn(in_=thread):
+                state.waits.pop(thread, None)
             case Took(id=number):
                 state.ended.discard(number)
+            case Where(place=place):
+                state.place = place
 
     def _note_ends(self) -> None:
         for state in self._states:
@@ -229,6 +294,10 @@ class RankProcesses:
             for each in said:
                 each()
             said.clear()
+
+
+def _names(starts: Sequence[Start]) -> str:
+    return f"in {', '.join(dict.fromkeys(start.operation for start in starts))}"
 
 
 def _look_again() -> None:

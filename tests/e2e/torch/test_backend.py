@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from launching import Launch
 from own_lab import lab_up
+from training_cases import BEYOND_GLOO, OF_GLOO
 
 from benchmarks.gloo import by_gloo
 from mrc_testbed.cli.app import run
@@ -103,6 +104,16 @@ def test_losses_are_those_of_gloo_through_faults(launch: Launch, torch_python: s
     found = losses([line for line in said if line.startswith("[")])
     assert (status, found) == (0, expected), complained
     assert retransmissions(lab_name) > before
+
+
+@pytest.mark.ci
+def test_what_scripts_train_is_that_of_gloo(launch: Launch, torch_python: str) -> None:
+    program = [torch_python, str(HERE / "training_ranks.py"), "gloo"]
+    expected = sorted(by_gloo(HOSTS, [*program, *OF_GLOO], len(OF_GLOO)))
+    status, said, complained = launch("--ranks", RANKS, "--as", "gloo", "--", *program, *OF_GLOO, BEYOND_GLOO)
+    beyond = [line for line in said if BEYOND_GLOO in line]
+    assert (status, sorted(set(said) - set(beyond))) == (0, expected), complained
+    assert len({line.rpartition(" ")[2] for line in beyond}) == 1
 
 
 def test_losses_of_fsdp2_are_those_of_gloo(launch: Launch, torch_python: str) -> None:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from training_cases import BEYOND_GLOO, OF_GLOO
 
 from benchmarks.gloo import by_gloo, losses
 
@@ -86,3 +87,16 @@ def test_operations(torch_python: str, tmp_path: Path) -> None:
         status,
         complained,
     )
+
+
+@pytest.mark.ci
+def test_what_scripts_train_ends_and_is_that_of_gloo(torch_python: str, tmp_path: Path) -> None:
+    program = [torch_python, str(HERE / "training_ranks.py"), "gloo"]
+    expected = sorted(by_gloo(HOSTS, [*program, *OF_GLOO], len(OF_GLOO)))
+    status, said, complained = launched(
+        tmp_path, "--ranks", "4", "--compute", "1ms", "--as", "gloo", "--", *program, *OF_GLOO, BEYOND_GLOO
+    )
+    digests = [line for line in said if line.startswith("[")]
+    beyond = [line for line in digests if BEYOND_GLOO in line]
+    assert (status, sorted(set(digests) - set(beyond))) == (0, expected), complained
+    assert len({line.rpartition(" ")[2] for line in beyond}) == 1

@@ -1,5 +1,6 @@
 """Programs with ranks in virtual time: exact, whatever the machine does, and no way to end is silent."""
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,7 +16,7 @@ from mrc_testbed.scenario.spec.plan import PlannedTransport
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.transport.congestion import choose_congestion_control
-from mrc_testbed.virtual import rank_processes, running_program
+from mrc_testbed.virtual import rank_processes
 from mrc_testbed.virtual.engine import VirtualEngine, virtual_transport
 from mrc_testbed.virtual.lab import VirtualLab, virtual_lab
 from mrc_testbed.workloads.load import Load
@@ -158,20 +159,42 @@ def test_the_mistake_of_a_program_is_named(case: str, error: str) -> None:
     assert (run(case, ranks=2).error or "").startswith(error)
 
 
-class QuickToGiveUp(rank_processes.RankProcesses):
-    """Processes that have all the time to load, and four seconds of silence later on."""
+@pytest.mark.parametrize("case", ["follow", "follow_for_long"])
+def test_what_follows_an_operation_may_wait_for_others(case: str) -> None:
+    done, again = run(case), run(case)
+    assert done.error is None
+    assert len(done.said) == 4
+    assert (done.said, done.end_ns) == (again.said, again.end_ns)
 
-    def report_ended(self, rank: int, number: int, at_ns: int, error: str | None) -> None:
-        self._quiet_ns = 4 * 10**9
-        super().report_ended(rank, number, at_ns, error)
 
-
-def test_a_rank_that_waits_for_something_else_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running_program, "RankProcesses", QuickToGiveUp)
+@pytest.fixture
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, duration_ns in (("LOOK_NS", 10**8), ("STILL_NS", 2 * 10**8), ("GIVE_UP_NS", 10**9)):
+        monkeypatch.setattr(rank_processes, name, duration_ns)
     monkeypatch.setattr(rank_processes, "LEAVE_NS", 10**8)
+
+
+@pytest.mark.usefixtures("impatience")
+def test_a_rank_that_waits_for_something_else_is_given_up_and_says_where() -> None:
     done = run("hang", ranks=2)
-    assert done.error is not None
-    assert done.error.startswith("rank 1 (h1) reported nothing for 4 s: ")
+    places = (
+        r"rank 0 \(h0\) in all_reduce; rank 1 \(h1\) at virtual_rank.py:\d+, in wait \(threading.py:\d+\)"
+    )
+    text = rf"no rank has computed for \d s, and not all of them wait for operations: {places}"
+    assert re.fullmatch(text, done.error or "")
+    assert re.fullmatch(rf"\[1\] {text}", done.said[0])
+
+
+@pytest.mark.usefixtures("impatience")
+def test_a_rank_may_compute_for_longer_than_it_may_be_still() -> None:
+    done = run("compute", "3", ranks=2)
+    assert (done.error, done.said) == (None, [])
+
+
+@pytest.mark.slow("a rank computes for 90 seconds")
+def test_a_rank_may_compute_for_long() -> None:
+    done = run("compute", "90", ranks=2)
+    assert (done.error, done.said) == (None, [])
 
 
 @pytest.mark.parametrize(

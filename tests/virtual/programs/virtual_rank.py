@@ -6,6 +6,9 @@ import signal
 import socket
 import sys
 import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from itertools import count
 from typing import Any, Final
 
@@ -31,12 +34,23 @@ class Rank:
         self._numbers = count()
         self.errors: list[str] = []
 
-    def start(self, operation: str, *arguments: object, number: int | None = None) -> int:
-        own = next(self._numbers) if number is None else number
-        return self.engine.start(operation, self._note, self.all, own, *arguments, timeout_ms=-1)
+    def start(
+        self,
+        operation: str,
+        *arguments: object,
+        number: int | None = None,
+        followers: Sequence[Callable[[], None]] = (),
+    ) -> int:
+        def end(error: str | None) -> Sequence[Callable[[], None]]:
+            self._note(error)
+            return followers
 
-    def all_reduce(self, data: Array) -> int:
-        return self.start("all_reduce", data.ctypes.data, data.size, Type.F32, Reduction.SUM)
+        own = next(self._numbers) if number is None else number
+        return self.engine.start(operation, end, self.all, own, *arguments, timeout_ms=-1)
+
+    def all_reduce(self, data: Array, *followers: Callable[[], None]) -> int:
+        arguments = data.ctypes.data, data.size, Type.F32, Reduction.SUM
+        return self.start("all_reduce", *arguments, followers=followers)
 
     def message(self, peer: int, out: Array | None, into: Array | None, number: int) -> int:
         """Start a message to *peer*, or from it."""
@@ -114,6 +128,49 @@ def die(rank: Rank) -> None:
 def disagree(rank: Rank) -> None:
     data = np.zeros(1000 * (RANK + 1), np.float32)
     rank.wait(rank.all_reduce(data))
+
+
+def follow(rank: Rank) -> None:
+    """Sum, and sum again behind that, which waits for itself; the program waits for both, by a future."""
+    train(rank, 1)
+    data = np.full((3, ELEMENTS), RANK + 1, np.float32)
+    future: Future[int] = Future()
+
+    def again() -> None:
+        rank.wait(rank.all_reduce(data[1]))
+        future.set_result(CLOCK.now_ns)
+
+    before_ns = CLOCK.now_ns
+    rank.wait(rank.all_reduce(data[0], again))
+    CLOCK.compute(3_000_000_000)
+    rank.wait(rank.all_reduce(data[2]))
+    rank.engine.expect_future(future)
+    assert (data == SIZE * (SIZE + 1) / 2).all()
+    assert before_ns < future.result() < before_ns + 3_000_000_000 <= CLOCK.now_ns
+    print(future.result(), CLOCK.now_ns, flush=True)
+
+
+def follow_for_long(rank: Rank) -> None:
+    """A future is what the program waits for alone: its clock moves to the end."""
+    train(rank, 1)
+    data = np.ones((2, ELEMENTS), np.float32)
+    future: Future[int] = Future()
+
+    def again() -> None:
+        rank.wait(rank.all_reduce(data[1]))
+        future.set_result(CLOCK.now_ns)
+
+    rank.all_reduce(data[0], again)
+    rank.engine.expect_future(future)
+    assert future.result() == CLOCK.now_ns
+    print(CLOCK.now_ns, flush=True)
+
+
+def compute(rank: Rank, seconds: int) -> None:
+    """Rank 1 keeps a core busy, which takes no virtual time."""
+    while RANK == 1 and time.process_time() < seconds:
+        pass
+    train(rank, 1)
 
 
 def hang(rank: Rank) -> None:
