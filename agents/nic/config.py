@@ -12,70 +12,43 @@ from mrc_testbed.agents.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class NicSettings:
-    """The settings of an agent for its NIC.
+    """The settings of an agent for its NIC."""
 
-    Attributes:
-        host: node name, `h3`.
-        rto_ns: retransmission time-out of new QPs.
-        retry_limit: time-outs in a row, without progress, that a QP survives.
-        packet_lifetime_ns: for so long after a QP has ended packets for it may arrive.
-        probe_base_ns: spacing of EV probes starts at ten times this, a round-trip time.
-        probe_ceiling_ns: spacing of EV probes, and of port status updates, at most.
-        probe_success_target: successful probes in a row that bring an EV back.
-        rto_min_ns, pto_min_ns, reo_wnd_min_ns: floors of the times that new QPs measure; see QpAttributes.
-        reorder_packets: packets that may overtake another on one path of the fabric.
-        shares_paths: whether QPs share what they find out about paths.
-        evs_name_paths: whether EVs of one plane and one uplink name the same path.
-        rate_bps: of all ports together; 0: they have none, and windows are fixed.
-        base_rtt_ns: of a full packet over the longest path of the empty fabric; 0 with rate_bps.
-        byte_time_ps: serialisation of a byte on all links to a host of another T0 together.
-        local_byte_time_ps: the same to a host of the same T0.
-        is_trimming: whether switches trim instead of dropping.
-        cc: the algorithm that its programs were loaded with.
-        link_probe_interval_ns: from one round of link probes to the next; 0: none unless asked for.
-        link_probe_lag_rounds: rounds after which a link probe that is not back has failed.
-        rocev2: attributes, as of create_rc_qp, of reliable connections of applications; None: the fabric does
-            not keep the order that they need.
-    """
-
-    host: str
-    rto_ns: int = 20_000_000
-    retry_limit: int = 12
-    packet_lifetime_ns: int = 10_000_000_000
-    probe_base_ns: int = 1_000_000
-    probe_ceiling_ns: int = 1_000_000_000
-    probe_success_target: int = 3
+    host: str  # node name, `h3`
+    rto_ns: int = 20_000_000  # retransmission time-out of new QPs
+    retry_limit: int = 12  # time-outs in a row, without progress, that a QP survives
+    packet_lifetime_ns: int = 10_000_000_000  # for so long after a QP has ended packets for it may arrive
+    probe_base_ns: int = 1_000_000  # spacing of EV probes starts at ten times this, a round-trip time
+    probe_ceiling_ns: int = 1_000_000_000  # spacing of EV probes, and of port status updates, at most
+    probe_success_target: int = 3  # successful probes in a row that bring an EV back
+    # rto_min_ns, pto_min_ns, reo_wnd_min_ns: floors of the times that new QPs measure; see QpAttributes
     rto_min_ns: int = 60_000_000_000
     pto_min_ns: int = 1_000_000
     reo_wnd_min_ns: int = 0
-    reorder_packets: int = 0
-    evs_name_paths: bool = True
-    shares_paths: bool = False
-    rate_bps: int = 0
-    base_rtt_ns: int = 0
-    byte_time_ps: int = 0
-    local_byte_time_ps: int = 0
-    is_trimming: bool = False
-    cc: str = CC.usual
-    link_probe_interval_ns: int = 0
-    link_probe_lag_rounds: int = 1
+    reorder_packets: int = 0  # packets that may overtake another on one path of the fabric
+    evs_name_paths: bool = True  # whether EVs of one plane and one uplink name the same path
+    shares_paths: bool = False  # whether QPs share what they find out about paths
+    rate_bps: int = 0  # of all ports together; 0: they have none, and windows are fixed
+    base_rtt_ns: int = 0  # of a full packet over the longest path of the empty fabric; 0 with rate_bps
+    byte_time_ps: int = 0  # serialisation of a byte on all links to a host of another T0 together
+    local_byte_time_ps: int = 0  # the same to a host of the same T0
+    is_trimming: bool = False  # whether switches trim instead of dropping
+    cc: str = CC.usual  # the algorithm that its programs were loaded with
+    link_probe_interval_ns: int = 0  # from one round of link probes to the next; 0: none unless asked for
+    link_probe_lag_rounds: int = 1  # rounds after which a link probe that is not back has failed
+    # attributes, as of create_rc_qp, of reliable connections of applications; None: the fabric does not keep
+    # the order that they need
     rocev2: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig(NicSettings):
-    """Configuration of one NIC agent.
+    """Configuration of one NIC agent."""
 
-    Attributes:
-        pins: folder with the NIC's pinned maps and its program `nic`.
-        socket: where to listen.
-        log: file that receives the agent's log and its standard streams.
-        network_namespace: path of the namespace to enter; None when the agent already runs in it.
-    """
-
-    pins: Path
-    socket: Path
-    log: Path
+    pins: Path  # folder with the NIC's pinned maps and its program `nic`
+    socket: Path  # where to listen
+    log: Path  # file that receives the agent's log and its standard streams
+    # path of the namespace to enter; None when the agent already runs in it
     network_namespace: Path | None = None
 
 

@@ -10,17 +10,11 @@ from mrc_testbed.agents.abi import EvLayout
 
 @dataclass(frozen=True, slots=True)
 class DeniedPath:
-    """A denied path.
+    """A denied path."""
 
-    Attributes:
-        plane: of the path.
-        uplink: of the T0 of this host; None for all of the plane.
-        peer_host: index of the host it leads to; None for all.
-    """
-
-    plane: int
-    uplink: int | None = None
-    peer_host: int | None = None
+    plane: int  # of the path
+    uplink: int | None = None  # of the T0 of this host; None for all of the plane
+    peer_host: int | None = None  # index of the host it leads to; None for all
 
     def covers(self, ev: int, peer_host: int) -> bool:
         """Return True if an EV of a QP to *peer_host* takes the path."""

@@ -30,21 +30,13 @@ USUAL_WIDTHS: Final[Mapping[str, tuple[int, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class EvField:
-    """One field of an EV profile.
+    """One field of an EV profile."""
 
-    Attributes:
-        width: bits, at most those of the format's field; the rest is zero in front.
-        init_val: value of the bits that do not vary.
-        min: lowest value that the varying bits together are given.
-        max: highest.
-        mask: bits that vary; 0 for a field that is the same in every EV, with min and max 0.
-    """
-
-    width: int
-    init_val: int = 0
-    min: int = 0
-    max: int = 0
-    mask: int = 0
+    width: int  # bits, at most those of the format's field; the rest is zero in front
+    init_val: int = 0  # value of the bits that do not vary
+    min: int = 0  # lowest value that the varying bits together are given
+    max: int = 0  # highest
+    mask: int = 0  # bits that vary; 0 for a field that is the same in every EV, with min and max 0
 
     @property
     def varying_bits(self) -> int:

@@ -65,17 +65,11 @@ def next_state(present: ProfileState, wanted: str) -> ProfileState:
 
 @dataclass(slots=True)
 class EvFormat:
-    """The meaning of the bits of an EV.
+    """The meaning of the bits of an EV."""
 
-    Attributes:
-        mode: STEV, SRV6 or UDP.
-        widths: of its fields in bits, the most significant first; BODY_BITS together.
-        state: of its life.
-    """
-
-    mode: str
-    widths: tuple[int, ...] = ()
-    state: ProfileState = ProfileState.INIT
+    mode: str  # STEV, SRV6 or UDP
+    widths: tuple[int, ...] = ()  # of its fields in bits, the most significant first; BODY_BITS together
+    state: ProfileState = ProfileState.INIT  # of its life
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -102,33 +96,20 @@ class EvFormat:
 
 @dataclass(slots=True)
 class EvProfile:
-    """A set of EVs for QPs.
+    """A set of EVs for QPs."""
 
-    Attributes:
-        mode: AUTO, EXPLICIT or GENERATED.
-        count: EVs over all planes, the same number in each.
-        planes: of the NIC.
-        format_id: of its format; None in mode AUTO.
-        fields: what varies from EV to EV; mode GENERATED.
-        min_active: losses leave at least so many active.
-        event_mask: states whose changes are reported as events.
-        seed: of what is random.
-        evs: plane by plane; None where an EXPLICIT one has not been given yet.
-        denied: EVs that are DENIED.
-        state: of its life.
-    """
-
-    mode: str
-    count: int
-    planes: int
-    format_id: int | None = None
-    fields: tuple[EvField, ...] = ()
-    min_active: int | None = None
-    event_mask: tuple[str, ...] = EVENT_STATES
-    seed: int = 0
+    mode: str  # AUTO, EXPLICIT or GENERATED
+    count: int  # EVs over all planes, the same number in each
+    planes: int  # of the NIC
+    format_id: int | None = None  # of its format; None in mode AUTO
+    fields: tuple[EvField, ...] = ()  # what varies from EV to EV; mode GENERATED
+    min_active: int | None = None  # losses leave at least so many active
+    event_mask: tuple[str, ...] = EVENT_STATES  # states whose changes are reported as events
+    seed: int = 0  # of what is random
+    # plane by plane; None where an EXPLICIT one has not been given yet
     evs: list[int | None] = field(default_factory=list)
-    denied: set[int] = field(default_factory=set)
-    state: ProfileState = ProfileState.INIT
+    denied: set[int] = field(default_factory=set)  # EVs that are DENIED
+    state: ProfileState = ProfileState.INIT  # of its life
 
     def __post_init__(self) -> None:
         if self.mode not in EV_MODES:

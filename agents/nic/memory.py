@@ -33,15 +33,10 @@ class MemoryRegion:
 
 @dataclass(frozen=True, slots=True)
 class RegionPlace:
-    """A place of a region's bytes.
+    """A place of a region's bytes."""
 
-    Attributes:
-        offset: of the first one in the NIC's memory, where they lie in a row.
-        page_list: offset of the list of their pages; None: they lie in a row.
-    """
-
-    offset: int = 0
-    page_list: int | None = None
+    offset: int = 0  # of the first one in the NIC's memory, where they lie in a row
+    page_list: int | None = None  # offset of the list of their pages; None: they lie in a row
 
     def needs(self, address: int, length: int) -> tuple[int, int]:
         """Offset and bytes of what must be there: the region, or the list of its pages.

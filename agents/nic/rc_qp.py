@@ -20,33 +20,20 @@ _POSITIVE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RcAttributes:
-    """The attributes of a reliable connection; docs/explanation/transports.md says what follows from each.
+    """The attributes of a reliable connection; docs/explanation/transports.md says what follows from each."""
 
-    Attributes:
-        peer_host: index of the host at the far end.
-        evs: one EV: the path of all packets. Several: packets take them in turn.
-        window_packets: packets under way at most, whatever the rate allows.
-        pmtu_bytes: payload of a packet.
-        rto_ns: retransmission time-out.
-        retry_limit: time-outs in a row without progress before the QP fails.
-        cnp_interval_ns: as responder, least time between two congestion notifications.
-        cc: DCQCN's parameters.
-        first_psn: PSN of the first packet sent; drawn at random where it is left out.
-        peer_first_psn: PSN of the first packet expected; needed to connect at the latest.
-        any_order: 1: packets may overtake one another, as where switches choose the way of each; every packet
-            says where it goes and is placed as it comes. Both ends must agree.
-    """
-
-    peer_host: int
-    evs: tuple[int, ...]
-    window_packets: int
-    pmtu_bytes: int
-    rto_ns: int
-    retry_limit: int
-    cnp_interval_ns: int
-    cc: DcqcnParameters
-    first_psn: int
-    peer_first_psn: int | None = None
+    peer_host: int  # index of the host at the far end
+    evs: tuple[int, ...]  # one EV: the path of all packets. Several: packets take them in turn.
+    window_packets: int  # packets under way at most, whatever the rate allows
+    pmtu_bytes: int  # payload of a packet
+    rto_ns: int  # retransmission time-out
+    retry_limit: int  # time-outs in a row without progress before the QP fails
+    cnp_interval_ns: int  # as responder, least time between two congestion notifications
+    cc: DcqcnParameters  # DCQCN's parameters
+    first_psn: int  # PSN of the first packet sent; drawn at random where it is left out
+    peer_first_psn: int | None = None  # PSN of the first packet expected; needed to connect at the latest
+    # 1: packets may overtake one another, as where switches choose the way of each; every packet says where
+    # it goes and is placed as it comes. Both ends must agree.
     any_order: int = 0
 
     @property

@@ -51,17 +51,11 @@ class _UnderWay:
 
 @dataclass(frozen=True, slots=True)
 class StreamAttributes:
-    """The attributes of a connection that posting work needs.
+    """The attributes of a connection that posting work needs."""
 
-    Attributes:
-        peer_host: index of the host at the far end.
-        is_mptcp: MPTCP, else TCP.
-        congestion: congestion control, as the kernel names it.
-    """
-
-    peer_host: int
-    is_mptcp: bool
-    congestion: str
+    peer_host: int  # index of the host at the far end
+    is_mptcp: bool  # MPTCP, else TCP
+    congestion: str  # congestion control, as the kernel names it
 
     window_packets = 0
     pmtu_bytes = 1

@@ -62,15 +62,10 @@ class Header(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """The content of a bundle.
+    """The content of a bundle."""
 
-    Attributes:
-        header: its bundle.json.
-        folder: the result folder.
-    """
-
-    header: Header
-    folder: Path
+    header: Header  # its bundle.json
+    folder: Path  # the result folder
 
 
 def find_results(what: str, runs: Path, campaigns: Path) -> Path:

@@ -50,46 +50,31 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class FileDifference:
-    """A file that is not the same, and the first line where it is not.
+    """A file that is not the same, and the first line where it is not."""
 
-    Attributes:
-        name: of the file.
-        line: from 1.
-        before, after: the line where it differs, cut; empty past the end.
-    """
-
-    name: str
-    line: int
+    name: str  # of the file
+    line: int  # from 1
+    # before, after: the line where it differs, cut; empty past the end
     before: str
     after: str
 
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """A run and its repetition.
+    """A run and its repetition."""
 
-    Attributes:
-        key: what it is called in its campaign; of a run alone, its scenario.
-        folder: result folder of the repetition.
-        before, after: verdicts.
-        conditions: versions, and what of the machine is another.
-        figures: how many were compared.
-        beyond: those that differ by more than the tolerance.
-        files: those that are not the same to the byte; None unless both took place in virtual time.
-        is_exact: whether files have to be the same.
-        is_late: whether the figures of one of them are those of a late machine.
-    """
-
-    key: str
-    folder: Path
+    key: str  # what it is called in its campaign; of a run alone, its scenario
+    folder: Path  # result folder of the repetition
+    # before, after: verdicts
     before: str
     after: str
-    conditions: tuple[Condition, ...]
-    figures: int
-    beyond: tuple[ComparedFigure, ...]
+    conditions: tuple[Condition, ...]  # versions, and what of the machine is another
+    figures: int  # how many were compared
+    beyond: tuple[ComparedFigure, ...]  # those that differ by more than the tolerance
+    # those that are not the same to the byte; None unless both took place in virtual time
     files: tuple[FileDifference, ...] | None
-    is_exact: bool
-    is_late: bool = False
+    is_exact: bool  # whether files have to be the same
+    is_late: bool = False  # whether the figures of one of them are those of a late machine
 
     @property
     def is_same(self) -> bool:

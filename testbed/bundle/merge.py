@@ -25,30 +25,19 @@ _SHOWN_CHARACTERS: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A campaign to merge.
+    """A campaign to merge."""
 
-    Attributes:
-        place: its folder or bundle, for messages.
-        folder: the campaign.
-    """
-
-    place: str
-    folder: CampaignFolder
+    place: str  # its folder or bundle, for messages
+    folder: CampaignFolder  # the campaign
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A merged campaign.
+    """A merged campaign."""
 
-    Attributes:
-        folder: of the whole campaign.
-        missing: keys of the runs that ended in no source.
-        doubles: a sentence for each run that two sources finished.
-    """
-
-    folder: CampaignFolder
-    missing: tuple[str, ...]
-    doubles: tuple[str, ...]
+    folder: CampaignFolder  # of the whole campaign
+    missing: tuple[str, ...]  # keys of the runs that ended in no source
+    doubles: tuple[str, ...]  # a sentence for each run that two sources finished
 
 
 def merge_campaigns(sources: Sequence[Source], campaigns: Path) -> Merged:

@@ -28,18 +28,12 @@ _MODE_GAP_SHARE: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class CellFigure:
-    """One figure in all runs of a cell.
+    """One figure in all runs of a cell."""
 
-    Attributes:
-        dimension: of the values.
-        better: which of two values is the better one; None where the name does not say.
-        by_seed: seed -> value, in the base unit, of the runs that measured it.
-        machines: seed -> name of the machine; empty in virtual time, where it does not matter.
-    """
-
-    dimension: Dimension
-    better: Better | None
-    by_seed: Mapping[int, float]
+    dimension: Dimension  # of the values
+    better: Better | None  # which of two values is the better one; None where the name does not say
+    by_seed: Mapping[int, float]  # seed -> value, in the base unit, of the runs that measured it
+    # seed -> name of the machine; empty in virtual time, where it does not matter
     machines: Mapping[int, str] = field(default_factory=dict)
 
     @property
@@ -74,25 +68,17 @@ class CellFigure:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Runs that differ in their seed alone.
+    """Runs that differ in their seed alone."""
 
-    Attributes:
-        scenario: its name.
-        place: what is varied: dotted key, or axis of a variant -> value.
-        statuses: of its runs -> how many; `not run` is one, `passed late` that of a run whose figures do not
-            count.
-        is_exact: whether all its runs took place in virtual time, where the same seed gives the same figures.
-        idle_rtt_ns: of its topology; 0 for an unshaped one.
-        figures: name -> what the runs that count measured.
-        times: name -> all times of the runs that count, together; empty for runs that kept none.
-    """
-
-    scenario: str
-    place: Mapping[str, str]
+    scenario: str  # its name
+    place: Mapping[str, str]  # what is varied: dotted key, or axis of a variant -> value
+    # of its runs -> how many; `not run` is one, `passed late` that of a run whose figures do not count
     statuses: Mapping[str, int]
+    # whether all its runs took place in virtual time, where the same seed gives the same figures
     is_exact: bool
-    idle_rtt_ns: int
-    figures: Mapping[str, CellFigure]
+    idle_rtt_ns: int  # of its topology; 0 for an unshaped one
+    figures: Mapping[str, CellFigure]  # name -> what the runs that count measured
+    # name -> all times of the runs that count, together; empty for runs that kept none
     times: Mapping[str, Histogram] = field(default_factory=dict)
 
     @property
@@ -112,19 +98,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A run of a campaign and what it left.
+    """A run of a campaign and what it left."""
 
-    Attributes:
-        run: as planned.
-        status: `not run` before its end.
-        manifest: None without one.
-        times: name -> times; empty when none were kept.
-    """
-
-    run: PlannedRun
-    status: str
-    manifest: Mapping[str, Any] | None
-    times: Mapping[str, Histogram] = field(default_factory=dict)
+    run: PlannedRun  # as planned
+    status: str  # `not run` before its end
+    manifest: Mapping[str, Any] | None  # None without one
+    times: Mapping[str, Histogram] = field(default_factory=dict)  # name -> times; empty when none were kept
 
     @property
     def counts(self) -> bool:
@@ -231,21 +210,16 @@ def _cell(cell_id: CellId, runs: list[MeasuredRun]) -> Cell:
 
 @dataclass(frozen=True, slots=True)
 class CellComparison:
-    """One figure of a cell against that of another.
+    """One figure of a cell against that of another."""
 
-    Attributes:
-        cell, baseline: keys of both.
-        name: of the figure.
-        figure, reference: of the cell, and of the baseline.
-        effect: what their runs show.
-    """
-
+    # cell, baseline: keys of both
     cell: str
     baseline: str
-    name: str
+    name: str  # of the figure
+    # figure, reference: of the cell, and of the baseline
     figure: CellFigure
     reference: CellFigure
-    effect: Effect
+    effect: Effect  # what their runs show
 
     @property
     def ratio(self) -> float | None:

@@ -30,15 +30,10 @@ _QUOTA: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CellId:
-    """A cell of a campaign: runs that differ in their seed alone.
+    """A cell of a campaign: runs that differ in their seed alone."""
 
-    Attributes:
-        scenario: name of the scenario.
-        values: what is varied (dotted key, or axis of a variant) and its value.
-    """
-
-    scenario: str
-    values: tuple[tuple[str, str], ...]
+    scenario: str  # name of the scenario
+    values: tuple[tuple[str, str], ...]  # what is varied (dotted key, or axis of a variant) and its value
 
     def __str__(self) -> str:
         return " ".join((self.scenario, *(f"{name}={value}" for name, value in self.values)))
@@ -62,15 +57,10 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class ParsedExpectation:
-    """Parts of an expectation.
+    """Parts of an expectation."""
 
-    Attributes:
-        that: the comparison.
-        quota: in how many runs; None where it is of medians.
-    """
-
-    that: Comparison
-    quota: Quota | None
+    that: Comparison  # the comparison
+    quota: Quota | None  # in how many runs; None where it is of medians
 
     @property
     def needs_baseline(self) -> bool:
@@ -80,14 +70,10 @@ class ParsedExpectation:
 
 @dataclass(frozen=True, slots=True)
 class CampaignExpectation:
-    """An expectation and the cells it is of.
+    """An expectation and the cells it is of."""
 
-    Attributes:
-        text: as written.
-        cells: dotted key, axis of a variant, or `scenario` -> value of the cells; empty for all.
-    """
-
-    text: str
+    text: str  # as written
+    # dotted key, axis of a variant, or `scenario` -> value of the cells; empty for all
     cells: Mapping[str, str]
 
     @property

@@ -15,17 +15,11 @@ _PHASES: Final = ("detect", "avoid", "restore")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure of a run.
+    """One figure of a run."""
 
-    Attributes:
-        value: in the base unit of its dimension; None when it could not be measured.
-        dimension: of the value.
-        better: which of two values is the better one; None where the name does not say.
-    """
-
-    value: float | None
-    dimension: Dimension
-    better: Better | None = None
+    value: float | None  # in the base unit of its dimension; None when it could not be measured
+    dimension: Dimension  # of the value
+    better: Better | None = None  # which of two values is the better one; None where the name does not say
 
 
 def run_figures(manifest: Mapping[str, Any]) -> dict[str, Figure]:
@@ -79,16 +73,11 @@ def _figure_of(name: str, value: float | None) -> Figure:
 
 @dataclass(frozen=True, slots=True)
 class ComparedFigure:
-    """One figure in two runs.
+    """One figure in two runs."""
 
-    Attributes:
-        name: what it is.
-        dimension: of both values.
-        before, after: values in the base unit; None where a run has none.
-    """
-
-    name: str
-    dimension: Dimension
+    name: str  # what it is
+    dimension: Dimension  # of both values
+    # before, after: values in the base unit; None where a run has none
     before: float | None
     after: float | None
 

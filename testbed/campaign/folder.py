@@ -53,25 +53,15 @@ FINISHED: Final = frozenset({"passed", "failed", "aborted", "untrusted"})
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """A line of the journal.
+    """A line of the journal."""
 
-    Attributes:
-        key: which run.
-        status: as in its manifest.
-        exit_code: of the command that would have run it alone.
-        reason: one sentence.
-        folder: its result folder, from the campaign's own; None when it did not get that far.
-        ended_utc: when.
-        why: of a run that the repetition asked for, or that follows an UNTRUSTED one; else empty.
-    """
-
-    key: str
-    status: str
-    exit_code: int
-    reason: str
-    folder: str | None
-    ended_utc: str
-    why: str = ""
+    key: str  # which run
+    status: str  # as in its manifest
+    exit_code: int  # of the command that would have run it alone
+    reason: str  # one sentence
+    folder: str | None  # its result folder, from the campaign's own; None when it did not get that far
+    ended_utc: str  # when
+    why: str = ""  # of a run that the repetition asked for, or that follows an UNTRUSTED one; else empty
 
 
 def runs_of(campaign: Path) -> Path:

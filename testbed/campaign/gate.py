@@ -76,25 +76,17 @@ class Baseline(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class GateFinding:
-    """One figure of a cell, now and in the baseline.
+    """One figure of a cell, now and in the baseline."""
 
-    Attributes:
-        cell: its key.
-        name: of the figure; empty where the cell or all its runs are gone.
-        figure: now; None where it was not measured.
-        reference: in the baseline; None where the cell is gone.
-        outcome: `worse` or `better` by more than the margin; `not shown` for a median that is worse by more
-            where the runs do not show it; `within` for any other; `cannot tell` with fewer than SEEDS_MIN
-            runs that count; or `gone`.
-        certainty: how sure that is, in words.
-    """
-
-    cell: str
-    name: str
-    figure: CellFigure | None
-    reference: BaselineFigure | None
+    cell: str  # its key
+    name: str  # of the figure; empty where the cell or all its runs are gone
+    figure: CellFigure | None  # now; None where it was not measured
+    reference: BaselineFigure | None  # in the baseline; None where the cell is gone
+    # `worse` or `better` by more than the margin; `not shown` for a median that is worse by more where the
+    # runs do not show it; `within` for any other; `cannot tell` with fewer than SEEDS_MIN runs that count; or
+    # `gone`
     outcome: Outcome
-    certainty: str
+    certainty: str  # how sure that is, in words
 
     @property
     def ratio(self) -> float | None:

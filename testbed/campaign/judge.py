@@ -22,19 +22,12 @@ _STATUS: Final = {"failed": Status.FAILED.value, "cannot tell": Status.UNTRUSTED
 
 @dataclass(frozen=True, slots=True)
 class CellOutcome:
-    """Outcome of an expectation in a cell.
+    """Outcome of an expectation in a cell."""
 
-    Attributes:
-        text: as written.
-        cell: its key.
-        outcome: `cannot tell` where too few runs count.
-        reason: one sentence with the numbers.
-    """
-
-    text: str
-    cell: str
-    outcome: Answer
-    reason: str
+    text: str  # as written
+    cell: str  # its key
+    outcome: Answer  # `cannot tell` where too few runs count
+    reason: str  # one sentence with the numbers
 
     @property
     def status(self) -> str:

@@ -32,33 +32,20 @@ Admit = Callable[[Scenario, Plan], None]
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """One run of a campaign.
+    """One run of a campaign."""
 
-    Attributes:
-        index: its number in the order of the file, from 1.
-        scenario: name of the scenario.
-        varied: dotted key -> value, as text for people.
-        axes: axis of the scenario's variants -> value; empty without variants.
-        metadata: of the scenario.
-        plan: what it does.
-        source: text of the scenario file.
-        expect: all expectations of the scenario, those across variants too; empty without variants.
-        compare: quantities that its variants are compared by.
-        published: published figures of the scenario, as comparisons.
-        is_extra: whether it is run only if the repetition asks for it.
-    """
-
-    index: int
-    scenario: str
-    varied: Mapping[str, str]
-    axes: Mapping[str, str]
-    metadata: Metadata
-    plan: Plan
-    source: str
+    index: int  # its number in the order of the file, from 1
+    scenario: str  # name of the scenario
+    varied: Mapping[str, str]  # dotted key -> value, as text for people
+    axes: Mapping[str, str]  # axis of the scenario's variants -> value; empty without variants
+    metadata: Metadata  # of the scenario
+    plan: Plan  # what it does
+    source: str  # text of the scenario file
+    # all expectations of the scenario, those across variants too; empty without variants
     expect: tuple[str, ...]
-    compare: tuple[str, ...]
-    published: tuple[str, ...]
-    is_extra: bool = False
+    compare: tuple[str, ...]  # quantities that its variants are compared by
+    published: tuple[str, ...]  # published figures of the scenario, as comparisons
+    is_extra: bool = False  # whether it is run only if the repetition asks for it
 
     @property
     def key(self) -> str:
@@ -87,41 +74,27 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """When cells have been run often enough.
+    """When cells have been run often enough."""
 
-    Attributes:
-        until: share of the median that its 95 % interval is to be no wider than.
-        at_most: runs of a cell.
-        of: quantities whose intervals count; empty for the goodput of each workload.
-    """
-
-    until: float
-    at_most: int
-    of: tuple[str, ...] = ()
+    until: float  # share of the median that its 95 % interval is to be no wider than
+    at_most: int  # runs of a cell
+    of: tuple[str, ...] = ()  # quantities whose intervals count; empty for the goodput of each workload
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignPlan:
-    """All runs of a campaign.
+    """All runs of a campaign."""
 
-    Attributes:
-        name, description: of its file.
-        source: text of the file.
-        runs: in the order in which they are done.
-        baseline: what is varied -> its value in the cells that others are compared with; empty for none.
-        repeat: when cells have been run often enough; None where each seed is run once.
-        expect: what must hold of its cells.
-        shard: the part of the runs that is done; None for all.
-    """
-
+    # name, description: of its file
     name: str
     description: str
-    source: str
-    runs: tuple[PlannedRun, ...]
+    source: str  # text of the file
+    runs: tuple[PlannedRun, ...]  # in the order in which they are done
+    # what is varied -> its value in the cells that others are compared with; empty for none
     baseline: Mapping[str, str] = field(default_factory=dict)
-    repeat: Repeat | None = None
-    expect: tuple[CampaignExpectation, ...] = ()
-    shard: Shard | None = None
+    repeat: Repeat | None = None  # when cells have been run often enough; None where each seed is run once
+    expect: tuple[CampaignExpectation, ...] = ()  # what must hold of its cells
+    shard: Shard | None = None  # the part of the runs that is done; None for all
 
     @property
     def own_runs(self) -> Sequence[PlannedRun]:

@@ -20,19 +20,12 @@ _MINUTES_FROM_S: Final = 120
 
 @dataclass(slots=True)
 class CellRuns:
-    """State of a cell.
+    """State of a cell."""
 
-    Attributes:
-        names: of the figures whose intervals count.
-        values: figure -> values of the runs that count.
-        done: runs that have ended or begun, whether they count or not.
-        extras: runs that may still be asked for, in order.
-    """
-
-    names: Sequence[str]
-    values: dict[str, list[float]] = field(default_factory=dict)
-    done: int = 0
-    extras: list[PlannedRun] = field(default_factory=list)
+    names: Sequence[str]  # of the figures whose intervals count
+    values: dict[str, list[float]] = field(default_factory=dict)  # figure -> values of the runs that count
+    done: int = 0  # runs that have ended or begun, whether they count or not
+    extras: list[PlannedRun] = field(default_factory=list)  # runs that may still be asked for, in order
 
     def widest(self) -> tuple[float, str, int]:
         """Width of the widest interval as a share of its median, of which figure, and of how many runs.

@@ -49,58 +49,41 @@ Finding = Literal["more", "less", "equal", "not shown", "too few runs"]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The median of a cell's runs.
+    """The median of a cell's runs."""
 
-    Attributes:
-        runs: how many.
-        median: of their values, in the base unit.
-        low, high: ends of its 95 % bootstrap interval; None with fewer than INTERVAL_RUNS_MIN runs.
-    """
-
-    runs: int
-    median: float
+    runs: int  # how many
+    median: float  # of their values, in the base unit
+    # low, high: ends of its 95 % bootstrap interval; None with fewer than INTERVAL_RUNS_MIN runs
     low: float | None
     high: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class RankTest:
-    """Two cells compared by the ranks of their runs.
+    """Two cells compared by the ranks of their runs."""
 
-    Attributes:
-        p: of the two-sided Mann-Whitney U test.
-        delta: Cliff's delta, -1 to 1: how much more often a run of the first is above one of the second
-            than below it.
-        least_p: the least p that so many runs can reach.
-        is_equal: whether all runs of both are equal.
-    """
-
-    p: float
+    p: float  # of the two-sided Mann-Whitney U test
+    # Cliff's delta, -1 to 1: how much more often a run of the first is above one of the second than below it
     delta: float
-    least_p: float
-    is_equal: bool = False
+    least_p: float  # the least p that so many runs can reach
+    is_equal: bool = False  # whether all runs of both are equal
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A rank test among several, judged.
+    """A rank test among several, judged."""
 
-    Attributes:
-        test: alone.
-        p: corrected for the number of comparisons (Holm).
-        finding: whether the first is `more` or `less` than the second, both `equal` in every run, a
-            difference is `not shown`, or these are `too few runs` for any difference to show.
-        more_runs: how many more of each side would show a difference of this size four times in five, or
-            are needed for any to show; None where one is shown, there is none to show, or where it takes
-            more than RUNS_TIMES_MAX times the runs there are.
-        within: share of the second's median that the medians differ by at most, with CONFIDENCE; of a
-            difference that is not shown, None where too few runs or a median of 0 do not tell.
-    """
-
-    test: RankTest
-    p: float
+    test: RankTest  # alone
+    p: float  # corrected for the number of comparisons (Holm)
+    # whether the first is `more` or `less` than the second, both `equal` in every run, a difference is `not
+    # shown`, or these are `too few runs` for any difference to show
     finding: Finding
+    # how many more of each side would show a difference of this size four times in five, or are needed for
+    # any to show; None where one is shown, there is none to show, or where it takes more than RUNS_TIMES_MAX
+    # times the runs there are
     more_runs: int | None
+    # share of the second's median that the medians differ by at most, with CONFIDENCE; of a difference that
+    # is not shown, None where too few runs or a median of 0 do not tell
     within: float | None = None
 
     def verdict(self, better: str | None) -> str:

@@ -27,45 +27,26 @@ _WHOLE: Final = ("passed", "failed", "untrusted")
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """One run, or all variants of a scenario.
+    """One run, or all variants of a scenario."""
 
-    Attributes:
-        index: its number in the order of the file, from 1.
-        key: what distinguishes it from the others.
-        scenario: name of the scenario.
-        varied: dotted key -> value.
-        seed: of the run.
-        figure: the published result it reproduces; empty for none.
-        claim: what it is to show; the description of a scenario without one.
-        status: of the run; `not run` before it.
-        reason: one sentence; empty before it.
-        folder: its result folder, from the campaign's own; None without one, and for variants.
-        expectations: as in its manifest; of variants, as judged across them.
-        variants: the runs of a scenario with variants; empty for one without.
-        compare: quantities that they are compared by, before left of during.
-        untrusted_before: how often it was UNTRUSTED before.
-        is_late: whether the machine was late and could not have turned an expectation.
-        published: published figures beside the measured ones, as expectations are; empty before the end.
-        own: the figure of the run that the campaign expects something of; empty for none.
-    """
-
-    index: int
-    key: str
-    scenario: str
-    varied: Mapping[str, str]
-    seed: int
-    figure: str
-    claim: str
-    status: str
-    reason: str
-    folder: str | None
-    expectations: tuple[Mapping[str, Any], ...]
-    variants: tuple[VariantRun, ...] = ()
-    compare: tuple[str, ...] = ()
-    untrusted_before: int = 0
-    is_late: bool = False
+    index: int  # its number in the order of the file, from 1
+    key: str  # what distinguishes it from the others
+    scenario: str  # name of the scenario
+    varied: Mapping[str, str]  # dotted key -> value
+    seed: int  # of the run
+    figure: str  # the published result it reproduces; empty for none
+    claim: str  # what it is to show; the description of a scenario without one
+    status: str  # of the run; `not run` before it
+    reason: str  # one sentence; empty before it
+    folder: str | None  # its result folder, from the campaign's own; None without one, and for variants
+    expectations: tuple[Mapping[str, Any], ...]  # as in its manifest; of variants, as judged across them
+    variants: tuple[VariantRun, ...] = ()  # the runs of a scenario with variants; empty for one without
+    compare: tuple[str, ...] = ()  # quantities that they are compared by, before left of during
+    untrusted_before: int = 0  # how often it was UNTRUSTED before
+    is_late: bool = False  # whether the machine was late and could not have turned an expectation
+    # published figures beside the measured ones, as expectations are; empty before the end
     published: tuple[Mapping[str, Any], ...] = ()
-    own: str = ""
+    own: str = ""  # the figure of the run that the campaign expects something of; empty for none
 
     @property
     def page(self) -> str | None:
@@ -106,24 +87,16 @@ class SummaryRow:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A campaign, summed up.
+    """A campaign, summed up."""
 
-    Attributes:
-        name, description: of the campaign.
-        varied: dotted keys that are varied, in the order in which they first occur.
-        rows: one per run, or per scenario with variants, in the order of the file.
-        expectations: of the campaign, cell by cell.
-        named: quantities that its expectations name, in their order.
-        shard: the part of the runs that it is of, such as `3/10`; None for all.
-    """
-
+    # name, description: of the campaign
     name: str
     description: str
-    varied: tuple[str, ...]
-    rows: tuple[SummaryRow, ...]
-    expectations: tuple[CellOutcome, ...] = ()
-    named: tuple[str, ...] = ()
-    shard: str | None = None
+    varied: tuple[str, ...]  # dotted keys that are varied, in the order in which they first occur
+    rows: tuple[SummaryRow, ...]  # one per run, or per scenario with variants, in the order of the file
+    expectations: tuple[CellOutcome, ...] = ()  # of the campaign, cell by cell
+    named: tuple[str, ...] = ()  # quantities that its expectations name, in their order
+    shard: str | None = None  # the part of the runs that it is of, such as `3/10`; None for all
 
     @property
     def is_of_variants(self) -> bool:

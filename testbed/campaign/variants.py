@@ -24,26 +24,16 @@ _EQUAL_RATIO: Final = 1.05
 
 @dataclass(frozen=True, slots=True)
 class VariantRun:
-    """One variant's run.
+    """One variant's run."""
 
-    Attributes:
-        name: of the variant.
-        values: axis -> value.
-        status: of the run; `not run` before it.
-        reason: one sentence; empty before it.
-        folder: its result folder, from the campaign's own; None without one.
-        expectations: those that hold for each variant, as in its manifest.
-        measures: quantity -> as in its manifest; empty when there is none.
-        flows: flow -> goodput, bit/s, all its QPs together; empty unless the scenario draws flows.
-    """
-
-    name: str
-    values: Mapping[str, str]
-    status: str
-    reason: str
-    folder: str | None
-    expectations: tuple[Mapping[str, Any], ...]
-    measures: Mapping[str, Mapping[str, Any]]
+    name: str  # of the variant
+    values: Mapping[str, str]  # axis -> value
+    status: str  # of the run; `not run` before it
+    reason: str  # one sentence; empty before it
+    folder: str | None  # its result folder, from the campaign's own; None without one
+    expectations: tuple[Mapping[str, Any], ...]  # those that hold for each variant, as in its manifest
+    measures: Mapping[str, Mapping[str, Any]]  # quantity -> as in its manifest; empty when there is none
+    # flow -> goodput, bit/s, all its QPs together; empty unless the scenario draws flows
     flows: Mapping[str, float] = field(default_factory=dict)
 
     def shown(self, quantity: str) -> str:

@@ -26,17 +26,11 @@ _VERDICTS: Final = {
 
 @dataclass
 class CaptureCount:
-    """The counts of a capture.
+    """The counts of a capture."""
 
-    Attributes:
-        frames: packets in the file.
-        lost_on_the_way: of them, those that faults or full queues took.
-        missed: frames that are not in the file because they came too fast.
-    """
-
-    frames: int = 0
-    lost_on_the_way: int = 0
-    missed: int = 0
+    frames: int = 0  # packets in the file
+    lost_on_the_way: int = 0  # of them, those that faults or full queues took
+    missed: int = 0  # frames that are not in the file because they came too fast
 
 
 class Recording:

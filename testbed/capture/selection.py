@@ -18,14 +18,10 @@ from mrc_testbed.topology.element import Port
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The ports of a capture.
+    """The ports of a capture."""
 
-    Attributes:
-        ports: those selected, in the order of their ids: the interfaces of the file.
-        shown_at: by id of an egress port whose frames are captured, the position in `ports` they belong to.
-    """
-
-    ports: tuple[Port, ...]
+    ports: tuple[Port, ...]  # those selected, in the order of their ids: the interfaces of the file
+    # by id of an egress port whose frames are captured, the position in `ports` they belong to
     shown_at: dict[int, int]
 
     def is_outbound(self, egress_id: int) -> bool:

@@ -39,21 +39,13 @@ _HOLD_NS: Final = 50_000_000
 
 @dataclass(frozen=True, slots=True, order=True)
 class TappedFrame:
-    """A frame as it left a port, or was lost there.
+    """A frame as it left a port, or was lost there."""
 
-    Attributes:
-        time_ns: since the Unix epoch; on a shaped port when it reaches the far end of the link.
-        port_id: the egress port.
-        verdict: PortCounter.TX_PACKETS, or the drop it was counted as.
-        frame_bytes: its length.
-        octets: what was kept of it.
-    """
-
-    time_ns: int
-    port_id: int
-    verdict: PortCounter
-    frame_bytes: int
-    octets: bytes
+    time_ns: int  # since the Unix epoch; on a shaped port when it reaches the far end of the link
+    port_id: int  # the egress port
+    verdict: PortCounter  # PortCounter.TX_PACKETS, or the drop it was counted as
+    frame_bytes: int  # its length
+    octets: bytes  # what was kept of it
 
     @property
     def was_lost(self) -> bool:

@@ -12,14 +12,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A part that explains failures.
+    """A part that explains failures."""
 
-    Attributes:
-        names: the part; several: each explains the same failures, and nothing distinguishes them.
-        failures: places, in the list of failures, of those that it explains and no earlier suspect does.
-    """
-
+    # the part; several: each explains the same failures, and nothing distinguishes them
     names: tuple[str, ...]
+    # places, in the list of failures, of those that it explains and no earlier suspect does
     failures: tuple[int, ...]
 
 

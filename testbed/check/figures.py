@@ -6,51 +6,35 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PairFigures:
-    """RDMA WRITEs from one host to another.
+    """RDMA WRITEs from one host to another."""
 
-    Attributes:
-        source, target: names.
-        is_local: whether they share their T0s, and with it a shorter way.
-        bandwidth_bps: payload over the time that all messages took; None: nothing was acknowledged.
-        latency_ns: mean time of a small message until it is acknowledged; None: not all were.
-        wrong_bytes: received bytes that are not those sent.
-        error: why not all messages completed; None when they did.
-    """
-
+    # source, target: names
     source: str
     target: str
-    is_local: bool
+    is_local: bool  # whether they share their T0s, and with it a shorter way
+    # payload over the time that all messages took; None: nothing was acknowledged
     bandwidth_bps: float | None
-    latency_ns: float | None
-    wrong_bytes: int = 0
-    error: str | None = None
+    latency_ns: float | None  # mean time of a small message until it is acknowledged; None: not all were
+    wrong_bytes: int = 0  # received bytes that are not those sent
+    error: str | None = None  # why not all messages completed; None when they did
 
 
 @dataclass(frozen=True, slots=True)
 class WayFigures:
-    """Probes of one way through the fabric.
+    """Probes of one way through the fabric."""
 
-    Attributes:
-        source, target: names; the same for a link probe, which a switch sends back.
-        plane: number.
-        over: the switch at which it turns down.
-        uplink: number at the source's T0; None: there is no choice.
-        links, nodes: names of all that it crosses, ends included.
-        sent: probes.
-        answered: of them.
-        rtt_ns: of the fastest, or of a link probe the mean; None: none was answered.
-    """
-
+    # source, target: names; the same for a link probe, which a switch sends back
     source: str
     target: str
-    plane: int
-    over: str
-    uplink: int | None
+    plane: int  # number
+    over: str  # the switch at which it turns down
+    uplink: int | None  # number at the source's T0; None: there is no choice
+    # links, nodes: names of all that it crosses, ends included
     links: tuple[str, ...]
     nodes: tuple[str, ...]
-    sent: int
-    answered: int
-    rtt_ns: float | None
+    sent: int  # probes
+    answered: int  # of them
+    rtt_ns: float | None  # of the fastest, or of a link probe the mean; None: none was answered
 
     @property
     def is_path(self) -> bool:
@@ -66,53 +50,30 @@ class WayFigures:
 
 @dataclass(frozen=True, slots=True)
 class AllReduceFigures:
-    """All-reduces over all hosts that live.
+    """All-reduces over all hosts that live."""
 
-    Attributes:
-        ranks: how many hosts.
-        size_bytes: data of each.
-        operations: completed.
-        time_ns: median; None: none has completed.
-        busbw_bps: rate at which the busiest NIC sends meanwhile.
-        error: why they did not complete.
-    """
-
-    ranks: int
-    size_bytes: int
-    operations: int
-    time_ns: float | None
-    busbw_bps: float
-    error: str | None
+    ranks: int  # how many hosts
+    size_bytes: int  # data of each
+    operations: int  # completed
+    time_ns: float | None  # median; None: none has completed
+    busbw_bps: float  # rate at which the busiest NIC sends meanwhile
+    error: str | None  # why they did not complete
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """All that a health check has measured.
+    """All that a health check has measured."""
 
-    Attributes:
-        hosts: names, in order.
-        silent: hosts whose NIC agent does not answer, with the reason.
-        pairs: ordered pairs that were measured.
-        pair_count: ordered pairs that there are.
-        paths: between those pairs.
-        path_count: paths that there are between them.
-        link_probes: only there when something is wrong with a path and the fabric has source routes.
-        names_paths: whether an EV names its path: where switches hash, its response takes another one.
-        all_reduce: None: fewer than two hosts can take part.
-        barrier_ns: by host, median time until its word has reached others and is acknowledged.
-        rtt_noise_ns: time by which this machine may make an RTT longer.
-        barrier_noise_ns: the same of a barrier, which processes take part in.
-    """
-
-    hosts: Sequence[str]
-    silent: dict[str, str]
-    pairs: Sequence[PairFigures]
-    pair_count: int
-    paths: Sequence[WayFigures]
-    path_count: int
+    hosts: Sequence[str]  # names, in order
+    silent: dict[str, str]  # hosts whose NIC agent does not answer, with the reason
+    pairs: Sequence[PairFigures]  # ordered pairs that were measured
+    pair_count: int  # ordered pairs that there are
+    paths: Sequence[WayFigures]  # between those pairs
+    path_count: int  # paths that there are between them
+    # only there when something is wrong with a path and the fabric has source routes
     link_probes: Sequence[WayFigures]
-    names_paths: bool
-    all_reduce: AllReduceFigures | None
-    barrier_ns: dict[str, float]
-    rtt_noise_ns: int
-    barrier_noise_ns: int
+    names_paths: bool  # whether an EV names its path: where switches hash, its response takes another one
+    all_reduce: AllReduceFigures | None  # None: fewer than two hosts can take part
+    barrier_ns: dict[str, float]  # by host, median time until its word has reached others and is acknowledged
+    rtt_noise_ns: int  # time by which this machine may make an RTT longer
+    barrier_noise_ns: int  # the same of a barrier, which processes take part in

@@ -39,19 +39,12 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is not as it should be.
+    """Something that is not as it should be."""
 
-    Attributes:
-        kind: in which way.
-        subject: what kind of thing it is.
-        names: of it; several: one of these, and nobody knows which.
-        text: the sentence for people, without the kind.
-    """
-
-    kind: Kind
-    subject: Subject
-    names: tuple[str, ...]
-    text: str
+    kind: Kind  # in which way
+    subject: Subject  # what kind of thing it is
+    names: tuple[str, ...]  # of it; several: one of these, and nobody knows which
+    text: str  # the sentence for people, without the kind
 
 
 def way_states(ways: Sequence[WayFigures], noise_ns: int) -> list[State]:

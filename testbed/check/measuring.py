@@ -54,19 +54,12 @@ _SMALL: Final = "latency"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The extent of a health check.
+    """The extent of a health check."""
 
-    Attributes:
-        size_bytes: of a message.
-        repetitions: messages of a pair, small messages, and barriers.
-        pairs_max: ordered pairs; see `ordered_rounds`.
-        seed: of the choice of paths.
-    """
-
-    size_bytes: int
-    repetitions: int
-    pairs_max: int
-    seed: int
+    size_bytes: int  # of a message
+    repetitions: int  # messages of a pair, small messages, and barriers
+    pairs_max: int  # ordered pairs; see `ordered_rounds`
+    seed: int  # of the choice of paths
 
 
 def measure(

@@ -15,30 +15,20 @@ LINK_PROBE_ROUNDS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Paths from one host to another, each to be probed once.
+    """Paths from one host to another, each to be probed once."""
 
-    Attributes:
-        source, target: hosts.
-        evs: one for each probe.
-    """
-
+    # source, target: hosts
     source: Node
     target: Node
-    evs: Sequence[int]
+    evs: Sequence[int]  # one for each probe
 
 
 class Site(Protocol):
-    """A lab.
+    """A lab."""
 
-    Attributes:
-        clos: its topology.
-        rtt_noise_ns: time by which its machine may make an RTT longer.
-        barrier_noise_ns: the same of what processes take part in.
-    """
-
-    clos: Clos
-    rtt_noise_ns: int
-    barrier_noise_ns: int
+    clos: Clos  # its topology
+    rtt_noise_ns: int  # time by which its machine may make an RTT longer
+    barrier_noise_ns: int  # the same of what processes take part in
 
     def greet(self, host: str) -> None:
         """Return if the NIC agent of a host answers.

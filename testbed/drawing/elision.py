@@ -16,21 +16,13 @@ _FEW_PLANES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Part of a fabric that a drawing shows; each is a row of indices, GAP for those left out.
+    """Part of a fabric that a drawing shows; each is a row of indices, GAP for those left out."""
 
-    Attributes:
-        planes: planes.
-        t0: T0s of every plane, and the rows of hosts below them.
-        t1: T1s of every plane.
-        hosts: hosts of every row, by downlink.
-        is_whole: nothing is left out.
-    """
-
-    planes: Sequence[int | None]
-    t0: Sequence[int | None]
-    t1: Sequence[int | None]
-    hosts: Sequence[int | None]
-    is_whole: bool
+    planes: Sequence[int | None]  # planes
+    t0: Sequence[int | None]  # T0s of every plane, and the rows of hosts below them
+    t1: Sequence[int | None]  # T1s of every plane
+    hosts: Sequence[int | None]  # hosts of every row, by downlink
+    is_whole: bool  # nothing is left out
 
 
 def elide(count: int, room: int) -> Sequence[int | None]:

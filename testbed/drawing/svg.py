@@ -64,17 +64,11 @@ _STYLE: Final = """
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Boxes of equal width side by side.
+    """Boxes of equal width side by side."""
 
-    Attributes:
-        members: what is drawn; GAP takes half a place.
-        left: x of the row's left edge.
-        width: of a box.
-    """
-
-    members: Sequence[int | None]
-    left: float
-    width: float
+    members: Sequence[int | None]  # what is drawn; GAP takes half a place
+    left: float  # x of the row's left edge
+    width: float  # of a box
 
     @property
     def extent(self) -> float:

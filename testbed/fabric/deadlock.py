@@ -11,32 +11,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HeldPort:
-    """A port with data to send that flow control does not let it send.
+    """A port with data to send that flow control does not let it send."""
 
-    Attributes:
-        since_ns: when it became so, CLOCK_MONOTONIC.
-        waiting_bytes: data it sent that waits at the far end, by the id of the port where it waits.
-        enough_bytes: it goes on when no more than this waits there.
-    """
-
-    since_ns: int
+    since_ns: int  # when it became so, CLOCK_MONOTONIC
+    # data it sent that waits at the far end, by the id of the port where it waits
     waiting_bytes: Mapping[int, int]
-    enough_bytes: int
+    enough_bytes: int  # it goes on when no more than this waits there
 
 
 @dataclass(frozen=True, slots=True)
 class Deadlock:
-    """Ports that will never send data again.
+    """Ports that will never send data again."""
 
-    Attributes:
-        port_ids: all of them, sorted.
-        cycle: some of them, each waiting for the next and the last for the first.
-        since_ns: when the last port of the cycle came to a stop, CLOCK_MONOTONIC.
-    """
-
-    port_ids: tuple[int, ...]
-    cycle: tuple[int, ...]
-    since_ns: int
+    port_ids: tuple[int, ...]  # all of them, sorted
+    cycle: tuple[int, ...]  # some of them, each waiting for the next and the last for the first
+    since_ns: int  # when the last port of the cycle came to a stop, CLOCK_MONOTONIC
 
 
 def find_deadlock(held: Mapping[int, HeldPort]) -> Deadlock | None:

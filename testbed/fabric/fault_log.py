@@ -13,36 +13,22 @@ _PLACES_SHOWN: Final = 2
 
 @dataclass(slots=True)
 class FaultWindow:
-    """When a fault acted.
+    """When a fault acted."""
 
-    Attributes:
-        fault_id: its name.
-        kind: its kind.
-        start_ns: CLOCK_MONOTONIC.
-        end_ns: None while it acts.
-        links: names of those concerned.
-        nodes: names of those it was selected by, if it was.
-    """
-
-    fault_id: str
-    kind: str
-    start_ns: int
-    end_ns: int | None = None
-    links: tuple[str, ...] = ()
-    nodes: tuple[str, ...] = ()
+    fault_id: str  # its name
+    kind: str  # its kind
+    start_ns: int  # CLOCK_MONOTONIC
+    end_ns: int | None = None  # None while it acts
+    links: tuple[str, ...] = ()  # names of those concerned
+    nodes: tuple[str, ...] = ()  # names of those it was selected by, if it was
 
 
 @dataclass(frozen=True, slots=True)
 class FaultLine:
-    """A line of the event tail.
+    """A line of the event tail."""
 
-    Attributes:
-        time_ns: CLOCK_MONOTONIC.
-        text: what happened.
-    """
-
-    time_ns: int
-    text: str
+    time_ns: int  # CLOCK_MONOTONIC
+    text: str  # what happened
 
 
 class FaultLog:

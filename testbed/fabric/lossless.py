@@ -27,24 +27,16 @@ from mrc_testbed.topology.clos import Clos
 
 @dataclass(frozen=True, slots=True)
 class LinkFlow:
-    """Flow control of one link, one way, since the lab was made.
+    """Flow control of one link, one way, since the lab was made."""
 
-    Attributes:
-        pauses, resumes: PFC frames that the far end sent.
-        paused_ns: how long the sender was paused, by PFC.
-        stalls: times that data waited because the far end did not let it go.
-        stalled_ns: how long it did.
-        is_stalled: whether it does now.
-        buffered_bytes: data that came by the link and waits at the far end; with credits, what they cover.
-    """
-
+    # pauses, resumes: PFC frames that the far end sent
     pauses: int
     resumes: int
-    paused_ns: int
-    stalls: int
-    stalled_ns: int
-    is_stalled: bool
-    buffered_bytes: int
+    paused_ns: int  # how long the sender was paused, by PFC
+    stalls: int  # times that data waited because the far end did not let it go
+    stalled_ns: int  # how long it did
+    is_stalled: bool  # whether it does now
+    buffered_bytes: int  # data that came by the link and waits at the far end; with credits, what they cover
 
 
 class LosslessReader:

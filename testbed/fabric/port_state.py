@@ -23,21 +23,13 @@ _NO_INTERFACE: Final = "has no interface"
 
 
 class PortObservation(NamedTuple):
-    """The kernel's state of a port's interface.
+    """The kernel's state of a port's interface."""
 
-    Attributes:
-        is_up: administratively.
-        has_carrier: it is up, and so is the far end of its link.
-        mtu_bytes: its MTU.
-        mac: its address, 6 bytes.
-        program_id: of the XDP program attached to it; None: none, or several.
-    """
-
-    is_up: bool
-    has_carrier: bool
-    mtu_bytes: int
-    mac: bytes
-    program_id: int | None
+    is_up: bool  # administratively
+    has_carrier: bool  # it is up, and so is the far end of its link
+    mtu_bytes: int  # its MTU
+    mac: bytes  # its address, 6 bytes
+    program_id: int | None  # of the XDP program attached to it; None: none, or several
 
 
 def observe_ports(lab: str, node: str, ports: Collection[Port]) -> tuple[PortObservation | None, ...]:

@@ -49,21 +49,13 @@ _PROC: Final = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that a lab needs.
+    """One thing that a lab needs."""
 
-    Attributes:
-        what: the requirement.
-        is_met: whether the machine meets it.
-        found: what the machine has.
-        fix: what to do if it is not met.
-        is_optional: labs can do without it.
-    """
-
-    what: str
-    is_met: bool
-    found: str
-    fix: str
-    is_optional: bool = False
+    what: str  # the requirement
+    is_met: bool  # whether the machine meets it
+    found: str  # what the machine has
+    fix: str  # what to do if it is not met
+    is_optional: bool = False  # labs can do without it
 
 
 def check_live(spec: TopologySpec) -> None:

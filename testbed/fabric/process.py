@@ -36,19 +36,13 @@ KILLED_NS = 30_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A process for as long as the machine runs.
+    """A process for as long as the machine runs."""
 
-    Attributes:
-        pid: as its PID namespace numbers it.
-        start_ticks: its start time in clock ticks since boot, as its time namespace has it.
-        namespaces: those two, as `_own_namespaces` writes them; empty: those of the reader.
-        lock: name of the file in `lock_folder` that it holds; empty: none.
-    """
-
-    pid: int
-    start_ticks: int
+    pid: int  # as its PID namespace numbers it
+    start_ticks: int  # its start time in clock ticks since boot, as its time namespace has it
+    # those two, as `_own_namespaces` writes them; empty: those of the reader
     namespaces: str = field(default="", compare=False)
-    lock: str = ""
+    lock: str = ""  # name of the file in `lock_folder` that it holds; empty: none
 
     @property
     def is_local(self) -> bool:

@@ -15,26 +15,16 @@ from mrc_testbed.fabric.paths import LabPaths
 
 @dataclass(frozen=True, slots=True)
 class EngineState:
-    """The state of the engine.
+    """The state of the engine."""
 
-    Attributes:
-        drainer: auto, precise or eco; None in an unshaped lab, where nothing queues and all else is 0 but
-            for the ports.
-        drainer_count: processes that send.
-        port_count: ports of the lab.
-        direct_port_count: those whose frames may go on without crossing an interface.
-        frame_count: frames that wait or are on their way.
-        frame_peak_count: most of them at a time, since the lab was made.
-        frame_limit: most that the lab can hold.
-    """
-
+    # auto, precise or eco; None in an unshaped lab, where nothing queues and all else is 0 but for the ports
     drainer: str | None
-    drainer_count: int
-    port_count: int
-    direct_port_count: int
-    frame_count: int
-    frame_peak_count: int
-    frame_limit: int
+    drainer_count: int  # processes that send
+    port_count: int  # ports of the lab
+    direct_port_count: int  # those whose frames may go on without crossing an interface
+    frame_count: int  # frames that wait or are on their way
+    frame_peak_count: int  # most of them at a time, since the lab was made
+    frame_limit: int  # most that the lab can hold
 
     def describe(self) -> str:
         """One line: how frames are sent, what links are, how many frames are under way."""

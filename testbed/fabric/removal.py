@@ -28,17 +28,11 @@ _ROUNDS_MAX: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """The remains of a lab.
+    """The remains of a lab."""
 
-    Attributes:
-        pids: processes that bear its mark.
-        nodes: nodes with a container or a network namespace.
-        has_pins: whether it has a folder of pins.
-    """
-
-    pids: tuple[int, ...]
-    nodes: tuple[str, ...]
-    has_pins: bool
+    pids: tuple[int, ...]  # processes that bear its mark
+    nodes: tuple[str, ...]  # nodes with a container or a network namespace
+    has_pins: bool  # whether it has a folder of pins
 
     def __bool__(self) -> bool:
         return bool(self.pids or self.nodes or self.has_pins)

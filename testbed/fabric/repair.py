@@ -34,19 +34,13 @@ _ASKED_AT_ONCE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """The repairs of a lab whose processes and ports work again.
+    """The repairs of a lab whose processes and ports work again."""
 
-    Attributes:
-        restarted: hosts whose NIC agent was restarted; QPs and memory regions of the old one are gone.
-        resumed: hosts whose NIC agent was stopped by a signal and goes on.
-        drainers: number of queue drainers restarted or resumed.
-        ports: names of ports raised or configured again.
-    """
-
+    # hosts whose NIC agent was restarted; QPs and memory regions of the old one are gone
     restarted: tuple[str, ...] = ()
-    resumed: tuple[str, ...] = ()
-    drainers: int = 0
-    ports: tuple[str, ...] = ()
+    resumed: tuple[str, ...] = ()  # hosts whose NIC agent was stopped by a signal and goes on
+    drainers: int = 0  # number of queue drainers restarted or resumed
+    ports: tuple[str, ...] = ()  # names of ports raised or configured again
 
 
 def silent_agents(paths: LabPaths, state: LabState, answer_ns: int, spared: Collection[str]) -> set[str]:

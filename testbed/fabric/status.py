@@ -17,23 +17,14 @@ from mrc_testbed.topology.spec import TopologySpec
 
 @dataclass(frozen=True, slots=True)
 class LabStatus:
-    """The status of a lab.
+    """The status of a lab."""
 
-    Attributes:
-        name: of the lab.
-        runtime: what its nodes are made of; None if its state is damaged.
-        phase: building, up or removing; None if its state is damaged.
-        spec: its topology; None likewise.
-        problems: what is wrong, one sentence each; empty for a healthy lab.
-        note: how the runtime was chosen, if `up` chose it.
-    """
-
-    name: str
-    runtime: RuntimeName | None
-    phase: Phase | None
-    spec: TopologySpec | None
-    problems: tuple[str, ...] = ()
-    note: str | None = None
+    name: str  # of the lab
+    runtime: RuntimeName | None  # what its nodes are made of; None if its state is damaged
+    phase: Phase | None  # building, up or removing; None if its state is damaged
+    spec: TopologySpec | None  # its topology; None likewise
+    problems: tuple[str, ...] = ()  # what is wrong, one sentence each; empty for a healthy lab
+    note: str | None = None  # how the runtime was chosen, if `up` chose it
 
     @property
     def is_healthy(self) -> bool:

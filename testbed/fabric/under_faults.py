@@ -6,15 +6,10 @@ from typing import Final, Self
 
 @dataclass(frozen=True, slots=True)
 class UnderFaults:
-    """Parts of a lab that faults keep from working.
+    """Parts of a lab that faults keep from working."""
 
-    Attributes:
-        hosts: names of those whose agent is stopped or dead.
-        ports: ids of those that are down, or down at times.
-    """
-
-    hosts: frozenset[str] = frozenset()
-    ports: frozenset[int] = frozenset()
+    hosts: frozenset[str] = frozenset()  # names of those whose agent is stopped or dead
+    ports: frozenset[int] = frozenset()  # ids of those that are down, or down at times
 
     def __or__(self, other: Self) -> "UnderFaults":
         return UnderFaults(self.hosts | other.hosts, self.ports | other.ports)

@@ -194,18 +194,13 @@ Effect = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class HostRequests:
-    """The requests to hosts where faults share them. Responses are awaited, so no lock is held meanwhile.
+    """The requests to hosts where faults share them. Responses are awaited, so no lock is held meanwhile."""
 
-    Attributes:
-        drained: ids of links whose paths hosts are to deny.
-        freed: ids of links whose paths they are to allow again, unless one of `drained` is on them too.
-        revived: hosts whose NIC agent is to run again.
-        absent: hosts that stand still or have no agent now, and are asked when they run again.
-    """
-
-    drained: frozenset[int] = frozenset()
+    drained: frozenset[int] = frozenset()  # ids of links whose paths hosts are to deny
+    # ids of links whose paths they are to allow again, unless one of `drained` is on them too
     freed: frozenset[int] = frozenset()
-    revived: frozenset[str] = frozenset()
+    revived: frozenset[str] = frozenset()  # hosts whose NIC agent is to run again
+    # hosts that stand still or have no agent now, and are asked when they run again
     absent: frozenset[str] = frozenset()
 
 

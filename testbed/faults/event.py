@@ -11,53 +11,32 @@ Action = Literal["applied", "cleared"]
 
 @dataclass(frozen=True, slots=True)
 class PortAccount:
-    """The effect of a fault on the frames that left one port, since it began to act there.
+    """The effect of a fault on the frames that left one port, since it began to act there."""
 
-    Attributes:
-        port_id: the egress port.
-        met: frames of those it is about.
-        count: frames it hit; of background traffic, frames it sent.
-        data_count: those of them that carried data: not SACKs, not probes.
-        first_ns, last_ns: CLOCK_MONOTONIC of the first and the last that carried data; 0 if none did.
-    """
-
-    port_id: int
-    met: int
-    count: int
-    data_count: int
+    port_id: int  # the egress port
+    met: int  # frames of those it is about
+    count: int  # frames it hit; of background traffic, frames it sent
+    data_count: int  # those of them that carried data: not SACKs, not probes
+    # first_ns, last_ns: CLOCK_MONOTONIC of the first and the last that carried data; 0 if none did
     first_ns: int
     last_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class FaultEvent:
-    """A fault as it was really done; times are CLOCK_MONOTONIC.
+    """A fault as it was really done; times are CLOCK_MONOTONIC."""
 
-    Attributes:
-        action: the fault began or ceased to act; a flap of a run does both at each outage.
-        fault_id: its id.
-        kind: its kind.
-        links: names of those concerned.
-        before_ns: just before the first place changed.
-        after_ns: just after the last place changed.
-        detail: what distinguishes it from others of its kind; may be empty.
-        nodes: names of those it was selected by, if it was.
-        is_losing: whether a frame that it hits is lost.
-        is_outage: whether its links are down, rather than impaired.
-        accounts: with `cleared`, what it did at each port while it acted.
-    """
-
-    action: Action
-    fault_id: str
-    kind: str
-    links: tuple[str, ...]
-    before_ns: int
-    after_ns: int
-    detail: str = ""
-    nodes: tuple[str, ...] = ()
-    is_losing: bool = False
-    is_outage: bool = False
-    accounts: tuple[PortAccount, ...] = ()
+    action: Action  # the fault began or ceased to act; a flap of a run does both at each outage
+    fault_id: str  # its id
+    kind: str  # its kind
+    links: tuple[str, ...]  # names of those concerned
+    before_ns: int  # just before the first place changed
+    after_ns: int  # just after the last place changed
+    detail: str = ""  # what distinguishes it from others of its kind; may be empty
+    nodes: tuple[str, ...] = ()  # names of those it was selected by, if it was
+    is_losing: bool = False  # whether a frame that it hits is lost
+    is_outage: bool = False  # whether its links are down, rather than impaired
+    accounts: tuple[PortAccount, ...] = ()  # with `cleared`, what it did at each port while it acted
 
     def as_record(self) -> dict[str, Any]:
         return {"time_ns": self.after_ns, "event": f"fault-{self.action}", **dataclasses.asdict(self)}

@@ -42,25 +42,17 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One injected fault.
+    """One injected fault."""
 
-    Attributes:
-        fault: what it does.
-        schedule: when.
-        lease: the process with which it ends; None: injected by hand, outlives its command.
-        phase: whether it counts now.
-        rule_index: which of the rules of its ports is its own.
-        changed_by: the process that asks hosts on its behalf right now; None for none.
-        unreached: hosts that did not answer, or stood still, and are to be asked again.
-    """
-
-    fault: ScheduledFault
-    schedule: Schedule
+    fault: ScheduledFault  # what it does
+    schedule: Schedule  # when
+    # the process with which it ends; None: injected by hand, outlives its command
     lease: ProcessIdentity | None = None
-    phase: Phase = Phase.ON
-    rule_index: int = 0
+    phase: Phase = Phase.ON  # whether it counts now
+    rule_index: int = 0  # which of the rules of its ports is its own
+    # the process that asks hosts on its behalf right now; None for none
     changed_by: ProcessIdentity | None = None
-    unreached: tuple[str, ...] = ()
+    unreached: tuple[str, ...] = ()  # hosts that did not answer, or stood still, and are to be asked again
 
     @property
     def is_being_changed(self) -> bool:

@@ -36,32 +36,20 @@ _MIX_MULTIPLIER: Final = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameRule:
-    """An action on the frames that match.
+    """An action on the frames that match."""
 
-    Attributes:
-        action: what is done to a frame that is hit.
-        ratio: chance of a frame to be hit, 0 to 1.
-        burst_ratio: the chance while a burst lasts.
-        burst_begins, burst_ends: chances that a burst begins or ends with a frame; 0: there are none.
-        traffic: frames of other classes are left alone.
-        ev: frames with other EVs, compared under `ev_mask`, are left alone; None: all EVs.
-        ev_mask: bits of the EV that are compared.
-        time_ns: of delay and reorder: how much later the frame arrives.
-        jitter_ns: of delay: up to this much less or more.
-        flipped_bits: of corrupt: neighbouring bits flipped.
-    """
-
-    action: Action
-    ratio: float = 1.0
-    burst_ratio: float = 0.0
+    action: Action  # what is done to a frame that is hit
+    ratio: float = 1.0  # chance of a frame to be hit, 0 to 1
+    burst_ratio: float = 0.0  # the chance while a burst lasts
+    # burst_begins, burst_ends: chances that a burst begins or ends with a frame; 0: there are none
     burst_begins: float = 0.0
     burst_ends: float = 0.0
-    traffic: Traffic = "all"
-    ev: int | None = None
-    ev_mask: int = EV_MASK_ALL
-    time_ns: int = 0
-    jitter_ns: int = 0
-    flipped_bits: int = 0
+    traffic: Traffic = "all"  # frames of other classes are left alone
+    ev: int | None = None  # frames with other EVs, compared under `ev_mask`, are left alone; None: all EVs
+    ev_mask: int = EV_MASK_ALL  # bits of the EV that are compared
+    time_ns: int = 0  # of delay and reorder: how much later the frame arrives
+    jitter_ns: int = 0  # of delay: up to this much less or more
+    flipped_bits: int = 0  # of corrupt: neighbouring bits flipped
 
     @property
     def needs_queue(self) -> bool:

@@ -11,19 +11,13 @@ from mrc_testbed.fabric.port_fault import outage_start_ns
 
 @dataclass(frozen=True, slots=True)
 class Flap:
-    """A repeating outage; `LinkFlap` has checked that one outage ends before the next period begins.
+    """A repeating outage; `LinkFlap` has checked that one outage ends before the next period begins."""
 
-    Attributes:
-        every_ns: length of a period.
-        down_ns: length of the outage in each period, exact.
-        jitter_ratio: each outage begins later than its period by a random part of this share of `every_ns`.
-        seed: 32 bits that fix the random parts.
-    """
-
-    every_ns: int
-    down_ns: int
+    every_ns: int  # length of a period
+    down_ns: int  # length of the outage in each period, exact
+    # each outage begins later than its period by a random part of this share of `every_ns`
     jitter_ratio: float
-    seed: int
+    seed: int  # 32 bits that fix the random parts
 
     @property
     def late_ns(self) -> int:
@@ -57,17 +51,11 @@ class Flap:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When the effects of a fault act, once it is injected; times are CLOCK_MONOTONIC in ns.
+    """When the effects of a fault act, once it is injected; times are CLOCK_MONOTONIC in ns."""
 
-    Attributes:
-        begin_ns: when it was injected.
-        end_ns: from when on it acts no more; None: until it is cleared.
-        flap: in which outages it acts; None: all the time.
-    """
-
-    begin_ns: int
-    end_ns: int | None = None
-    flap: Flap | None = None
+    begin_ns: int  # when it was injected
+    end_ns: int | None = None  # from when on it acts no more; None: until it is cleared
+    flap: Flap | None = None  # in which outages it acts; None: all the time
 
     def is_over(self, now_ns: int) -> bool:
         return self.end_ns is not None and now_ns >= self.end_ns

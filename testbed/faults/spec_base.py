@@ -31,19 +31,12 @@ TRAFFIC_HELP = "Affected packets: all, data, or control (SACKs, NACKs, probes, t
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a fault acts.
+    """Where a fault acts."""
 
-    Attributes:
-        clos: the fabric.
-        links: those concerned, in topology order.
-        nodes: those it was selected by; empty when it was selected by links.
-        seed: 64 bits for random decisions.
-    """
-
-    clos: Clos
-    links: tuple[Link, ...]
-    nodes: tuple[Node, ...]
-    seed: int
+    clos: Clos  # the fabric
+    links: tuple[Link, ...]  # those concerned, in topology order
+    nodes: tuple[Node, ...]  # those it was selected by; empty when it was selected by links
+    seed: int  # 64 bits for random decisions
 
 
 class AnyFault(StrictModel):

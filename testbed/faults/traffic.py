@@ -28,19 +28,12 @@ _HEADER_BYTES: Final = 14 + 40 + _UDP_BYTES
 
 @dataclass(frozen=True, slots=True)
 class RawLoad:
-    """Frames that nobody asked for, sent through one port at a steady rate.
+    """Frames that nobody asked for, sent through one port at a steady rate."""
 
-    Attributes:
-        port_id: the port they leave through first.
-        rate_bps: of the frames, headers included.
-        destination: IPv6 address they are sent to, in words.
-        hop_limit: 1: the far end of the link drops them; more: they go on to a host.
-    """
-
-    port_id: int
-    rate_bps: int
-    destination: str
-    hop_limit: int
+    port_id: int  # the port they leave through first
+    rate_bps: int  # of the frames, headers included
+    destination: str  # IPv6 address they are sent to, in words
+    hop_limit: int  # 1: the far end of the link drops them; more: they go on to a host
 
 
 def plan_loads(

@@ -15,12 +15,9 @@ _ROOT_UID: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A user of this machine.
+    """A user of this machine."""
 
-    Attributes:
-        uid, gid: its numbers.
-    """
-
+    # uid, gid: its numbers
     uid: int
     gid: int
 

@@ -19,27 +19,16 @@ _NO_PLACE: Final = ("alertname", "severity", "dashboard")
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An alert that is pending or firing.
+    """An alert that is pending or firing."""
 
-    Attributes:
-        name: of its rule.
-        state: `pending`, or FIRING when it has held long enough.
-        severity: info, warning or critical.
-        since_s: how long it has held.
-        labels: what it names, by label.
-        summary: in a sentence.
-        dashboard_url: where one sees more of it.
-        runbook_url: where one reads what to do.
-    """
-
-    name: str
-    state: str
-    severity: str
-    since_s: float
-    labels: dict[str, str]
-    summary: str
-    dashboard_url: str
-    runbook_url: str
+    name: str  # of its rule
+    state: str  # `pending`, or FIRING when it has held long enough
+    severity: str  # info, warning or critical
+    since_s: float  # how long it has held
+    labels: dict[str, str]  # what it names, by label
+    summary: str  # in a sentence
+    dashboard_url: str  # where one sees more of it
+    runbook_url: str  # where one reads what to do
 
 
 def read_alerts() -> tuple[Alert, ...]:

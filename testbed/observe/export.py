@@ -34,19 +34,12 @@ _RECEIVER: Final = """\
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """The content of the exported files.
+    """The content of the exported files."""
 
-    Attributes:
-        settings: of the stack: ports, the objective.
-        target: host and port of the exporter, as Prometheus finds it.
-        alertmanager: host and port of the Alertmanager; None: alerts are not sent.
-        runbook_url: address of the page of alerts; None: the exporter's.
-    """
-
-    settings: StackSettings
-    target: str
-    alertmanager: str | None = None
-    runbook_url: str | None = None
+    settings: StackSettings  # of the stack: ports, the objective
+    target: str  # host and port of the exporter, as Prometheus finds it
+    alertmanager: str | None = None  # host and port of the Alertmanager; None: alerts are not sent
+    runbook_url: str | None = None  # address of the page of alerts; None: the exporter's
 
 
 def prometheus_config(export: Export) -> dict[str, Any]:

@@ -45,15 +45,10 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """The content of Grafana after a push.
+    """The content of Grafana after a push."""
 
-    Attributes:
-        source: the data source was `created`, `updated`, or `refused`: only an Admin may make one.
-        dashboards: their paths below Grafana's address.
-    """
-
-    source: str
-    dashboards: tuple[str, ...]
+    source: str  # the data source was `created`, `updated`, or `refused`: only an Admin may make one
+    dashboards: tuple[str, ...]  # their paths below Grafana's address
 
 
 class Grafana:

@@ -17,21 +17,13 @@ _OF_PAGES: Final = "row"
 
 @dataclass(frozen=True, slots=True)
 class DashboardCheck:
-    """The findings about one dashboard.
+    """The findings about one dashboard."""
 
-    Attributes:
-        title: of the dashboard.
-        panels: how many it has.
-        queries: how many were asked.
-        with_data: how many of them returned any.
-        problems: one sentence each; empty when all is well.
-    """
-
-    title: str
-    panels: int
-    queries: int
-    with_data: int
-    problems: tuple[str, ...]
+    title: str  # of the dashboard
+    panels: int  # how many it has
+    queries: int  # how many were asked
+    with_data: int  # how many of them returned any
+    problems: tuple[str, ...]  # one sentence each; empty when all is well
 
 
 def choose_source(settings: Mapping[str, Any], name: str | None) -> str:

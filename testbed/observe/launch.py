@@ -27,31 +27,18 @@ _TITLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server to be started.
+    """A server to be started."""
 
-    Attributes:
-        name: which part of the stack.
-        url: where people find it.
-        ready_path: path below it that answers when it is ready.
-        account: whom it runs as.
-        program: the program of this machine with its arguments; empty for none.
-        image: the container image that takes its place.
-        image_arguments: of the image's own program.
-        image_environment: of the container.
-        config: folder with its configuration.
-        data: folder for what it stores.
-    """
-
-    name: ServiceName
-    url: str
-    ready_path: str
-    account: Account
-    program: Sequence[str] = ()
-    image: str = ""
-    image_arguments: Sequence[str] = ()
-    image_environment: Mapping[str, str] = field(default_factory=dict)
-    config: Path | None = None
-    data: Path | None = None
+    name: ServiceName  # which part of the stack
+    url: str  # where people find it
+    ready_path: str  # path below it that answers when it is ready
+    account: Account  # whom it runs as
+    program: Sequence[str] = ()  # the program of this machine with its arguments; empty for none
+    image: str = ""  # the container image that takes its place
+    image_arguments: Sequence[str] = ()  # of the image's own program
+    image_environment: Mapping[str, str] = field(default_factory=dict)  # of the container
+    config: Path | None = None  # folder with its configuration
+    data: Path | None = None  # folder for what it stores
 
 
 def title(name: ServiceName) -> str:

@@ -45,28 +45,21 @@ class ServiceName(StrEnum):
 
 
 class StackSettings(BaseModel):
-    """The settings of a stack.
-
-    Attributes:
-        address: where all of it listens, an IP address of this machine.
-        exporter_port, prometheus_port, grafana_port: TCP ports.
-        prometheus_url, grafana_url: servers of the user's own, which are then not started; None to start one.
-        retention_ns: how long samples are kept.
-        disk_bytes: how much of the disk they may take.
-        p99_objective_ns: message completion p99 above which an alert fires.
-    """
+    """The settings of a stack."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    address: str = DEFAULT_ADDRESS
+    address: str = DEFAULT_ADDRESS  # where all of it listens, an IP address of this machine
+    # exporter_port, prometheus_port, grafana_port: TCP ports
     exporter_port: int = DEFAULT_PORT
     prometheus_port: int = DEFAULT_PROMETHEUS_PORT
     grafana_port: int = DEFAULT_GRAFANA_PORT
+    # prometheus_url, grafana_url: servers of the user's own, which are then not started; None to start one
     prometheus_url: str | None = None
     grafana_url: str | None = None
-    retention_ns: int = DEFAULT_RETENTION_NS
-    disk_bytes: int = DEFAULT_DISK_BYTES
-    p99_objective_ns: int = DEFAULT_OBJECTIVE_NS
+    retention_ns: int = DEFAULT_RETENTION_NS  # how long samples are kept
+    disk_bytes: int = DEFAULT_DISK_BYTES  # how much of the disk they may take
+    p99_objective_ns: int = DEFAULT_OBJECTIVE_NS  # message completion p99 above which an alert fires
 
     @property
     def listen_host(self) -> str:
@@ -103,27 +96,20 @@ class StackSettings(BaseModel):
 
 
 class ServiceRecord(BaseModel):
-    """One running part of the stack.
-
-    Attributes:
-        name: which.
-        kind: a process of this machine, a container, or a server of the user's own.
-        url: where people find it.
-        pid, start_ticks, namespaces: of a process.
-        container_id: of a container.
-        log: what it says; None for a server of the user's own.
-    """
+    """One running part of the stack."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: ServiceName
+    name: ServiceName  # which
+    # a process of this machine, a container, or a server of the user's own
     kind: Literal["process", "container", "own"]
-    url: str
+    url: str  # where people find it
+    # pid, start_ticks, namespaces: of a process
     pid: int = 0
     start_ticks: int = 0
     namespaces: str = ""
-    container_id: str = ""
-    log: str | None = None
+    container_id: str = ""  # of a container
+    log: str | None = None  # what it says; None for a server of the user's own
 
     @property
     def identity(self) -> ProcessIdentity:
@@ -131,20 +117,14 @@ class ServiceRecord(BaseModel):
 
 
 class StackState(BaseModel):
-    """The content of stack.json.
-
-    Attributes:
-        settings: what was asked for.
-        services: what was started, in order.
-        without: part of the stack that is not there -> why.
-    """
+    """The content of stack.json."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     format_version: Literal[1] = 1
-    settings: StackSettings
-    services: tuple[ServiceRecord, ...] = ()
-    without: dict[ServiceName, str] = {}
+    settings: StackSettings  # what was asked for
+    services: tuple[ServiceRecord, ...] = ()  # what was started, in order
+    without: dict[ServiceName, str] = {}  # part of the stack that is not there -> why
 
     def service(self, name: ServiceName) -> ServiceRecord | None:
         """The part *name*; None when it is not there."""

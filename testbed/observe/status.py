@@ -32,30 +32,19 @@ _LOOK_S: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class ServiceStatus:
-    """One part of the stack.
+    """One part of the stack."""
 
-    Attributes:
-        record: what was started.
-        version: what it says it is; None when it does not answer.
-    """
-
-    record: ServiceRecord
-    version: str | None
+    record: ServiceRecord  # what was started
+    version: str | None  # what it says it is; None when it does not answer
 
 
 @dataclass(frozen=True, slots=True)
 class StackStatus:
-    """The stack.
+    """The stack."""
 
-    Attributes:
-        state: what was started; None when there is no stack.
-        services: its parts.
-        problems: one sentence each; empty when all is well.
-    """
-
-    state: StackState | None
-    services: tuple[ServiceStatus, ...]
-    problems: tuple[str, ...]
+    state: StackState | None  # what was started; None when there is no stack
+    services: tuple[ServiceStatus, ...]  # its parts
+    problems: tuple[str, ...]  # one sentence each; empty when all is well
 
 
 def status() -> StackStatus:

@@ -12,17 +12,11 @@ from mrc_testbed.topology.numbering import HostLinkPlace
 
 
 class PathToDeny(NamedTuple):
-    """Paths of a host, as its agent's `deny_path` takes them.
+    """Paths of a host, as its agent's `deny_path` takes them."""
 
-    Attributes:
-        plane: number.
-        uplink: of the host's T0; None for all.
-        peer_host: index of the host they lead to; None for all.
-    """
-
-    plane: int
-    uplink: int | None
-    peer_host: int | None
+    plane: int  # number
+    uplink: int | None  # of the host's T0; None for all
+    peer_host: int | None  # index of the host they lead to; None for all
 
 
 def paths_around(clos: Clos, links: Iterable[int]) -> dict[int, tuple[PathToDeny, ...]]:

@@ -6,16 +6,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """Suspected links against broken ones.
+    """Suspected links against broken ones."""
 
-    Attributes:
-        suspected, broken: names of links, in order.
-        right: names of the links that are both.
-    """
-
+    # suspected, broken: names of links, in order
     suspected: tuple[str, ...]
     broken: tuple[str, ...]
-    right: tuple[str, ...]
+    right: tuple[str, ...]  # names of the links that are both
 
     @property
     def precision(self) -> float | None:

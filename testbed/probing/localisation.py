@@ -37,32 +37,20 @@ _NODE_LINKS_MIN: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class LinkHealth:
-    """The probes' view of one link.
+    """The probes' view of one link."""
 
-    Attributes:
-        probes: that crossed it and say something about it; 0: nothing is known.
-        loss: share of them that it lost, there and back together; None if nothing is known.
-        is_suspect: whether that is more than chance.
-    """
-
-    probes: int = 0
-    loss: float | None = None
-    is_suspect: bool = False
+    probes: int = 0  # that crossed it and say something about it; 0: nothing is known
+    loss: float | None = None  # share of them that it lost, there and back together; None if nothing is known
+    is_suspect: bool = False  # whether that is more than chance
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The probes' view of a fabric over an interval.
+    """The probes' view of a fabric over an interval."""
 
-    Attributes:
-        health: by link id, for every link that was to be probed.
-        nodes: names of switches and hosts that are suspected as a whole.
-        suspects: ids of the links that are: on their own account, or because a node is.
-    """
-
-    health: Mapping[int, LinkHealth]
-    nodes: tuple[str, ...]
-    suspects: frozenset[int]
+    health: Mapping[int, LinkHealth]  # by link id, for every link that was to be probed
+    nodes: tuple[str, ...]  # names of switches and hosts that are suspected as a whole
+    suspects: frozenset[int]  # ids of the links that are: on their own account, or because a node is
 
 
 def localise(clos: Clos, outcomes: Iterable[PathOutcome]) -> Diagnosis:

@@ -25,16 +25,11 @@ QpAttribute = int | str | Mapping[str, Setting]
 
 @dataclass(frozen=True, slots=True)
 class CongestionControl:
-    """The congestion control of every QP of a run.
+    """The congestion control of every QP of a run."""
 
-    Attributes:
-        algorithm: that of the NICs, or `fixed`.
-        window_packets: full packets that the window, or the largest one, lets go.
-        settings: parameters of the algorithm by standard name; the others follow from the fabric.
-    """
-
-    algorithm: str
-    window_packets: int
+    algorithm: str  # that of the NICs, or `fixed`
+    window_packets: int  # full packets that the window, or the largest one, lets go
+    # parameters of the algorithm by standard name; the others follow from the fabric
     settings: Mapping[str, Setting] = field(default_factory=dict)
 
     @property

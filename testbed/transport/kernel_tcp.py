@@ -22,13 +22,9 @@ DEFAULT_TCP_ALGORITHM: Final = "cubic"
 
 @dataclass(frozen=True, slots=True)
 class TcpCongestion:
-    """The congestion control of every connection of a run.
+    """The congestion control of every connection of a run."""
 
-    Attributes:
-        tcp_algorithm: as the kernel names it.
-    """
-
-    tcp_algorithm: str
+    tcp_algorithm: str  # as the kernel names it
 
     @property
     def algorithm(self) -> str:

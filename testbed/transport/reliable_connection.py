@@ -36,23 +36,14 @@ _RETRY_LIMIT: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class RcCongestion:
-    """The congestion and loss handling of every reliable connection of a run.
+    """The congestion and loss handling of every reliable connection of a run."""
 
-    Attributes:
-        algorithm: `dcqcn`, or `fixed`: at line rate until the window is full.
-        window_packets: full packets under way at most.
-        parameters: of DCQCN.
-        cnp_interval_ns: least time between two congestion notifications of a QP.
-        rto_ns: retransmission time-out.
-        any_order: packets may overtake one another.
-    """
-
-    algorithm: RcAlgorithm
-    window_packets: int
-    parameters: DcqcnParameters
-    cnp_interval_ns: int
-    rto_ns: int
-    any_order: bool = False
+    algorithm: RcAlgorithm  # `dcqcn`, or `fixed`: at line rate until the window is full
+    window_packets: int  # full packets under way at most
+    parameters: DcqcnParameters  # of DCQCN
+    cnp_interval_ns: int  # least time between two congestion notifications of a QP
+    rto_ns: int  # retransmission time-out
+    any_order: bool = False  # packets may overtake one another
 
     @property
     def qp_attributes(self) -> dict[str, int | Mapping[str, int]]:
