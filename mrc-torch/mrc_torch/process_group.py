@@ -265,6 +265,12 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         finish = [_copies(*pair) for pair in zip(outputs, parts, strict=True)]
         return self._start("all_gather", calls, lambda: _all(finish), outputs, (flat, parts), opts)
 
+    def allgather_coalesced(
+        self, outputs: list[list[Tensor]], given: list[Tensor], opts: Any = None
+    ) -> MrcWork:
+        """Gather several tensors; the outputs are by rank, then by tensor."""
+        return self.allgather([list(each) for each in zip(*outputs, strict=True)], given, opts)
+
     def _allgather_base(self, output: Tensor, given: Tensor, opts: Any = None) -> MrcWork:
         whole = _checked(output)
         own = whole.view(-1).view(self.getSize(), -1)[self._index]

@@ -1,19 +1,31 @@
 """A rank that trains as scripts do, and prints digests of what came out: training_ranks.py BACKEND CASE..."""
 
 import hashlib
+import itertools
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks as ddp_hooks
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+from torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook import (
+    PostLocalSGDState,
+    post_localSGD_hook,
+)
 from torch.distributed.algorithms.join import Join
+from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.nn import functional
+from torch.distributed.optim import PostLocalSGDOptimizer, ZeroRedundancyOptimizer
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
-from torch.distributed.tensor import Shard, distribute_tensor
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
 STEPS = 4
@@ -25,9 +37,11 @@ def layers(count: int = 3) -> nn.Sequential:
     return nn.Sequential(*(each for _ in range(count) for each in (nn.Linear(WIDTH, WIDTH), nn.Tanh())))
 
 
-def train(model: nn.Module, steps: int = STEPS, skipped: int | None = None) -> list[Tensor]:
+def train(
+    model: nn.Module, steps: int = STEPS, skipped: int | None = None, optimizer: Any = None
+) -> list[Tensor]:
     """Parameters after some steps on what this rank draws; one of them is skipped, as a GradScaler does."""
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.1)
     generator = torch.Generator().manual_seed(dist.get_rank())
     for step in range(steps):
         loss = model(torch.randn(8, WIDTH, generator=generator)).square().mean()
@@ -102,9 +116,88 @@ def saved() -> list[Tensor]:
     return [state["rows"].full_tensor()]
 
 
+def default_hooks() -> list[Tensor]:
+    """Hooks that change what a bucket is sent as."""
+    found = []
+    for hook in (
+        ddp_hooks.allreduce_hook,
+        ddp_hooks.fp16_compress_hook,
+        ddp_hooks.bf16_compress_hook,
+        ddp_hooks.fp16_compress_wrapper(ddp_hooks.allreduce_hook),
+    ):
+        model = DistributedDataParallel(layers(), bucket_cap_mb=0.01)
+        model.register_comm_hook(None, hook)
+        found += train(model)
+    return found
+
+
+def local_steps() -> list[Tensor]:
+    """Post-local SGD: an average of models every other step."""
+    model = DistributedDataParallel(layers())
+    state = PostLocalSGDState(None, dist.new_subgroups(2)[0], start_localSGD_iter=2)
+    model.register_comm_hook(state, post_localSGD_hook)
+    averager = PeriodicModelAverager(period=2, warmup_steps=2)
+    inner = torch.optim.SGD(model.parameters(), lr=0.1)
+    return train(model, optimizer=PostLocalSGDOptimizer(inner, averager))
+
+
+def zero() -> list[Tensor]:
+    model = DistributedDataParallel(layers())
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.Adam, lr=0.01)
+    found = train(model, optimizer=optimizer)
+    optimizer.consolidate_state_dict(0)
+    return found
+
+
+def functions() -> list[Tensor]:
+    """torch.distributed.nn.functional: collectives with gradients."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    given = torch.arange(12.0, requires_grad=True)
+    own = given * (rank + 1)
+    found = [
+        functional.all_reduce(own.clone()),
+        *functional.all_gather(own),
+        functional.broadcast(own.clone(), 1),
+        functional.reduce_scatter(torch.zeros(12), [own * each for each in range(size)]),
+        *functional.all_to_all([torch.zeros(12) for _ in range(size)], [own + each for each in range(size)]),
+    ]
+    torch.stack(found).sum().backward()
+    return [*found, given.grad if given.grad is not None else own]
+
+
+def shards() -> list[Tensor]:
+    """DTensor: every placement to every other, and a model in tensor parallel inside FSDP2."""
+    size = dist.get_world_size()
+    mesh = dist.init_device_mesh("cpu", (size,))
+    found = []
+    for source, target in itertools.permutations((Shard(0), Shard(1), Replicate()), 2):
+        whole = torch.arange(6.0 * 7 * size).view(6, -1)
+        found.append(distribute_tensor(whole, mesh, [source]).redistribute(mesh, [target]).full_tensor())
+    square = dist.init_device_mesh("cpu", (2, size // 2), mesh_dim_names=("data", "tensor"))
+    model = layers(2)
+    parallelize_module(model, square["tensor"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    fully_shard(model, mesh=square["data"])
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    return [*found, *(each.full_tensor() for each in train(model))]
+
+
 CASES: dict[str, Callable[[], Iterable[Tensor]]] = {
     each.__name__: each
-    for each in (hooks, skipped, uneven, compiled, futures, pipeline, saved, hooks_of_several_buckets)
+    for each in (
+        compiled,
+        default_hooks,
+        functions,
+        futures,
+        hooks,
+        hooks_of_several_buckets,
+        local_steps,
+        pipeline,
+        saved,
+        shards,
+        skipped,
+        uneven,
+        zero,
+    )
 }
 
 
