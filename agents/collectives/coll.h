@@ -3,7 +3,7 @@
  * The parts of libmrc_coll.
  *
  *	operations.c  what is sent and received, in which order
- *	reduce.c      sums and the like
+ *	reduce.c      sums and the like, by type; what a rank calls, in words
  *	slots.c       slices of data through slots of NIC memory, credits
  *	progress.c    operations from start to end
  * over libibverbs, libmrc_coll.so:
@@ -27,13 +27,24 @@
 enum {
 	PEERS_MAX = 64, /* regions of a NIC */
 	ERROR_BYTES = 256,
+	CALL_BYTES = 64, /* of a call in words */
+};
+
+enum kind { EXCHANGE, ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER };
+
+/* What a rank calls. All ranks of a group have to call the same. */
+struct call {
+	uint8_t kind;
+	uint8_t type; /* of a reduction, as the next */
+	uint8_t reduction;
 };
 
 struct slice_header {
 	uint64_t group;
 	uint64_t number;
 	uint32_t bytes;
-	uint32_t unused[3]; /* payload begins at a multiple of 32 */
+	struct call call;
+	uint8_t unused[9]; /* payload begins at a multiple of 32 */
 };
 
 enum work { SLICE, CREDIT, PROBE, RECEIVE };
@@ -88,6 +99,7 @@ struct operation {
 	struct operation *next;
 	struct mrc_coll_group *group;
 	uint64_t number;
+	struct call call;
 	uint64_t id;
 	int64_t deadline_ns;
 	int timeout_ms;
@@ -101,8 +113,6 @@ struct operation {
 	size_t total;	    /* slices of all steps */
 	size_t sent;
 	size_t received;
-	enum mrc_coll_type type;
-	enum mrc_coll_reduction reduction;
 	/* of an exchange, where `bytes` is 0: by index in the group */
 	struct stream streams[];
 };
@@ -186,6 +196,7 @@ void accept_slice(struct mrc_coll *coll, struct peer *peer, const struct slice_h
 
 /* reduce.c */
 size_t element_bytes(enum mrc_coll_type type);
+void describe(struct call call, char text[CALL_BYTES]);
 void reduce(void *into, const void *from, size_t bytes, enum mrc_coll_type type,
 	    enum mrc_coll_reduction reduction);
 

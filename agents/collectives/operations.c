@@ -155,6 +155,22 @@ static int index_of(const struct mrc_coll_group *group, const struct peer *peer)
 	return at;
 }
 
+/* True if the peer calls what this rank calls. */
+static bool is_agreed(struct mrc_coll *coll, const struct operation *operation,
+		      const struct peer *peer, struct call call)
+{
+	char theirs[CALL_BYTES], ours[CALL_BYTES];
+
+	if (!memcmp(&call, &operation->call, sizeof(call)))
+		return true;
+	describe(call, theirs);
+	describe(operation->call, ours);
+	fail(coll, peer->rank,
+	     "rank %d %s where rank %d %s: the ranks of a group do not agree on operation or type",
+	     peer->rank, theirs, coll->rank, ours);
+	return false;
+}
+
 /* True if the operation has room for a slice of that size now; what it is for follows. */
 static bool is_expected(struct mrc_coll *coll, struct operation *operation, struct peer *peer,
 			uint32_t bytes, struct piece *piece)
@@ -185,11 +201,13 @@ static void take_in(struct mrc_coll *coll, struct operation *operation, struct p
 {
 	struct piece piece;
 
-	if (!is_expected(coll, operation, peer, header->bytes, &piece))
+	if (!is_agreed(coll, operation, peer, header->call) ||
+	    !is_expected(coll, operation, peer, header->bytes, &piece))
 		return;
 	if (is_ring(operation) &&
 	    operation->received / operation->slices < (size_t)operation->reducing_steps)
-		reduce(piece.data, payload, piece.bytes, operation->type, operation->reduction);
+		reduce(piece.data, payload, piece.bytes, operation->call.type,
+		       operation->call.reduction);
 	else
 		memcpy(piece.data, payload, piece.bytes);
 	if (is_ring(operation))
@@ -250,8 +268,8 @@ static bool is_possible(enum mrc_coll_type type, enum mrc_coll_reduction reducti
 	return reduction < MRC_COLL_AND || (type >= MRC_COLL_I8 && type <= MRC_COLL_I64);
 }
 
-static struct operation *make(struct mrc_coll_group *group, uint64_t number, int timeout_ms,
-			      uint64_t id)
+static struct operation *make(struct mrc_coll_group *group, uint64_t number, struct call call,
+			      int timeout_ms, uint64_t id)
 {
 	const size_t streams = group->size * sizeof(struct stream);
 	struct operation *operation = calloc(1, sizeof(*operation) + streams);
@@ -260,6 +278,7 @@ static struct operation *make(struct mrc_coll_group *group, uint64_t number, int
 		return NULL;
 	operation->group = group;
 	operation->number = number;
+	operation->call = call;
 	operation->id = id;
 	operation->timeout_ms = timeout_ms;
 	operation->deadline_ns = timeout_ms < 0 ? INT64_MAX : now_ns() + timeout_ms * 1000000LL;
@@ -311,18 +330,16 @@ static size_t gloo_chunk_bytes(size_t bytes, int size, size_t element)
 }
 
 static int start_reduction(struct mrc_coll_group *group, uint64_t number, void *data, size_t bytes,
-			   size_t chunk_bytes, int steps, enum mrc_coll_type type,
-			   enum mrc_coll_reduction reduction, int timeout_ms, uint64_t id)
+			   size_t chunk_bytes, int steps, struct call call, int timeout_ms,
+			   uint64_t id)
 {
 	struct operation *operation;
 
-	if (!is_possible(type, reduction))
+	if (!is_possible(call.type, call.reduction))
 		return EINVAL;
-	operation = make(group, number, timeout_ms, id);
+	operation = make(group, number, call, timeout_ms, id);
 	if (!operation)
 		return ENOMEM;
-	operation->type = type;
-	operation->reduction = reduction;
 	operation->reducing_steps = group->size - 1;
 	return start_ring(operation, data, bytes, chunk_bytes, 1, steps);
 }
@@ -333,9 +350,9 @@ int mrc_coll_all_reduce(struct mrc_coll_group *group, uint64_t number, void *dat
 {
 	const size_t element = element_bytes(type), bytes = count * element;
 
-	return start_reduction(group, number, data, bytes,
-			       bytes ? gloo_chunk_bytes(bytes, group->size, element) : 0,
-			       2 * (group->size - 1), type, reduction, timeout_ms, id);
+	return start_reduction(
+	    group, number, data, bytes, bytes ? gloo_chunk_bytes(bytes, group->size, element) : 0,
+	    2 * (group->size - 1), (struct call){ALL_REDUCE, type, reduction}, timeout_ms, id);
 }
 
 int mrc_coll_reduce_scatter(struct mrc_coll_group *group, uint64_t number, void *data,
@@ -345,13 +362,15 @@ int mrc_coll_reduce_scatter(struct mrc_coll_group *group, uint64_t number, void 
 	const size_t chunk_bytes = chunk_count * element_bytes(type);
 
 	return start_reduction(group, number, data, chunk_bytes * group->size, chunk_bytes,
-			       group->size - 1, type, reduction, timeout_ms, id);
+			       group->size - 1, (struct call){REDUCE_SCATTER, type, reduction},
+			       timeout_ms, id);
 }
 
 int mrc_coll_all_gather(struct mrc_coll_group *group, uint64_t number, void *data,
 			size_t chunk_bytes, int timeout_ms, uint64_t id)
 {
-	struct operation *operation = make(group, number, timeout_ms, id);
+	struct operation *operation =
+	    make(group, number, (struct call){.kind = ALL_GATHER}, timeout_ms, id);
 
 	if (!operation)
 		return ENOMEM;
@@ -363,7 +382,8 @@ int mrc_coll_exchange(struct mrc_coll_group *group, uint64_t number, const void 
 		      const size_t *out_bytes, void *const *in, const size_t *in_bytes,
 		      int timeout_ms, uint64_t id)
 {
-	struct operation *operation = make(group, number, timeout_ms, id);
+	struct operation *operation =
+	    make(group, number, (struct call){.kind = EXCHANGE}, timeout_ms, id);
 
 	if (!operation)
 		return ENOMEM;

@@ -301,6 +301,11 @@ def a_rank_has_another_size(ranks: Ranks) -> None:
     ranks.run("all_reduce", data.ctypes.data, 100 - 80 * (RANK == 2), Type.F64, Reduction.SUM)
 
 
+def a_rank_has_another_type(ranks: Ranks) -> None:
+    kind = Type.I32 if RANK == 2 else Type.F32
+    ranks.run("all_reduce", np.zeros(8, np.float32).ctypes.data, 8, kind, Reduction.SUM)
+
+
 def a_nic_fails(ranks: Ranks) -> None:
     ranks.barrier()
     if RANK == 2:
@@ -330,6 +335,7 @@ CASES: Final = {
             a_rank_leaves,
             a_rank_never_comes,
             a_rank_has_another_size,
+            a_rank_has_another_type,
             a_nic_fails,
         )
     },

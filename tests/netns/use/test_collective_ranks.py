@@ -86,6 +86,15 @@ def test_ranks_that_do_not_agree_say_so(ranks: Ranks) -> None:
     }
 
 
+def test_ranks_with_different_types_name_both(ranks: Ranks) -> None:
+    status, said, _ = ranks("a_rank_has_another_type")
+    assert status == 1
+    assert len(said) == 4
+    for line in said:
+        ours, theirs = r"rank [013] reduces f32 by SUM", "rank 2 reduces i32 by SUM"
+        assert re.search(f"{ours} where {theirs}: |{theirs} where {ours}: ", line), line
+
+
 def test_a_rank_that_does_not_come_is_waited_for_until_the_time_out(ranks: Ranks) -> None:
     status, said, _ = ranks("a_rank_never_comes")
     assert status == 1
