@@ -314,19 +314,14 @@ static int start_ring(struct operation *operation, void *data, size_t bytes, siz
 }
 
 /* Bytes of the chunk of a rank, as gloo's ring cuts it: so many segments for each rank. */
-static size_t gloo_chunk_bytes(size_t bytes, int size, size_t element)
+static size_t gloo_chunk_bytes(size_t count, int size, size_t element)
 {
-	const size_t longest = SEGMENT_BYTES / element * element,
-		     least = (size_t)size * SEGMENTS_PER_RANK;
-	size_t segment = (bytes + least - 1) / least, count;
+	const size_t longest = SEGMENT_BYTES / element;
+	size_t segments = ((count + longest - 1) / longest + size - 1) / size;
 
-	if (segment > longest)
-		segment = longest;
-	segment = (segment + element - 1) / element * element;
-	count = (bytes + segment - 1) / segment;
-	if (count < least)
-		count = least;
-	return (count + size - 1) / size * segment;
+	if (segments < SEGMENTS_PER_RANK)
+		segments = SEGMENTS_PER_RANK;
+	return (count + segments * size - 1) / (segments * size) * segments * element;
 }
 
 static int start_reduction(struct mrc_coll_group *group, uint64_t number, void *data, size_t bytes,
@@ -350,9 +345,9 @@ int mrc_coll_all_reduce(struct mrc_coll_group *group, uint64_t number, void *dat
 {
 	const size_t element = element_bytes(type), bytes = count * element;
 
-	return start_reduction(
-	    group, number, data, bytes, bytes ? gloo_chunk_bytes(bytes, group->size, element) : 0,
-	    2 * (group->size - 1), (struct call){ALL_REDUCE, type, reduction}, timeout_ms, id);
+	return start_reduction(group, number, data, bytes,
+			       gloo_chunk_bytes(count, group->size, element), 2 * (group->size - 1),
+			       (struct call){ALL_REDUCE, type, reduction}, timeout_ms, id);
 }
 
 int mrc_coll_reduce_scatter(struct mrc_coll_group *group, uint64_t number, void *data,

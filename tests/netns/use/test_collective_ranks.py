@@ -25,7 +25,8 @@ Ranks = Callable[..., tuple[int, list[str], str]]
 @pytest.fixture
 def ranks(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> Ranks:
     """Runs cases on four ranks."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(PACKAGE), os.environ.get("PYTHONPATH", "")]))
+    paths = [str(PACKAGE), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
 
     def run(*cases: str, transport: str = "mrc") -> tuple[int, list[str], str]:
         options = ("--ranks", "4", "--transport", transport)

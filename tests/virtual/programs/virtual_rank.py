@@ -119,7 +119,7 @@ def disagree(rank: Rank) -> None:
 def differ(rank: Rank, way: int) -> None:
     """Rank 1 calls something else, of which it sends as many bytes."""
     data, sums = np.zeros(8, np.float32), (Type.F32, Reduction.SUM)
-    others: tuple[tuple[object, ...], ...] = (
+    others: tuple[tuple[Any, ...], ...] = (
         ("all_reduce", data.ctypes.data, 8, Type.I32, Reduction.SUM),
         ("all_reduce", data.ctypes.data, 8, Type.F32, Reduction.MAX),
         ("reduce_scatter", data.ctypes.data, 4, *sums),
