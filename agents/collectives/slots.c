@@ -27,6 +27,7 @@ void send_slice(struct mrc_coll *coll, struct peer *peer, const struct operation
 	    .number = operation->number,
 	    .bytes = bytes,
 	    .call = operation->call,
+	    .phase = operation->phase,
 	};
 	char *slot = peer->slots + local;
 

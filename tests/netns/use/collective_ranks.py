@@ -168,6 +168,13 @@ def sums_are_in_the_order_of_gloo(ranks: Ranks) -> None:
         with np.errstate(over="ignore"):
             wanted = in_ring_order(small, np.add)
         assert found.tobytes() == wanted.tobytes(), length
+    for length in (2, 53, 1001, 65_537, 700_001):
+        generator = np.random.default_rng(length)
+        given = [generator.standard_normal(SIZE * length, dtype=np.float32) for _ in range(SIZE)]
+        data = given[RANK].copy()
+        ranks.run("reduce_scatter", data.ctypes.data, length, Type.F32, Reduction.SUM)
+        mine = slice(RANK * length, (RANK + 1) * length)
+        assert np.array_equal(data[mine], in_ring_order(given, np.add)[mine]), length
 
 
 def chunks_are_scattered_and_gathered(ranks: Ranks) -> None:
