@@ -3,9 +3,9 @@
  * The parts of libmrc_coll.
  *
  *	operations.c  what is sent and received, in which order
- *	reduce.c      sums and the like
+ *	reduce.c      sums and the like, by type; what a rank calls, in words
  *	slots.c       slices of data through slots of NIC memory, credits
- *	progress.c    operations from start to end
+ *	progress.c    operations from start to end, and slices that come before theirs
  * over libibverbs, libmrc_coll.so:
  *	verbs.c       QPs
  *	peers.c       connections to peers, and what says that one is dead
@@ -14,8 +14,8 @@
  *	virtual.c     the interface of a simulation
  *
  * A slice is a WRITE with immediate into the peer's next slot: a header, then payload. The peer
- *takes it out at once, to a heap copy where its operation has not started yet, so that no operation
- *holds up another, and returns credits by zero-length WRITEs with immediate.
+ *takes it out at once, to a heap copy where its operation is not ready for it yet, so that no
+ *operation holds up another, and returns credits by zero-length WRITEs with immediate.
  */
 #ifndef COLL_H
 #define COLL_H
@@ -27,13 +27,28 @@
 enum {
 	PEERS_MAX = 64, /* regions of a NIC */
 	ERROR_BYTES = 256,
+	CALL_BYTES = 64, /* of a call in words */
+};
+
+/* An operation is in one and then in the other; there may be nothing to do in it. */
+enum phase { IN_RING, IN_EXCHANGE };
+
+enum kind { EXCHANGE, ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER };
+
+/* A kind of operation and reduction; all ranks of a group have to call the same. */
+struct call {
+	uint8_t kind;
+	uint8_t type; /* of a reduction, as the next */
+	uint8_t reduction;
 };
 
 struct slice_header {
 	uint64_t group;
 	uint64_t number;
 	uint32_t bytes;
-	uint32_t unused[3]; /* payload begins at a multiple of 32 */
+	struct call call;
+	uint8_t phase;
+	uint8_t unused[8]; /* payload begins at a multiple of 32 */
 };
 
 enum work { SLICE, CREDIT, PROBE, RECEIVE };
@@ -88,10 +103,12 @@ struct operation {
 	struct operation *next;
 	struct mrc_coll_group *group;
 	uint64_t number;
+	struct call call;
 	uint64_t id;
 	int64_t deadline_ns;
 	int timeout_ms;
-	/* of a ring: */
+	enum phase phase;
+	/* of the ring: */
 	char *data;
 	size_t bytes;
 	size_t chunk_bytes;
@@ -101,13 +118,11 @@ struct operation {
 	size_t total;	    /* slices of all steps */
 	size_t sent;
 	size_t received;
-	enum mrc_coll_type type;
-	enum mrc_coll_reduction reduction;
-	/* of an exchange, where `bytes` is 0: by index in the group */
+	/* of the exchange: by index in the group */
 	struct stream streams[];
 };
 
-/* A slice that came before its operation was started. */
+/* A slice that came before its operation was started, or was in that phase. */
 struct early_slice {
 	struct early_slice *next;
 	struct peer *peer;
@@ -163,6 +178,9 @@ void free_progress(struct mrc_coll *coll);
 void take_started(struct mrc_coll *coll);
 bool advance_all(struct mrc_coll *coll);
 bool take_ended(struct mrc_coll *coll, struct mrc_coll_done *done);
+void accept_slice(struct mrc_coll *coll, struct peer *peer, const struct slice_header *header,
+		  const char *payload);
+void take_early(struct mrc_coll *coll, struct operation *operation);
 
 /* Notes the first failure; the text names the rank that is at fault, of which peers are informed.
  */
@@ -177,15 +195,15 @@ void probe(struct mrc_coll *coll, struct peer *peer);
 void take_arrival(struct mrc_coll *coll, struct peer *peer, uint32_t immediate);
 
 /* operations.c */
-void begin(struct mrc_coll *coll, struct operation *operation);
 bool advance(struct mrc_coll *coll, struct operation *operation);
 bool is_complete(const struct operation *operation);
 struct peer *awaited(struct operation *operation, int *at);
-void accept_slice(struct mrc_coll *coll, struct peer *peer, const struct slice_header *header,
-		  const char *payload);
+void take_in(struct mrc_coll *coll, struct operation *operation, struct peer *peer,
+	     const struct slice_header *header, const char *payload);
 
 /* reduce.c */
 size_t element_bytes(enum mrc_coll_type type);
+void describe(struct call call, char text[CALL_BYTES]);
 void reduce(void *into, const void *from, size_t bytes, enum mrc_coll_type type,
 	    enum mrc_coll_reduction reduction);
 

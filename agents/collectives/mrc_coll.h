@@ -98,7 +98,7 @@ MRC_COLL_API int mrc_coll_all_reduce(struct mrc_coll_group *group, uint64_t numb
 				     uint64_t id);
 
 /* `data` has as many chunks as the group has ranks; afterwards chunk i is reduced where i is this
- * rank's index, and the others are spoilt. */
+ * rank's index, to the bit as by an all-reduce of `data`, and the others are spoilt. */
 MRC_COLL_API int mrc_coll_reduce_scatter(struct mrc_coll_group *group, uint64_t number, void *data,
 					 size_t chunk_count, enum mrc_coll_type type,
 					 enum mrc_coll_reduction reduction, int timeout_ms,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * The traffic of operations. All are a pipeline round the ring of the group, or an exchange
- * of each with each.
+ * of each with each, or the one and then the other.
  *
  * The ring goes towards the index before, as gloo's does: at step s a rank sends chunk first + s
  * and receives chunk first + s + 1. A slice leaves once the one of the same place a step before has
@@ -17,11 +17,6 @@ enum {
 	SEGMENTS_PER_RANK = 2,
 };
 
-static bool is_ring(const struct operation *operation)
-{
-	return operation->bytes;
-}
-
 static struct peer *neighbour(const struct operation *operation, int step)
 {
 	const struct mrc_coll_group *group = operation->group;
@@ -31,8 +26,21 @@ static struct peer *neighbour(const struct operation *operation, int step)
 
 struct piece {
 	char *data;
-	uint32_t bytes;
+	size_t bytes;
 };
+
+/* The data from an offset on up to another; none where that is not behind it. */
+static struct piece between(const struct operation *operation, size_t start, size_t end)
+{
+	if (start >= end)
+		return (struct piece){operation->data, 0};
+	return (struct piece){operation->data + start, end - start};
+}
+
+static size_t least(size_t one, size_t other)
+{
+	return one < other ? one : other;
+}
 
 /* The slice of a ring: the `number`th that is sent, or with ahead = 1 received. */
 static struct piece ring_piece(const struct operation *operation, size_t number, int ahead)
@@ -41,14 +49,9 @@ static struct piece ring_piece(const struct operation *operation, size_t number,
 	const size_t chunk =
 	    (operation->first_chunk + ahead + number / operation->slices) % operation->group->size;
 	const size_t start = chunk * operation->chunk_bytes + number % operation->slices * payload;
-	size_t end = (chunk + 1) * operation->chunk_bytes;
+	const size_t end = least((chunk + 1) * operation->chunk_bytes, operation->bytes);
 
-	if (end > operation->bytes)
-		end = operation->bytes;
-	if (start >= end)
-		return (struct piece){operation->data, 0};
-	return (struct piece){operation->data + start,
-			      end - start < payload ? end - start : payload};
+	return between(operation, start, least(start + payload, end));
 }
 
 static struct piece stream_piece(struct operation *operation, const struct stream *stream)
@@ -97,11 +100,24 @@ static bool advance_exchange(struct mrc_coll *coll, struct operation *operation)
 	return has_moved;
 }
 
+static bool is_ring_complete(const struct operation *operation)
+{
+	return operation->sent == operation->total && operation->received == operation->total;
+}
+
 /* Sends what may be sent now; false: nothing. */
 bool advance(struct mrc_coll *coll, struct operation *operation)
 {
-	return is_ring(operation) ? advance_ring(coll, operation)
-				  : advance_exchange(coll, operation);
+	bool has_moved = false;
+
+	if (operation->phase == IN_RING) {
+		has_moved = advance_ring(coll, operation);
+		if (!is_ring_complete(operation))
+			return has_moved;
+		operation->phase = IN_EXCHANGE;
+		take_early(coll, operation); /* what others, further on, have sent already */
+	}
+	return advance_exchange(coll, operation) || has_moved;
 }
 
 static bool is_stream_complete(const struct stream *stream)
@@ -111,13 +127,10 @@ static bool is_stream_complete(const struct stream *stream)
 
 bool is_complete(const struct operation *operation)
 {
-	if (is_ring(operation))
-		return operation->sent == operation->total &&
-		       operation->received == operation->total;
 	for (int at = 0; at < operation->group->size; at++)
 		if (!is_stream_complete(&operation->streams[at]))
 			return false;
-	return true;
+	return is_ring_complete(operation);
 }
 
 /* True if the operation cannot end before that member of its group does something. */
@@ -125,7 +138,7 @@ static bool is_awaited(const struct operation *operation, int at)
 {
 	const struct peer *peer = operation->group->members[at];
 
-	if (!is_ring(operation))
+	if (operation->phase == IN_EXCHANGE)
 		return !is_stream_complete(&operation->streams[at]);
 	if (operation->received < operation->total)
 		return peer == neighbour(operation, 1);
@@ -155,94 +168,66 @@ static int index_of(const struct mrc_coll_group *group, const struct peer *peer)
 	return at;
 }
 
+/* True if the peer calls what this rank calls. */
+static bool is_agreed(struct mrc_coll *coll, const struct operation *operation,
+		      const struct peer *peer, struct call call)
+{
+	char theirs[CALL_BYTES], ours[CALL_BYTES];
+
+	if (!memcmp(&call, &operation->call, sizeof(call)))
+		return true;
+	describe(call, theirs);
+	describe(operation->call, ours);
+	fail(coll, peer->rank,
+	     "rank %d %s where rank %d %s: the ranks of a group do not agree on operation or type",
+	     peer->rank, theirs, coll->rank, ours);
+	return false;
+}
+
 /* True if the operation has room for a slice of that size now; what it is for follows. */
 static bool is_expected(struct mrc_coll *coll, struct operation *operation, struct peer *peer,
-			uint32_t bytes, struct piece *piece)
+			const struct slice_header *header, struct piece *piece)
 {
 	const struct mrc_coll_group *group = operation->group;
 	const int at = index_of(group, peer);
 
 	*piece = (struct piece){NULL, 0};
-	if (is_ring(operation)) {
+	if (operation->phase == IN_RING) {
 		if (peer == neighbour(operation, 1) && operation->received < operation->total)
 			*piece = ring_piece(operation, operation->received, 1);
-	} else if (at < group->size &&
+	} else if (header->phase == IN_EXCHANGE && at < group->size &&
 		   operation->streams[at].received < operation->streams[at].in_bytes) {
 		*piece = stream_piece(operation, &operation->streams[at]);
 	}
-	if (piece->data && piece->bytes == bytes)
+	if (piece->data && piece->bytes == header->bytes)
 		return true;
 	fail(coll, peer->rank,
-	     "rank %d sends %u bytes where %u are expected: the ranks of a group do not agree on "
+	     "rank %d sends %u bytes where %zu are expected: the ranks of a group do not agree on "
 	     "operation "
 	     "or sizes",
-	     peer->rank, bytes, piece->bytes);
+	     peer->rank, header->bytes, piece->bytes);
 	return false;
 }
 
-static void take_in(struct mrc_coll *coll, struct operation *operation, struct peer *peer,
-		    const struct slice_header *header, const char *payload)
+/* Takes a slice in, which has to be what comes next from that peer. */
+void take_in(struct mrc_coll *coll, struct operation *operation, struct peer *peer,
+	     const struct slice_header *header, const char *payload)
 {
 	struct piece piece;
 
-	if (!is_expected(coll, operation, peer, header->bytes, &piece))
+	if (!is_agreed(coll, operation, peer, header->call) ||
+	    !is_expected(coll, operation, peer, header, &piece))
 		return;
-	if (is_ring(operation) &&
+	if (operation->phase == IN_RING &&
 	    operation->received / operation->slices < (size_t)operation->reducing_steps)
-		reduce(piece.data, payload, piece.bytes, operation->type, operation->reduction);
+		reduce(piece.data, payload, piece.bytes, operation->call.type,
+		       operation->call.reduction);
 	else
 		memcpy(piece.data, payload, piece.bytes);
-	if (is_ring(operation))
+	if (operation->phase == IN_RING)
 		operation->received++;
 	else
 		operation->streams[index_of(operation->group, peer)].received += piece.bytes;
-}
-
-static bool is_of(const struct slice_header *header, const struct operation *operation)
-{
-	return header->group == operation->group->number && header->number == operation->number;
-}
-
-/* Passes a slice to its operation, or keeps a copy until that is started. */
-void accept_slice(struct mrc_coll *coll, struct peer *peer, const struct slice_header *header,
-		  const char *payload)
-{
-	struct early_slice *early, **end;
-
-	for (struct operation *each = coll->active; each; each = each->next)
-		if (is_of(header, each)) {
-			take_in(coll, each, peer, header, payload);
-			return;
-		}
-	early = malloc(sizeof(*early) + header->bytes);
-	if (!early) {
-		fail(coll, coll->rank, "rank %d has no memory for what rank %d sends", coll->rank,
-		     peer->rank);
-		return;
-	}
-	*early = (struct early_slice){.peer = peer, .header = *header};
-	memcpy(early->payload, payload, header->bytes);
-	for (end = &coll->early; *end; end = &(*end)->next)
-		;
-	*end = early;
-}
-
-/* Takes in what came before the operation, which is active now. */
-void begin(struct mrc_coll *coll, struct operation *operation)
-{
-	struct early_slice **at = &coll->early;
-
-	while (*at && !coll->has_failed) {
-		struct early_slice *each = *at;
-
-		if (is_of(&each->header, operation)) {
-			take_in(coll, operation, each->peer, &each->header, each->payload);
-			*at = each->next;
-			free(each);
-		} else {
-			at = &each->next;
-		}
-	}
 }
 
 static bool is_possible(enum mrc_coll_type type, enum mrc_coll_reduction reduction)
@@ -250,8 +235,8 @@ static bool is_possible(enum mrc_coll_type type, enum mrc_coll_reduction reducti
 	return reduction < MRC_COLL_AND || (type >= MRC_COLL_I8 && type <= MRC_COLL_I64);
 }
 
-static struct operation *make(struct mrc_coll_group *group, uint64_t number, int timeout_ms,
-			      uint64_t id)
+static struct operation *make(struct mrc_coll_group *group, uint64_t number, struct call call,
+			      int timeout_ms, uint64_t id)
 {
 	const size_t streams = group->size * sizeof(struct stream);
 	struct operation *operation = calloc(1, sizeof(*operation) + streams);
@@ -260,6 +245,7 @@ static struct operation *make(struct mrc_coll_group *group, uint64_t number, int
 		return NULL;
 	operation->group = group;
 	operation->number = number;
+	operation->call = call;
 	operation->id = id;
 	operation->timeout_ms = timeout_ms;
 	operation->deadline_ns = timeout_ms < 0 ? INT64_MAX : now_ns() + timeout_ms * 1000000LL;
@@ -280,8 +266,8 @@ static int start(struct operation *operation)
 	return 0;
 }
 
-static int start_ring(struct operation *operation, void *data, size_t bytes, size_t chunk_bytes,
-		      int first_ahead, int steps)
+static void lay_ring(struct operation *operation, void *data, size_t bytes, size_t chunk_bytes,
+		     int first_ahead, int steps)
 {
 	const uint32_t payload = payload_bytes(operation->group->coll);
 
@@ -291,79 +277,102 @@ static int start_ring(struct operation *operation, void *data, size_t bytes, siz
 	operation->first_chunk = operation->group->index + first_ahead;
 	operation->slices = (chunk_bytes + payload - 1) / payload;
 	operation->total = operation->slices * steps;
-	return start(operation);
 }
 
 /* Bytes of the chunk of a rank, as gloo's ring cuts it: so many segments for each rank. */
-static size_t gloo_chunk_bytes(size_t bytes, int size, size_t element)
+static size_t gloo_chunk_bytes(size_t count, int size, size_t element)
 {
-	const size_t longest = SEGMENT_BYTES / element * element,
-		     least = (size_t)size * SEGMENTS_PER_RANK;
-	size_t segment = (bytes + least - 1) / least, count;
+	const size_t longest = SEGMENT_BYTES / element;
+	size_t segments = ((count + longest - 1) / longest + size - 1) / size;
 
-	if (segment > longest)
-		segment = longest;
-	segment = (segment + element - 1) / element * element;
-	count = (bytes + segment - 1) / segment;
-	if (count < least)
-		count = least;
-	return (count + size - 1) / size * segment;
+	if (segments < SEGMENTS_PER_RANK)
+		segments = SEGMENTS_PER_RANK;
+	return (count + segments * size - 1) / (segments * size) * segments * element;
 }
 
-static int start_reduction(struct mrc_coll_group *group, uint64_t number, void *data, size_t bytes,
-			   size_t chunk_bytes, int steps, enum mrc_coll_type type,
-			   enum mrc_coll_reduction reduction, int timeout_ms, uint64_t id)
+/* The data of a chunk of the ring that is in the share of the rank of index `at`. */
+static struct piece part(const struct operation *operation, size_t chunk, size_t at)
 {
+	const size_t share = operation->bytes / operation->group->size;
+	const size_t start = chunk * operation->chunk_bytes;
+
+	return between(operation, start < at * share ? at * share : start,
+		       least(start + operation->chunk_bytes, (at + 1) * share));
+}
+
+/* Lets the exchange give each rank its share, which the ring reduces by gloo's chunks. */
+static void lay_shares(struct operation *operation)
+{
+	const struct mrc_coll_group *group = operation->group;
+
+	for (int at = 0; at < group->size; at++) {
+		const struct piece out = part(operation, group->index, at),
+				   in = part(operation, at, group->index);
+
+		if (at != group->index)
+			operation->streams[at] = (struct stream){
+			    .out = out.data,
+			    .out_bytes = out.bytes,
+			    .in = in.data,
+			    .in_bytes = in.bytes,
+			};
+	}
+}
+
+static int start_reduction(struct mrc_coll_group *group, uint64_t number, void *data, size_t count,
+			   struct call call, int timeout_ms, uint64_t id)
+{
+	const bool is_scattered = call.kind == REDUCE_SCATTER;
+	const size_t element = element_bytes(call.type), bytes = count * element;
 	struct operation *operation;
 
-	if (!is_possible(type, reduction))
+	if (!is_possible(call.type, call.reduction))
 		return EINVAL;
-	operation = make(group, number, timeout_ms, id);
+	operation = make(group, number, call, timeout_ms, id);
 	if (!operation)
 		return ENOMEM;
-	operation->type = type;
-	operation->reduction = reduction;
 	operation->reducing_steps = group->size - 1;
-	return start_ring(operation, data, bytes, chunk_bytes, 1, steps);
+	lay_ring(operation, data, bytes, gloo_chunk_bytes(count, group->size, element), 1,
+		 (is_scattered ? 1 : 2) * operation->reducing_steps);
+	if (is_scattered)
+		lay_shares(operation);
+	return start(operation);
 }
 
 int mrc_coll_all_reduce(struct mrc_coll_group *group, uint64_t number, void *data, size_t count,
 			enum mrc_coll_type type, enum mrc_coll_reduction reduction, int timeout_ms,
 			uint64_t id)
 {
-	const size_t element = element_bytes(type), bytes = count * element;
-
-	return start_reduction(group, number, data, bytes,
-			       bytes ? gloo_chunk_bytes(bytes, group->size, element) : 0,
-			       2 * (group->size - 1), type, reduction, timeout_ms, id);
+	return start_reduction(group, number, data, count,
+			       (struct call){ALL_REDUCE, type, reduction}, timeout_ms, id);
 }
 
 int mrc_coll_reduce_scatter(struct mrc_coll_group *group, uint64_t number, void *data,
 			    size_t chunk_count, enum mrc_coll_type type,
 			    enum mrc_coll_reduction reduction, int timeout_ms, uint64_t id)
 {
-	const size_t chunk_bytes = chunk_count * element_bytes(type);
-
-	return start_reduction(group, number, data, chunk_bytes * group->size, chunk_bytes,
-			       group->size - 1, type, reduction, timeout_ms, id);
+	return start_reduction(group, number, data, chunk_count * group->size,
+			       (struct call){REDUCE_SCATTER, type, reduction}, timeout_ms, id);
 }
 
 int mrc_coll_all_gather(struct mrc_coll_group *group, uint64_t number, void *data,
 			size_t chunk_bytes, int timeout_ms, uint64_t id)
 {
-	struct operation *operation = make(group, number, timeout_ms, id);
+	struct operation *operation =
+	    make(group, number, (struct call){.kind = ALL_GATHER}, timeout_ms, id);
 
 	if (!operation)
 		return ENOMEM;
-	return start_ring(operation, data, chunk_bytes * group->size, chunk_bytes, 0,
-			  group->size - 1);
+	lay_ring(operation, data, chunk_bytes * group->size, chunk_bytes, 0, group->size - 1);
+	return start(operation);
 }
 
 int mrc_coll_exchange(struct mrc_coll_group *group, uint64_t number, const void *const *out,
 		      const size_t *out_bytes, void *const *in, const size_t *in_bytes,
 		      int timeout_ms, uint64_t id)
 {
-	struct operation *operation = make(group, number, timeout_ms, id);
+	struct operation *operation =
+	    make(group, number, (struct call){.kind = EXCHANGE}, timeout_ms, id);
 
 	if (!operation)
 		return ENOMEM;

@@ -77,6 +77,56 @@ const char *mrc_coll_error(const struct mrc_coll *coll)
 	return coll->error;
 }
 
+/* True if the operation can take in the slice now, or knows that it never will. */
+static bool is_due(const struct slice_header *header, const struct operation *operation)
+{
+	return header->group == operation->group->number && header->number == operation->number &&
+	       (header->phase <= operation->phase ||
+		memcmp(&header->call, &operation->call, sizeof(header->call)));
+}
+
+/* Passes a slice to its operation, or keeps a copy until that is ready for it. */
+void accept_slice(struct mrc_coll *coll, struct peer *peer, const struct slice_header *header,
+		  const char *payload)
+{
+	struct early_slice *early, **end;
+
+	for (struct operation *each = coll->active; each; each = each->next)
+		if (is_due(header, each)) {
+			take_in(coll, each, peer, header, payload);
+			return;
+		}
+	early = malloc(sizeof(*early) + header->bytes);
+	if (!early) {
+		fail(coll, coll->rank, "rank %d has no memory for what rank %d sends", coll->rank,
+		     peer->rank);
+		return;
+	}
+	*early = (struct early_slice){.peer = peer, .header = *header};
+	memcpy(early->payload, payload, header->bytes);
+	for (end = &coll->early; *end; end = &(*end)->next)
+		;
+	*end = early;
+}
+
+/* Takes in what came before the operation was ready for it. */
+void take_early(struct mrc_coll *coll, struct operation *operation)
+{
+	struct early_slice **at = &coll->early;
+
+	while (*at && !coll->has_failed) {
+		struct early_slice *each = *at;
+
+		if (is_due(&each->header, operation)) {
+			take_in(coll, operation, each->peer, &each->header, each->payload);
+			*at = each->next;
+			free(each);
+		} else {
+			at = &each->next;
+		}
+	}
+}
+
 /* Makes active what other threads have started. */
 void take_started(struct mrc_coll *coll)
 {
@@ -90,7 +140,7 @@ void take_started(struct mrc_coll *coll)
 		end = &(*end)->next;
 	*end = started;
 	for (; started; started = started->next)
-		begin(coll, started);
+		take_early(coll, started);
 }
 
 /* Moves operations on; false: none could move. */

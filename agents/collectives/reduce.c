@@ -1,17 +1,44 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /* Reductions of elements, each made in the type of the element: 16-bit floats are rounded at every
  * step. */
+#include <stdio.h>
 #include <string.h>
 #include "coll.h"
 
+static const struct {
+	size_t bytes;
+	const char *name;
+} types[] = {
+    [MRC_COLL_F32] = {4, "f32"},   [MRC_COLL_F64] = {8, "f64"}, [MRC_COLL_F16] = {2, "f16"},
+    [MRC_COLL_BF16] = {2, "bf16"}, [MRC_COLL_I8] = {1, "i8"},	[MRC_COLL_U8] = {1, "u8"},
+    [MRC_COLL_I32] = {4, "i32"},   [MRC_COLL_I64] = {8, "i64"},
+};
+
 size_t element_bytes(enum mrc_coll_type type)
 {
-	static const size_t bytes[] = {
-	    [MRC_COLL_F32] = 4, [MRC_COLL_F64] = 8, [MRC_COLL_F16] = 2, [MRC_COLL_BF16] = 2,
-	    [MRC_COLL_I8] = 1,	[MRC_COLL_U8] = 1,  [MRC_COLL_I32] = 4, [MRC_COLL_I64] = 8,
+	return types[type].bytes;
+}
+
+/* Writes what a rank does that makes this call. */
+void describe(struct call call, char text[CALL_BYTES])
+{
+	static const char *const kinds[] = {
+	    [EXCHANGE] = "sends or receives",
+	    [ALL_GATHER] = "gathers",
+	    [ALL_REDUCE] = "reduces",
+	    [REDUCE_SCATTER] = "reduces and scatters",
+	};
+	static const char *const reductions[] = {
+	    [MRC_COLL_SUM] = "SUM", [MRC_COLL_PRODUCT] = "PRODUCT", [MRC_COLL_MIN] = "MIN",
+	    [MRC_COLL_MAX] = "MAX", [MRC_COLL_AND] = "AND",	    [MRC_COLL_OR] = "OR",
+	    [MRC_COLL_XOR] = "XOR",
 	};
 
-	return bytes[type];
+	if (call.kind < ALL_REDUCE)
+		snprintf(text, CALL_BYTES, "%s", kinds[call.kind]);
+	else
+		snprintf(text, CALL_BYTES, "%s %s by %s", kinds[call.kind], types[call.type].name,
+			 reductions[call.reduction]);
 }
 
 static float to_float(uint32_t bits)

@@ -22,7 +22,13 @@ void send_slice(struct mrc_coll *coll, struct peer *peer, const struct operation
 		const void *payload, uint32_t bytes)
 {
 	const size_t remote = slot_offset(coll, peer->sent), local = remote + slots_bytes(coll);
-	struct slice_header header = {operation->group->number, operation->number, bytes, {0}};
+	const struct slice_header header = {
+	    .group = operation->group->number,
+	    .number = operation->number,
+	    .bytes = bytes,
+	    .call = operation->call,
+	    .phase = operation->phase,
+	};
 	char *slot = peer->slots + local;
 
 	memcpy(slot, &header, sizeof(header));

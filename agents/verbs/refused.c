@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Operations that MRC does not have: READ, ATOMIC and all that serves them. None may be
- * missing here: the genuine function would get an object of ours. Nobody looks at parameters, so
- * none are declared.
+ * Operations that MRC does not have: READ, ATOMIC and all that serves them, and rdma_cm. None of
+ * libibverbs may be missing here: the genuine function would get an object of ours. Nobody looks at
+ * parameters, so none are declared.
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
+
+void complain(const char *format, ...);
 
 #define REFUSES_WITH_ERRNO(name)                                                                   \
 	EXPORT int name(void);                                                                     \
@@ -50,4 +56,21 @@ EXPORT int ibv_query_qp_data_in_order(void);
 int ibv_query_qp_data_in_order(void)
 {
 	return 0;
+}
+
+/*
+ * Programs of librdmacm begin by it, and it has no more than errno to say why not. UCX tries it in
+ * every program, and does without.
+ */
+EXPORT void *rdma_create_event_channel(void);
+void *rdma_create_event_channel(void)
+{
+	static bool said;
+	Dl_info caller;
+
+	if (dladdr(__builtin_return_address(0), &caller) && !strstr(caller.dli_fname, "/libuct_") &&
+	    !__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+		complain("there is no rdma_cm: let the program exchange addresses by TCP");
+	errno = ENODEV;
+	return NULL;
 }

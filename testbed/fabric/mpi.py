@@ -29,7 +29,7 @@ _SETTINGS: Final = {
     "OMPI_MCA_pml_ucx_tls": "any",  # else it leaves the field unless it sees a transport that it knows
     "OMPI_MCA_pml_ucx_devices": "any",  # of Mellanox by default
     "OMPI_MCA_btl": "self",  # openib would take the device as well
-    "OMPI_MCA_osc": "^ucx",  # atomics
+    "OMPI_MCA_osc": "^ucx,rdma",  # atomics; and it finds no BTL, says that it will abort, and goes on
     "OMPI_MCA_coll": "^hcoll",
     "OMPI_MCA_btl_tcp_if_include": INTERFACE,
     "OMPI_MCA_oob_tcp_if_include": INTERFACE,

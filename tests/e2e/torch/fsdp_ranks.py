@@ -1,5 +1,6 @@
-"""A rank that trains with FSDP2 for some steps and prints its losses, to the bit."""
+"""A rank that trains with FSDP2 for some steps and adds numbers; prints losses and sums, to the bit."""
 
+import hashlib
 import sys
 
 import torch
@@ -8,6 +9,17 @@ from torch import nn
 from torch.distributed.fsdp import fully_shard
 
 STEPS = 10
+LENGTHS = (1, 53, 1001, 65_537, 777_777)
+
+
+def add(length: int) -> str:
+    """The sums of random numbers, as bits."""
+    generator = torch.Generator().manual_seed(dist.get_rank())
+    whole = torch.randn(length * dist.get_world_size(), generator=generator)
+    part = torch.empty(length)
+    dist.reduce_scatter_single(part, whole)
+    dist.all_reduce(whole)
+    return hashlib.sha256(part.numpy().tobytes() + whole.numpy().tobytes()).hexdigest()
 
 
 def main(backend: str) -> None:
@@ -28,6 +40,8 @@ def main(backend: str) -> None:
         loss.backward()
         optimizer.step()
         print(loss.item().hex(), flush=True)
+    for length in LENGTHS:
+        print(add(length), flush=True)
     dist.barrier()
     dist.destroy_process_group()
 

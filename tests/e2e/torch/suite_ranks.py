@@ -13,12 +13,10 @@ import time
 import unittest
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 os.environ["BACKEND"] = "gloo"
 
-import torch
 import torch.distributed as dist
 from torch.testing._internal.common_utils import TestCase
 from torch.testing._internal.distributed import distributed_test

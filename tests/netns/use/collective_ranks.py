@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from mrc_torch.library import CollectiveError, Engine, Options, Reduction, Type, buffers
+from tests.gloo_order import Array, in_ring_order
 
 RANK: Final = int(os.environ["RANK"])
 SIZE: Final = int(os.environ["WORLD_SIZE"])
@@ -32,7 +33,6 @@ TYPES: Final = {
     Type.I64: np.int64,
 }
 LENGTHS: Final = (1, 3, 1000, 70_001, 300_000)
-Array = np.ndarray[Any, Any]
 
 
 @cache
@@ -113,14 +113,6 @@ def drawn(length: int, kind: Any, limit: int = 5) -> list[Array]:
     return [generator.integers(0, limit, length).astype(kind) for _ in range(SIZE)]
 
 
-def chunk_length(length: int, element_bytes: int) -> int:
-    """Elements that end at one rank in gloo's ring: segments of at most 1 MiB, at least two for each rank."""
-    whole = length * element_bytes
-    segment = -(-min(-(-whole // (2 * SIZE)), 1 << 20) // element_bytes) * element_bytes
-    segments = max(-(-whole // segment), 2 * SIZE)
-    return -(-segments // SIZE) * segment // element_bytes
-
-
 def sums_are_right(ranks: Ranks) -> None:
     for kind, dtype in TYPES.items():
         for length in LENGTHS:
@@ -147,18 +139,6 @@ def sums_are_right(ranks: Ranks) -> None:
         ranks.run("all_reduce", np.zeros(1).ctypes.data, 1, Type.F64, Reduction.XOR)
 
 
-def in_ring_order(given: Sequence[Array], chunk: int, add: Callable[[Array, Array], Array]) -> Array:
-    """The sum as gloo's ring makes it: chunk i begins at rank i - 1, goes down and ends at rank i."""
-    result = given[0].copy()
-    for index in range(SIZE):
-        part = slice(index * chunk, (index + 1) * chunk)
-        total = given[(index - 1) % SIZE][part]
-        for step in range(2, SIZE + 1):
-            total = add(given[(index - step) % SIZE][part], total)
-        result[part] = total
-    return result
-
-
 def as_bf16(values: Array) -> Array:
     """float32 rounded to the upper 16 bits, ties to even."""
     bits = values.view(np.uint32)
@@ -171,14 +151,14 @@ def sums_are_in_the_order_of_gloo(ranks: Ranks) -> None:
         given = [generator.standard_normal(length, dtype=np.float32) for _ in range(SIZE)]
         data = given[RANK].copy()
         ranks.run("all_reduce", data.ctypes.data, length, Type.F32, Reduction.SUM)
-        assert np.array_equal(data, in_ring_order(given, chunk_length(length, 4), np.add)), length
+        assert np.array_equal(data, in_ring_order(given, np.add)), length
         if length == 2:
             continue
         assert not np.array_equal(data, np.sum(given, 0, dtype=np.float32)), "the order shows"
         halves = [as_bf16(each) for each in given]
         short = (halves[RANK].view(np.uint32) >> 16).astype(np.uint16)
         ranks.run("all_reduce", short.ctypes.data, length, Type.BF16, Reduction.SUM)
-        expected = in_ring_order(halves, chunk_length(length, 2), lambda a, b: as_bf16(a + b))
+        expected = in_ring_order(halves, lambda a, b: as_bf16(a + b), 2)
         assert np.array_equal(short, (expected.view(np.uint32) >> 16).astype(np.uint16)), length
         small = [each.astype(np.float16) for each in given]
         small[0][:8] = [np.inf, 65504, -65504, 6e-8, 5.96e-8, 3e-5, 6.1e-5, 0]
@@ -186,8 +166,15 @@ def sums_are_in_the_order_of_gloo(ranks: Ranks) -> None:
         found = small[RANK].copy()
         ranks.run("all_reduce", found.ctypes.data, length, Type.F16, Reduction.SUM)
         with np.errstate(over="ignore"):
-            wanted = in_ring_order(small, chunk_length(length, 2), np.add)
+            wanted = in_ring_order(small, np.add)
         assert found.tobytes() == wanted.tobytes(), length
+    for length in (2, 53, 1001, 65_537, 700_001):
+        generator = np.random.default_rng(length)
+        given = [generator.standard_normal(SIZE * length, dtype=np.float32) for _ in range(SIZE)]
+        data = given[RANK].copy()
+        ranks.run("reduce_scatter", data.ctypes.data, length, Type.F32, Reduction.SUM)
+        mine = slice(RANK * length, (RANK + 1) * length)
+        assert np.array_equal(data[mine], in_ring_order(given, np.add)[mine]), length
 
 
 def chunks_are_scattered_and_gathered(ranks: Ranks) -> None:
@@ -301,6 +288,11 @@ def a_rank_has_another_size(ranks: Ranks) -> None:
     ranks.run("all_reduce", data.ctypes.data, 100 - 80 * (RANK == 2), Type.F64, Reduction.SUM)
 
 
+def a_rank_has_another_type(ranks: Ranks) -> None:
+    kind = Type.I32 if RANK == 2 else Type.F32
+    ranks.run("all_reduce", np.zeros(8, np.float32).ctypes.data, 8, kind, Reduction.SUM)
+
+
 def a_nic_fails(ranks: Ranks) -> None:
     ranks.barrier()
     if RANK == 2:
@@ -330,6 +322,7 @@ CASES: Final = {
             a_rank_leaves,
             a_rank_never_comes,
             a_rank_has_another_size,
+            a_rank_has_another_type,
             a_nic_fails,
         )
     },

@@ -222,6 +222,8 @@ def test_what_is_refused(live: Lab) -> None:
     status, _, complained = finish(start(live, "h0", "ib_write_bw", "-d", "mrc9"))
     assert status == 1
     assert "mrc9" in complained
+    _, _, complained = finish(start(live, "h0", "ib_write_bw", "-d", "mrc0", "-R"))
+    assert complained.startswith("mrc-testbed: there is no rdma_cm: let the program exchange addresses ")
     status, said, complained = finish(start(live, "h0", "env", f"{TRANSPORT_VARIABLE}=tcp", "ibv_devices"))
     assert "mrc0" not in said
     assert complained == "mrc-testbed: MRC_TESTBED_TRANSPORT is 'tcp': mrc and rocev2 are accepted\n"

@@ -25,7 +25,8 @@ Ranks = Callable[..., tuple[int, list[str], str]]
 @pytest.fixture
 def ranks(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> Ranks:
     """Runs cases on four ranks."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(PACKAGE), os.environ.get("PYTHONPATH", "")]))
+    paths = [str(PACKAGE), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
 
     def run(*cases: str, transport: str = "mrc") -> tuple[int, list[str], str]:
         options = ("--ranks", "4", "--transport", transport)
@@ -84,6 +85,15 @@ def test_ranks_that_do_not_agree_say_so(ranks: Ranks) -> None:
     assert {re.sub(r"\d+", "N", line[4:]) for line in said} == {
         "rank N sends N bytes where N are expected: the ranks of a group do not agree on operation or sizes"
     }
+
+
+def test_ranks_with_different_types_name_both(ranks: Ranks) -> None:
+    status, said, _ = ranks("a_rank_has_another_type")
+    assert status == 1
+    assert len(said) == 4
+    for line in said:
+        ours, theirs = r"rank [013] reduces f32 by SUM", "rank 2 reduces i32 by SUM"
+        assert re.search(f"{ours} where {theirs}: |{theirs} where {ours}: ", line), line
 
 
 def test_a_rank_that_does_not_come_is_waited_for_until_the_time_out(ranks: Ranks) -> None:

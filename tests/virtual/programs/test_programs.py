@@ -159,6 +159,22 @@ def test_the_mistake_of_a_program_is_named(case: str, error: str) -> None:
     assert (run(case, ranks=2).error or "").startswith(error)
 
 
+@pytest.mark.parametrize(
+    ("way", "does"),
+    [
+        (0, "reduces i32 by SUM"),
+        (1, "reduces f32 by MAX"),
+        (2, "reduces and scatters f32 by SUM"),
+        (3, "gathers"),
+    ],
+)
+def test_ranks_that_call_something_else_are_named(way: int, does: str) -> None:
+    said = ["rank 0 (h0) reduces f32 by SUM", f"rank 1 (h1) {does}"]
+    error, _, reason = (run("differ", str(way), ranks=2).error or "").partition(": ")
+    assert sorted(error.split(" where ")) == said
+    assert reason == "the ranks of a group do not agree on operation or type"
+
+
 @pytest.mark.parametrize("case", ["follow", "follow_for_long"])
 def test_what_follows_an_operation_may_wait_for_others(case: str) -> None:
     done, again = run(case), run(case)

@@ -130,6 +130,18 @@ def disagree(rank: Rank) -> None:
     rank.wait(rank.all_reduce(data))
 
 
+def differ(rank: Rank, way: int) -> None:
+    """Rank 1 calls something else, of which it sends as many bytes."""
+    data, sums = np.zeros(8, np.float32), (Type.F32, Reduction.SUM)
+    others: tuple[tuple[Any, ...], ...] = (
+        ("all_reduce", data.ctypes.data, 8, Type.I32, Reduction.SUM),
+        ("all_reduce", data.ctypes.data, 8, Type.F32, Reduction.MAX),
+        ("reduce_scatter", data.ctypes.data, 4, *sums),
+        ("all_gather", data.ctypes.data, 16),
+    )
+    rank.wait(rank.start(*others[way]) if RANK == 1 else rank.all_reduce(data))
+
+
 def follow(rank: Rank) -> None:
     """Sum, and sum again behind that, which waits for itself; the program waits for both, by a future."""
     train(rank, 1)
