@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Final
 
 import torch
@@ -51,15 +50,16 @@ class Steps:
     optimizer: int | None = None
 
     def end(self, now_ns: int) -> dict[str, Any]:
-        """End the step, and begin the next; the report of it."""
-        loss = fmean(self.losses) if self.losses else math.nan
-        report = {
+        """End the step, and begin the next; the report of it, whose loss is null if it is not finite."""
+        report: dict[str, Any] = {
             "step": self.count,
             "time_s": (now_ns - self.began_ns) / 1e9,
-            "loss": loss if math.isfinite(loss) else None,
             "bytes": self.sent_bytes,
             "end_ns": now_ns,
         }
+        if self.losses:
+            loss = sum(self.losses) / len(self.losses)  # fmean() refuses inf beside -inf
+            report["loss"] = loss if math.isfinite(loss) else None
         self.count += 1
         self.began_ns = now_ns
         self.losses.clear()

@@ -1,10 +1,12 @@
 """Steps that the ranks of a program report, and the steps of the job that they are together. Pure.
 
 A report is a line of JSON: {"step": 12, "time_s": 0.123, "loss": 1.25, "bytes": 603176, "slowest_rank": 2,
-"end_ns": 123456789}; only `step` and `time_s` are required. The job has the steps that rank 0 reports.
+"end_ns": 123456789}; only `step` and `time_s` are required. A loss that is not finite is null, or what
+Python's json writes for it. The job has the steps that rank 0 reports.
 """
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +31,7 @@ class StepReport:
     # begin_ns, end_ns: by the clock of the lab
     begin_ns: int
     end_ns: int
-    loss: float | None = None  # of the step; None: not given
+    loss: float | None = None  # of the step, maybe not finite; None: not given
     sent_bytes: int | None = None  # by this rank in the step; None: not given
     slowest_rank: int | None = None  # the rank that the others waited for; None: not given
 
@@ -60,7 +62,7 @@ def parse_report(line: bytes, rank: int, hosts: Sequence[str], now_ns: int) -> S
     fields: dict[str, tuple[str, Callable[[Any], bool]]] = {
         "step": ("a whole number from 0", _is_count),
         "time_s": ("seconds, more than 0", lambda value: _is_number(value) and 0 < value < _LONGEST_STEP_S),
-        "loss": ("a finite number", _is_number),
+        "loss": ("a number or null", lambda value: isinstance(value, float | None) or _is_number(value)),
         "bytes": ("a whole number from 0", _is_count),
         "slowest_rank": (
             f"a rank from 0 to {len(hosts) - 1}",
@@ -77,13 +79,14 @@ def parse_report(line: bytes, rank: int, hosts: Sequence[str], now_ns: int) -> S
     for name in ("step", "time_s"):
         if name not in found:
             raise refuse(f"{name}: expected {fields[name][0]}, got nothing")
+    loss = found.get("loss")
     end_ns = found.get("end_ns", now_ns)
     return StepReport(
         rank=rank,
         step=found["step"],
         begin_ns=end_ns - max(1, round(found["time_s"] * 1e9)),
         end_ns=end_ns,
-        loss=found.get("loss"),
+        loss=math.nan if loss is None and "loss" in found else loss,
         sent_bytes=found.get("bytes"),
         slowest_rank=found.get("slowest_rank"),
     )

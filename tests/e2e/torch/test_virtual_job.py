@@ -1,5 +1,6 @@
 """PyTorch jobs in virtual time: the losses of gloo through faults, the same bytes each time, no root."""
 
+import csv
 import json
 import subprocess
 import sys
@@ -86,3 +87,30 @@ def test_operations(torch_python: str, tmp_path: Path) -> None:
         status,
         complained,
     )
+
+
+def launched_steps(
+    torch_python: str, folder: Path, *arguments: str
+) -> tuple[list[str], list[dict[str, str]]]:
+    """Output of a job of three ranks of step_ranks.py, and its steps."""
+    command = [torch_python, str(HERE / "step_ranks.py"), *arguments]
+    status, said, complained = launched(
+        folder, "--ranks", "3", "--compute", "1ms", "--as", "gloo", "--", *command
+    )
+    assert status == 0, complained
+    [results] = _results(folder)
+    with (results / "operations.csv").open(newline="") as stream:
+        return said, list(csv.DictReader(stream))
+
+
+def test_the_loss_of_a_pipeline_is_that_of_its_last_rank(torch_python: str, tmp_path: Path) -> None:
+    said, steps = launched_steps(torch_python, tmp_path, "pipeline")
+    printed = [line.removeprefix("[2] ") for line in said if line.startswith("[2] ")]
+    assert len(printed) == 3
+    assert [step["loss"] for step in steps] == printed
+
+
+def test_a_job_goes_on_through_a_loss_that_is_not_finite(torch_python: str, tmp_path: Path) -> None:
+    said, steps = launched_steps(torch_python, tmp_path, "diverging")
+    assert [step["loss"] != "" for step in steps] == [True, True, False]
+    assert any("not finite" in line for line in said)

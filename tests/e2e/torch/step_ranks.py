@@ -1,0 +1,58 @@
+"""A rank whose steps are of the kind that its argument names."""
+
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+STEPS = 3
+
+
+def pipeline(model: nn.Linear, step: int) -> Tensor | None:
+    """Each rank has a stage: all but the last get the gradient of what they sent."""
+    rank, last = dist.get_rank(), dist.get_world_size() - 1
+    data = torch.full((2, 4), step + 1.0)
+    if rank:
+        dist.recv(data, rank - 1)
+        data.requires_grad_()
+    sent = model(data)
+    if rank == last:
+        loss: Tensor = sent.square().mean()
+        loss.backward()
+    else:
+        dist.send(sent.detach(), rank + 1)
+        gradient = torch.empty_like(sent)
+        dist.recv(gradient, rank + 1)
+        sent.backward(gradient)
+    if rank:
+        dist.send(data.grad, rank - 1)
+    return loss if rank == last else None
+
+
+def diverging(model: nn.Linear, step: int) -> Tensor | None:
+    """The losses of the last step are inf and -inf."""
+    loss: Tensor = model(torch.ones(2, 4)).square().mean() * (float("inf") if step == STEPS - 1 else 1)
+    loss.backward()
+    if step == STEPS - 1:
+        (-model(torch.ones(2, 4)).square().mean() * float("inf")).backward()
+    return loss
+
+
+def main(kind: str) -> None:
+    dist.init_process_group("gloo")
+    torch.manual_seed(1)
+    model = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        loss = {"pipeline": pipeline, "diverging": diverging}[kind](model, step)
+        dist.barrier()
+        optimizer.step()
+        if loss is not None:
+            print(float(loss), flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
