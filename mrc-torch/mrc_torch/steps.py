@@ -2,7 +2,8 @@
 
 A step ends when the optimizer that stepped first in this process has stepped again. The loss is what
 backward() was called on since; of several, the mean. Each step is a line of JSON on the descriptor that
-`mrc-testbed` names in the environment.
+`mrc-testbed` names in the environment. An optimizer that steps without gradients since its last step, as one
+does for a checkpoint, ends no step: neither backward() nor torch.autograd.grad() was called.
 
 In virtual time a step computes for a time that is declared: before its first backward(), or stage by stage
 (profile.py).
@@ -38,7 +39,7 @@ class Steps:
         began_ns: when the step that is under way began.
         losses: of it so far.
         sent_bytes: of it so far.
-        has_computed: whether it has had its declared time.
+        has_backward: whether its gradients were asked for.
         optimizer: that its end goes by; None: none has stepped yet.
     """
 
@@ -46,7 +47,7 @@ class Steps:
     began_ns: int = 0
     losses: list[float] = field(default_factory=list)
     sent_bytes: int = 0
-    has_computed: bool = False
+    has_backward: bool = False
     optimizer: int | None = None
 
     def end(self, now_ns: int) -> dict[str, Any]:
@@ -64,7 +65,7 @@ class Steps:
         self.began_ns = now_ns
         self.losses.clear()
         self.sent_bytes = 0
-        self.has_computed = False
+        self.has_backward = False
         return report
 
 
@@ -93,28 +94,38 @@ def watch(on_end: OnEnd) -> None:
     """Note the steps of this process from now on.
 
     Args:
-        on_end: called at backward() and at the end of each step.
+        on_end: called before each backward() and at the end of each step.
     """
     STEPS.began_ns = now_ns()
 
     def on_step(optimizer: Optimizer, _arguments: Any, _named: Any) -> None:
+        if not STEPS.has_backward:
+            return
         if STEPS.optimizer is None:
             STEPS.optimizer = id(optimizer)
         if STEPS.optimizer == id(optimizer):
             on_end(OPTIMIZER)
             _report(STEPS.end(now_ns()))
 
-    backward = torch.autograd.backward
+    backward, grad = torch.autograd.backward, torch.autograd.grad
+
+    def begin_backward() -> None:
+        on_end(LOSS)
+        STEPS.has_backward = True
 
     def noted(tensors: Tensor | Sequence[Tensor], *arguments: Any, **named: Any) -> None:
         for tensor in [tensors] if isinstance(tensors, Tensor) else tensors:
             if tensor.numel() == 1:
                 STEPS.losses.append(float(tensor.detach()))
-        on_end(LOSS)
+        begin_backward()
         backward(tensors, *arguments, **named)
 
+    def noted_grad(*arguments: Any, **named: Any) -> Any:
+        begin_backward()
+        return grad(*arguments, **named)
+
     register_optimizer_step_post_hook(on_step)
-    torch.autograd.backward = noted
+    torch.autograd.backward, torch.autograd.grad = noted, noted_grad
 
 
 def _report(report: dict[str, Any]) -> None:
@@ -127,8 +138,7 @@ def _declared_compute(text: str) -> OnEnd:
     if text.isdecimal():
 
         def compute(stage: str) -> None:
-            if stage == LOSS and not STEPS.has_computed:
-                STEPS.has_computed = True
+            if stage == LOSS and not STEPS.has_backward:
                 CLOCK.compute(int(text))
 
         return compute

@@ -61,7 +61,7 @@ def parse_report(line: bytes, rank: int, hosts: Sequence[str], now_ns: int) -> S
         raise refuse(f"expected a JSON object, got {json.dumps(found)[:80]}")
     fields: dict[str, tuple[str, Callable[[Any], bool]]] = {
         "step": ("a whole number from 0", _is_count),
-        "time_s": ("seconds, more than 0", lambda value: _is_number(value) and 0 < value < _LONGEST_STEP_S),
+        "time_s": ("seconds from 0", lambda value: _is_number(value) and 0 <= value < _LONGEST_STEP_S),
         "loss": ("a number or null", lambda value: isinstance(value, float | None) or _is_number(value)),
         "bytes": ("a whole number from 0", _is_count),
         "slowest_rank": (

@@ -5,6 +5,7 @@ import sys
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import get_state_dict
 
 STEPS = 3
 
@@ -39,6 +40,25 @@ def diverging(model: nn.Linear, step: int) -> Tensor | None:
     return loss
 
 
+def idle(model: nn.Linear, step: int) -> Tensor | None:
+    """First an optimizer steps that has no gradients: a checkpoint's."""
+    if step == 0:
+        get_state_dict(model, torch.optim.AdamW(model.parameters(), lr=0.01))
+    loss: Tensor = model(torch.ones(2, 4)).square().mean()
+    loss.backward()
+    return loss
+
+
+def by_grad(model: nn.Linear, step: int) -> Tensor | None:
+    """No backward() is called."""
+    del step
+    loss: Tensor = model(torch.ones(2, 4)).square().mean()
+    parameters = [*model.parameters()]
+    for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+        parameter.grad = gradient
+    return loss
+
+
 def main(kind: str) -> None:
     dist.init_process_group("gloo")
     torch.manual_seed(1)
@@ -46,7 +66,9 @@ def main(kind: str) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step in range(STEPS):
         optimizer.zero_grad()
-        loss = {"pipeline": pipeline, "diverging": diverging}[kind](model, step)
+        loss = {"pipeline": pipeline, "diverging": diverging, "idle": idle, "by grad": by_grad}[kind](
+            model, step
+        )
         dist.barrier()
         optimizer.step()
         if loss is not None:

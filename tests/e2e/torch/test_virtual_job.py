@@ -114,3 +114,11 @@ def test_a_job_goes_on_through_a_loss_that_is_not_finite(torch_python: str, tmp_
     said, steps = launched_steps(torch_python, tmp_path, "diverging")
     assert [step["loss"] != "" for step in steps] == [True, True, False]
     assert any("not finite" in line for line in said)
+
+
+@pytest.mark.parametrize("kind", ["idle", "by grad"])
+def test_a_step_is_one_that_had_gradients(torch_python: str, tmp_path: Path, kind: str) -> None:
+    said, steps = launched_steps(torch_python, tmp_path, kind)
+    assert len([line for line in said if line.startswith("[0] ")]) == len(steps) == 3
+    durations_ns = [int(step["end_ns"]) - int(step["begin_ns"]) for step in steps]
+    assert min(durations_ns) >= 1_000_000  # what each computes

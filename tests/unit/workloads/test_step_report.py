@@ -33,13 +33,13 @@ def test_a_report_without_an_end_ends_now() -> None:
     [
         ("step 3", "expected a JSON object in one line, got 'step 3'"),
         ("3", "expected a JSON object, got 3"),
-        ('{"step": 3}', "time_s: expected seconds, more than 0, got nothing"),
+        ('{"step": 3}', "time_s: expected seconds from 0, got nothing"),
         ('{"time_s": 3}', "step: expected a whole number from 0, got nothing"),
         ('{"step": -1, "time_s": 1}', "step: expected a whole number from 0, got -1"),
         ('{"step": true, "time_s": 1}', "step: expected a whole number from 0, got true"),
-        ('{"step": 1, "time_s": 0}', "time_s: expected seconds, more than 0, got 0"),
-        ('{"step": 1, "time_s": 1e400}', "time_s: expected seconds, more than 0, got Infinity"),
-        ('{"step": 1, "time_s": "1"}', 'time_s: expected seconds, more than 0, got "1"'),
+        ('{"step": 1, "time_s": -1}', "time_s: expected seconds from 0, got -1"),
+        ('{"step": 1, "time_s": 1e400}', "time_s: expected seconds from 0, got Infinity"),
+        ('{"step": 1, "time_s": "1"}', 'time_s: expected seconds from 0, got "1"'),
         ('{"step": 1, "time_s": 1, "loss": "1"}', 'loss: expected a number or null, got "1"'),
         ('{"step": 1, "time_s": 1, "loss": true}', "loss: expected a number or null, got true"),
         ('{"step": 1, "time_s": 1, "bytes": 1.5}', "bytes: expected a whole number from 0, got 1.5"),
@@ -66,6 +66,11 @@ def test_a_step_of_a_job_is_over_when_all_ranks_have_reported_it() -> None:
     [step] = steps.add(report(2, 5, end_s=11))
     assert (step.step_begin_ns, step.begin_ns, step.end_ns) == (round(8.5 * S), round(8.5 * S), 11 * S)
     assert (step.last_rank, step.loss, step.sent_bytes) == ("h2", 2.0, 30)
+
+
+def test_a_step_may_take_no_time() -> None:
+    found = parse_report(b'{"step": 0, "time_s": 0.0}', 0, HOSTS, NOW_NS)
+    assert found == StepReport(0, 0, NOW_NS - 1, NOW_NS)
 
 
 @pytest.mark.parametrize("loss", ["null", "NaN", "Infinity", "-Infinity", "1e400"])
