@@ -57,6 +57,7 @@ class Steps:
             "time_s": (now_ns - self.began_ns) / 1e9,
             "bytes": self.sent_bytes,
             "end_ns": now_ns,
+            "by": "mrc-torch",
         }
         if self.losses:
             loss = sum(self.losses) / len(self.losses)  # fmean() refuses inf beside -inf

@@ -13,7 +13,7 @@ NOW_NS = 10**12
 S = 10**9
 
 
-def report(rank: int, step: int, end_s: float, time_s: float = 1, **fields: float | None) -> StepReport:
+def report(rank: int, step: int, end_s: float, time_s: float = 1, **fields: float | str | None) -> StepReport:
     values = {"step": step, "time_s": time_s, "end_ns": round(end_s * S), **fields}
     return parse_report(json.dumps(values).encode(), rank, HOSTS, NOW_NS)
 
@@ -96,6 +96,39 @@ def test_the_loss_of_a_step_is_that_of_the_ranks_that_have_one(
     steps = JobSteps(HOSTS)
     found = [steps.add(report(rank, 0, end_s=1, **fields)) for rank, fields in enumerate(of_ranks)]
     assert [each.loss for each in found[-1]] == [pytest.approx(expected, nan_ok=True)]
+
+
+def seen(rank: int, step: int, **fields: float) -> StepReport:
+    return report(rank, step, end_s=step + 1, by="mrc-torch", **fields)
+
+
+def test_the_loss_is_the_script_s_where_it_reports_one_of_a_step_that_mrc_torch_saw() -> None:
+    steps = JobSteps(HOSTS[:2])
+    found = []
+    for step in range(4):
+        found += steps.add(seen(0, step, loss=1000))
+        if step != 2:
+            found += steps.add(report(0, 10 * step, end_s=step + 3, loss=step))
+        found += steps.add(seen(1, step, loss=3000))
+    found += steps.finish()
+    assert [(each.loss, each.end_ns) for each in found] == [(0, S), (1, 2 * S), (None, 3 * S), (3, 4 * S)]
+
+
+def test_a_job_whose_scripts_report_nothing_has_what_mrc_torch_saw() -> None:
+    steps = JobSteps(HOSTS[:2])
+    found = [
+        each for step in range(3) for rank in range(2) for each in steps.add(seen(rank, step, loss=rank))
+    ]
+    assert [each.loss for each in [*found, *steps.finish()]] == [0.5] * 3
+
+
+def test_a_script_that_reports_before_mrc_torch_sees_a_step_reports_alone() -> None:
+    steps = JobSteps(HOSTS[:1])
+    found = []
+    for step in range(3):
+        found += steps.add(report(0, step, end_s=step + 1, loss=step))
+        found += steps.add(seen(0, step, loss=1000))
+    assert [each.loss for each in [*found, *steps.finish()]] == [0, 1, 2]
 
 
 def test_a_rank_may_say_which_one_was_slowest() -> None:
