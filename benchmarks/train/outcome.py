@@ -8,8 +8,8 @@ from statistics import median
 from typing import Final
 
 from benchmarks.train.plan import SECOND_NS, Job
-from mrc_testbed.workloads import job as paced
 from mrc_testbed.workloads.impact import Act, find_episodes, headline, measure_impact
+from mrc_testbed.workloads.job import Step as JobStep
 
 BESIDE_NS: Final = 10 * SECOND_NS
 """Time of a job beside that of its fault: half until `fault add` has begun it, half to recover."""
@@ -102,7 +102,7 @@ class Outcome:
 
     def headline(self) -> str:
         """The effect of the fault on the steps, also where there is none."""
-        steps = [paced.Step(end - length, end, "") for end, length in self.times()]
+        steps = [JobStep(end - length, end, "") for end, length in self.times()]
         impacts = []
         if self.job and self.job.fault and self.fault_ns and steps:
             act = Act(f"it went through {self.job.fault.title}", self.fault_ns[:1], self.fault_ns[1])

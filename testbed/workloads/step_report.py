@@ -138,11 +138,11 @@ class JobSteps:
             ReportError: its step does not follow the rank's last one.
         """
         before = self._last.get(report.rank, -1)
+        self._has_own_loss |= not report.is_automatic and report.loss is not None
         is_automatic = self._is_automatic.setdefault(report.rank, report.is_automatic)
         if is_automatic != report.is_automatic:
             latest = self._open.get(before, {}).get(report.rank)
             if is_automatic and latest is not None and report.loss is not None:
-                self._has_own_loss = True
                 self._open[before][report.rank] = replace(latest, loss=report.loss, is_automatic=False)
             return []
         if report.step <= before:

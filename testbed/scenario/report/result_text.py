@@ -173,13 +173,13 @@ def job_figures(job: Job) -> tuple[tuple[str, str], ...]:
         (f"{job.word}s/s", format_count(pace.per_second)),
         ("p50", format_times(pace.p50_ns)),
         ("p99", format_times(pace.p99_ns)),
-        *(
-            ()
-            if job.loss is None
-            else (("loss", "not finite" if finite(job.loss) is None else format_count(job.loss)),)
-        ),
+        *(() if job.loss is None else (("loss", _loss(job.loss)),)),
         ("slowest rank", f"{pace.slowest_rank}, last in {format_share(pace.slowest_share)}"),
     )
+
+
+def _loss(loss: float) -> str:
+    return "not finite" if finite(loss) is None else format_count(loss)
 
 
 def _job_lines(result: RunResult) -> list[str]:

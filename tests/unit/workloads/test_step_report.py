@@ -123,11 +123,11 @@ def test_a_job_whose_scripts_report_nothing_has_what_mrc_torch_saw() -> None:
 
 
 def test_a_script_that_reports_before_mrc_torch_sees_a_step_reports_alone() -> None:
-    steps = JobSteps(HOSTS[:1])
+    steps = JobSteps(HOSTS[:2])
     found = []
     for step in range(3):
         found += steps.add(report(0, step, end_s=step + 1, loss=step))
-        found += steps.add(seen(0, step, loss=1000))
+        found += [each for rank in range(2) for each in steps.add(seen(rank, step, loss=1000))]
     assert [each.loss for each in [*found, *steps.finish()]] == [0, 1, 2]
 
 
