@@ -88,7 +88,11 @@ def _break(lab: Lab, fault: Fault, duration_ns: int) -> tuple[int, int]:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.train", description=__doc__)
     parser.add_argument("--ranks", type=int, default=8, choices=range(2, 9))
-    parser.add_argument("--steps", type=int, help="of each job (default: as the ports have it)")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        help="of each job, more where a fault takes longer (default: as the ports have it)",
+    )
     for name, known in (("ports", PORTS), ("faults", FAULTS), ("transports", TRANSPORTS)):
         parser.add_argument(f"--{name}", nargs="*", default=list(known), choices=list(known))
     parser.add_argument(
@@ -104,19 +108,32 @@ def main() -> int:
     given = _arguments()
     folder = given.output / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     folder.mkdir(parents=True)
+    try:
+        return _train(given, folder)
+    except subprocess.CalledProcessError as error:
+        return int(error.returncode)  # the command has said why
+
+
+def _train(given: argparse.Namespace, folder: Path) -> int:
     launch = ("--hosts", ",".join(across(given.ranks)), str(given.python))
-    steps = given.steps or max(PORTS[name].steps for name in given.ports)
     outcomes: list[Outcome] = []
     reference = None
     for name in given.ports:
         with lab_up(given.name, PORTS[name], folder) as lab:
-            if reference is None:
-                print("gloo, for reference", flush=True)
-                reference = run_job(lab, launch, None, steps)
-            for job in jobs(PORTS[name], given.transports, given.faults, given.steps):
+            calm = Outcome(None, 0)
+            for each in jobs(PORTS[name], given.transports, given.faults, given.steps):
+                job = calm.lengthened(each)
                 print(job.title, flush=True)
                 outcomes.append(run_job(lab, launch, job, job.steps))
                 _keep(folder, outcomes[-1])
+                if job.fault is None:
+                    calm = outcomes[-1]
+                else:
+                    print(f"  {outcomes[-1].headline()}", flush=True)
+            if name == given.ports[-1]:
+                print("gloo, for reference", flush=True)
+                steps = max(each.job.steps for each in outcomes if each.job)
+                reference = run_job(lab, launch, None, steps)
     assert reference is not None
     page = folder / "page.html"
     page.write_text(build_page(reference, outcomes, given.ranks), encoding="utf-8")

@@ -1,12 +1,18 @@
 """Jobs that have ended: steps of their ranks, the fault, the end. Pure."""
 
 import json
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median
 from typing import Final
 
-from benchmarks.train.plan import Job
+from benchmarks.train.plan import SECOND_NS, Job
+from mrc_testbed.workloads.impact import Act, find_episodes, headline, measure_impact
+from mrc_testbed.workloads.job import Step as JobStep
+
+BESIDE_NS: Final = 10 * SECOND_NS
+"""Time of a job beside that of its fault: half until `fault add` has begun it, half to recover."""
 
 PHASES: Final = ("before", "during", "after")
 
@@ -85,6 +91,24 @@ class Outcome:
         """From the start of the processes to the first step of the last rank."""
         firsts = [steps[0].began_ns for steps in self.steps.values() if steps]
         return max(firsts) - self.started_ns if firsts else None
+
+    def lengthened(self, job: Job) -> Job:
+        """The job with steps for its fault and BESIDE_NS, if none is shorter than the shortest here."""
+        shortest_ns = min((length for _, length in self.times()), default=None)
+        if shortest_ns is None or job.fault is None:
+            return job
+        after = math.ceil((job.ports.fault_ns + BESIDE_NS) / shortest_ns)
+        return replace(job, steps=max(job.steps, job.ports.lead_steps + after))
+
+    def headline(self) -> str:
+        """The effect of the fault on the steps, also where there is none."""
+        steps = [JobStep(end - length, end, "") for end, length in self.times()]
+        impacts = []
+        if self.job and self.job.fault and self.fault_ns and steps:
+            act = Act(f"it went through {self.job.fault.title}", self.fault_ns[:1], self.fault_ns[1])
+            episodes = find_episodes([act], steps[0].begin_ns, steps[-1].end_ns)
+            impacts = [measure_impact(steps, each) for each in episodes]
+        return headline("step", impacts, [self.failure] if self.failure else [])
 
     def losses(self) -> dict[tuple[int, int], str]:
         """(rank, step) -> loss."""

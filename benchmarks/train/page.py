@@ -122,9 +122,14 @@ def _step_charts(ports: Ports, outcomes: Sequence[Outcome]) -> list[Chart]:
             Axis("step time", format_time),
             [_step_curve(each) for each in here if _job(each).fault == fault],
             f"{ports.name}-{fault.name}",
+            " ".join(_effect(each) for each in here if _job(each).fault == fault),
         )
         for fault in faults.values()
     ]
+
+
+def _effect(outcome: Outcome) -> str:
+    return f"{TRANSPORTS[_job(outcome).transport]}: {outcome.headline()}."
 
 
 def _command(fault: Fault) -> str:

@@ -2,7 +2,8 @@
 
 A step ends when the optimizer that stepped first in this process has stepped again. The loss is what
 backward() was called on since; of several, the mean. Each step is a line of JSON on the descriptor that
-`mrc-testbed` names in the environment.
+`mrc-testbed` names in the environment. An optimizer that steps without gradients since its last step, as one
+does for a checkpoint, ends no step: neither backward() nor torch.autograd.grad() was called.
 
 In virtual time a step computes for a time that is declared: before its first backward(), or stage by stage
 (profile.py).
@@ -15,7 +16,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Final
 
 import torch
@@ -39,7 +39,7 @@ class Steps:
         began_ns: when the step that is under way began.
         losses: of it so far.
         sent_bytes: of it so far.
-        has_computed: whether it has had its declared time.
+        has_backward: whether its gradients were asked for.
         optimizer: that its end goes by; None: none has stepped yet.
     """
 
@@ -47,24 +47,26 @@ class Steps:
     began_ns: int = 0
     losses: list[float] = field(default_factory=list)
     sent_bytes: int = 0
-    has_computed: bool = False
+    has_backward: bool = False
     optimizer: int | None = None
 
     def end(self, now_ns: int) -> dict[str, Any]:
-        """End the step, and begin the next; the report of it."""
-        loss = fmean(self.losses) if self.losses else math.nan
-        report = {
+        """End the step, and begin the next; the report of it, whose loss is null if it is not finite."""
+        report: dict[str, Any] = {
             "step": self.count,
             "time_s": (now_ns - self.began_ns) / 1e9,
-            "loss": loss if math.isfinite(loss) else None,
             "bytes": self.sent_bytes,
             "end_ns": now_ns,
+            "by": "mrc-torch",
         }
+        if self.losses:
+            loss = sum(self.losses) / len(self.losses)  # fmean() refuses inf beside -inf
+            report["loss"] = loss if math.isfinite(loss) else None
         self.count += 1
         self.began_ns = now_ns
         self.losses.clear()
         self.sent_bytes = 0
-        self.has_computed = False
+        self.has_backward = False
         return report
 
 
@@ -93,28 +95,38 @@ def watch(on_end: OnEnd) -> None:
     """Note the steps of this process from now on.
 
     Args:
-        on_end: called at backward() and at the end of each step.
+        on_end: called before each backward() and at the end of each step.
     """
     STEPS.began_ns = now_ns()
 
     def on_step(optimizer: Optimizer, _arguments: Any, _named: Any) -> None:
+        if not STEPS.has_backward:
+            return
         if STEPS.optimizer is None:
             STEPS.optimizer = id(optimizer)
         if STEPS.optimizer == id(optimizer):
             on_end(OPTIMIZER)
             _report(STEPS.end(now_ns()))
 
-    backward = torch.autograd.backward
+    backward, grad = torch.autograd.backward, torch.autograd.grad
+
+    def begin_backward() -> None:
+        on_end(LOSS)
+        STEPS.has_backward = True
 
     def noted(tensors: Tensor | Sequence[Tensor], *arguments: Any, **named: Any) -> None:
         for tensor in [tensors] if isinstance(tensors, Tensor) else tensors:
             if tensor.numel() == 1:
                 STEPS.losses.append(float(tensor.detach()))
-        on_end(LOSS)
+        begin_backward()
         backward(tensors, *arguments, **named)
 
+    def noted_grad(*arguments: Any, **named: Any) -> Any:
+        begin_backward()
+        return grad(*arguments, **named)
+
     register_optimizer_step_post_hook(on_step)
-    torch.autograd.backward = noted
+    torch.autograd.backward, torch.autograd.grad = noted, noted_grad
 
 
 def _report(report: dict[str, Any]) -> None:
@@ -127,8 +139,7 @@ def _declared_compute(text: str) -> OnEnd:
     if text.isdecimal():
 
         def compute(stage: str) -> None:
-            if stage == LOSS and not STEPS.has_computed:
-                STEPS.has_computed = True
+            if stage == LOSS and not STEPS.has_backward:
                 CLOCK.compute(int(text))
 
         return compute

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,8 @@ class OperationRecord:
     compared_bytes: int  # of the results of all ranks
     wrong_bytes: int  # of those, how many are not what they must be
     last_rank: str  # host at which the last message arrived; of a program, that of its slowest rank
-    loss: float | None = None  # of a program's step, the mean over the ranks that give one; None: none does
+    # of a program's step, the mean over the ranks that give one, not finite if one is not; None: none does
+    loss: float | None = None
     sent_bytes: int | None = None  # of a program's step, by all ranks that say so; None: none does
 
     @property
@@ -30,6 +32,16 @@ class OperationRecord:
     def step_ns(self) -> int:
         """Duration of the step, computing included."""
         return self.end_ns - self.step_begin_ns
+
+
+def last_loss(records: Sequence[OperationRecord]) -> float | None:
+    """Loss of the last step that has one, maybe not finite; None: none has."""
+    return next((each.loss for each in reversed(records) if each.loss is not None), None)
+
+
+def finite(loss: float | None) -> float | None:
+    """*loss* as files have it: None where it is not finite, for which JSON has no word."""
+    return loss if loss is not None and isfinite(loss) else None
 
 
 def percentile_ns(times_ns: Sequence[int], ratio: float) -> float:

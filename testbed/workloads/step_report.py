@@ -1,13 +1,15 @@
 """Steps that the ranks of a program report, and the steps of the job that they are together. Pure.
 
 A report is a line of JSON: {"step": 12, "time_s": 0.123, "loss": 1.25, "bytes": 603176, "slowest_rank": 2,
-"end_ns": 123456789}; only `step` and `time_s` are required. The job has the steps that rank 0 reports.
+"end_ns": 123456789, "by": "mrc-torch"}; only `step` and `time_s` are required. A loss that is not finite is
+null, or what Python's json writes for it. The job has the steps that rank 0 reports.
 """
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mrc_testbed.errors import TestbedError, did_you_mean
@@ -29,9 +31,10 @@ class StepReport:
     # begin_ns, end_ns: by the clock of the lab
     begin_ns: int
     end_ns: int
-    loss: float | None = None  # of the step; None: not given
+    loss: float | None = None  # of the step, maybe not finite; None: not given
     sent_bytes: int | None = None  # by this rank in the step; None: not given
     slowest_rank: int | None = None  # the rank that the others waited for; None: not given
+    is_automatic: bool = False  # mrc-torch reported it, not the script
 
 
 def parse_report(line: bytes, rank: int, hosts: Sequence[str], now_ns: int) -> StepReport:
@@ -59,13 +62,14 @@ def parse_report(line: bytes, rank: int, hosts: Sequence[str], now_ns: int) -> S
         raise refuse(f"expected a JSON object, got {json.dumps(found)[:80]}")
     fields: dict[str, tuple[str, Callable[[Any], bool]]] = {
         "step": ("a whole number from 0", _is_count),
-        "time_s": ("seconds, more than 0", lambda value: _is_number(value) and 0 < value < _LONGEST_STEP_S),
-        "loss": ("a finite number", _is_number),
+        "time_s": ("seconds from 0", lambda value: _is_number(value) and 0 <= value < _LONGEST_STEP_S),
+        "loss": ("a number or null", lambda value: isinstance(value, float | None) or _is_number(value)),
         "bytes": ("a whole number from 0", _is_count),
         "slowest_rank": (
             f"a rank from 0 to {len(hosts) - 1}",
             lambda value: _is_count(value, len(hosts) - 1),
         ),
+        "by": ('"mrc-torch"', lambda value: value == "mrc-torch"),
         "end_ns": ("CLOCK_MONOTONIC in ns, not after now", lambda value: _is_count(value, now_ns)),
     }
     for name, value in found.items():
@@ -77,15 +81,17 @@ def parse_report(line: bytes, rank: int, hosts: Sequence[str], now_ns: int) -> S
     for name in ("step", "time_s"):
         if name not in found:
             raise refuse(f"{name}: expected {fields[name][0]}, got nothing")
+    loss = found.get("loss")
     end_ns = found.get("end_ns", now_ns)
     return StepReport(
         rank=rank,
         step=found["step"],
         begin_ns=end_ns - max(1, round(found["time_s"] * 1e9)),
         end_ns=end_ns,
-        loss=found.get("loss"),
+        loss=math.nan if loss is None and "loss" in found else loss,
         sent_bytes=found.get("bytes"),
         slowest_rank=found.get("slowest_rank"),
+        is_automatic="by" in found,
     )
 
 
@@ -103,7 +109,9 @@ class JobSteps:
     """Gathers the reports of all ranks of a program into the steps of its job.
 
     Which ranks report is known by what they do: before rank 0 reports its second step, all may; after that
-    those that have. A step is over when each of them has reported it, or a later one.
+    those that have. A step is over when each of them has reported it, or a later one; of steps that mrc-torch
+    reports, a later one. A line of the script behind mrc-torch's gives the step its loss: it takes the place
+    of mrc-torch's, which is then no loss in any rank's step.
 
     Args:
         hosts: of the ranks, in their order.
@@ -115,6 +123,8 @@ class JobSteps:
         self._open: dict[int, dict[int, StepReport]] = {}
         self._done = -1
         self._is_settled = False
+        self._is_automatic: dict[int, bool] = {}  # by rank: as its first report
+        self._has_own_loss = False
 
     @property
     def has_begun(self) -> bool:
@@ -128,6 +138,13 @@ class JobSteps:
             ReportError: its step does not follow the rank's last one.
         """
         before = self._last.get(report.rank, -1)
+        self._has_own_loss |= not report.is_automatic and report.loss is not None
+        is_automatic = self._is_automatic.setdefault(report.rank, report.is_automatic)
+        if is_automatic != report.is_automatic:
+            latest = self._open.get(before, {}).get(report.rank)
+            if is_automatic and latest is not None and report.loss is not None:
+                self._open[before][report.rank] = replace(latest, loss=report.loss, is_automatic=False)
+            return []
         if report.step <= before:
             where = f"rank {report.rank} ({self._hosts[report.rank]})"
             raise ReportError(
@@ -139,7 +156,8 @@ class JobSteps:
             self._open.setdefault(report.step, {})[report.rank] = report
         if not self._is_settled and len(self._last) < len(self._hosts):
             return []
-        return self._over(min(self._last.values()) if self.has_begun else -1)
+        lag = 1 if any(self._is_automatic.values()) else 0
+        return self._over(min(self._last.values()) - lag if self.has_begun else -1)
 
     def finish(self) -> list[OperationRecord]:
         """The steps left that rank 0 has reported, once no report will follow."""
@@ -154,7 +172,8 @@ class JobSteps:
         of_ranks = [reports[rank] for rank in sorted(reports)]
         named = (each.slowest_rank for each in of_ranks if each.slowest_rank is not None)
         latest = max(of_ranks, key=lambda each: each.end_ns)
-        losses = list(_given(each.loss for each in of_ranks))
+        counted = [each for each in of_ranks if not (self._has_own_loss and each.is_automatic)]
+        losses = list(_given(each.loss for each in counted))
         sent = list(_given(each.sent_bytes for each in of_ranks))
         begin_ns = min(each.begin_ns for each in of_ranks)
         return OperationRecord(

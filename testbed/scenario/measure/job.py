@@ -8,6 +8,7 @@ from mrc_testbed.scenario.measure.recording import NotMeasured, Recording
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.workloads.impact import Act, Impact, find_episodes, headline, measure_impact
 from mrc_testbed.workloads.job import Pace, Step, measure_pace, step_word
+from mrc_testbed.workloads.operation_record import last_loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Job:
         pace: from the end of warm-up to the workload's end; None when no step lies in it.
         impacts: of the faults that acted meanwhile, oldest first; those that overlap have one.
         headline: what happened, in one sentence.
-        loss: of the last step; None: none was reported.
+        loss: of the last step, maybe not finite; None: none was reported.
     """
 
     name: str
@@ -59,7 +60,7 @@ def measure_jobs(recording: Recording) -> tuple[Job, ...]:
                 pace=measure_pace(steps, span.start_ns, span.end_ns),
                 impacts=impacts,
                 headline=headline(word, impacts, list(errors)),
-                loss=next((each.loss for each in reversed(records) if each.loss is not None), None),
+                loss=last_loss(records),
             )
         )
     return tuple(jobs)

@@ -6,7 +6,7 @@ from typing import Self
 from mrc_testbed.scenario.measure.recording import NotMeasured, Recording, Span
 from mrc_testbed.workloads.collective import Collective
 from mrc_testbed.workloads.job import Step, steps_per_second
-from mrc_testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.operation_record import OperationRecord, finite, last_loss
 from mrc_testbed.workloads.program import SharedWork
 
 
@@ -92,12 +92,14 @@ class OperationsOfSpan:
         """Loss of the last step that has one.
 
         Raises:
-            NotMeasured: there is none.
+            NotMeasured: there is none, or it is not finite.
         """
-        losses = [each.loss for each in self._some() if each.loss is not None]
-        if not losses:
+        loss = last_loss(self._some())
+        if loss is None:
             raise NotMeasured("its ranks reported no loss")
-        return losses[-1]
+        if finite(loss) is None:
+            raise NotMeasured("that of the last step is not finite")
+        return loss
 
     def per_second(self) -> float:
         """Operations per second of the span; one that lies in it by half counts half.

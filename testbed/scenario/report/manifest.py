@@ -18,7 +18,7 @@ from mrc_testbed.scenario.measure.recovery import Recovery
 from mrc_testbed.scenario.report.result import RunResult
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.workloads.nccl import CollectiveResult, Durations
-from mrc_testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.operation_record import OperationRecord, finite, last_loss
 
 MANIFEST_SCHEMA_VERSION: Final = 1
 RUNNING: Final = "running"
@@ -130,13 +130,12 @@ def _program(recording: Recording, name: str) -> Json:
     with suppress(NotMeasured):
         span = recording.workload_span(name)
         steps = OperationsOfSpan.of(recording, name, span, with_overlapping=False).operations
-    losses = [each.loss for each in steps if each.loss is not None]
     return {
         "status": state.status,
         "run_ns": state.run_ns,
         "error": state.error,
         "step": asdict(Durations.of([each.step_ns for each in steps])) if steps else None,
-        "loss": losses[-1] if losses else None,
+        "loss": finite(last_loss(steps)),
         "printed": [asdict(each) for each in state.printed],
     }
 

@@ -15,6 +15,7 @@ from mrc_testbed.report.chart import SECONDS, Axis, Band, Chart, Lane, Limit, Se
 from mrc_testbed.scenario.measure.recording import NotMeasured, Recording
 from mrc_testbed.scenario.measure.series import intervals, workload_goodput_bps
 from mrc_testbed.scenario.report.line_rate import line_rate
+from mrc_testbed.scenario.spec.plan import reading_interval_ns
 from mrc_testbed.shown import format_count, format_frequency, format_rate, format_size, format_time
 
 POINTS_MAX = 480
@@ -66,10 +67,11 @@ def time_axis(recording: Recording, shown: Sequence[Interval]) -> Axis:
 
 
 def shown_intervals(readings: Sequence[Reading], usual_ns: int) -> list[Interval]:
-    """Intervals between readings, at most about POINTS_MAX; readings are usually *usual_ns* apart."""
+    """Intervals between readings, at most about POINTS_MAX; readings are at most *usual_ns* apart."""
     if len(readings) < 2:
         return []
     length_ns = readings[-1].time_ns - readings[0].time_ns
+    usual_ns = min(usual_ns, reading_interval_ns(length_ns))
     spacing_ns = max(usual_ns // _SHORTEST_SHARE, length_ns // POINTS_MAX)
     kept = [readings[0]]
     for reading in readings[1:]:

@@ -12,6 +12,7 @@ from mrc_testbed.scenario.measure.recovery import Phase, Recovery
 from mrc_testbed.scenario.report.result import RunResult
 from mrc_testbed.shown import format_count, format_rate, format_share, format_size, format_time, format_times
 from mrc_testbed.workloads.nccl import CollectiveResult
+from mrc_testbed.workloads.operation_record import finite
 
 RECOVERY_COLUMNS = (
     "packets dropped",
@@ -172,9 +173,13 @@ def job_figures(job: Job) -> tuple[tuple[str, str], ...]:
         (f"{job.word}s/s", format_count(pace.per_second)),
         ("p50", format_times(pace.p50_ns)),
         ("p99", format_times(pace.p99_ns)),
-        *(() if job.loss is None else (("loss", format_count(job.loss)),)),
+        *(() if job.loss is None else (("loss", _loss(job.loss)),)),
         ("slowest rank", f"{pace.slowest_rank}, last in {format_share(pace.slowest_share)}"),
     )
+
+
+def _loss(loss: float) -> str:
+    return "not finite" if finite(loss) is None else format_count(loss)
 
 
 def _job_lines(result: RunResult) -> list[str]:
@@ -217,7 +222,7 @@ def build_operations(result: RunResult) -> str:
             begin, start, end = (
                 recording.relative_ns(time_ns) for time_ns in (each.step_begin_ns, each.begin_ns, each.end_ns)
             )
-            known = (each.reaction_ns, each.wrong_bytes, each.last_rank, each.loss, each.sent_bytes)
+            known = (each.reaction_ns, each.wrong_bytes, each.last_rank, finite(each.loss), each.sent_bytes)
             writer.writerow((name, index, begin, start, end, *known))
     return text.getvalue()
 

@@ -35,6 +35,10 @@ COLLECT_TIMEOUT_NS: Final = 10 * 10**9
 EDGE_READINGS_MAX: Final = 4
 """Readings at edges of a flap from one usual reading to the next: a fast flap must not flood."""
 
+_INTERVALS_SO_FAR: Final = 100
+"""Readings of a program in virtual time, which may be over at any time, and which they make no later: one a
+step, as long as the first was, until there are so many; then so many in the time so far."""
+
 FLOW_READING_COST_SHARE: Final = 20
 """Flows are read so that it takes at most one part in so many of the time; fault edges are read anyway."""
 
@@ -309,10 +313,19 @@ class Runner:
         now_ns = self._clock.now_ns()
         while self._next_reading_ns <= now_ns:
             self._next_reading_ns += self._plan.reading_interval_ns
+        self._next_reading_ns = min(self._next_reading_ns, now_ns + self._interval_ns(now_ns))
         self._note_deadlock()
         reason = self._abort.check(self.recording)
         if reason is not None:
             raise _Stopped(Ending(Status.ABORTED, reason))
+
+    def _interval_ns(self, now_ns: int) -> int:
+        """Longest time from a reading now to the next one."""
+        usual_ns, begun_ns = self._plan.reading_interval_ns, self.recording.readings[0].time_ns
+        first_step_ns = self.recording.start_ns - begun_ns
+        if not self._world.is_simulated or first_step_ns <= 0:  # no program, or its first step is under way
+            return usual_ns
+        return min(usual_ns, max(first_step_ns, (now_ns - begun_ns) // _INTERVALS_SO_FAR))
 
     def _note_deadlock(self) -> None:
         """Writes it down when ports have come to hold each other for ever, once for each set of them."""

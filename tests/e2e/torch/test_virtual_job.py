@@ -1,5 +1,6 @@
 """PyTorch jobs in virtual time: the losses of gloo through faults, the same bytes each time, no root."""
 
+import csv
 import json
 import subprocess
 import sys
@@ -100,3 +101,38 @@ def test_what_scripts_train_ends_and_is_that_of_gloo(torch_python: str, tmp_path
     beyond = [line for line in digests if BEYOND_GLOO in line]
     assert (status, sorted(set(digests) - set(beyond))) == (0, expected), complained
     assert len({line.rpartition(" ")[2] for line in beyond}) == 1
+
+
+def launched_steps(
+    torch_python: str, folder: Path, *arguments: str
+) -> tuple[list[str], list[dict[str, str]]]:
+    """Output of a job of three ranks of step_ranks.py, and its steps."""
+    command = [torch_python, str(HERE / "step_ranks.py"), *arguments]
+    status, said, complained = launched(
+        folder, "--ranks", "3", "--compute", "1ms", "--as", "gloo", "--", *command
+    )
+    assert status == 0, complained
+    [results] = _results(folder)
+    with (results / "operations.csv").open(newline="") as stream:
+        return said, list(csv.DictReader(stream))
+
+
+def test_the_loss_of_a_pipeline_is_that_of_its_last_rank(torch_python: str, tmp_path: Path) -> None:
+    said, steps = launched_steps(torch_python, tmp_path, "pipeline")
+    printed = [line.removeprefix("[2] ") for line in said if line.startswith("[2] ")]
+    assert len(printed) == 3
+    assert [step["loss"] for step in steps] == printed
+
+
+def test_a_job_goes_on_through_a_loss_that_is_not_finite(torch_python: str, tmp_path: Path) -> None:
+    said, steps = launched_steps(torch_python, tmp_path, "diverging")
+    assert [step["loss"] != "" for step in steps] == [True, True, False]
+    assert any("not finite" in line for line in said)
+
+
+@pytest.mark.parametrize("kind", ["idle", "by grad"])
+def test_a_step_is_one_that_had_gradients(torch_python: str, tmp_path: Path, kind: str) -> None:
+    said, steps = launched_steps(torch_python, tmp_path, kind)
+    assert len([line for line in said if line.startswith("[0] ")]) == len(steps) == 3
+    durations_ns = [int(step["end_ns"]) - int(step["begin_ns"]) for step in steps]
+    assert min(durations_ns) >= 1_000_000  # what each computes

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.train.outcome import Outcome, differing, reason_of
+from benchmarks.train.outcome import Outcome, Step, differing, reason_of
 from benchmarks.train.page import build_page, sentence
 from benchmarks.train.plan import FAULTS, PORTS, Job
 
@@ -42,6 +42,29 @@ def test_times_are_between_the_last_ranks_and_belong_to_phases():
     assert [len(outcome.times_of(phase)) for phase in ("before", "during", "after")] == [1, 5, 3]
     assert outcome.median_ns("during") == 100 * MS
     assert trained(job()).median_ns("after") is None
+
+
+def test_a_job_with_a_fault_lasts_until_it_has_recovered():
+    steps = trained(job()).lengthened(job(fault="dead-t1")).steps
+    assert (steps - PORT.lead_steps) * 100 * MS >= PORT.fault_ns + 10_000 * MS
+    long = replace(job(fault="flaps"), steps=1000)
+    assert trained(job()).lengthened(long) == long
+    assert trained(job()).lengthened(job()) == job()
+    assert Outcome(None, 0).lengthened(job(fault="flaps")) == job(fault="flaps")
+
+
+@pytest.mark.parametrize(("slow_ms", "effect"), [(100, "no effect seen: "), (400, "step median 100 ms")])
+def test_the_effect_of_the_fault_is_said_also_where_there_is_none(slow_ms, effect):
+    outcome, end_ns = trained(job(fault="dead-t1"), 20), 3001 * MS
+    for number in range(20, 40):
+        began_ns, end_ns = end_ns, end_ns + (slow_ms if number < 30 else 100) * MS
+        for rank in range(2):
+            outcome.steps[rank].append(Step(number, began_ns, end_ns, "0x1.0p+1"))
+    assert outcome.headline() == "no fault was active; no rank lost"
+    outcome.fault_ns = (3001 * MS, (3001 + 10 * slow_ms) * MS)
+    assert outcome.headline().startswith(effect)
+    assert "while it went through a dead T1" in outcome.headline()
+    assert outcome.headline()[1:] in build_page(trained(None), [outcome], 2)
 
 
 def test_one_loss_that_differs_by_a_bit_is_found():

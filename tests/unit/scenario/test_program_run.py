@@ -2,6 +2,8 @@
 
 import csv
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,9 @@ STEPPED = ProgramState(has_stepped=True, run_ns=4 * S)
 ENDED = ProgramState(has_stepped=True, run_ns=6 * S, status=0)
 
 
-def run(tmp_path: Path, *states: tuple[int, ProgramState]) -> tuple[SimulatedLab, FinishedRun]:
+def run(
+    tmp_path: Path, *states: tuple[int, ProgramState], last_loss: float | None = 1.1
+) -> tuple[SimulatedLab, FinishedRun]:
     """A run whose program comes to these states at these times."""
     lab = SimulatedLab(resolve(load_scenario(JOB)))
     lab.program_states += states
@@ -55,6 +59,7 @@ def run(tmp_path: Path, *states: tuple[int, ProgramState]) -> tuple[SimulatedLab
         )
         for at in range(BOOT_NS + 4 * S, BOOT_NS + 6 * S, 100 * MS)
     ]
+    lab.records["job"][-1] = replace(lab.records["job"][-1], loss=last_loss)
     return lab, execute(lab.plan, JOB, lab.world, lab, tmp_path)
 
 
@@ -104,6 +109,32 @@ def test_each_step_has_a_line(passed: FinishedRun) -> None:
     with (passed.folder / "operations.csv").open(newline="") as stream:
         first, *_ = csv.DictReader(stream)
     assert (first["last_rank"], first["loss"], first["sent_bytes"]) == ("h1", "3.0", "1000")
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
+def test_a_last_loss_that_is_not_finite_is_shown_and_fails_what_is_expected_of_it(
+    tmp_path: Path, loss: float
+) -> None:
+    _, finished = run(tmp_path, (4 * S, STEPPED), (6 * S, ENDED), last_loss=loss)
+    verdict = finished.result.verdict
+    assert verdict.status is Status.FAILED
+    assert [(each.text, each.reason) for each in verdict.outcomes if not each.has_passed] == [
+        ("loss(job) < 1.5", "not measured: loss(job): that of the last step is not finite")
+    ]
+    assert "| not finite |" in (finished.folder / "summary.md").read_text()
+    assert "not finite" in (finished.folder / "report.html").read_text()
+    manifest = load_manifest(finished.folder / "manifest.json")
+    assert program(finished)["loss"] is None
+    assert run_figures(manifest)["loss(job)"].value is None
+    with (finished.folder / "operations.csv").open(newline="") as stream:
+        assert [each["loss"] for each in csv.DictReader(stream)][-2:] == [pytest.approx("1.2"), ""]
+
+
+def test_ranks_may_end_without_a_loss(tmp_path: Path) -> None:
+    """Such as those that evaluate: the loss is that of the last step that has one."""
+    _, finished = run(tmp_path, (4 * S, STEPPED), (6 * S, ENDED), last_loss=None)
+    assert finished.result.verdict.status is Status.PASSED
+    assert program(finished)["loss"] == pytest.approx(1.2)
 
 
 def test_time_0_is_after_the_first_step_and_the_warm_up_of_flows(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Reports of ranks, and the steps of the job that they are."""
 
 import json
+import math
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,7 @@ NOW_NS = 10**12
 S = 10**9
 
 
-def report(rank: int, step: int, end_s: float, time_s: float = 1, **fields: float) -> StepReport:
+def report(rank: int, step: int, end_s: float, time_s: float = 1, **fields: float | str | None) -> StepReport:
     values = {"step": step, "time_s": time_s, "end_ns": round(end_s * S), **fields}
     return parse_report(json.dumps(values).encode(), rank, HOSTS, NOW_NS)
 
@@ -31,14 +33,15 @@ def test_a_report_without_an_end_ends_now() -> None:
     [
         ("step 3", "expected a JSON object in one line, got 'step 3'"),
         ("3", "expected a JSON object, got 3"),
-        ('{"step": 3}', "time_s: expected seconds, more than 0, got nothing"),
+        ('{"step": 3}', "time_s: expected seconds from 0, got nothing"),
         ('{"time_s": 3}', "step: expected a whole number from 0, got nothing"),
         ('{"step": -1, "time_s": 1}', "step: expected a whole number from 0, got -1"),
         ('{"step": true, "time_s": 1}', "step: expected a whole number from 0, got true"),
-        ('{"step": 1, "time_s": 0}', "time_s: expected seconds, more than 0, got 0"),
-        ('{"step": 1, "time_s": 1e400}', "time_s: expected seconds, more than 0, got Infinity"),
-        ('{"step": 1, "time_s": "1"}', 'time_s: expected seconds, more than 0, got "1"'),
-        ('{"step": 1, "time_s": 1, "loss": NaN}', "loss: expected a finite number, got NaN"),
+        ('{"step": 1, "time_s": -1}', "time_s: expected seconds from 0, got -1"),
+        ('{"step": 1, "time_s": 1e400}', "time_s: expected seconds from 0, got Infinity"),
+        ('{"step": 1, "time_s": "1"}', 'time_s: expected seconds from 0, got "1"'),
+        ('{"step": 1, "time_s": 1, "loss": "1"}', 'loss: expected a number or null, got "1"'),
+        ('{"step": 1, "time_s": 1, "loss": true}', "loss: expected a number or null, got true"),
         ('{"step": 1, "time_s": 1, "bytes": 1.5}', "bytes: expected a whole number from 0, got 1.5"),
         ('{"step": 1, "time_s": 1, "slowest_rank": 3}', "slowest_rank: expected a rank from 0 to 2, got 3"),
         (
@@ -63,6 +66,69 @@ def test_a_step_of_a_job_is_over_when_all_ranks_have_reported_it() -> None:
     [step] = steps.add(report(2, 5, end_s=11))
     assert (step.step_begin_ns, step.begin_ns, step.end_ns) == (round(8.5 * S), round(8.5 * S), 11 * S)
     assert (step.last_rank, step.loss, step.sent_bytes) == ("h2", 2.0, 30)
+
+
+def test_a_step_may_take_no_time() -> None:
+    found = parse_report(b'{"step": 0, "time_s": 0.0}', 0, HOSTS, NOW_NS)
+    assert found == StepReport(0, 0, NOW_NS - 1, NOW_NS)
+
+
+@pytest.mark.parametrize("loss", ["null", "NaN", "Infinity", "-Infinity", "1e400"])
+def test_a_loss_that_is_not_finite_is_a_loss(loss: str) -> None:
+    found = parse_report(f'{{"step": 0, "time_s": 2, "loss": {loss}}}'.encode(), 0, HOSTS, NOW_NS).loss
+    assert found is not None
+    assert not math.isfinite(found)
+
+
+@pytest.mark.parametrize(
+    ("of_ranks", "expected"),
+    [
+        ([{}, {}, {}], None),
+        ([{}, {}, {"loss": 3}], 3),
+        ([{"loss": 1}, {}, {"loss": 2}], 1.5),
+        ([{"loss": 1}, {"loss": None}, {}], math.nan),
+        ([{"loss": math.inf}, {"loss": -math.inf}, {"loss": 1}], math.nan),
+    ],
+)
+def test_the_loss_of_a_step_is_that_of_the_ranks_that_have_one(
+    of_ranks: list[dict[str, Any]], expected: float | None
+) -> None:
+    steps = JobSteps(HOSTS)
+    found = [steps.add(report(rank, 0, end_s=1, **fields)) for rank, fields in enumerate(of_ranks)]
+    assert [each.loss for each in found[-1]] == [pytest.approx(expected, nan_ok=True)]
+
+
+def seen(rank: int, step: int, **fields: float) -> StepReport:
+    return report(rank, step, end_s=step + 1, by="mrc-torch", **fields)
+
+
+def test_the_loss_is_the_script_s_where_it_reports_one_of_a_step_that_mrc_torch_saw() -> None:
+    steps = JobSteps(HOSTS[:2])
+    found = []
+    for step in range(4):
+        found += steps.add(seen(0, step, loss=1000))
+        if step != 2:
+            found += steps.add(report(0, 10 * step, end_s=step + 3, loss=step))
+        found += steps.add(seen(1, step, loss=3000))
+    found += steps.finish()
+    assert [(each.loss, each.end_ns) for each in found] == [(0, S), (1, 2 * S), (None, 3 * S), (3, 4 * S)]
+
+
+def test_a_job_whose_scripts_report_nothing_has_what_mrc_torch_saw() -> None:
+    steps = JobSteps(HOSTS[:2])
+    found = [
+        each for step in range(3) for rank in range(2) for each in steps.add(seen(rank, step, loss=rank))
+    ]
+    assert [each.loss for each in [*found, *steps.finish()]] == [0.5] * 3
+
+
+def test_a_script_that_reports_before_mrc_torch_sees_a_step_reports_alone() -> None:
+    steps = JobSteps(HOSTS[:2])
+    found = []
+    for step in range(3):
+        found += steps.add(report(0, step, end_s=step + 1, loss=step))
+        found += [each for rank in range(2) for each in steps.add(seen(rank, step, loss=1000))]
+    assert [each.loss for each in [*found, *steps.finish()]] == [0, 1, 2]
 
 
 def test_a_rank_may_say_which_one_was_slowest() -> None:

@@ -1,5 +1,6 @@
 """Scenarios with a program in virtual time, from the file to the result folder."""
 
+import csv
 import json
 import signal
 import subprocess
@@ -74,6 +75,20 @@ def test_a_job_goes_through_a_fault_and_leaves_the_same_results_each_time(tmp_pa
     )
     assert one == other
     assert {"job.log", "operations.csv", "series.csv", "events.jsonl"} <= one.keys()
+
+
+def test_the_series_of_a_short_job_is_as_long_and_as_fine_as_the_job(tmp_path: Path) -> None:
+    finished = done(tmp_path, scenario(str(HERE / "virtual_rank.py"), "train", "8"))
+    recording = finished.result.recording
+    steps, times_ns = recording.operations["job"], [each.time_ns for each in recording.readings]
+    first_ns = steps[0].step_ns
+    assert times_ns[-1] - steps[-1].end_ns <= first_ns < 50_000_000  # not a tenth of a second
+    with (finished.folder / "series.csv").open(newline="") as stream:
+        usual = list(csv.DictReader(stream))[2:-1]
+    assert len(usual) >= len(steps) - 3
+    assert all(float(each["goodput_bps"]) > 0 for each in usual)
+    assert max(int(each["interval_ns"]) for each in usual) <= first_ns
+    assert "<h2>Job</h2>" in (finished.folder / "report.html").read_text()
 
 
 def test_a_rank_that_dies_ends_the_run_and_what_was_measured_is_kept(tmp_path: Path) -> None:

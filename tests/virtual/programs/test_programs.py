@@ -152,7 +152,7 @@ def test_all_ranks_learn_why_there_is_no_end(case: str, error: str, others: list
         ),
         ("babble", "rank 0 (h0) is of another version of mrc-torch: "),
         ("say_nothing", "ended without a step: rank 0 reported none; "),
-        ("misreport", "rank 0 (h0) reported no step: time_s: expected seconds, more than 0, got -1"),
+        ("misreport", "rank 0 (h0) reported no step: time_s: expected seconds from 0, got -1"),
     ],
 )
 def test_the_mistake_of_a_program_is_named(case: str, error: str) -> None:
