@@ -248,7 +248,7 @@ torch: $(TORCH_VENV)/.synced
 $(TORCH_VENV)/.synced: mrc-torch/pyproject.toml | $(VENV)/.synced
 	@echo "installing PyTorch for mrc-torch"
 	@rm -rf $(TORCH_VENV); $(PYTHON) -m venv $(TORCH_VENV)
-	@export UV_SYSTEM_CERTS=true; $(TORCH_BY_$(TORCH_INSTALLER)) --quiet numpy torch==$(TORCH_VERSION); \
+	@export UV_SYSTEM_CERTS=true; $(TORCH_BY_$(TORCH_INSTALLER)) --quiet numpy expecttest torch==$(TORCH_VERSION); \
 		$(BIN)/uv pip install --quiet --python $(TORCH_VENV)/bin/python --editable ./mrc-torch
 	@touch $@
 

@@ -1,21 +1,20 @@
 """A rank of PyTorch's own distributed tests, those that its wheel carries: suite_ranks.py FOLDER [TEST...].
 
-All ranks do the same tests, one after the other, each in a process group of its own. Rank 0 prints a line for
-each: its name, a verdict (passed, skipped, refused, failed) and why, of the rank with the worst.
+All ranks do the same tests, one after the other, each in a process group of its own, and print a line for
+each: passed, skipped, refused or failed, the name of the test, and why.
 """
 
 import contextlib
 import io
-import json
 import os
+import re
 import sys
-import time
 import unittest
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-os.environ["BACKEND"] = "gloo"
+os.environ["BACKEND"] = "gloo"  # which tests there are, and what they expect
+os.environ["PYTORCH_PRINT_REPRO_ON_FAILURE"] = "0"
 
 import torch.distributed as dist
 from torch.testing._internal.common_utils import TestCase
@@ -23,71 +22,49 @@ from torch.testing._internal.distributed import distributed_test
 
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 TIME_OUT = timedelta(seconds=30)
-VERDICTS = ("passed", "skipped", "refused", "failed")
 
 
 class Tests(distributed_test.DistributedTest._DistTestBase, TestCase):
-    """PyTorch's tests, in this process."""
+    """PyTorch's tests, in a process that somebody else has started."""
 
+    folder = Path(sys.argv[1])
     rank = RANK
     world_size = str(SIZE)
 
-    def runTest(self) -> None:
-        """Do nothing: each test is called by its name."""
-
-
-def names() -> list[str]:
-    return sorted(name for name in dir(Tests) if name.startswith("test_"))
-
-
-def verdict(name: str, folder: Path) -> tuple[str, str]:
-    """Do a test; also why it did not pass."""
-    own = folder / name
-    (own / "barrier").mkdir(parents=True, exist_ok=True)
-    (own / "test_dir").mkdir(exist_ok=True)
-    os.environ["TEMP_DIR"] = str(own)
-    distributed_test.Barrier.barrier_id = 0
-    test = Tests()
-    test.file_name = str(own / "store")
-    try:
-        dist.init_process_group("gloo", f"file://{own}/store", world_size=SIZE, rank=RANK, timeout=TIME_OUT)
+    def setUp(self) -> None:
+        super().setUp()  # seeds
+        own = self.folder / self._testMethodName
+        for each in ("barrier", "test_dir"):
+            (own / each).mkdir(parents=True, exist_ok=True)
+        os.environ["TEMP_DIR"] = str(own)
+        distributed_test.Barrier.barrier_id = 0
+        self.file_name = f"{own}/store"
+        dist.init_process_group("gloo", f"file://{own}/init", TIME_OUT, SIZE, RANK)
         dist.barrier()
-        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
-            test.setUp()
-            getattr(test, name)()
-            test.tearDown()
-        dist.barrier()
-    except (unittest.SkipTest, SystemExit) as reason:
-        return "skipped", str(reason)
-    except NotImplementedError as reason:
-        return "refused", str(reason)
-    except Exception as error:
-        return "failed", f"{type(error).__name__}: {error}"
-    finally:
+
+    def tearDown(self) -> None:
         if dist.is_initialized():
             dist.destroy_process_group()
+
+
+def verdict(name: str) -> tuple[str, str]:
+    """Do a test; also why it did not pass."""
+    result = unittest.TestResult()
+    with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+        Tests(name).run(result)
+    if result.skipped:
+        return "skipped", result.skipped[0][1]
+    for _, trace in [*result.errors, *result.failures]:
+        kind, reason = re.findall(r"^([\w.]*(?:Error|Exit))\b(.*)", trace, re.MULTILINE)[-1]
+        kinds = {"SystemExit": "skipped", "NotImplementedError": "refused"}
+        return kinds.get(kind, "failed"), f"{kind}{reason}"
     return "passed", ""
 
 
-def agree(name: str, own: tuple[str, str], folder: Path) -> tuple[str, str]:
-    """The worst verdict of all ranks, by files: the group may have failed."""
-    (folder / name / f"verdict-{RANK}.new").write_text(json.dumps(own))
-    (folder / name / f"verdict-{RANK}.new").rename(folder / name / f"verdict-{RANK}")
-    found: list[Any] = []
-    for rank in range(SIZE):
-        path = folder / name / f"verdict-{rank}"
-        while not path.exists():
-            time.sleep(0.005)
-        found.append(tuple(json.loads(path.read_text())))
-    return max(found, key=lambda each: VERDICTS.index(each[0]))
-
-
 def main() -> None:
-    folder = Path(sys.argv[1])
-    for name in sys.argv[2:] or names():
-        kind, reason = agree(name, verdict(name, folder), folder)
-        if RANK == 0:
-            print(kind, name, " ".join(reason.split())[:300], flush=True)
+    for name in sys.argv[2:] or sorted(each for each in dir(Tests) if each.startswith("test_")):
+        kind, reason = verdict(name)
+        print(kind, name, reason, flush=True)
 
 
 if __name__ == "__main__":

@@ -122,7 +122,6 @@ def default_hooks() -> list[Tensor]:
     for hook in (
         ddp_hooks.allreduce_hook,
         ddp_hooks.fp16_compress_hook,
-        ddp_hooks.bf16_compress_hook,
         ddp_hooks.fp16_compress_wrapper(ddp_hooks.allreduce_hook),
     ):
         model = DistributedDataParallel(layers(), bucket_cap_mb=0.01)
