@@ -1,8 +1,15 @@
-"""Names of the cases of training_ranks.py, for tests that start it: it needs torch, they have none."""
+"""Cases of training_ranks.py, for tests that start it: that needs torch, which they do not have."""
 
-OF_GLOO = (
+OF_GLOO = [
     "compiled", "default_hooks", "functions", "futures", "hooks", "local_steps", "pipeline", "saved",
-    "shards", "skipped", "uneven", "zero",
-)  # fmt: skip
+    "sharded", "shards", "skipped", "sums", "uneven", "zero",
+]  # fmt: skip
 BEYOND_GLOO = "hooks_of_several_buckets"
-"""Hangs under gloo: the operations that follow one bucket meet those that follow another."""
+"""Hangs with gloo: the operations that follow one bucket meet those that follow another."""
+
+
+def check(digests: list[str], by_gloo: list[str]) -> None:
+    """Compare lines of all ranks with those of gloo, and of the case beyond it with each other."""
+    beyond = [line for line in digests if BEYOND_GLOO in line]
+    assert sorted(set(digests) - set(beyond)) == sorted(by_gloo)
+    assert len({line.rpartition(" ")[2] for line in beyond}) == 1
