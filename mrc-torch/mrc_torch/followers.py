@@ -2,12 +2,12 @@
 
 import threading
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Queue
 from typing import Final
 
-Follower = Callable[[], None]
+Follower = Callable[[], object]
 
-_LEAVE_S: Final = 5.0
+_LEAVE_S: Final = 1.0
 """Time for a function that still waits for something else when the process leaves its peers."""
 
 
@@ -19,8 +19,8 @@ class Followers:
     """
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[Follower | None] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
+        self._queue: Queue[Follower | None] = Queue()
+        self._threads: list[threading.Thread] = []  # the last of them goes on
 
     def call(self, function: Follower) -> None:
         """Call it behind those that were given before."""
@@ -30,12 +30,12 @@ class Followers:
 
     def make_way(self) -> None:
         """Let another thread go on with the others: the calling one is about to wait."""
-        if self._threads and threading.current_thread() is self._threads[-1]:
+        if self._threads[-1:] == [threading.current_thread()]:
             self._begin()
 
     def overtake(self) -> None:
         """Let another thread go on, whatever the present one waits for."""
-        if self._threads:
+        if self._queue.unfinished_tasks:
             self._begin()
 
     def close(self) -> None:
@@ -43,7 +43,8 @@ class Followers:
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
-            thread.join(_LEAVE_S)
+            if thread is not threading.current_thread():
+                thread.join(_LEAVE_S)
         self._threads.clear()
 
     def _begin(self) -> None:
@@ -53,5 +54,6 @@ class Followers:
 
     def _serve(self) -> None:
         own = threading.current_thread()
-        while own is self._threads[-1] and (function := self._queue.get()):
+        while self._threads[-1:] == [own] and (function := self._queue.get()):
             function()
+            self._queue.task_done()

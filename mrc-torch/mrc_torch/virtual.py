@@ -353,8 +353,9 @@ def _place() -> str:
     """Where the program is: the innermost line outside of libraries, and the innermost of all."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001 - for debuggers
     stack = traceback.extract_stack(frame)
-    libraries = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
-    own = [each for each in stack if not each.filename.startswith((*libraries, "<"))]
+    paths = sysconfig.get_paths()
+    libraries = (paths["stdlib"], paths["purelib"], paths["platlib"], str(Path(__file__).parent), "<")
+    own = [each for each in stack if not each.filename.startswith(libraries)]
     innermost = stack[-1]
     texts = [f"{Path(each.filename).name}:{each.lineno}" for each in (*own[-1:], innermost)]
     return f"at {texts[0]}, in {innermost.name} ({texts[-1]})"

@@ -74,14 +74,20 @@ class Ranks:
         peers = {rank: tuple(self.addresses[rank]) for rank in ranks if rank != RANK}
         self.engine.connect(peers, TIMEOUT_MS)
 
-    def start(self, operation: str, *arguments: Any, timeout_ms: int = TIMEOUT_MS) -> Callable[[], None]:
-        """Start it; the result waits for its end."""
+    def start(
+        self,
+        operation: str,
+        *arguments: Any,
+        timeout_ms: int = TIMEOUT_MS,
+        followers: Sequence[Callable[[], object]] = (),
+    ) -> Callable[[], None]:
+        """Start it; the result waits for its end, as what follows it sees that."""
         ended = threading.Event()
         errors: list[str | None] = []
 
-        def end(error: str | None) -> None:
+        def end(error: str | None) -> Sequence[Callable[[], object]]:
             errors.append(error)
-            ended.set()
+            return [ended.set, *followers]
 
         self.engine.start(operation, end, *arguments, timeout_ms=timeout_ms)
 
@@ -270,15 +276,16 @@ def a_rank_leaves(ranks: Ranks) -> None:
 
 
 def a_rank_never_comes(ranks: Ranks) -> None:
-    ranks.barrier()
+    """And what follows an operation before never ends."""
+    data = np.zeros(1, np.uint8)
+    arguments = ranks.all, 99, data.ctypes.data, 1, Type.U8, Reduction.SUM
+    ranks.start("all_reduce", *arguments, followers=[threading.Event().wait])()
     if RANK == 2:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         meet(None)
         signal.pause()
-    data = np.zeros(1, np.uint8)
-    arguments = ranks.all, 99, data.ctypes.data, 1, Type.U8, Reduction.SUM
     try:
-        ranks.start("all_reduce", *arguments, timeout_ms=300)()
+        ranks.start("all_reduce", ranks.all, 100, *arguments[2:], timeout_ms=300)()
     finally:
         meet(None)  # a rank that left before the time of the others is out would be the one at fault
 
