@@ -101,6 +101,18 @@ def test_what_scripts_train_ends_and_is_that_of_gloo(torch_python: str, tmp_path
     check([line for line in said if line.startswith("[")], expected)
 
 
+@pytest.mark.parametrize(
+    "name", ["DistributedDataParallelCPU", "all_gather_object_subgroup", "isend", "send_recv_with_tag"]
+)
+def test_pytorchs_own_tests(torch_python: str, tmp_path: Path, name: str) -> None:
+    program = [torch_python, str(HERE / "suite_ranks.py"), str(tmp_path / "suite"), f"test_{name}"]
+    status, said, complained = launched(
+        tmp_path, "--ranks", "4", "--compute", "0ms", "--as", "gloo", "--", *program
+    )
+    passed = [f"[{rank}] passed test_{name} " for rank in range(4)]
+    assert (status, sorted(line for line in said if " test_" in line)) == (0, passed), complained
+
+
 def launched_steps(
     torch_python: str, folder: Path, *arguments: str
 ) -> tuple[list[str], list[dict[str, str]]]:
