@@ -3,16 +3,18 @@
 import atexit
 import functools
 import inspect
-import multiprocessing
 import os
 import re
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, Final
 
 import torch
 import torch.distributed as dist
 from torch.distributed import device_mesh, distributed_c10d
+
+from mrc_torch.rank import has_nic, is_rank, is_virtual
 
 NAME: Final = "mrc"
 OLDEST: Final = (2, 13)
@@ -23,6 +25,18 @@ AS_VARIABLE: Final = "MRC_TORCH_AS"
 
 HOSTS_VARIABLE: Final = "RANK_HOSTS"
 """Hosts of all ranks, with commas in between, as `mrc-testbed launch` sets it."""
+
+
+_WAITS: Final = (
+    (dist.Store, "get"),
+    (dist.Store, "wait"),
+    (dist.Work, "wait"),
+    (dist, "new_group"),
+    (dist, "monitored_barrier"),
+    (distributed_c10d, "new_group"),
+    (device_mesh, "new_group"),
+)
+"""Functions that may wait for other ranks without an operation of the backend."""
 
 
 def register() -> None:
@@ -40,7 +54,10 @@ def register() -> None:
         for name in ("init_process_group", "new_group"):
             if hasattr(module, name):
                 setattr(module, name, diverted(getattr(module, name), other, entries.append))
-    if multiprocessing.parent_process() is None and os.environ.get("WORLD_SIZE", "1") != "1":
+    if is_virtual():
+        for of, name in _WAITS:
+            setattr(of, name, _outside(getattr(of, name)))
+    if is_rank() and os.environ.get("WORLD_SIZE", "1") != "1":
         atexit.register(_say_if_alone, entries)
 
 
@@ -50,6 +67,8 @@ def is_too_old(version: str) -> bool:
 
 
 def _create(options: Any, _: Any = None) -> Any:
+    if not has_nic():
+        raise RuntimeError(f"{NAME}: this child of a rank has no NIC in virtual time")
     if is_too_old(torch.__version__):
         needed = ".".join(map(str, OLDEST))
         raise RuntimeError(f"{NAME}: PyTorch {needed} or newer is needed; this is {torch.__version__}")
@@ -79,14 +98,26 @@ def diverted(
         bound = signature.bind(*arguments, **named)
         wanted = bound.arguments.get("backend")
         names = [] if wanted is None else re.split("[:,]", str(wanted).lower())
-        if other and (other in names or (wanted is None and is_default)):
+        if other and has_nic() and (other in names or (wanted is None and is_default)):
             bound.arguments["backend"] = NAME
         return function(*bound.args, **bound.kwargs)
 
     return call
 
 
+def _outside(function: Callable[..., Any]) -> Callable[..., Any]:
+    """*function*, while which virtual time passes for the other ranks."""
+    from mrc_torch.virtual import engine  # noqa: PLC0415 - of ranks in virtual time
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        with engine().outside() if is_rank() else nullcontext():
+            return function(*arguments, **named)
+
+    return call
+
+
 def _say_if_alone(entries: list[str]) -> None:
-    if not entries:
+    if not entries and is_rank():  # not of fork()
         rank = os.environ.get("RANK", "?")
         sys.stderr.write(f"mrc-torch: rank {rank} never called init_process_group: it ran alone\n")

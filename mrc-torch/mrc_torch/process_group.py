@@ -3,6 +3,7 @@
 import atexit
 import functools
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +20,10 @@ from mrc_torch.backend import NAME
 from mrc_torch.failure import failed, refused
 from mrc_torch.followers import Follower
 from mrc_torch.library import CollectiveError, Engine, Reduction, Type, buffers
+from mrc_torch.rank import is_virtual
 from mrc_torch.steps import STEPS
 from mrc_torch.untraced import untraced
-from mrc_torch.virtual import VirtualEngine, is_virtual
+from mrc_torch.virtual import VirtualEngine, engine
 from mrc_torch.work import MrcWork
 
 _TYPES: Final = {
@@ -77,24 +79,24 @@ def create(options: Any) -> "MrcProcessGroup":
     timeout: timedelta = options.timeout
     try:
         if _PROCESS.engine is None:
-            _PROCESS.engine = VirtualEngine(own) if is_virtual() else Engine(own)
+            _PROCESS.engine = engine() if is_virtual() else Engine(own)
             atexit.register(_leave)
-            _watch_futures()
-        engine = _PROCESS.engine
-        engine.meet(ranks, options.store, _ms(timeout))
+            _watch_process()
+        _PROCESS.engine.meet(ranks, options.store, _ms(timeout))
     except CollectiveError as error:
         raise failed(f"rank {own}", str(error)) from error
     _PROCESS.groups.add(options.group_id)
-    return MrcProcessGroup(engine, ranks, options.group_rank, options.group_id, timeout)
+    return MrcProcessGroup(_PROCESS.engine, ranks, options.group_rank, options.group_id, timeout)
 
 
 @functools.cache
-def _watch_futures() -> None:
+def _watch_process() -> None:
     def wait(future: Any) -> None:
         if _PROCESS.engine and not future.done():
             _PROCESS.engine.expect_future(future)
 
     futures.watch(wait)
+    os.register_at_fork(after_in_child=_forget)
 
 
 def _leave() -> None:
@@ -102,6 +104,12 @@ def _leave() -> None:
         _PROCESS.engine.close()
         _PROCESS.engine = None
         atexit.unregister(_leave)
+
+
+def _forget() -> None:
+    """Leave the peers to the parent, in a child of fork()."""
+    _PROCESS.engine = None
+    _PROCESS.groups.clear()
 
 
 def _ms(time: timedelta) -> int:
@@ -420,6 +428,9 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             opts: of torch, which may have a time-out.
             numbers: of the operations, where they are not the next ones of the group.
         """
+        if _PROCESS.engine is not self._engine:
+            why = "this process has left its peers, or is a child of a rank"
+            raise failed(f"{name} on rank {self._ranks[self._index]}", why)
         started: list[int] = []
         work = MrcWork(result, lambda: self._engine.expect(started))
         if not calls:

@@ -22,10 +22,13 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
+from mrc_torch.clock import CLOCK, take_over_time
+from mrc_torch.rank import inherited, is_rank, is_virtual
 from mrc_torch.stages import LOSS, OPTIMIZER, ProfileError, Stages, read_profile
-from mrc_torch.virtual import CLOCK, is_virtual, take_over_time
+from mrc_torch.virtual import engine
 
 REPORT_VARIABLE: Final = "MRC_TESTBED_REPORT_FD"
+_REPORTS: Final = inherited(REPORT_VARIABLE)
 COMPUTE_VARIABLE: Final = "MRC_TORCH_COMPUTE"
 """Time that each step computes, in virtual time: ns, or the path of a profile."""
 
@@ -85,9 +88,10 @@ OnEnd = Callable[[str], None]
 def watch_if_wanted() -> None:
     """Note the steps of this process from now on, where somebody wants to know of them."""
     if is_virtual():
+        engine()
         take_over_time()
         watch(_declared_compute(os.environ.get(COMPUTE_VARIABLE, "0")))
-    elif REPORT_VARIABLE in os.environ:
+    elif _REPORTS is not None:
         watch(lambda _: None)
 
 
@@ -130,8 +134,8 @@ def watch(on_end: OnEnd) -> None:
 
 
 def _report(report: dict[str, Any]) -> None:
-    if REPORT_VARIABLE in os.environ:
-        os.write(int(os.environ[REPORT_VARIABLE]), (json.dumps(report) + "\n").encode())
+    if _REPORTS is not None and is_rank():
+        os.write(_REPORTS, (json.dumps(report) + "\n").encode())
 
 
 def _declared_compute(text: str) -> OnEnd:

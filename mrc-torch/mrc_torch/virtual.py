@@ -1,10 +1,10 @@
 """A rank in virtual time: its clock, and the simulation that carries its operations. Needs no torch.
 
 `mrc-testbed launch --virtual` starts such ranks. The protocol is that of mrc-testbed's
-testbed/virtual/rank_channel.py. A rank's clock moves by the time that it declares to compute, and to the end
-of operations that it has waited for.
+testbed/virtual/rank_channel.py.
 """
 
+import atexit
 import ctypes
 import json
 import mmap
@@ -14,81 +14,26 @@ import socket
 import sys
 import sysconfig
 import threading
-import time
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
+from mrc_torch.clock import CLOCK
 from mrc_torch.followers import Follower, Followers
-from mrc_torch.library import Ended, PendingFuture, Store
+from mrc_torch.library import CollectiveError, Ended, PendingFuture, Store
+from mrc_torch.rank import channel, is_rank
 
-CHANNEL_VARIABLE: Final = "MRC_TESTBED_VIRTUAL_FD"
-NOW_VARIABLE: Final = "MRC_TESTBED_VIRTUAL_NOW_NS"
 _MESSAGE_BYTES_MAX: Final = 1 << 20
 
 _EXCHANGE: Final = "exchange"
+_ENDED: Final = "the simulation has ended"
 
 Pointers = Sequence[int | None]
-
-
-def is_virtual() -> bool:
-    """Return True if this process is a rank in virtual time."""
-    return CHANNEL_VARIABLE in os.environ
-
-
-class Clock:
-    """Virtual time of this process, in ns; what follows an operation has a time of its own."""
-
-    def __init__(self) -> None:
-        self._now_ns = int(os.environ.get(NOW_VARIABLE, "0"))
-        self._own = threading.local()
-
-    @property
-    def now_ns(self) -> int:
-        now_ns: int = getattr(self._own, "now_ns", self._now_ns)
-        return now_ns
-
-    def compute(self, duration_ns: int) -> None:
-        self.join(self.now_ns + duration_ns)
-
-    def join(self, time_ns: int) -> None:
-        """Move to a time that is not past."""
-        if hasattr(self._own, "now_ns"):
-            self._own.now_ns = max(self._own.now_ns, time_ns)
-        else:
-            self._now_ns = max(self._now_ns, time_ns)
-
-    @contextmanager
-    def of_this_thread(self, time_ns: int) -> Iterator[None]:
-        """Let it be *time_ns* in this thread, whatever the time of the others."""
-        self._own.now_ns = time_ns
-        try:
-            yield
-        finally:
-            del self._own.now_ns
-
-
-CLOCK: Final = Clock()
-
-
-def take_over_time() -> None:
-    """Let the clocks of module `time` show virtual time, and sleep() compute for so long.
-
-    What a script measures and prints is then the same each time. The date begins with 1970.
-    """
-
-    def sleep(duration_s: float) -> None:
-        CLOCK.compute(round(duration_s * 1e9))
-
-    for name in ("monotonic", "perf_counter", "time"):
-        setattr(time, name, lambda: CLOCK.now_ns / 1e9)
-        setattr(time, f"{name}_ns", lambda: CLOCK.now_ns)
-    time.sleep = sleep  # type: ignore[assignment] # takes what has no float() too
 
 
 class _Memory:
@@ -156,7 +101,7 @@ class VirtualEngine:
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
-        self._socket = socket.socket(fileno=os.dup(int(os.environ[CHANNEL_VARIABLE])))
+        self._socket = socket.socket(fileno=channel())
         self._leaving = os.eventfd(0, os.EFD_CLOEXEC)
         self._ids = count(1)
         # until all that follows is done; None: it has ended
@@ -165,9 +110,13 @@ class VirtualEngine:
         self._of_backward: set[int] = set()  # those that began in backward(), and what followed them
         self._ended_at_ns: dict[int, int] = {}
         self._waits: list[_Wait] = []
+        self._woken_at_ns: int | None = None  # from its sleep
+        self._is_outside = False
+        self._is_cut_off = False
         self._changed = threading.Condition()
         self._followers = Followers()
         self._followed = threading.local()
+        CLOCK.sleep_until = self._sleep_until
         self._thread = threading.Thread(target=self._listen, name="mrc", daemon=True)
         self._thread.start()
 
@@ -193,7 +142,11 @@ class VirtualEngine:
             memory = _Memory(data, data)
             message["arguments"] = [int(each) for each in rest[1:]]
         with self._changed:
+            if self._is_cut_off:
+                raise CollectiveError(_ENDED)
             own_id = next(self._ids)
+            if own_id == 1:
+                CLOCK.program = threading.current_thread()
             self._under_way[own_id] = ended, memory
             self._awaited.add(own_id)
             self._note_backward(own_id)
@@ -217,11 +170,33 @@ class VirtualEngine:
             with self._changed:
                 self._wait(future.done)
 
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """Let time pass while the program waits for something that is not an operation.
+
+        It goes on at the time that the simulation has then.
+        """
+        if self._is_outside or not CLOCK.is_of_program:
+            yield
+            return
+        self._is_outside = True
+        self._send({"do": "outside"})
+        try:
+            yield
+        finally:
+            self._is_outside = False
+            self._sleep_until(CLOCK.now_ns)
+
     def close(self) -> None:
-        """Wait for what has not ended; the simulation sees the end of the process."""
+        """Wait for what has not ended."""
         with self._changed:
             self._wait(lambda: not self._under_way)
         self._followers.close()
+
+    def end(self) -> None:
+        """Leave the simulation, at the end of the process."""
+        if not is_rank():  # of fork(): the channel is its parent's
+            return
         os.eventfd_write(self._leaving, 1)
         self._thread.join()  # one that lives on while the interpreter ends aborts the process
         self._socket.close()
@@ -229,8 +204,9 @@ class VirtualEngine:
 
     @property
     def _own(self) -> int | None:
-        """The operation that the calling thread follows; None: it is of the program."""
-        return getattr(self._followed, "number", None)
+        """The operation that the calling thread follows; None: it is the program's; below 0: another."""
+        own: int | None = getattr(self._followed, "number", None)
+        return own if own or CLOCK.is_of_program else -threading.get_native_id()
 
     def _wait(self, is_over: Callable[[], bool], numbers: Collection[int] = ()) -> None:
         """Wait, with the lock, and let the simulation know; the clock moves to the end of the wait.
@@ -251,6 +227,18 @@ class VirtualEngine:
         self._look()
         self._changed.wait_for(lambda: wait.end_ns is not None)
         CLOCK.join(wait.end_ns or 0)
+
+    def _sleep_until(self, time_ns: int) -> None:
+        with self._changed:
+            self._woken_at_ns = time_ns if self._is_cut_off else None
+            self._send({"do": "sleep", "until_ns": time_ns})
+            self._changed.wait_for(lambda: self._woken_at_ns is not None)
+            CLOCK.join(self._woken_at_ns or 0)
+
+    def _wake(self, now_ns: int) -> None:
+        with self._changed:
+            self._woken_at_ns = now_ns
+            self._changed.notify_all()
 
     def _look(self) -> None:
         """End the waits that are over: the simulation knows before the calling thread goes on."""
@@ -295,12 +283,16 @@ class VirtualEngine:
             answer = json.loads(text)
             if "id" in answer:
                 self._end(answer["id"], answer["at_ns"], answer["error"])
+            elif "now_ns" in answer:
+                self._wake(answer["now_ns"])
             else:
                 self._send({"do": "where", "place": _place()})
         with self._changed:
+            self._is_cut_off = True
             left = [number for number, not_ended in self._under_way.items() if not_ended]
+        self._wake(0)
         for number in left:
-            self._end(number, CLOCK.now_ns, "the simulation has ended")
+            self._end(number, CLOCK.now_ns, _ENDED)
 
     def _end(self, number: int, at_ns: int, error: str | None) -> None:
         with self._changed:
@@ -330,6 +322,14 @@ class VirtualEngine:
         self._followed.number = None
 
 
+@cache
+def engine() -> VirtualEngine:
+    """The engine of this rank; it stays until the process ends."""
+    made = VirtualEngine(int(os.environ["RANK"]))
+    atexit.register(made.end)
+    return made
+
+
 def _backward_queue() -> Callable[[Callable[[], None]], None] | None:
     try:
         from torch.autograd import Variable  # noqa: PLC0415 - of torch, which this module does not need
@@ -351,7 +351,7 @@ def _data_bytes(operation: str, size: int, arguments: Sequence[Any]) -> int:
 
 def _place() -> str:
     """Where the program is: the innermost line outside of libraries, and the innermost of all."""
-    frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001 - for debuggers
+    frame = sys._current_frames().get(CLOCK.program.ident or 0)  # noqa: SLF001 - for debuggers
     stack = traceback.extract_stack(frame)
     paths = sysconfig.get_paths()
     libraries = (paths["stdlib"], paths["purelib"], paths["platlib"], str(Path(__file__).parent), "<")

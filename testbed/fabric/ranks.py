@@ -75,6 +75,9 @@ Report = Callable[[Rank, bytes], None]
 REPORT_VARIABLE: Final = "MRC_TESTBED_REPORT_FD"
 """Number of the descriptor to which a rank may write reports: a JSON document per line."""
 
+FILES_VARIABLE: Final = "MRC_TESTBED_RANK_FILES"
+"""Files that a rank inherits, as /proc/self/fd shows them: its children have others by these numbers."""
+
 
 @contextmanager
 def placed_ranks(
@@ -288,7 +291,9 @@ class _Process:
     ) -> "_Process":
         """Start a rank; it is appended to *ended* when it ends."""
         outputs = [os.pipe() for _ in range(2 if report is None else 3)]
-        environment = dict(rank.environment)
+        inherited = [*rank.descriptors, *(to for _, to in outputs[2:])]
+        files = " ".join(str(Path(f"/proc/self/fd/{number}").readlink()) for number in inherited)
+        environment = {**rank.environment, FILES_VARIABLE: files}
         if report is not None:
             environment[REPORT_VARIABLE] = str(outputs[2][1])
         try:
@@ -298,7 +303,7 @@ class _Process:
                 stdin=subprocess.DEVNULL,
                 stdout=outputs[0][1],
                 stderr=outputs[1][1],
-                pass_fds=[*rank.descriptors, *(to for _, to in outputs[2:])],
+                pass_fds=inherited,
                 start_new_session=True,
             )
         finally:

@@ -1,7 +1,8 @@
 """A program with ranks whose collectives the virtual NICs carry: what it does at which time.
 
-Time passes only while every rank waits or has ended: so a rank cannot start an operation in the past, and
-neither the machine's load nor the order in which ranks speak changes anything.
+Time passes only while every rank waits, sleeps or has ended: so a rank cannot start an operation in the past,
+and neither the machine's load nor the order in which ranks speak changes anything. One that waits in the
+machine, as for a file, lets time pass while messages are under way or another rank sleeps.
 """
 
 import heapq
@@ -14,7 +15,7 @@ from mrc_testbed.errors import TestbedError
 from mrc_testbed.fabric.ranks import Rank
 from mrc_testbed.virtual.rank_channel import Piece
 from mrc_testbed.virtual.rank_network import RankNetwork
-from mrc_testbed.virtual.rank_processes import Post, RankProcesses
+from mrc_testbed.virtual.rank_processes import Alarm, Post, RankProcesses
 
 NOW_VARIABLE: Final = "MRC_TESTBED_VIRTUAL_NOW_NS"
 """Virtual time at which a rank's process is started."""
@@ -37,7 +38,7 @@ class ProgramRun:
         self._network = network
         self._processes = processes
         self._now_ns = now_ns
-        self._future: list[tuple[int, int, int, Post]] = []
+        self._future: list[tuple[int, int, int, Post | Alarm]] = []
         self._count = 0
         self._has_to_settle = True
         self.error: str | None = None
@@ -58,7 +59,7 @@ class ProgramRun:
         """Do all that is to be done now; the machine's time passes where ranks compute."""
         while not self.is_over:
             self._has_to_settle = False
-            if not self._processes.settle():
+            if not self._processes.settle(is_due=self._is_due):
                 if self._processes.error is None:
                     self._has_to_settle = True
                 else:
@@ -66,15 +67,15 @@ class ProgramRun:
                 return
             if self.is_over:  # a report was wrong
                 return
-            self._take_posts()
+            has_woken = self._take_posts()
             self._network.advance()
             if self._network.failure is not None:
                 self.fail(self._network.failure)
-            elif not self._report_ended():
+            elif not (self._report_ended() or has_woken) and (self._is_due or not self._processes.is_dozing):
                 break
         if self._processes.is_over:
             self.is_over = True
-        elif not self.is_over and not self._future and not self._network.under_way:
+        elif not self.is_over and not self._is_due:
             self.fail(f"all ranks wait for each other: {self._deadlock()}")
 
     def fail(self, why: str) -> None:
@@ -86,23 +87,35 @@ class ProgramRun:
         self._network.fail(why)
         self._report_ended()
         for post in [*(post for *_, post in self._future), *self._processes.take_posts()]:
-            self._processes.report_ended(post.rank, post.start.id, self._now_ns(), why)
+            if isinstance(post, Alarm):
+                self._processes.wake(post.rank, self._now_ns())
+            else:
+                self._processes.report_ended(post.rank, post.start.id, self._now_ns(), why)
         self._processes.let_end()
 
-    def _take_posts(self) -> None:
-        """Start what is due, in the order of its time and of the ranks."""
+    @property
+    def _is_due(self) -> bool:
+        """Return True if something comes that may wake a rank."""
+        return bool(self._future or self._network.under_way)
+
+    def _take_posts(self) -> bool:
+        """Start what is due, and wake who is, in the order of its time and of the ranks; False: none woke."""
+        has_woken = False
         for post in self._processes.take_posts():
             self._count += 1
-            heapq.heappush(
-                self._future, (max(post.start.at_ns, self._now_ns()), post.rank, self._count, post)
-            )
+            heapq.heappush(self._future, (max(post.at_ns, self._now_ns()), post.rank, self._count, post))
         while self._future and self._future[0][0] <= self._now_ns():
             *_, post = heapq.heappop(self._future)
+            if isinstance(post, Alarm):
+                self._processes.wake(post.rank, self._now_ns())
+                has_woken = True
+                continue
             try:
                 self._begin(post)
             except (TestbedError, ValueError) as error:
                 self._network.fail(f"rank {post.rank}: {error}")
                 self._processes.report_ended(post.rank, post.start.id, self._now_ns(), str(error))
+        return has_woken
 
     def _begin(self, post: Post) -> None:
         start = post.start

@@ -10,10 +10,14 @@ shared memory that the rank passes along (memfd_create(2)).
     simulation  {"id": 1, "at_ns": ..., "error": null}        it has ended; the memory has the result
     rank        {"do": "go_on", "in": null}                   its program waits no more
                 {"do": "took", "id": 1}                       all that follows from the end was done
+                {"do": "outside"}                             its program waits for others, until it sleeps
+                {"do": "sleep", "until_ns": ...}              its program sleeps, until now if that is later
+    simulation  {"now_ns": ...}                               it is awake
     simulation  {}                                            where is its program?
     rank        {"do": "where", "place": "at train.py:12, in wait (threading.py:327)"}
 
-What follows the end of an operation may wait too: it has the id of that operation as its `in`.
+What follows the end of an operation may wait too: it has the id of that operation as its `in`. Threads beside
+that of the program have numbers below 0.
 """
 
 import ctypes
@@ -74,12 +78,21 @@ class Took(_Message):
     id: int
 
 
+class Outside(_Message):
+    do: Literal["outside"]
+
+
+class Sleep(_Message):
+    do: Literal["sleep"]
+    until_ns: int
+
+
 class Where(_Message):
     do: Literal["where"]
     place: str
 
 
-Message = Start | Wait | GoOn | Took | Where
+Message = Start | Wait | GoOn | Took | Outside | Sleep | Where
 _MESSAGE: Final[TypeAdapter[Message]] = TypeAdapter(Annotated[Message, Field(discriminator="do")])
 
 

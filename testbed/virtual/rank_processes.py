@@ -1,7 +1,8 @@
 """Processes of a program's ranks in virtual time, and how it is known that none of them computes.
 
-A rank computes in no virtual time but what it declares, and reports when it waits (rank_channel.py). Output
-and reports are passed on when no rank runs, rank by rank: in which order the machine ran them does not show.
+A rank computes in no virtual time but what it declares, and reports when it waits (rank_channel.py). One that
+waits in the machine for what others do is known by its processes: they rest. Output and reports are passed on
+when no rank runs, rank by rank: in which order the machine ran them does not show.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +19,11 @@ from mrc_testbed.virtual.rank_channel import (
     CHANNEL_VARIABLE,
     ChannelError,
     GoOn,
+    Outside,
     RankChannel,
     Received,
     Shared,
+    Sleep,
     Start,
     Took,
     Wait,
@@ -31,7 +34,13 @@ from mrc_testbed.virtual.stillness import Stillness
 LEAVE_NS: Final = 3_000_000_000
 """Time of this machine for ranks to end by themselves, once their operations have failed."""
 
-LOOK_NS: Final = 1_000_000_000
+REST_NS: Final = 5_000_000
+"""Between two looks at a rank that has said that it waits in the machine."""
+
+LOOK_NS: Final = 250_000_000
+DOZE_NS: Final = 1_000_000_000
+"""Time of this machine without computing, after which a rank is taken to wait in the machine."""
+
 STILL_NS: Final = 10_000_000_000
 """Time of this machine without a word and without computing, after which it is said where ranks wait."""
 GIVE_UP_NS: Final = STILL_NS + 60_000_000_000
@@ -46,6 +55,18 @@ class Post:
     start: Start
     shared: Shared | None
 
+    @property
+    def at_ns(self) -> int:
+        return self.start.at_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """The end of a rank's sleep."""
+
+    rank: int
+    at_ns: int
+
 
 @dataclass(slots=True, eq=False)
 class _State:
@@ -53,11 +74,14 @@ class _State:
 
     rank: Rank
     channel: RankChannel
+    pid: int = 0
     under_way: dict[int, Post] = field(default_factory=dict)  # its operations that have not ended, by id
     # its program (None) and ends that it has not taken, where they wait: for which operations
     waits: dict[int | None, frozenset[int]] = field(default_factory=dict)
     # those whose end was reported to it, and that it has not taken
     ended: set[int] = field(default_factory=set)
+    is_outside: bool = False  # its program waits in the machine, as it has said
+    is_dozing: bool = False  # it does, as its processes show
     has_ended: bool = False
     place: str | None = None  # of its program, as it has reported
 
@@ -65,12 +89,16 @@ class _State:
     def is_running(self) -> bool:
         return not self.has_ended and not self.waits.keys() >= {None, *self.ended}
 
+    @property
+    def should_rest(self) -> bool:
+        """Return True if its program is likely to wait: it says so, or another thread of it does."""
+        return self.is_outside or any(thread is not None and thread < 0 for thread in self.waits)
+
 
 @dataclass(slots=True)
 class _Silence:
     """Ranks run, and none of them says a word."""
 
-    stillness: Stillness
     since_ns: int = field(default_factory=machine_ns)
     is_said: bool = False
 
@@ -94,7 +122,8 @@ class RankProcesses:
         self._quiet_ns = quiet_ns
         self._states: list[_State] = []
         self._said: list[list[Callable[[], None]]] = []
-        self._posts: list[Post] = []
+        self._posts: list[Post | Alarm] = []
+        self._stillness = Stillness([])
         self._channels = ExitStack()
         self._held = ExitStack()
         self._held.push(self._channels)
@@ -121,8 +150,10 @@ class RankProcesses:
             self._states.append(state)
             self._said.append([])
             self._processes.start([inherits])
+            state.pid = self._processes.pids[-1]
             channel.near.close()
             self._processes.selector.register(channel, EVENT_READ, partial(self._listen, state))
+        self._stillness = Stillness(self._processes.pids)
         if self._machine.fileno() >= 0:
             self._processes.selector.register(self._machine.fileno(), EVENT_READ, _look_again)
             self._held.callback(self._processes.selector.unregister, self._machine.fileno())
@@ -142,27 +173,55 @@ class RankProcesses:
     def is_interrupted(self) -> bool:
         return self._machine.interruption() is not None
 
-    def settle(self) -> bool:
-        """Wait until no rank runs; False: there was an interruption, or `error` says why there is no end."""
+    @property
+    def is_dozing(self) -> bool:
+        """Return True if a rank waits in the machine for what others do."""
+        return any(state.is_dozing for state in self._states)
+
+    def settle(self, *, is_due: bool) -> bool:
+        """Wait until no rank runs; False: there was an interruption, or `error` says why there is no end.
+
+        Args:
+            is_due: whether something comes that may wake a rank: then it may wait in the machine for others.
+        """
+        if not is_due:
+            self._awake()
         silence: _Silence | None = None
-        while self.error is None and any(state.is_running for state in self._states):
+        while self.error is None:
+            running = [state for state in self._states if state.is_running and not state.is_dozing]
+            if not running:
+                self._drain()  # a rank may say something only now
+                if not any(state.is_running and not state.is_dozing for state in self._states):
+                    break
+                continue
             if self.is_interrupted:
                 return False
-            if self._processes.serve(LOOK_NS / 1e9):
+            may_doze = is_due or bool(self._posts)
+            look_ns = REST_NS if may_doze and all(state.should_rest for state in running) else LOOK_NS
+            if self._processes.serve(look_ns / 1e9):
                 silence = None
-            elif silence is None:
-                silence = _Silence(Stillness(self._processes.pids))
             else:
-                self._judge(silence)
+                self._stillness.look()
+                if silence is None:
+                    silence = _Silence()
+                elif may_doze and all(self._is_asleep(state) for state in running):
+                    for state in running:
+                        state.is_dozing = True
+                else:
+                    self._judge(silence)
             self._note_ends()
-        self._drain()
-        self._note_ends()
+        self._pass_on()
         return self.error is None
+
+    def _is_asleep(self, state: _State) -> bool:
+        if state.should_rest:
+            return self._stillness.is_resting(state.pid)
+        return self._stillness.still_ns(state.pid) >= DOZE_NS
 
     def _judge(self, silence: _Silence) -> None:
         """Say where ranks wait if none of them computes, and give up if that lasts."""
         quiet_ns = machine_ns() - silence.since_ns
-        still_ns = silence.stillness.still_ns()
+        still_ns = min(self._stillness.still_ns(state.pid) for state in self._states if not state.has_ended)
         running = next(state for state in self._states if state.is_running)
         if quiet_ns >= self._quiet_ns:
             self._fail(
@@ -200,8 +259,8 @@ class RankProcesses:
             f"rank {state.rank.number} ({state.rank.host}) {text}" for state, text in texts.items()
         )
 
-    def take_posts(self) -> list[Post]:
-        """Operations that ranks have started since the last call."""
+    def take_posts(self) -> list[Post | Alarm]:
+        """Operations that ranks have started since the last call, and ends of sleeps."""
         posts, self._posts = self._posts, []
         return posts
 
@@ -212,7 +271,19 @@ class RankProcesses:
         if post.shared is not None:
             post.shared.close()
         state.ended.add(number)
+        self._awake()
         state.channel.send(id=number, at_ns=at_ns, error=error)
+
+    def wake(self, rank: int, now_ns: int) -> None:
+        """Let a rank that sleeps go on."""
+        del self._states[rank].waits[None]
+        self._awake()
+        self._states[rank].channel.send(now_ns=now_ns)
+
+    def _awake(self) -> None:
+        """Look at all ranks again: one that goes on may end what another waits for in the machine."""
+        for state in self._states:
+            state.is_dozing = False
 
     def waiting(self) -> Mapping[int, Sequence[Start]]:
         """The operations that each rank which has not ended waits for."""
@@ -254,6 +325,8 @@ class RankProcesses:
             self._processes.selector.unregister(state.channel)
 
     def _take(self, state: _State, received: Received) -> None:
+        if not isinstance(received.message, Where):
+            state.is_dozing = False
         match received.message:
             case Start() as start:
                 post = Post(state.rank.number, start, received.shared)
@@ -265,6 +338,12 @@ class RankProcesses:
                 state.waits.pop(thread, None)
             case Took(id=number):
                 state.ended.discard(number)
+            case Outside():
+                state.is_outside = True
+            case Sleep(until_ns=until_ns):
+                state.is_outside = False
+                state.waits[None] = frozenset()
+                self._posts.append(Alarm(state.rank.number, until_ns))
             case Where(place=place):
                 state.place = place
 
@@ -283,11 +362,11 @@ class RankProcesses:
         self._said[rank.number].append(pass_on)
 
     def _drain(self) -> None:
-        """Pass on all that was written before the ranks came to rest."""
+        """Read all that was written before the ranks came to rest."""
         while self._processes.serve(0):
             if self.is_interrupted:
                 break
-        self._pass_on()
+        self._note_ends()
 
     def _pass_on(self) -> None:
         for said in self._said:

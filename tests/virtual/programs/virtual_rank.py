@@ -14,8 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from mrc_torch.clock import CLOCK
 from mrc_torch.library import Reduction, Type, buffers
-from mrc_torch.virtual import CHANNEL_VARIABLE, CLOCK, VirtualEngine
+from mrc_torch.rank import CHANNEL_VARIABLE
+from mrc_torch.virtual import engine
 
 RANK: Final = int(os.environ["RANK"])
 SIZE: Final = int(os.environ["WORLD_SIZE"])
@@ -29,7 +31,7 @@ class Rank:
     """This process among all ranks."""
 
     def __init__(self) -> None:
-        self.engine = VirtualEngine(RANK)
+        self.engine = engine()
         self.all = self.engine.group(range(SIZE), 1)
         self._numbers = count()
         self.errors: list[str] = []
