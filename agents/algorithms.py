@@ -33,19 +33,12 @@ _PARAMETERS: Final = "const struct mrc_cc_parameters *parameters"
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A function that an algorithm has.
+    """A function that an algorithm has."""
 
-    Attributes:
-        name: without the algorithm's.
-        result: its type in C.
-        parameters: in C; the arguments are their names.
-        is_optional: whether it may be left out; nothing happens then.
-    """
-
-    name: str
-    result: str
-    parameters: str
-    is_optional: bool = False
+    name: str  # without the algorithm's
+    result: str  # its type in C
+    parameters: str  # in C; the arguments are their names
+    is_optional: bool = False  # whether it may be left out; nothing happens then
 
     @property
     def arguments(self) -> str:
@@ -54,23 +47,14 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The common part of the algorithms of a kind.
+    """The common part of the algorithms of a kind."""
 
-    Attributes:
-        folder: that its files are in; also what the table calls it.
-        dispatcher: what its functions are called by, and where the read-only data has its number.
-        what: in words.
-        usual: the one that a NIC has unless it is given another; number 0.
-        hooks: its functions.
-        reserved: names that are no file's.
-    """
-
-    folder: str
-    dispatcher: str
-    what: str
-    usual: str
-    hooks: tuple[Hook, ...]
-    reserved: tuple[str, ...] = ()
+    folder: str  # that its files are in; also what the table calls it
+    dispatcher: str  # what its functions are called by, and where the read-only data has its number
+    what: str  # in words
+    usual: str  # the one that a NIC has unless it is given another; number 0
+    hooks: tuple[Hook, ...]  # its functions
+    reserved: tuple[str, ...] = ()  # names that are no file's
 
 
 _ACK: Final = f"struct mrc_cc *cc, {_PARAMETERS}, const struct cc_ack *ack"

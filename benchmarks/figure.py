@@ -15,21 +15,13 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure.
+    """One figure."""
 
-    Attributes:
-        benchmark: module that took it.
-        name: what was measured.
-        unit: of the samples.
-        samples: one per repetition, in order.
-        target: what it is meant to reach, as text; empty if it is only reported.
-    """
-
-    benchmark: str
-    name: str
-    unit: str
-    samples: tuple[float, ...]
-    target: str = ""
+    benchmark: str  # module that took it
+    name: str  # what was measured
+    unit: str  # of the samples
+    samples: tuple[float, ...]  # one per repetition, in order
+    target: str = ""  # what it is meant to reach, as text; empty if it is only reported
 
     @property
     def median(self) -> float:

@@ -64,22 +64,15 @@ class _Settings(Structure):
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The result of one interval of a measurement.
+    """The result of one interval of a measurement."""
 
-    Attributes:
-        answers_per_s: round trips.
-        clock_error, model_error: distance of round-trip times from theory, by a stop-watch and in model time.
-        lateness: how long after they were due frames left.
-        drainer_cpu_ratio: share of a core that the drainers used.
-        busy_cores: cores that were busy with anything.
-    """
-
-    answers_per_s: float
+    answers_per_s: float  # round trips
+    # clock_error, model_error: distance of round-trip times from theory, by a stop-watch and in model time
     clock_error: Histogram
     model_error: Histogram
-    lateness: Histogram
-    drainer_cpu_ratio: float
-    busy_cores: float
+    lateness: Histogram  # how long after they were due frames left
+    drainer_cpu_ratio: float  # share of a core that the drainers used
+    busy_cores: float  # cores that were busy with anything
 
 
 def serialisation_ns(length_bytes: int, rate_bps: int) -> int:

@@ -41,15 +41,10 @@ _VARIABLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Panels below one heading.
+    """Panels below one heading."""
 
-    Attributes:
-        title: the heading.
-        panels: from left to right, then down.
-    """
-
-    title: str
-    panels: Sequence[AnyPanel]
+    title: str  # the heading
+    panels: Sequence[AnyPanel]  # from left to right, then down
 
 
 class FaultWindows(model.AnnotationQuery):

@@ -49,41 +49,26 @@ _Value = TypeVar("_Value", int, Number)
 
 @dataclass(frozen=True, slots=True)
 class CcLink:
-    """The link properties that the defaults of a profile derive from.
+    """The link properties that the defaults of a profile derive from."""
 
-    Attributes:
-        rate_bps: of the slowest hop that a QP's packets share: a host's port rate times its planes.
-        base_rtt_ns: of an empty fabric, the longest path.
-        mtu_bytes: path MTU, payload bytes per packet.
-        is_trimming: whether switches trim instead of dropping.
-        time_stretch: how much slower than a data centre's the fabric's clock runs. None: base RTT / 12 us,
-            so that the fabric is the reference in slow motion.
-    """
-
-    rate_bps: int
-    base_rtt_ns: int
-    mtu_bytes: int
-    is_trimming: bool = True
+    rate_bps: int  # of the slowest hop that a QP's packets share: a host's port rate times its planes
+    base_rtt_ns: int  # of an empty fabric, the longest path
+    mtu_bytes: int  # path MTU, payload bytes per packet
+    is_trimming: bool = True  # whether switches trim instead of dropping
+    # how much slower than a data centre's the fabric's clock runs. None: base RTT / 12 us, so that the fabric
+    # is the reference in slow motion.
     time_stretch: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A parameter that a profile can set.
+    """A parameter that a profile can set."""
 
-    Attributes:
-        name: standard name.
-        unit: "ns", "bytes", "ratio", "shift", or "bool".
-        minimum: least value allowed, inclusive; None: the MTU.
-        maximum: greatest value allowed, inclusive.
-        is_optional: whether None, for "never", is allowed as well.
-    """
-
-    name: str
-    unit: str
-    minimum: int | None
-    maximum: int
-    is_optional: bool = False
+    name: str  # standard name
+    unit: str  # "ns", "bytes", "ratio", "shift", or "bool"
+    minimum: int | None  # least value allowed, inclusive; None: the MTU
+    maximum: int  # greatest value allowed, inclusive
+    is_optional: bool = False  # whether None, for "never", is allowed as well
 
     def expectation(self, mtu_bytes: int) -> str:
         """The values allowed, in words."""
@@ -121,49 +106,28 @@ ATTRIBUTES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class CcProfile:
-    """Congestion control of a QP; `derive_profile` makes it.
+    """Congestion control of a QP; `derive_profile` makes it."""
 
-    Attributes:
-        mtu_bytes: path MTU; the window never falls below it.
-        base_rtt_ns: RTT taken as that of an empty fabric until a shorter one is measured.
-        target_delay_ns: queueing delay aimed at.
-        max_cwnd_bytes: largest window, and the first one.
-        gamma: strength of a multiplicative decrease.
-        max_md_jump: share of the window that one decrease leaves at least.
-        fi_bytes: fair increase per window received.
-        fi_scale: fast increase per byte received.
-        eta_bytes: increase per adjust period.
-        alpha_bytes_per_ns: proportional increase per window received and ns below target_delay_ns; derived.
-        disable_qa: no quick adapt.
-        qa_gate: quick adapt only when less than max_cwnd / 2**qa_gate has arrived.
-        qa_threshold_ns: delay above which quick adapt is considered; None: only loss does that.
-        adjust_bytes_threshold: bytes received after which increases are granted early.
-        adjust_period_threshold_ns: time after which they are, and eta with them.
-        no_delay_ns: delay up to which a path counts as empty.
-        delay_gain: weight of a sample in the average delay.
-        sack_threshold_bytes: bytes after which the responder sends a SACK unasked.
-        is_fixed: the window stays max_cwnd whatever happens.
-    """
-
-    mtu_bytes: int
-    base_rtt_ns: int
-    target_delay_ns: int
-    max_cwnd_bytes: int
-    gamma: Number
-    max_md_jump: Number
-    fi_bytes: int
-    fi_scale: Number
-    eta_bytes: int
+    mtu_bytes: int  # path MTU; the window never falls below it
+    base_rtt_ns: int  # RTT taken as that of an empty fabric until a shorter one is measured
+    target_delay_ns: int  # queueing delay aimed at
+    max_cwnd_bytes: int  # largest window, and the first one
+    gamma: Number  # strength of a multiplicative decrease
+    max_md_jump: Number  # share of the window that one decrease leaves at least
+    fi_bytes: int  # fair increase per window received
+    fi_scale: Number  # fast increase per byte received
+    eta_bytes: int  # increase per adjust period
+    # proportional increase per window received and ns below target_delay_ns; derived
     alpha_bytes_per_ns: Fraction
-    disable_qa: bool
-    qa_gate: int
-    qa_threshold_ns: int | None
-    adjust_bytes_threshold: int
-    adjust_period_threshold_ns: int
-    no_delay_ns: int
-    delay_gain: Number
-    sack_threshold_bytes: int
-    is_fixed: bool
+    disable_qa: bool  # no quick adapt
+    qa_gate: int  # quick adapt only when less than max_cwnd / 2**qa_gate has arrived
+    qa_threshold_ns: int | None  # delay above which quick adapt is considered; None: only loss does that
+    adjust_bytes_threshold: int  # bytes received after which increases are granted early
+    adjust_period_threshold_ns: int  # time after which they are, and eta with them
+    no_delay_ns: int  # delay up to which a path counts as empty
+    delay_gain: Number  # weight of a sample in the average delay
+    sack_threshold_bytes: int  # bytes after which the responder sends a SACK unasked
+    is_fixed: bool  # the window stays max_cwnd whatever happens
 
 
 @dataclass(frozen=True, slots=True)

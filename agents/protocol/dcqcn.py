@@ -23,35 +23,20 @@ _RECOVERY_STAGES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class DcqcnParameters:
-    """struct mrc_dcqcn_parameters: constant while a QP sends.
+    """struct mrc_dcqcn_parameters: constant while a QP sends."""
 
-    Attributes:
-        line_kbps: the rate to start with, and the highest.
-        min_kbps: the lowest.
-        ai_kbps: additive increase of the target.
-        hai_kbps: hyper increase, per stage.
-        g_q16: weight of a CNP in alpha, 2**-16.
-        alpha_ns: without a CNP for so long, alpha falls.
-        rate_ns: period of the increase timer.
-        counter_bytes: bytes that count as one period too.
-        base_rtt_ns: until one is measured.
-        recovery_stages: periods of fast recovery.
-        mtu_bytes: the window never falls below it.
-        is_fixed: 1: the rate does not change, the window alone limits.
-    """
-
-    line_kbps: int
-    min_kbps: int
-    ai_kbps: int
-    hai_kbps: int
-    g_q16: int
-    alpha_ns: int
-    rate_ns: int
-    counter_bytes: int
-    base_rtt_ns: int
-    recovery_stages: int
-    mtu_bytes: int
-    is_fixed: int
+    line_kbps: int  # the rate to start with, and the highest
+    min_kbps: int  # the lowest
+    ai_kbps: int  # additive increase of the target
+    hai_kbps: int  # hyper increase, per stage
+    g_q16: int  # weight of a CNP in alpha, 2**-16
+    alpha_ns: int  # without a CNP for so long, alpha falls
+    rate_ns: int  # period of the increase timer
+    counter_bytes: int  # bytes that count as one period too
+    base_rtt_ns: int  # until one is measured
+    recovery_stages: int  # periods of fast recovery
+    mtu_bytes: int  # the window never falls below it
+    is_fixed: int  # 1: the rate does not change, the window alone limits
 
     @classmethod
     def scaled(cls, rate_bps: int, base_rtt_ns: int, mtu_bytes: int, *, is_fixed: bool = False) -> Self:

@@ -29,21 +29,13 @@ class Step:
 
 @dataclass(slots=True)
 class Outcome:
-    """A job that has ended.
+    """A job that has ended."""
 
-    Attributes:
-        job: what was run; None: gloo, over the management network.
-        started_ns: when its processes were.
-        steps: rank -> its steps.
-        fault_ns: from when to when the fault acted.
-        failure: the first line that says why it ended early; empty where it did not.
-    """
-
-    job: Job | None
-    started_ns: int
-    steps: dict[int, list[Step]] = field(default_factory=dict)
-    fault_ns: tuple[int, int] | None = None
-    failure: str = ""
+    job: Job | None  # what was run; None: gloo, over the management network
+    started_ns: int  # when its processes were
+    steps: dict[int, list[Step]] = field(default_factory=dict)  # rank -> its steps
+    fault_ns: tuple[int, int] | None = None  # from when to when the fault acted
+    failure: str = ""  # the first line that says why it ended early; empty where it did not
 
     def take(self, line: str) -> tuple[int, Step] | None:
         """Note a line of `launch`'s output; the step that it is about, and its rank."""

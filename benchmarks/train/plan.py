@@ -13,23 +13,14 @@ TRANSPORTS: Final = {"mrc": "MRC", "rocev2": "RoCEv2-like"}
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """A fabric and how long a job runs on it.
+    """A fabric and how long a job runs on it."""
 
-    Attributes:
-        name: on the command line.
-        title: for people.
-        topology: keys of a Topology file.
-        lead_steps: steps before the fault begins.
-        fault_ns: how long it lasts.
-        steps: of the whole job.
-    """
-
-    name: str
-    title: str
-    topology: dict[str, Any]
-    lead_steps: int
-    fault_ns: int
-    steps: int
+    name: str  # on the command line
+    title: str  # for people
+    topology: dict[str, Any]  # keys of a Topology file
+    lead_steps: int  # steps before the fault begins
+    fault_ns: int  # how long it lasts
+    steps: int  # of the whole job
 
 
 @dataclass(frozen=True, slots=True)

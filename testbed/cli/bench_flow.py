@@ -64,18 +64,13 @@ _REQUIRED: Final = inspect.Parameter.empty
 
 @dataclass(frozen=True, slots=True)
 class FlowCommand:
-    """A command of `bench` with flows of messages.
+    """A command of `bench` with flows of messages."""
 
-    Attributes:
-        model: of its workload.
-        own: key of the workload (`from_` for `from`) -> option or argument, and its default.
-        text: its help.
-        duration: of sending without --iterations and --duration; None for DEFAULT_LATENCY_ITERATIONS instead.
-    """
-
-    model: type[FlowWorkload]
+    model: type[FlowWorkload]  # of its workload
+    # key of the workload (`from_` for `from`) -> option or argument, and its default
     own: Mapping[str, tuple[Any, Any]]
-    text: str
+    text: str  # its help
+    # of sending without --iterations and --duration; None for DEFAULT_LATENCY_ITERATIONS instead
     duration: str | None = DEFAULT_DURATION
 
 

@@ -18,17 +18,11 @@ from mrc_testbed.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A command, or a group of commands, as `--help` lists it.
+    """A command, or a group of commands, as `--help` lists it."""
 
-    Attributes:
-        name: as typed.
-        module: in mrc_testbed.cli; its `register` adds the command.
-        summary: first paragraph of the command's help.
-    """
-
-    name: str
-    module: str
-    summary: str
+    name: str  # as typed
+    module: str  # in mrc_testbed.cli; its `register` adds the command
+    summary: str  # first paragraph of the command's help
 
 
 PANELS: Final = {

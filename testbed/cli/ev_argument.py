@@ -19,19 +19,12 @@ _PATH_FORM: Final = re.compile(r"(\d+):(\d+)(?::(\d+))?")
 
 @dataclass(frozen=True, slots=True)
 class EvChoice:
-    """A plane, a path in it, or one EV.
+    """A plane, a path in it, or one EV."""
 
-    Attributes:
-        text: as written.
-        plane: number.
-        uplink: number at the sender's T0; None for the whole plane.
-        ev: 32 bits; None for a plane or a path.
-    """
-
-    text: str
-    plane: int
-    uplink: int | None = None
-    ev: int | None = None
+    text: str  # as written
+    plane: int  # number
+    uplink: int | None = None  # number at the sender's T0; None for the whole plane
+    ev: int | None = None  # 32 bits; None for a plane or a path
 
 
 def parse_ev(clos: Clos, source: int, target: int, text: str) -> int:

@@ -132,31 +132,18 @@ VersionOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Values of the global flags for one command.
+    """Values of the global flags for one command."""
 
-    Attributes:
-        topology: topology file; None for the default lab.
-        name: name of the lab.
-        names_lab: whether the user gave that name.
-        output: how to print the result.
-        is_dry_run: only show what would be done.
-        seed: decides random choices; None when not given.
-        stdout: where results go.
-        stderr: where everything else goes.
-        progress: called with the present step.
-        verbosity: -1 for --quiet, otherwise the number of -v.
-    """
-
-    topology: Path | None
-    name: str
-    names_lab: bool
-    output: OutputFormat
-    is_dry_run: bool
-    seed: int | None
-    stdout: Console
-    stderr: Console
-    progress: Progress
-    verbosity: int
+    topology: Path | None  # topology file; None for the default lab
+    name: str  # name of the lab
+    names_lab: bool  # whether the user gave that name
+    output: OutputFormat  # how to print the result
+    is_dry_run: bool  # only show what would be done
+    seed: int | None  # decides random choices; None when not given
+    stdout: Console  # where results go
+    stderr: Console  # where everything else goes
+    progress: Progress  # called with the present step
+    verbosity: int  # -1 for --quiet, otherwise the number of -v
 
 
 def command(

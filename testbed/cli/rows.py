@@ -15,18 +15,13 @@ from mrc_testbed.shown import format_time
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table.
+    """A column of a table."""
 
-    Attributes:
-        header: above it.
-        cell: name of the row's attribute, or a function of the row. A dash stands for None and an empty text;
-            numbers have commas.
-        is_right: aligned right, as numbers are.
-    """
-
-    header: str
+    header: str  # above it
+    # name of the row's attribute, or a function of the row. A dash stands for None and an empty text; numbers
+    # have commas.
     cell: str | Callable[[Any], RenderableType | int | None]
-    is_right: bool = False
+    is_right: bool = False  # aligned right, as numbers are
 
     def text(self, row: object) -> RenderableType:
         """The text of a row."""

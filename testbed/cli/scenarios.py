@@ -35,19 +35,13 @@ def register(root: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ReadyRow(Row):
-    """A ready file.
-
-    Attributes:
-        hosts: of a scenario, without its variants; None for a campaign. A host has one NIC.
-        length_ns: of one run; None for a campaign and for a run that ends by iterations.
-        virtual_only: too fast for a live lab.
-    """
+    """A ready file."""
 
     name: str
     kind: str
-    hosts: int | None
-    length_ns: int | None
-    virtual_only: bool
+    hosts: int | None  # of a scenario, without its variants; None for a campaign. A host has one NIC.
+    length_ns: int | None  # of one run; None for a campaign and for a run that ends by iterations
+    virtual_only: bool  # too fast for a live lab
     tags: tuple[str, ...]
     description: str
 

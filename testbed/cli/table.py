@@ -27,17 +27,11 @@ Cell = str | int | None
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under named columns.
+    """Rows under named columns."""
 
-    Attributes:
-        title: what the rows are.
-        columns: names in snake case, with their unit where they have one.
-        rows: one cell per column; None where there is nothing to say.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    title: str  # what the rows are
+    columns: tuple[str, ...]  # names in snake case, with their unit where they have one
+    rows: tuple[tuple[Cell, ...], ...]  # one cell per column; None where there is nothing to say
 
     def records(self) -> list[dict[str, Cell]]:
         """The rows as mappings from column to cell."""

@@ -80,23 +80,16 @@ BudgetOption = Annotated[
 class Where:
     """Place of runs.
 
-    Attributes:
-        runtime: for labs that are made; None: as `up` chooses.
-        is_virtual: in virtual time instead.
-        jobs: how many at a time, in virtual time.
-        retries: how often a run that is UNTRUSTED is repeated.
-        budget_ns: time for all runs together; None for no limit.
-        cluster: address of the Dask scheduler whose workers carry the runs out; None: this machine does.
-
     Raises:
         UsageError: the options do not go together.
     """
 
-    runtime: RuntimeName | None
-    is_virtual: bool = False
-    jobs: int = 1
-    retries: int = 0
-    budget_ns: int | None = None
+    runtime: RuntimeName | None  # for labs that are made; None: as `up` chooses
+    is_virtual: bool = False  # in virtual time instead
+    jobs: int = 1  # how many at a time, in virtual time
+    retries: int = 0  # how often a run that is UNTRUSTED is repeated
+    budget_ns: int | None = None  # time for all runs together; None for no limit
+    # address of the Dask scheduler whose workers carry the runs out; None: this machine does
     cluster: str | None = None
 
     def __post_init__(self) -> None:

@@ -39,19 +39,12 @@ _STOP: Final = "stop"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A run as it goes to a worker.
+    """A run as it goes to a worker."""
 
-    Attributes:
-        run: the run.
-        campaign: token of the campaign's execution by one head.
-        lab: name of the lab for it; None in virtual time.
-        runtime: of this lab; None: as `up` chooses.
-    """
-
-    run: PlannedRun
-    campaign: str
-    lab: str | None = None
-    runtime: RuntimeName | None = None
+    run: PlannedRun  # the run
+    campaign: str  # token of the campaign's execution by one head
+    lab: str | None = None  # name of the lab for it; None in virtual time
+    runtime: RuntimeName | None = None  # of this lab; None: as `up` chooses
 
 
 class NoRoomError(Exception):

@@ -35,16 +35,12 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class PlaybookReport:
-    """The changes of a run, or with check those it would make.
+    """The changes of a run, or with check those it would make."""
 
-    Attributes:
-        changes: names of the tasks that changed something, in order; empty when all was as it should be. With
-            an inventory, host by host, each after the host's name and a colon.
-        log: Ansible's own output; None when there was nothing to run.
-    """
-
+    # names of the tasks that changed something, in order; empty when all was as it should be. With an
+    # inventory, host by host, each after the host's name and a colon.
     changes: tuple[str, ...]
-    log: Path | None
+    log: Path | None  # Ansible's own output; None when there was nothing to run
 
 
 @dataclass(slots=True)

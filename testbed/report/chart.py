@@ -35,56 +35,36 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis.
+    """One axis."""
 
-    Attributes:
-        title: what it is called.
-        scale: of its values.
-        low, high: its ends; None: what the values need.
-        is_log: equal distances are equal factors.
-        ticks: places and their names; empty for round values.
-        bands: faults, on an axis of time; of cells, what others are compared with.
-        measured: what lies outside it was not part of the measurement; None on an axis of anything but time.
-    """
-
-    title: str
-    scale: Scale
+    title: str  # what it is called
+    scale: Scale  # of its values
+    # low, high: its ends; None: what the values need
     low: float | None = None
     high: float | None = None
-    is_log: bool = False
-    ticks: tuple[tuple[float, str], ...] = ()
-    bands: tuple[Band, ...] = ()
+    is_log: bool = False  # equal distances are equal factors
+    ticks: tuple[tuple[float, str], ...] = ()  # places and their names; empty for round values
+    bands: tuple[Band, ...] = ()  # faults, on an axis of time; of cells, what others are compared with
+    # what lies outside it was not part of the measurement; None on an axis of anything but time
     measured: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One curve, or one set of dots, bars or areas.
+    """One curve, or one set of dots, bars or areas."""
 
-    Attributes:
-        name: for the legend; empty for none.
-        x: ascending; of steps and areas the edges, one more than values.
-        y: values; None leaves a gap.
-    """
-
-    name: str
-    x: Sequence[float]
-    y: Values
+    name: str  # for the legend; empty for none
+    x: Sequence[float]  # ascending; of steps and areas the edges, one more than values
+    y: Values  # values; None leaves a gap
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A strip with stacked areas of its own.
+    """A strip with stacked areas of its own."""
 
-    Attributes:
-        name: stands at its left.
-        full: the value that fills its height; above 0.
-        series: from the bottom up.
-    """
-
-    name: str
-    full: float
-    series: tuple[Series, ...]
+    name: str  # stands at its left
+    full: float  # the value that fills its height; above 0
+    series: tuple[Series, ...]  # from the bottom up
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,31 +87,21 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One diagram.
+    """One diagram."""
 
-    Attributes:
-        title: what it shows.
-        form: steps (a value over each interval), lines, dots, bars, lanes of stacked areas, or cells: dots
-            with their median and interval.
-        x, y: axes.
-        series: in the order of the legend; of lanes, what they have together.
-        key: names it in its page.
-        note: how to read it; may be empty.
-        limit: drawn where the values come near.
-        lanes: from the top down.
-        spreads: of cells.
-    """
-
-    title: str
+    title: str  # what it shows
+    # steps (a value over each interval), lines, dots, bars, lanes of stacked areas, or cells: dots with their
+    # median and interval
     form: Form
+    # x, y: axes
     x: Axis
     y: Axis
-    series: Sequence[Series]
-    key: str = ""
-    note: str = ""
-    limit: Limit | None = None
-    lanes: tuple[Lane, ...] = ()
-    spreads: tuple[Spread, ...] = ()
+    series: Sequence[Series]  # in the order of the legend; of lanes, what they have together
+    key: str = ""  # names it in its page
+    note: str = ""  # how to read it; may be empty
+    limit: Limit | None = None  # drawn where the values come near
+    lanes: tuple[Lane, ...] = ()  # from the top down
+    spreads: tuple[Spread, ...] = ()  # of cells
 
     @property
     def values(self) -> list[float]:

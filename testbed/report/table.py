@@ -10,45 +10,28 @@ from mrc_testbed.report.page import part
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table.
+    """A cell of a table."""
 
-    Attributes:
-        text: what it says.
-        style: class of the style sheet; of a column of numbers `number` by itself.
-        lead: before the text.
-        is_code, is_strong: how the text is set.
-        notes: lines below it, in small print.
-        link: of the text; empty for none.
-        codes: names below it, a line each, as code.
-        last: below those.
-        more: HTML below it, from a template.
-        is_heading: it names its row.
-    """
-
-    text: str
-    style: str = ""
-    lead: str = ""
+    text: str  # what it says
+    style: str = ""  # class of the style sheet; of a column of numbers `number` by itself
+    lead: str = ""  # before the text
+    # is_code, is_strong: how the text is set
     is_code: bool = False
     is_strong: bool = False
-    notes: tuple[str, ...] = ()
-    link: str = ""
-    codes: tuple[str, ...] = ()
-    last: str = ""
-    more: Markup | None = None
-    is_heading: bool = False
+    notes: tuple[str, ...] = ()  # lines below it, in small print
+    link: str = ""  # of the text; empty for none
+    codes: tuple[str, ...] = ()  # names below it, a line each, as code
+    last: str = ""  # below those
+    more: Markup | None = None  # HTML below it, from a template
+    is_heading: bool = False  # it names its row
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table.
+    """A table."""
 
-    Attributes:
-        columns: their names; a `#` before one sets it to the right. Empty for a table without.
-        rows: of cells; a text stands for a cell with nothing but that.
-    """
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Cell | str]]
+    columns: Sequence[str]  # their names; a `#` before one sets it to the right. Empty for a table without.
+    rows: Sequence[Sequence[Cell | str]]  # of cells; a text stands for a cell with nothing but that
 
     def html(self) -> Markup:
         """HTML; empty without rows."""

@@ -13,12 +13,9 @@ from mrc_testbed.scenario.spec.expression_tree import Quantity, Term, fold
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """A closed interval, in the base unit of what it bounds.
+    """A closed interval, in the base unit of what it bounds."""
 
-    Attributes:
-        low, high: its ends; infinite where there is none.
-    """
-
+    # low, high: its ends; infinite where there is none
     low: float
     high: float
 

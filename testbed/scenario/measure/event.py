@@ -12,102 +12,65 @@ LEFT_STATES: Final = frozenset({EvState.ASSUMED_BAD, EvState.DENIED})
 
 @dataclass(frozen=True, slots=True)
 class EvTransition:
-    """An EV of a QP changed its state.
+    """An EV of a QP changed its state."""
 
-    Attributes:
-        time_ns: when the kernel saw it.
-        host, peer: names of the requester and the responder of the QP.
-        qpn: QP number at *host*.
-        entropy: the EV, 32 bits.
-        before, after: states.
-        reason: loss, timeout, probe, ecn, trim or admin.
-    """
-
-    time_ns: int
+    time_ns: int  # when the kernel saw it
+    # host, peer: names of the requester and the responder of the QP
     host: str
     peer: str
-    qpn: int
-    entropy: int
+    qpn: int  # QP number at *host*
+    entropy: int  # the EV, 32 bits
+    # before, after: states
     before: EvState
     after: EvState
-    reason: str
+    reason: str  # loss, timeout, probe, ecn, trim or admin
 
 
 @dataclass(frozen=True, slots=True)
 class QpTransition:
-    """A QP changed its state.
+    """A QP changed its state."""
 
-    Attributes:
-        time_ns: when the kernel saw it.
-        host: whose QP it is.
-        qpn: QP number at *host*.
-        before, after: states.
-        reason: status that made it so, in words; empty when it was asked for.
-    """
-
-    time_ns: int
-    host: str
-    qpn: int
+    time_ns: int  # when the kernel saw it
+    host: str  # whose QP it is
+    qpn: int  # QP number at *host*
+    # before, after: states
     before: QpState
     after: QpState
-    reason: str
+    reason: str  # status that made it so, in words; empty when it was asked for
 
 
 @dataclass(frozen=True, slots=True)
 class PortTransition:
-    """A NIC saw the carrier of one of its ports change.
+    """A NIC saw the carrier of one of its ports change."""
 
-    Attributes:
-        time_ns: when the kernel saw it.
-        host: whose NIC.
-        plane: which port.
-        is_up: the carrier now.
-    """
-
-    time_ns: int
-    host: str
-    plane: int
-    is_up: bool
+    time_ns: int  # when the kernel saw it
+    host: str  # whose NIC
+    plane: int  # which port
+    is_up: bool  # the carrier now
 
 
 @dataclass(frozen=True, slots=True)
 class FaultChange:
-    """A fault began or ceased to act.
+    """A fault began or ceased to act."""
 
-    Attributes:
-        action: which of the two.
-        fault_id: its id.
-        occurrence: index of the occurrence.
-        before_ns: just before the first port changed.
-        after_ns: just after the last port changed.
-        lost_packets: with `cleared`, data packets that were lost because of it.
-        last_lost_ns: with `cleared`, when the last of them was lost; None when there was none.
-        hit_packets: with `cleared`, packets of all kinds that it did something to.
-    """
-
-    action: Literal["applied", "cleared"]
-    fault_id: str
-    occurrence: int
-    before_ns: int
-    after_ns: int
-    lost_packets: int = 0
+    action: Literal["applied", "cleared"]  # which of the two
+    fault_id: str  # its id
+    occurrence: int  # index of the occurrence
+    before_ns: int  # just before the first port changed
+    after_ns: int  # just after the last port changed
+    lost_packets: int = 0  # with `cleared`, data packets that were lost because of it
+    # with `cleared`, when the last of them was lost; None when there was none
     last_lost_ns: int | None = None
-    hit_packets: int = 0
+    hit_packets: int = 0  # with `cleared`, packets of all kinds that it did something to
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """The runner did something other than change a fault.
+    """The runner did something other than change a fault."""
 
-    Attributes:
-        time_ns: when.
-        what: `workload-started`, `warmup-ended`, `workload-ended` or `run-ended`.
-        details: more about it, by key of events.jsonl.
-    """
-
-    time_ns: int
-    what: str
-    details: Mapping[str, str] = field(default_factory=dict)
+    time_ns: int  # when
+    what: str  # `workload-started`, `warmup-ended`, `workload-ended` or `run-ended`
+    details: Mapping[str, str] = field(default_factory=dict)  # more about it, by key of events.jsonl
 
 
 NicEvent = EvTransition | QpTransition | PortTransition

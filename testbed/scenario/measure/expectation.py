@@ -54,28 +54,18 @@ FORMATS: Final[dict[Dimension, Scale]] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of one expectation.
+    """The outcome of one expectation."""
 
-    Attributes:
-        text: as written.
-        has_passed: whether it held; what could not be measured did not hold.
-        reason: one sentence with the numbers.
-        dimension: of both sides.
-        left, right: values of the two sides in the base unit; None when they could not be measured.
-        measured: value of each quantity in it; empty when one could not be measured.
-        is_written: whether it stands in the file; some hold for every run.
-        is_certain: whether it would have come to the same on a machine in time.
-    """
-
-    text: str
-    has_passed: bool
-    reason: str
-    dimension: Dimension
+    text: str  # as written
+    has_passed: bool  # whether it held; what could not be measured did not hold
+    reason: str  # one sentence with the numbers
+    dimension: Dimension  # of both sides
+    # left, right: values of the two sides in the base unit; None when they could not be measured
     left: float | None
     right: float | None
-    measured: tuple[Measured, ...]
-    is_written: bool = True
-    is_certain: bool = True
+    measured: tuple[Measured, ...]  # value of each quantity in it; empty when one could not be measured
+    is_written: bool = True  # whether it stands in the file; some hold for every run
+    is_certain: bool = True  # whether it would have come to the same on a machine in time
 
     @property
     def answer(self) -> Answer:

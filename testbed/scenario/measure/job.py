@@ -13,23 +13,15 @@ from mrc_testbed.workloads.operation_record import last_loss
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A workload of collectives or of training, or a program.
+    """A workload of collectives or of training, or a program."""
 
-    Attributes:
-        name: of the workload.
-        word: what its steps are called: step or operation.
-        pace: from the end of warm-up to the workload's end; None when no step lies in it.
-        impacts: of the faults that acted meanwhile, oldest first; those that overlap have one.
-        headline: what happened, in one sentence.
-        loss: of the last step, maybe not finite; None: none was reported.
-    """
-
-    name: str
-    word: str
-    pace: Pace | None
+    name: str  # of the workload
+    word: str  # what its steps are called: step or operation
+    pace: Pace | None  # from the end of warm-up to the workload's end; None when no step lies in it
+    # of the faults that acted meanwhile, oldest first; those that overlap have one
     impacts: tuple[Impact, ...]
-    headline: str
-    loss: float | None = None
+    headline: str  # what happened, in one sentence
+    loss: float | None = None  # of the last step, maybe not finite; None: none was reported
 
 
 def measure_jobs(recording: Recording) -> tuple[Job, ...]:

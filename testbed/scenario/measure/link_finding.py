@@ -23,16 +23,12 @@ _ROUNDS_TO_FIND: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class LinkFinding:
-    """The results of the link probes in a run.
+    """The results of the link probes in a run."""
 
-    Attributes:
-        precision: share of suspicions, over all readings, that were right; None if there was none.
-        recall: share of broken links, over all readings, that were suspected; None if none could be.
-        localise: by fault id, from the beginning of an occurrence until all its links were suspected.
-    """
-
-    precision: float | None
+    precision: float | None  # share of suspicions, over all readings, that were right; None if there was none
+    # share of broken links, over all readings, that were suspected; None if none could be
     recall: float | None
+    # by fault id, from the beginning of an occurrence until all its links were suspected
     localise: dict[str, Phase]
 
 

@@ -12,17 +12,11 @@ from mrc_testbed.workloads.program import SharedWork
 
 @dataclass(frozen=True, slots=True)
 class OperationsOfSpan:
-    """Operations of a collective workload, or steps of a program.
+    """Operations of a collective workload, or steps of a program."""
 
-    Attributes:
-        work: what they were.
-        span: the part of the run.
-        operations: in it, oldest first.
-    """
-
-    work: SharedWork
-    span: Span
-    operations: tuple[OperationRecord, ...]
+    work: SharedWork  # what they were
+    span: Span  # the part of the run
+    operations: tuple[OperationRecord, ...]  # in it, oldest first
 
     @classmethod
     def of(cls, recording: Recording, workload: str, span: Span, *, with_overlapping: bool) -> Self:

@@ -11,29 +11,19 @@ _CPU_INFO = Path("/proc/cpuinfo")
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """The facts that one needs to judge, and to repeat, a run.
+    """The facts that one needs to judge, and to repeat, a run."""
 
-    Attributes:
-        mrc_testbed, python, kernel: versions.
-        architecture: of the machine, such as x86_64.
-        cpu: model name; `unknown` where the kernel does not tell.
-        cpu_count: CPUs this process may use.
-        memory_bytes: of the machine.
-        lab: name of the lab.
-        runtime: `docker` or `netns`.
-        machine: its host name; empty where 0.3.0 wrote the manifest.
-    """
-
+    # mrc_testbed, python, kernel: versions
     mrc_testbed: str
     python: str
     kernel: str
-    architecture: str
-    cpu: str
-    cpu_count: int
-    memory_bytes: int
-    lab: str
-    runtime: str
-    machine: str = ""
+    architecture: str  # of the machine, such as x86_64
+    cpu: str  # model name; `unknown` where the kernel does not tell
+    cpu_count: int  # CPUs this process may use
+    memory_bytes: int  # of the machine
+    lab: str  # name of the lab
+    runtime: str  # `docker` or `netns`
+    machine: str = ""  # its host name; empty where 0.3.0 wrote the manifest
 
 
 def observe_provenance(lab: str, runtime: str) -> Provenance:

@@ -25,12 +25,9 @@ class NotMeasured(TestbedError):  # noqa: N818 - it is an answer, not a failure 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Part of a run, half open.
+    """Part of a run, half open."""
 
-    Attributes:
-        start_ns, end_ns: CLOCK_MONOTONIC, start < end.
-    """
-
+    # start_ns, end_ns: CLOCK_MONOTONIC, start < end
     start_ns: int
     end_ns: int
 
@@ -41,28 +38,19 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class FlowReading:
-    """Bytes of each flow acknowledged at one moment.
+    """Bytes of each flow acknowledged at one moment."""
 
-    Attributes:
-        time_ns: CLOCK_MONOTONIC just before the first was read.
-        acknowledged_bytes: payload acknowledged for the first time since the flow was connected.
-    """
-
-    time_ns: int
+    time_ns: int  # CLOCK_MONOTONIC just before the first was read
+    # payload acknowledged for the first time since the flow was connected
     acknowledged_bytes: Mapping[Flow, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """One period in which a fault really acted.
+    """One period in which a fault really acted."""
 
-    Attributes:
-        applied: when it began.
-        cleared: when it ceased; None when the run ended first and nothing recorded its end.
-    """
-
-    applied: FaultChange
-    cleared: FaultChange | None
+    applied: FaultChange  # when it began
+    cleared: FaultChange | None  # when it ceased; None when the run ended first and nothing recorded its end
 
     @property
     def is_misdated(self) -> bool:
@@ -77,45 +65,31 @@ AnyReading = TypeVar("AnyReading", Reading, FlowReading)
 
 @dataclass(slots=True)
 class Recording:
-    """The events of a run, as they are written down.
+    """The events of a run, as they are written down."""
 
-    Attributes:
-        plan: what was to happen.
-        start_ns: when the first workload was started; with programs, when all had made their first steps.
-        zero_ns: end of warm-up; None while it lasts.
-        end_ns: when the last workload was stopped or found finished; None before.
-        readings: of counters, oldest first.
-        flow_readings: of flows, oldest first; where there are thousands, not one with each of the readings.
-        operations: of each collective workload and program, oldest first; empty until they were collected.
-        programs: workload name -> the state of a program when the run ended.
-        nic_events: in the order in which they were fetched.
-        fault_changes: in the order in which they were made.
-        notes: of what else the runner did.
-        workload_ends: workload name -> when it was stopped or found finished.
-        outcomes: one per flow; empty until received memory was compared.
-        ring_drops: frames that receive rings of links lost in the run; None when it was not read.
-        latest_ns: how late the latest reading or action was begun.
-        is_simulated: whether times are a simulation's, which no machine can make late.
-        early_frames: of a simulation, that crossed a link sooner than its port's rate allows.
-    """
-
-    plan: Plan
-    start_ns: int
-    zero_ns: int | None = None
-    end_ns: int | None = None
-    readings: list[Reading] = field(default_factory=list)
+    plan: Plan  # what was to happen
+    start_ns: int  # when the first workload was started; with programs, when all had made their first steps
+    zero_ns: int | None = None  # end of warm-up; None while it lasts
+    end_ns: int | None = None  # when the last workload was stopped or found finished; None before
+    readings: list[Reading] = field(default_factory=list)  # of counters, oldest first
+    # of flows, oldest first; where there are thousands, not one with each of the readings
     flow_readings: list[FlowReading] = field(default_factory=list)
+    # of each collective workload and program, oldest first; empty until they were collected
     operations: dict[str, Sequence[OperationRecord]] = field(default_factory=dict)
+    # workload name -> the state of a program when the run ended
     programs: dict[str, ProgramState] = field(default_factory=dict)
-    nic_events: list[NicEvent] = field(default_factory=list)
-    fault_changes: list[FaultChange] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
+    nic_events: list[NicEvent] = field(default_factory=list)  # in the order in which they were fetched
+    fault_changes: list[FaultChange] = field(default_factory=list)  # in the order in which they were made
+    notes: list[Note] = field(default_factory=list)  # of what else the runner did
+    # workload name -> when it was stopped or found finished
     workload_ends: dict[str, int] = field(default_factory=dict)
+    # one per flow; empty until received memory was compared
     outcomes: list[FlowOutcome] = field(default_factory=list)
+    # frames that receive rings of links lost in the run; None when it was not read
     ring_drops: int | None = None
-    latest_ns: int = 0
-    is_simulated: bool = False
-    early_frames: int = 0
+    latest_ns: int = 0  # how late the latest reading or action was begun
+    is_simulated: bool = False  # whether times are a simulation's, which no machine can make late
+    early_frames: int = 0  # of a simulation, that crossed a link sooner than its port's rate allows
 
     def relative_ns(self, time_ns: int) -> int:
         """A CLOCK_MONOTONIC time on the run's axis; during warm-up as if it ended when planned."""

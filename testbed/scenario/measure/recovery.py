@@ -27,38 +27,23 @@ _Key = tuple[str, int, int] | tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One of the three times.
+    """One of the three times."""
 
-    Attributes:
-        longest_ns: of all occurrences; None when there is no value, or not for each of them.
-        reason: why there is none, or what to know about it; empty when nothing.
-    """
-
-    longest_ns: int | None
-    reason: str = ""
+    longest_ns: int | None  # of all occurrences; None when there is no value, or not for each of them
+    reason: str = ""  # why there is none, or what to know about it; empty when nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """The recovery from one fault.
+    """The recovery from one fault."""
 
-    Attributes:
-        fault_id: its id.
-        occurrence_count: how often it really was applied.
-        lost_packets: packets it took, over all occurrences.
-        left_evs: EVs that left a path it hit, each counted once per occurrence.
-        detect: time to detect.
-        avoid: time to last drop.
-        restore: recovery time.
-    """
-
-    fault_id: str
-    occurrence_count: int
-    lost_packets: int
-    left_evs: int
-    detect: Phase
-    avoid: Phase
-    restore: Phase
+    fault_id: str  # its id
+    occurrence_count: int  # how often it really was applied
+    lost_packets: int  # packets it took, over all occurrences
+    left_evs: int  # EVs that left a path it hit, each counted once per occurrence
+    detect: Phase  # time to detect
+    avoid: Phase  # time to last drop
+    restore: Phase  # recovery time
 
     @property
     def phases(self) -> tuple[Phase, Phase, Phase]:

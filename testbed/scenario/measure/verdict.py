@@ -34,37 +34,24 @@ _WITHIN: Final = "the machine was late, although within the limits"
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Why a run did not end as planned.
+    """Why a run did not end as planned."""
 
-    Attributes:
-        status: ABORTED, INTERRUPTED or ERROR.
-        reason: one sentence.
-        exit_code: of the exception behind it; None for that of the status.
-    """
-
-    status: Status
-    reason: str
-    exit_code: int | None = None
+    status: Status  # ABORTED, INTERRUPTED or ERROR
+    reason: str  # one sentence
+    exit_code: int | None = None  # of the exception behind it; None for that of the status
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer of a run.
+    """The answer of a run."""
 
-    Attributes:
-        status: how it ended.
-        reason: one sentence.
-        outcomes: of the expectations, in the order of the file.
-        untrusted: why the numbers are not to be believed, one sentence each; empty when they are.
-        exit_code: exit status of the command.
-        late: how the machine was late, one sentence each; expectations are judged all the same.
-    """
-
-    status: Status
-    reason: str
-    outcomes: tuple[Outcome, ...]
+    status: Status  # how it ended
+    reason: str  # one sentence
+    outcomes: tuple[Outcome, ...]  # of the expectations, in the order of the file
+    # why the numbers are not to be believed, one sentence each; empty when they are
     untrusted: tuple[str, ...]
-    exit_code: int
+    exit_code: int  # exit status of the command
+    # how the machine was late, one sentence each; expectations are judged all the same
     late: tuple[str, ...] = ()
 
     @property

@@ -14,25 +14,15 @@ from mrc_testbed.scenario.report.result import RunResult
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A test case.
+    """A test case."""
 
-    Attributes:
-        suite: name of its class.
-        name: its own.
-        outcome: None when it passed.
-        message: why it did not.
-        kind: of the failure or error; empty for a skipped case.
-        text: more than the message; empty for none.
-        time: s, as text; empty where it is not known.
-    """
-
-    suite: str
-    name: str
-    outcome: Literal["failure", "error", "skipped"] | None = None
-    message: str = ""
-    kind: str = ""
-    text: str = ""
-    time: str = ""
+    suite: str  # name of its class
+    name: str  # its own
+    outcome: Literal["failure", "error", "skipped"] | None = None  # None when it passed
+    message: str = ""  # why it did not
+    kind: str = ""  # of the failure or error; empty for a skipped case
+    text: str = ""  # more than the message; empty for none
+    time: str = ""  # s, as text; empty where it is not known
 
 
 def build_junit(result: RunResult) -> str:

@@ -37,62 +37,39 @@ class Instant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ComparedMeasure:
-    """A quantity that variants are compared by, in this run.
+    """A quantity that variants are compared by, in this run."""
 
-    Attributes:
-        quantity: as written.
-        dimension: of its value.
-        value: in the base unit; None when it was not measured.
-        reason: why not; empty otherwise.
-    """
-
-    quantity: str
-    dimension: Dimension
-    value: float | None
-    reason: str
+    quantity: str  # as written
+    dimension: Dimension  # of its value
+    value: float | None  # in the base unit; None when it was not measured
+    reason: str  # why not; empty otherwise
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """A run, measured and judged.
+    """A run, measured and judged."""
 
-    Attributes:
-        run_id: name of its folder, such as `20261121T170000Z-3fa2`.
-        started: when, in UTC.
-        ended: when, in UTC.
-        duration_ns: from the one to the other, by CLOCK_MONOTONIC.
-        zero_utc: the time 0 of its events, in UTC by the clock at the end; None when warm-up did not end.
-        plan: what was to happen.
-        recording: what happened.
-        verdict: what it came to.
-        recoveries: one per fault of the plan.
-        fidelity: what was looked at to decide whether the run is to be trusted.
-        goodput_bps: workload -> over its measured time; None when that was not measured.
-        fairness: workload -> Jain's index of its flows' goodputs over the same time; None likewise.
-        collectives: workload of collectives -> what they came to over the same time.
-        jobs: the same workloads: pace, slowest rank, and what faults did to them.
-        link_finding: what link probes found; None if hosts did not probe.
-        provenance: where and with what.
-        measures: what variants are compared by; empty for a scenario without.
-    """
-
-    run_id: str
-    started: datetime
-    ended: datetime
-    duration_ns: int
+    run_id: str  # name of its folder, such as `20261121T170000Z-3fa2`
+    started: datetime  # when, in UTC
+    ended: datetime  # when, in UTC
+    duration_ns: int  # from the one to the other, by CLOCK_MONOTONIC
+    # the time 0 of its events, in UTC by the clock at the end; None when warm-up did not end
     zero_utc: datetime | None
-    plan: Plan
-    recording: Recording
-    verdict: Verdict
-    recoveries: tuple[Recovery, ...]
-    fidelity: tuple[Finding, ...]
+    plan: Plan  # what was to happen
+    recording: Recording  # what happened
+    verdict: Verdict  # what it came to
+    recoveries: tuple[Recovery, ...]  # one per fault of the plan
+    fidelity: tuple[Finding, ...]  # what was looked at to decide whether the run is to be trusted
+    # workload -> over its measured time; None when that was not measured
     goodput_bps: dict[str, float | None]
+    # workload -> Jain's index of its flows' goodputs over the same time; None likewise
     fairness: dict[str, float | None]
+    # workload of collectives -> what they came to over the same time
     collectives: dict[str, CollectiveResult]
-    jobs: tuple[Job, ...]
-    link_finding: LinkFinding | None
-    provenance: Provenance
-    measures: tuple[ComparedMeasure, ...] = ()
+    jobs: tuple[Job, ...]  # the same workloads: pace, slowest rank, and what faults did to them
+    link_finding: LinkFinding | None  # what link probes found; None if hosts did not probe
+    provenance: Provenance  # where and with what
+    measures: tuple[ComparedMeasure, ...] = ()  # what variants are compared by; empty for a scenario without
 
     @property
     def clock_step_ns(self) -> int:

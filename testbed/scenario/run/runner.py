@@ -70,18 +70,14 @@ class _Stopped(Exception):  # noqa: N818 - not an error: it ends the timeline ea
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The live things a run works on.
-
-    Attributes:
-        is_simulated: whether its time is a simulation's, which no machine can make late.
-        early_frames: how many frames have crossed a link sooner than its port's rate allows.
-    """
+    """The live things a run works on."""
 
     clock: Clock
     injector: FaultInjector
     workloads: WorkloadRunner
     sampler: Sampler
-    is_simulated: bool = False
+    is_simulated: bool = False  # whether its time is a simulation's, which no machine can make late
+    # how many frames have crossed a link sooner than its port's rate allows
     early_frames: Callable[[], int] = lambda: 0
 
 

@@ -21,17 +21,11 @@ HOST_SATURATED: Final = "host_saturated"
 
 @dataclass(frozen=True, slots=True)
 class AbortCondition:
-    """When to end a run early.
+    """When to end a run early."""
 
-    Attributes:
-        text: as written.
-        comparison: what to evaluate with every sample; None for `host_saturated`.
-        for_ns: how long it must hold without a gap.
-    """
-
-    text: str
-    comparison: Comparison | None
-    for_ns: int
+    text: str  # as written
+    comparison: Comparison | None  # what to evaluate with every sample; None for `host_saturated`
+    for_ns: int  # how long it must hold without a gap
 
 
 def parse_abort(text: str) -> AbortCondition:

@@ -30,17 +30,11 @@ _EASE_OF_DIRECT_LINKS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """More than this machine carries in time.
+    """More than this machine carries in time."""
 
-    Attributes:
-        text: what is asked, and what the machine carries.
-        is_hopeless: it is more than the machine carries at all, so that no run could be right.
-        remedies: what to do about what is hopeless, in imperatives.
-    """
-
-    text: str
-    is_hopeless: bool
-    remedies: tuple[str, ...] = ()
+    text: str  # what is asked, and what the machine carries
+    is_hopeless: bool  # it is more than the machine carries at all, so that no run could be right
+    remedies: tuple[str, ...] = ()  # what to do about what is hopeless, in imperatives
 
 
 def topology_overload(spec: TopologySpec, known: Capacity | None) -> Overload | None:

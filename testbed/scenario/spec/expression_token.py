@@ -17,17 +17,11 @@ class TokenKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word of the text.
+    """A word of the text."""
 
-    Attributes:
-        kind: what it is.
-        text: as written; a number with its unit.
-        start: place of its first character, from 0.
-    """
-
-    kind: TokenKind
-    text: str
-    start: int
+    kind: TokenKind  # what it is
+    text: str  # as written; a number with its unit
+    start: int  # place of its first character, from 0
 
     @property
     def column(self) -> int:

@@ -138,16 +138,13 @@ def fold(term: Term, of_number: Callable[[float], Value], of_quantity: Callable[
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A whole expectation.
-
-    Attributes:
-        left_text, right_text: the two sides as they were written.
-    """
+    """A whole expectation."""
 
     operator: ComparisonOperator
     left: Term
     right: Term
     text: str
+    # left_text, right_text: the two sides as they were written
     left_text: str
     right_text: str
 

@@ -80,20 +80,12 @@ class FigureSpec(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class PlannedFigure:
-    """A drawing with nothing left open.
+    """A drawing with nothing left open."""
 
-    Attributes:
-        kind: what is drawn.
-        title: heading; empty for the usual one of the kind.
-        workloads: names of those drawn, in the order of the plan.
-        by: what a curve is of.
-        every_ns: distance of two values of a curve over time.
-        published: (time, share of what was before the first of them) of each change of the published curve.
-    """
-
-    kind: FigureKind
-    title: str
-    workloads: tuple[str, ...]
-    by: Grouping
-    every_ns: int
+    kind: FigureKind  # what is drawn
+    title: str  # heading; empty for the usual one of the kind
+    workloads: tuple[str, ...]  # names of those drawn, in the order of the plan
+    by: Grouping  # what a curve is of
+    every_ns: int  # distance of two values of a curve over time
+    # (time, share of what was before the first of them) of each change of the published curve
     published: tuple[tuple[int, float], ...] = ()

@@ -17,21 +17,13 @@ from mrc_testbed.topology.spec import TopologySpec
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A scenario as written, valid in itself.
+    """A scenario as written, valid in itself."""
 
-    Attributes:
-        document: the file, for messages with a line.
-        metadata: its name and description.
-        spec: what it says.
-        topology: the fabric it is for, from the file itself or from the Topology file it names.
-        variant: which of its variants it is; None for the file as it stands.
-    """
-
-    document: Document
-    metadata: Metadata
-    spec: ScenarioSpec
-    topology: TopologySpec
-    variant: Variant | None = None
+    document: Document  # the file, for messages with a line
+    metadata: Metadata  # its name and description
+    spec: ScenarioSpec  # what it says
+    topology: TopologySpec  # the fabric it is for, from the file itself or from the Topology file it names
+    variant: Variant | None = None  # which of its variants it is; None for the file as it stands
 
 
 def load_scenario(source: Path | str) -> Scenario:

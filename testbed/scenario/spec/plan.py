@@ -58,32 +58,20 @@ class PlannedTransport:
 
 @dataclass(frozen=True, slots=True)
 class PlannedWorkload:
-    """A workload with its flows.
+    """A workload with its flows."""
 
-    Attributes:
-        name, kind: as written.
-        size_bytes: payload of a message; of a collective, data of a rank; of a program 0.
-        depth: messages outstanding per QP.
-        start_ns: when it starts to send; its warm-up ends at 0.
-        duration_ns: measured time; None when it ends by iterations, or is a program.
-        iterations: messages per QP, or operations; None when it ends by time, or is a program.
-        timeout_ns: how long the iterations may take, or the program; None when it ends by time.
-        flows: one per QP; none of a program.
-        collective: what the flows do together; None when each is on its own.
-        program: whose ranks send what they please; None when there is none.
-    """
-
+    # name, kind: as written
     name: str
     kind: WorkloadKind
-    size_bytes: int
-    depth: int
-    start_ns: int
-    duration_ns: int | None
-    iterations: int | None
-    timeout_ns: int | None
-    flows: tuple[Flow, ...]
-    collective: Collective | None = None
-    program: Program | None = None
+    size_bytes: int  # payload of a message; of a collective, data of a rank; of a program 0
+    depth: int  # messages outstanding per QP
+    start_ns: int  # when it starts to send; its warm-up ends at 0
+    duration_ns: int | None  # measured time; None when it ends by iterations, or is a program
+    iterations: int | None  # messages per QP, or operations; None when it ends by time, or is a program
+    timeout_ns: int | None  # how long the iterations may take, or the program; None when it ends by time
+    flows: tuple[Flow, ...]  # one per QP; none of a program
+    collective: Collective | None = None  # what the flows do together; None when each is on its own
+    program: Program | None = None  # whose ranks send what they please; None when there is none
 
     @property
     def shared_work(self) -> SharedWork | None:

@@ -49,28 +49,18 @@ class Dimension(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QuantityKind:
-    """One row of the table.
+    """One row of the table."""
 
-    Attributes:
-        name: as written, without argument; `p<N>` stands for all percentiles.
-        dimension: of its values.
-        by_lateness: how a late machine changes them.
-        argument: None, or what stands in the parentheses.
-        better: which of two values is the better one; None where that depends on what is shown, as of packets
-            that are lost: who sends more loses more.
-        has_windows: whether `before`, `during` and `after` a fault make sense.
-        needs_argument: whether the argument may not be left out.
-        unit: of a count that has one.
-    """
-
-    name: str
-    dimension: Dimension
-    by_lateness: LatenessEffect
-    argument: Argument | None = None
+    name: str  # as written, without argument; `p<N>` stands for all percentiles
+    dimension: Dimension  # of its values
+    by_lateness: LatenessEffect  # how a late machine changes them
+    argument: Argument | None = None  # None, or what stands in the parentheses
+    # which of two values is the better one; None where that depends on what is shown, as of packets that are
+    # lost: who sends more loses more
     better: Better | None = None
-    has_windows: bool = True
-    needs_argument: bool = True
-    unit: Literal["", "steps/s", "packets", "frames"] = ""
+    has_windows: bool = True  # whether `before`, `during` and `after` a fault make sense
+    needs_argument: bool = True  # whether the argument may not be left out
+    unit: Literal["", "steps/s", "packets", "frames"] = ""  # of a count that has one
 
     @property
     def grows(self) -> bool:

@@ -77,15 +77,10 @@ Axes = dict[Annotated[str, Field(pattern=AXIS_PATTERN)], Axis]
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One of the runs that a scenario with variants stands for.
+    """One of the runs that a scenario with variants stands for."""
 
-    Attributes:
-        values: axis -> value, in the order of the file.
-        changes: dotted key -> what stands there in place of what the file says.
-    """
-
-    values: Mapping[str, str]
-    changes: Mapping[str, JsonValue]
+    values: Mapping[str, str]  # axis -> value, in the order of the file
+    changes: Mapping[str, JsonValue]  # dotted key -> what stands there in place of what the file says
 
     @property
     def name(self) -> str:
