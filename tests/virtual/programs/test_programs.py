@@ -1,5 +1,6 @@
 """Programs with ranks in virtual time: exact, whatever the machine does, and no way to end is silent."""
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -181,6 +182,34 @@ def test_what_follows_an_operation_may_wait_for_others(own_ns: int) -> None:
     assert done.error is None
     assert len(done.said) == 4
     assert (done.said, done.end_ns) == (again.said, again.end_ns)
+
+
+@pytest.mark.parametrize(
+    "case", ["look_for_file", "read_pipe", "read_pipe_and_say_so", "join_thread", "wait_by_the_clock"]
+)
+def test_time_passes_while_a_rank_waits_for_others_in_the_machine(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rank_processes, "DOZE_NS", 3 * 10**8)
+    names = [tmp_path / "first", tmp_path / "second"]
+    if "pipe" in case:
+        for name in names:
+            os.mkfifo(name)
+    done, again = (run(case, str(name)) for name in names)
+    assert done.error is None
+    assert len(done.said) == 8
+    assert (done.said, done.end_ns) == (again.said, again.end_ns)
+
+
+def test_only_the_thread_of_the_collectives_moves_the_clock() -> None:
+    done, alone = run("watch"), run("train", "3")
+    assert (done.error, done.steps, done.end_ns) == (None, alone.steps, alone.end_ns)
+
+
+def test_children_of_a_rank_have_nothing_of_it() -> None:
+    done = run("bear_children", ranks=2)
+    assert done.error is None
+    assert sorted(done.said) == [f"[{rank}] False False{more}" for rank in range(2) for more in ("", " True")]
 
 
 @pytest.fixture

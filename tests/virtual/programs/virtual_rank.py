@@ -4,19 +4,22 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
 from itertools import count
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from mrc_torch.clock import CLOCK
+from mrc_torch.clock import CLOCK, take_over_time
 from mrc_torch.library import Reduction, Type, buffers
-from mrc_torch.rank import CHANNEL_VARIABLE
+from mrc_torch.rank import CHANNEL_VARIABLE, is_rank, is_virtual
 from mrc_torch.virtual import engine
 
 RANK: Final = int(os.environ["RANK"])
@@ -186,6 +189,99 @@ def hang(rank: Rank) -> None:
     train(rank, 2)
 
 
+def late_message(rank: Rank, then: Callable[[], object]) -> None:
+    """Let rank 1 do something once a message of rank 2 is there, which takes 20 ms."""
+    data = np.zeros(ELEMENTS, np.float32)
+    if RANK == 1:
+        rank.wait(rank.message(2, None, data, 1))
+        then()
+    elif RANK == 2:
+        rank.wait(rank.message(1, data, None, 1))
+
+
+def meet(rank: Rank) -> None:
+    print(CLOCK.now_ns, flush=True)
+    data = np.zeros(ELEMENTS, np.float32)
+    rank.wait(rank.all_reduce(data))
+    report(1, -1)
+    print(CLOCK.now_ns, flush=True)
+
+
+def look_for_file(rank: Rank, name: str) -> None:
+    """Rank 0 looks again and again for a file of rank 1."""
+    take_over_time()
+    late_message(rank, Path(name).touch)
+    while RANK == 0 and not Path(name).exists():
+        time.sleep(0.003)
+    meet(rank)
+
+
+def read_pipe(rank: Rank, name: str, *, is_said: bool = False) -> None:
+    """Rank 0 sleeps in the kernel until rank 1 writes."""
+    late_message(rank, lambda: Path(name).write_text("x"))
+    if RANK == 0:
+        with rank.engine.outside() if is_said else nullcontext():
+            assert Path(name).read_text() == "x"
+    meet(rank)
+
+
+def read_pipe_and_say_so(rank: Rank, name: str) -> None:
+    read_pipe(rank, name, is_said=True)
+
+
+def join_thread(rank: Rank, _: str) -> None:
+    """Rank 1 waits for a thread that waits for a message."""
+    train(rank, 1)
+    thread = threading.Thread(target=late_message, args=(rank, lambda: None))
+    thread.start()
+    thread.join()
+    meet(rank)
+
+
+def wait_by_the_clock(rank: Rank, _: str) -> None:
+    """Rank 0 reads the clock until it is later, and waits for a child by looks at it."""
+    take_over_time()
+    end_ns = time.monotonic_ns() + 5_000_000
+    while RANK == 0 and time.monotonic_ns() < end_ns:
+        pass
+    child = subprocess.Popen(["sleep", "0.05"])
+    while child.poll() is None:
+        time.sleep(0.01)
+    assert not threading.Event().wait(0.01)
+    meet(rank)
+
+
+def watch(rank: Rank) -> None:
+    """Train while another thread sleeps between looks around."""
+    take_over_time()
+    has_slept, is_over = threading.Event(), threading.Event()
+
+    def look_around() -> None:
+        while not is_over.is_set():
+            time.sleep(0.001)
+            has_slept.set()
+
+    watcher = threading.Thread(target=look_around)
+    watcher.start()
+    train(rank, 3)
+    has_slept.wait()
+    is_over.set()
+    watcher.join()
+
+
+def bear_children(rank: Rank) -> None:
+    """Children have the machine's clock and nothing of the rank, and end as they like."""
+    take_over_time()
+    train(rank, 1)
+    if os.fork() == 0:
+        print(is_rank(), is_virtual(), time.monotonic() - CLOCK.now_ns / 1e9 > 1, flush=True)
+        sys.exit()  # with what is registered to be done at exit
+    os.wait()
+    text = "from mrc_torch import rank; print(rank.is_rank(), rank.is_virtual())"
+    subprocess.run([sys.executable, "-c", text], check=True, close_fds=False)
+    say_nothing(rank)
+
+
 def babble(rank: Rank) -> None:
     if RANK == 0:
         socket.socket(fileno=os.dup(int(os.environ[CHANNEL_VARIABLE]))).send(b"hello")
@@ -200,7 +296,8 @@ def exit_with_3(rank: Rank) -> None:
 
 
 def say_nothing(rank: Rank) -> None:
-    rank.wait(rank.all_reduce(np.zeros(9, np.float32)))
+    data = np.zeros(9, np.float32)
+    rank.wait(rank.all_reduce(data))
 
 
 def misreport(rank: Rank) -> None:
@@ -213,5 +310,5 @@ def misreport(rank: Rank) -> None:
 if __name__ == "__main__":
     _, case, *rest = sys.argv
     own = Rank()
-    globals()[case](own, *map(int, rest))
+    globals()[case](own, *(int(each) if each.isdecimal() else each for each in rest))
     own.engine.close()
