@@ -1,9 +1,12 @@
 """Steps of a training job, as any script has them: reported to who has started the rank, and in virtual time.
 
-A step ends when the optimizer that stepped first in this process has stepped again. The loss is what
-backward() was called on since; of several, the mean. Each step is a line of JSON on the descriptor that
-`mrc-testbed` names in the environment. An optimizer that steps without gradients since its last step, as one
-does for a checkpoint, ends no step: neither backward() nor torch.autograd.grad() was called.
+A step ends with that of one optimizer: the first that steps in this process. One that steps twice before that
+one steps again takes its place, and both its steps are reported then; any other does where that one is gone.
+The loss is what backward() was called on since, without the scale of a GradScaler; of several, the mean. Each
+step is a line of JSON on the descriptor that `mrc-testbed` names in the environment.
+
+An optimizer that steps without gradients since its last step, as one does for a checkpoint, ends no step:
+neither backward() nor torch.autograd.grad() was called. One that a GradScaler does not let step does end one.
 
 In virtual time a step computes for a time that is declared: before its first backward(), or stage by stage
 (profile.py).
@@ -16,18 +19,29 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
+from mrc_torch.scalers import unscaled, watch_scalers
 from mrc_torch.stages import LOSS, OPTIMIZER, ProfileError, Stages, read_profile
 from mrc_torch.virtual import CLOCK, is_virtual, take_over_time
 
 REPORT_VARIABLE: Final = "MRC_TESTBED_REPORT_FD"
 COMPUTE_VARIABLE: Final = "MRC_TORCH_COMPUTE"
 """Time that each step computes, in virtual time: ns, or the path of a profile."""
+
+
+class _Mark(NamedTuple):
+    """The step under way when an optimizer stepped that did not end it."""
+
+    end_ns: int
+    losses: int
+    sent_bytes: int
+    backwards: int
 
 
 @dataclass
@@ -39,18 +53,47 @@ class Steps:
         began_ns: when the step that is under way began.
         losses: of it so far.
         sent_bytes: of it so far.
-        has_backward: whether its gradients were asked for.
-        optimizer: that its end goes by; None: none has stepped yet.
+        backwards: how often its gradients were asked for.
+        optimizer: that its end goes by; None, or of none: any.
+        others: optimizers that have stepped in it.
     """
 
     count: int = 0
     began_ns: int = 0
     losses: list[float] = field(default_factory=list)
     sent_bytes: int = 0
-    has_backward: bool = False
-    optimizer: int | None = None
+    backwards: int = 0
+    optimizer: "ref[Optimizer] | None" = None
+    others: "WeakKeyDictionary[Optimizer, _Mark]" = field(default_factory=WeakKeyDictionary)
 
-    def end(self, now_ns: int) -> dict[str, Any]:
+    @property
+    def has_backward(self) -> bool:
+        return self.backwards > 0
+
+    def is_ended_by(self, optimizer: Optimizer, now_ns: int) -> bool:
+        """Return True if a step of that optimizer ends the step; else note it."""
+        mark = self.others.get(optimizer)
+        if mark is not None:
+            return self.backwards > mark.backwards
+        followed = self.optimizer() if self.optimizer else None
+        if followed is None or followed is optimizer or not self.has_backward:
+            return self.has_backward
+        self.others[optimizer] = _Mark(now_ns, len(self.losses), self.sent_bytes, self.backwards)
+        return False
+
+    def end_earlier(self, optimizer: Optimizer) -> dict[str, Any] | None:
+        """End the step where that optimizer has stepped in it, and leave the rest; the report of it, if it has."""
+        mark = self.others.get(optimizer)
+        if mark is None:
+            return None
+        losses, sent_bytes = self.losses[mark.losses :], self.sent_bytes - mark.sent_bytes
+        del self.losses[mark.losses :]
+        self.sent_bytes = mark.sent_bytes
+        report = self.end(optimizer, mark.end_ns)
+        self.losses, self.sent_bytes = losses, sent_bytes
+        return report
+
+    def end(self, optimizer: Optimizer, now_ns: int) -> dict[str, Any]:
         """End the step, and begin the next; the report of it, whose loss is null if it is not finite."""
         report: dict[str, Any] = {
             "step": self.count,
@@ -58,6 +101,7 @@ class Steps:
             "bytes": self.sent_bytes,
             "end_ns": now_ns,
             "by": "mrc-torch",
+            "optimizer": type(optimizer).__name__,
         }
         if self.losses:
             loss = sum(self.losses) / len(self.losses)  # fmean() refuses inf beside -inf
@@ -65,8 +109,9 @@ class Steps:
         self.count += 1
         self.began_ns = now_ns
         self.losses.clear()
-        self.sent_bytes = 0
-        self.has_backward = False
+        self.sent_bytes = self.backwards = 0
+        self.optimizer = ref(optimizer)
+        self.others.clear()
         return report
 
 
@@ -99,25 +144,25 @@ def watch(on_end: OnEnd) -> None:
     """
     STEPS.began_ns = now_ns()
 
-    def on_step(optimizer: Optimizer, _arguments: Any, _named: Any) -> None:
-        if not STEPS.has_backward:
+    def on_step(optimizer: Optimizer, *_: Any) -> None:
+        if not STEPS.is_ended_by(optimizer, now_ns()):
             return
-        if STEPS.optimizer is None:
-            STEPS.optimizer = id(optimizer)
-        if STEPS.optimizer == id(optimizer):
-            on_end(OPTIMIZER)
-            _report(STEPS.end(now_ns()))
+        if earlier := STEPS.end_earlier(optimizer):
+            _report(earlier)
+            on_end(LOSS)  # its backward() did not begin a step
+        on_end(OPTIMIZER)
+        _report(STEPS.end(optimizer, now_ns()))
 
     backward, grad = torch.autograd.backward, torch.autograd.grad
 
     def begin_backward() -> None:
         on_end(LOSS)
-        STEPS.has_backward = True
+        STEPS.backwards += 1
 
     def noted(tensors: Tensor | Sequence[Tensor], *arguments: Any, **named: Any) -> None:
         for tensor in [tensors] if isinstance(tensors, Tensor) else tensors:
             if tensor.numel() == 1:
-                STEPS.losses.append(float(tensor.detach()))
+                STEPS.losses.append(float(unscaled(tensor)))
         begin_backward()
         backward(tensors, *arguments, **named)
 
@@ -126,6 +171,7 @@ def watch(on_end: OnEnd) -> None:
         return grad(*arguments, **named)
 
     register_optimizer_step_post_hook(on_step)
+    watch_scalers(on_step)
     torch.autograd.backward, torch.autograd.grad = noted, noted_grad
 
 

@@ -2,8 +2,9 @@
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from itertools import groupby
 
 from mrc_testbed.report.table import Cell, Table
 from mrc_testbed.scenario.measure.job import Job
@@ -12,7 +13,7 @@ from mrc_testbed.scenario.measure.recovery import Phase, Recovery
 from mrc_testbed.scenario.report.result import RunResult
 from mrc_testbed.shown import format_count, format_rate, format_share, format_size, format_time, format_times
 from mrc_testbed.workloads.nccl import CollectiveResult
-from mrc_testbed.workloads.operation_record import finite
+from mrc_testbed.workloads.operation_record import OperationRecord, finite
 
 RECOVERY_COLUMNS = (
     "packets dropped",
@@ -51,6 +52,9 @@ OPERATION_COLUMNS = (
     "loss",
     "sent_bytes",
 )
+
+_OPTIMIZERS_MAX = 4
+"""Times that a sentence names an optimizer."""
 
 
 def format_phase(phase: Phase) -> str:
@@ -158,10 +162,23 @@ def declared_compute(result: RunResult, name: str) -> str:
     return f"Each module computes as long as in the profile {program.compute}"
 
 
+def optimizers_of(steps: Sequence[OperationRecord]) -> str:
+    """A sentence on steps of one optimizer after another, by their numbers in operations.csv; else empty."""
+    runs = groupby(enumerate(steps), lambda each: each[1].optimizer)
+    first = [(next(group)[0], name) for name, group in runs if name is not None]
+    if len(first) < 2:
+        return ""
+    if len(first) > _OPTIMIZERS_MAX:
+        return f"Steps are of {' and '.join(sorted({name for _, name in first}))}, in turn"
+    parts = (f"from step {number} on of {name}" if number else f"of {name}" for number, name in first)
+    return f"Steps are {', '.join(parts)}"
+
+
 def job_headline(result: RunResult, job: Job) -> str:
-    """The sentence on a job, `untrusted` beside it where it is, and what of it was declared."""
+    """The sentence on a job, `untrusted` beside it where it is; what was declared, and what its steps are."""
     trust = "" if result.verdict.is_trusted else " (untrusted)"
-    return ". ".join(filter(None, (f"{job.headline}{trust}", declared_compute(result, job.name))))
+    steps = optimizers_of(result.recording.operations.get(job.name, ()))
+    return ". ".join(filter(None, (f"{job.headline}{trust}", declared_compute(result, job.name), steps)))
 
 
 def job_figures(job: Job) -> tuple[tuple[str, str], ...]:
