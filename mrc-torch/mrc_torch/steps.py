@@ -1,12 +1,11 @@
 """Steps of a training job, as any script has them: reported to who has started the rank, and in virtual time.
 
-A step ends with that of one optimizer: the first that steps in this process. One that steps twice before that
-one steps again takes its place, and both its steps are reported then; any other does where that one is gone.
-The loss is what backward() was called on since, without the scale of a GradScaler; of several, the mean. Each
-step is a line of JSON on the descriptor that `mrc-testbed` names in the environment.
-
-An optimizer that steps without gradients since its last step, as one does for a checkpoint, ends no step:
-neither backward() nor torch.autograd.grad() was called. One that a GradScaler does not let step does end one.
+A step ends when the optimizer that stepped first in this process has stepped again. One that steps twice
+meanwhile takes its place, and both steps are reported; once that one is freed, the next that steps does. The
+loss is what backward() was called on since, not scaled by a GradScaler; of several, the mean. Each step is a
+line of JSON on the descriptor that `mrc-testbed` names in the environment. An optimizer that steps without
+gradients since its last step, as one does for a checkpoint, ends no step: neither backward() nor
+torch.autograd.grad() was called. One that a GradScaler does not let step ends one.
 
 In virtual time a step computes for a time that is declared: before its first backward(), or stage by stage
 (profile.py).
@@ -26,7 +25,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-from mrc_torch.scalers import unscaled, watch_scalers
+from mrc_torch.scalers import UNSCALED, watch_scalers
 from mrc_torch.stages import LOSS, OPTIMIZER, ProfileError, Stages, read_profile
 from mrc_torch.virtual import CLOCK, is_virtual, take_over_time
 
@@ -35,10 +34,10 @@ COMPUTE_VARIABLE: Final = "MRC_TORCH_COMPUTE"
 """Time that each step computes, in virtual time: ns, or the path of a profile."""
 
 
-class _Mark(NamedTuple):
-    """The step under way when an optimizer stepped that did not end it."""
+class Mark(NamedTuple):
+    """A place in a step: a time, and losses, bytes sent and calls of backward() until then."""
 
-    end_ns: int
+    now_ns: int
     losses: int
     sent_bytes: int
     backwards: int
@@ -54,8 +53,8 @@ class Steps:
         losses: of it so far.
         sent_bytes: of it so far.
         backwards: how often its gradients were asked for.
-        optimizer: that its end goes by; None, or of none: any.
-        others: optimizers that have stepped in it.
+        optimizer: that its end goes by; None: any.
+        others: that have stepped in it, and where.
     """
 
     count: int = 0
@@ -63,53 +62,43 @@ class Steps:
     losses: list[float] = field(default_factory=list)
     sent_bytes: int = 0
     backwards: int = 0
-    optimizer: "ref[Optimizer] | None" = None
-    others: "WeakKeyDictionary[Optimizer, _Mark]" = field(default_factory=WeakKeyDictionary)
+    optimizer: Callable[[], Optimizer | None] = lambda: None
+    others: "WeakKeyDictionary[Optimizer, Mark]" = field(default_factory=WeakKeyDictionary)
 
     @property
     def has_backward(self) -> bool:
         return self.backwards > 0
 
+    def mark(self, now_ns: int) -> Mark:
+        return Mark(now_ns, len(self.losses), self.sent_bytes, self.backwards)
+
     def is_ended_by(self, optimizer: Optimizer, now_ns: int) -> bool:
         """Return True if a step of that optimizer ends the step; else note it."""
-        mark = self.others.get(optimizer)
-        if mark is not None:
-            return self.backwards > mark.backwards
-        followed = self.optimizer() if self.optimizer else None
-        if followed is None or followed is optimizer or not self.has_backward:
-            return self.has_backward
-        self.others[optimizer] = _Mark(now_ns, len(self.losses), self.sent_bytes, self.backwards)
-        return False
+        if earlier := self.others.get(optimizer):
+            return self.backwards > earlier.backwards
+        if self.has_backward and self.optimizer() not in (None, optimizer):
+            self.others[optimizer] = self.mark(now_ns)
+            return False
+        return self.has_backward
 
-    def end_earlier(self, optimizer: Optimizer) -> dict[str, Any] | None:
-        """End the step where that optimizer has stepped in it, and leave the rest; the report of it, if it has."""
-        mark = self.others.get(optimizer)
-        if mark is None:
-            return None
-        losses, sent_bytes = self.losses[mark.losses :], self.sent_bytes - mark.sent_bytes
-        del self.losses[mark.losses :]
-        self.sent_bytes = mark.sent_bytes
-        report = self.end(optimizer, mark.end_ns)
-        self.losses, self.sent_bytes = losses, sent_bytes
-        return report
-
-    def end(self, optimizer: Optimizer, now_ns: int) -> dict[str, Any]:
+    def end(self, optimizer: Optimizer, at: Mark) -> dict[str, Any]:
         """End the step, and begin the next; the report of it, whose loss is null if it is not finite."""
         report: dict[str, Any] = {
             "step": self.count,
-            "time_s": (now_ns - self.began_ns) / 1e9,
-            "bytes": self.sent_bytes,
-            "end_ns": now_ns,
+            "time_s": (at.now_ns - self.began_ns) / 1e9,
+            "bytes": at.sent_bytes,
+            "end_ns": at.now_ns,
             "by": "mrc-torch",
             "optimizer": type(optimizer).__name__,
         }
-        if self.losses:
-            loss = sum(self.losses) / len(self.losses)  # fmean() refuses inf beside -inf
+        if at.losses:
+            loss = sum(self.losses[: at.losses]) / at.losses  # fmean() refuses inf beside -inf
             report["loss"] = loss if math.isfinite(loss) else None
         self.count += 1
-        self.began_ns = now_ns
-        self.losses.clear()
-        self.sent_bytes = self.backwards = 0
+        self.began_ns = at.now_ns
+        del self.losses[: at.losses]
+        self.sent_bytes -= at.sent_bytes
+        self.backwards = 0
         self.optimizer = ref(optimizer)
         self.others.clear()
         return report
@@ -147,11 +136,11 @@ def watch(on_end: OnEnd) -> None:
     def on_step(optimizer: Optimizer, *_: Any) -> None:
         if not STEPS.is_ended_by(optimizer, now_ns()):
             return
-        if earlier := STEPS.end_earlier(optimizer):
-            _report(earlier)
-            on_end(LOSS)  # its backward() did not begin a step
+        if earlier := STEPS.others.get(optimizer):
+            _report(STEPS.end(optimizer, earlier))
+            on_end(LOSS)  # a backward() that did not begin a step
         on_end(OPTIMIZER)
-        _report(STEPS.end(optimizer, now_ns()))
+        _report(STEPS.end(optimizer, STEPS.mark(now_ns())))
 
     backward, grad = torch.autograd.backward, torch.autograd.grad
 
@@ -160,9 +149,8 @@ def watch(on_end: OnEnd) -> None:
         STEPS.backwards += 1
 
     def noted(tensors: Tensor | Sequence[Tensor], *arguments: Any, **named: Any) -> None:
-        for tensor in [tensors] if isinstance(tensors, Tensor) else tensors:
-            if tensor.numel() == 1:
-                STEPS.losses.append(float(unscaled(tensor)))
+        given = [tensors] if isinstance(tensors, Tensor) else tensors
+        STEPS.losses += [float(UNSCALED.get(each, each).detach()) for each in given if each.numel() == 1]
         begin_backward()
         backward(tensors, *arguments, **named)
 

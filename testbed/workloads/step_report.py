@@ -1,8 +1,8 @@
 """Steps that the ranks of a program report, and the steps of the job that they are together. Pure.
 
 A report is a line of JSON: {"step": 12, "time_s": 0.123, "loss": 1.25, "bytes": 603176, "slowest_rank": 2,
-"end_ns": 123456789, "by": "mrc-torch", "optimizer": "Adam"}; only `step` and `time_s` are required. A loss that is not finite is
-null, or what Python's json writes for it. The job has the steps that rank 0 reports.
+"end_ns": 123456789, "by": "mrc-torch", "optimizer": "Adam"}; only `step` and `time_s` are required. A loss
+that is not finite is null, or what Python's json writes for it. The job has the steps that rank 0 reports.
 """
 
 import json

@@ -4,7 +4,6 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from itertools import groupby
 
 from mrc_testbed.report.table import Cell, Table
 from mrc_testbed.scenario.measure.job import Job
@@ -52,9 +51,6 @@ OPERATION_COLUMNS = (
     "loss",
     "sent_bytes",
 )
-
-_OPTIMIZERS_MAX = 4
-"""Times that a sentence names an optimizer."""
 
 
 def format_phase(phase: Phase) -> str:
@@ -163,15 +159,11 @@ def declared_compute(result: RunResult, name: str) -> str:
 
 
 def optimizers_of(steps: Sequence[OperationRecord]) -> str:
-    """A sentence on steps of one optimizer after another, by their numbers in operations.csv; else empty."""
-    runs = groupby(enumerate(steps), lambda each: each[1].optimizer)
-    first = [(next(group)[0], name) for name, group in runs if name is not None]
-    if len(first) < 2:
-        return ""
-    if len(first) > _OPTIMIZERS_MAX:
-        return f"Steps are of {' and '.join(sorted({name for _, name in first}))}, in turn"
-    parts = (f"from step {number} on of {name}" if number else f"of {name}" for number, name in first)
-    return f"Steps are {', '.join(parts)}"
+    """A sentence on steps of several optimizers, with the number of the first of each; else empty."""
+    named = {each.optimizer: number for number, each in reversed([*enumerate(steps)]) if each.optimizer}
+    first = sorted(named.items(), key=lambda each: each[1])
+    parts = [f"{name} (from step {number})" for name, number in first]
+    return f"Steps are of {' and '.join(parts)}" if len(parts) > 1 else ""
 
 
 def job_headline(result: RunResult, job: Job) -> str:

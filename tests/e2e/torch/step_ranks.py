@@ -1,4 +1,4 @@
-"""A rank whose steps are of the kind that its argument names; prints optimizer and loss that each must report."""
+"""A rank whose steps are of the kind that its argument names; prints the optimizer and loss of each."""
 
 import sys
 from collections.abc import Iterator
@@ -8,7 +8,9 @@ from statistics import mean
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.amp import GradScaler
 from torch.distributed.checkpoint.state_dict import get_state_dict
+from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from torch.optim import LBFGS, SGD, Adam, AdamW, Optimizer, RMSprop
 
 torch.manual_seed(1)
@@ -21,7 +23,7 @@ ORDERS = {
     "critic": "S A A A SA A A SA",
     "in turn": "B SB SB SB",
 }
-"""Words are steps of the job, letters losses and steps of optimizers; W is one that is made anew each time."""
+"""Words are steps of the job, letters losses and steps of optimizers; W is one that is made anew for each."""
 
 Expected = tuple[str, float | None]
 
@@ -53,7 +55,7 @@ def in_order(kind: str) -> Iterator[Expected]:
         yield type(made[word[-1]][0]).__name__, mean(losses)
 
 
-def by_closure() -> Iterator[Expected]:
+def by_closure(_: str) -> Iterator[Expected]:
     optimizer = LBFGS(PARAMETERS, max_iter=3)
     for _ in range(3):
         losses: list[float] = []
@@ -66,9 +68,10 @@ def by_closure() -> Iterator[Expected]:
         yield "LBFGS", mean(losses)
 
 
-def scaled() -> Iterator[Expected]:
+def scaled(kind: str) -> Iterator[Expected]:
     """Two losses to a step; the scaler skips steps, of finite losses too."""
-    scaler, optimizer = torch.amp.GradScaler("cpu", init_scale=65536.0), SGD(PARAMETERS, lr=0.01)
+    scaler = (GradScaler if kind == "scaled" else ShardedGradScaler)("cpu", init_scale=65536.0)
+    optimizer = SGD(PARAMETERS, lr=0.01)
     for factor in (1e35, 1, 1e35, 1, inf):
         MODEL.zero_grad()
         losses = [loss() * factor, loss() * factor / 2]
@@ -99,8 +102,8 @@ def by_hand(kind: str) -> Iterator[Expected]:
 
 def main(kind: str) -> None:
     dist.init_process_group("gloo")
-    others = {"by closure": by_closure, "scaled": scaled}
-    for optimizer, each in in_order(kind) if kind in ORDERS else others.get(kind, lambda: by_hand(kind))():
+    others = {"by closure": by_closure, "scaled": scaled, "scaled, sharded": scaled}
+    for optimizer, each in (in_order if kind in ORDERS else others.get(kind, by_hand))(kind):
         print(optimizer, "" if each is None else each, flush=True)
     dist.destroy_process_group()
 
