@@ -161,8 +161,7 @@ def declared_compute(result: RunResult, name: str) -> str:
 def optimizers_of(steps: Sequence[OperationRecord]) -> str:
     """A sentence on steps of several optimizers, with the number of the first of each; else empty."""
     named = {each.optimizer: number for number, each in reversed([*enumerate(steps)]) if each.optimizer}
-    first = sorted(named.items(), key=lambda each: each[1])
-    parts = [f"{name} (from step {number})" for name, number in first]
+    parts = [f"{name} (from step {at})" for name, at in sorted(named.items(), key=lambda each: each[1])]
     return f"Steps are of {' and '.join(parts)}" if len(parts) > 1 else ""
 
 

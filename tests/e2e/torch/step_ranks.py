@@ -23,7 +23,7 @@ ORDERS = {
     "critic": "S A A A SA A A SA",
     "in turn": "B SB SB SB",
 }
-"""Words are steps of the job, letters losses and steps of optimizers; W is one that is made anew for each."""
+"""Words are steps of the job, letters losses and steps of optimizers; W is a fresh one each time."""
 
 Expected = tuple[str, float | None]
 
@@ -39,7 +39,7 @@ def trained_by(optimizers: list[Optimizer]) -> float:
     dist.barrier()
     for each in optimizers:
         each.step()
-    return found.item()
+    return float(found.item())
 
 
 def in_order(kind: str) -> Iterator[Expected]:
@@ -55,7 +55,7 @@ def in_order(kind: str) -> Iterator[Expected]:
         yield type(made[word[-1]][0]).__name__, mean(losses)
 
 
-def by_closure(_: str) -> Iterator[Expected]:
+def by_closure(_kind: str) -> Iterator[Expected]:
     optimizer = LBFGS(PARAMETERS, max_iter=3)
     for _ in range(3):
         losses: list[float] = []

@@ -99,7 +99,7 @@ def test_the_loss_of_a_step_is_that_of_the_ranks_that_have_one(
     assert [each.loss for each in found[-1]] == [pytest.approx(expected, nan_ok=True)]
 
 
-def seen(rank: int, step: int, **fields: float | str) -> StepReport:
+def seen(rank: int, step: int, **fields: Any) -> StepReport:
     return report(rank, step, end_s=step + 1, by="mrc-torch", **fields)
 
 
