@@ -400,6 +400,10 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             tensor.div_(self.getSize(), rounding_mode=None if is_real else "trunc")
 
     def _only(self, peer: int, tensor: Tensor) -> list[Tensor | None]:
+        if peer == self._index:
+            raise refused("a message to oneself")
+        if peer not in range(self.getSize()):
+            raise refused(f"rank {peer} in a group of {self.getSize()}")
         return [tensor if index == peer else None for index in range(self.getSize())]
 
     def _exchange(self, out: Sequence[Tensor | None], into: Sequence[Tensor | None]) -> Call:

@@ -1,9 +1,11 @@
 """Steps of a training job, as any script has them: reported to who has started the rank, and in virtual time.
 
-A step ends when the optimizer that stepped first in this process has stepped again. The loss is what
-backward() was called on since; of several, the mean. Each step is a line of JSON on the descriptor that
-`mrc-testbed` names in the environment. An optimizer that steps without gradients since its last step, as one
-does for a checkpoint, ends no step: neither backward() nor torch.autograd.grad() was called.
+A step ends when the optimizer that stepped first in this process has stepped again. One that steps twice
+meanwhile takes its place, and both steps are reported; once that one is freed, the next that steps does. The
+loss is what backward() was called on since, not scaled by a GradScaler; of several, the mean. Each step is a
+line of JSON on the descriptor that `mrc-testbed` names in the environment. An optimizer that steps without
+gradients since its last step, as one does for a checkpoint, ends no step: neither backward() nor
+torch.autograd.grad() was called. One that a GradScaler does not let step ends one.
 
 In virtual time a step computes for a time that is declared: before its first backward(), or stage by stage
 (profile.py).
@@ -16,7 +18,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor
@@ -24,6 +27,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from mrc_torch.clock import CLOCK, take_over_time
 from mrc_torch.rank import inherited, is_rank, is_virtual
+from mrc_torch.scalers import UNSCALED, watch_scalers
 from mrc_torch.stages import LOSS, OPTIMIZER, ProfileError, Stages, read_profile
 from mrc_torch.virtual import engine
 
@@ -31,6 +35,15 @@ REPORT_VARIABLE: Final = "MRC_TESTBED_REPORT_FD"
 _REPORTS: Final = inherited(REPORT_VARIABLE)
 COMPUTE_VARIABLE: Final = "MRC_TORCH_COMPUTE"
 """Time that each step computes, in virtual time: ns, or the path of a profile."""
+
+
+class Mark(NamedTuple):
+    """A place in a step: a time, and losses, bytes sent and calls of backward() until then."""
+
+    now_ns: int
+    losses: int
+    sent_bytes: int
+    backwards: int
 
 
 @dataclass
@@ -42,34 +55,55 @@ class Steps:
         began_ns: when the step that is under way began.
         losses: of it so far.
         sent_bytes: of it so far.
-        has_backward: whether its gradients were asked for.
-        optimizer: that its end goes by; None: none has stepped yet.
+        backwards: how often its gradients were asked for.
+        optimizer: that its end goes by; None: any.
+        others: that have stepped in it, and where.
     """
 
     count: int = 0
     began_ns: int = 0
     losses: list[float] = field(default_factory=list)
     sent_bytes: int = 0
-    has_backward: bool = False
-    optimizer: int | None = None
+    backwards: int = 0
+    optimizer: Callable[[], Optimizer | None] = lambda: None
+    others: "WeakKeyDictionary[Optimizer, Mark]" = field(default_factory=WeakKeyDictionary)
 
-    def end(self, now_ns: int) -> dict[str, Any]:
+    @property
+    def has_backward(self) -> bool:
+        return self.backwards > 0
+
+    def mark(self, now_ns: int) -> Mark:
+        return Mark(now_ns, len(self.losses), self.sent_bytes, self.backwards)
+
+    def is_ended_by(self, optimizer: Optimizer, now_ns: int) -> bool:
+        """Return True if a step of that optimizer ends the step; else note it."""
+        if earlier := self.others.get(optimizer):
+            return self.backwards > earlier.backwards
+        if self.has_backward and self.optimizer() not in (None, optimizer):
+            self.others[optimizer] = self.mark(now_ns)
+            return False
+        return self.has_backward
+
+    def end(self, optimizer: Optimizer, at: Mark) -> dict[str, Any]:
         """End the step, and begin the next; the report of it, whose loss is null if it is not finite."""
         report: dict[str, Any] = {
             "step": self.count,
-            "time_s": (now_ns - self.began_ns) / 1e9,
-            "bytes": self.sent_bytes,
-            "end_ns": now_ns,
+            "time_s": (at.now_ns - self.began_ns) / 1e9,
+            "bytes": at.sent_bytes,
+            "end_ns": at.now_ns,
             "by": "mrc-torch",
+            "optimizer": type(optimizer).__name__,
         }
-        if self.losses:
-            loss = sum(self.losses) / len(self.losses)  # fmean() refuses inf beside -inf
+        if at.losses:
+            loss = sum(self.losses[: at.losses]) / at.losses  # fmean() refuses inf beside -inf
             report["loss"] = loss if math.isfinite(loss) else None
         self.count += 1
-        self.began_ns = now_ns
-        self.losses.clear()
-        self.sent_bytes = 0
-        self.has_backward = False
+        self.began_ns = at.now_ns
+        del self.losses[: at.losses]
+        self.sent_bytes -= at.sent_bytes
+        self.backwards = 0
+        self.optimizer = ref(optimizer)
+        self.others.clear()
         return report
 
 
@@ -103,25 +137,24 @@ def watch(on_end: OnEnd) -> None:
     """
     STEPS.began_ns = now_ns()
 
-    def on_step(optimizer: Optimizer, _arguments: Any, _named: Any) -> None:
-        if not STEPS.has_backward:
+    def on_step(optimizer: Optimizer, *_: Any) -> None:
+        if not STEPS.is_ended_by(optimizer, now_ns()):
             return
-        if STEPS.optimizer is None:
-            STEPS.optimizer = id(optimizer)
-        if STEPS.optimizer == id(optimizer):
-            on_end(OPTIMIZER)
-            _report(STEPS.end(now_ns()))
+        if earlier := STEPS.others.get(optimizer):
+            _report(STEPS.end(optimizer, earlier))
+            on_end(LOSS)  # a backward() that did not begin a step
+        on_end(OPTIMIZER)
+        _report(STEPS.end(optimizer, STEPS.mark(now_ns())))
 
     backward, grad = torch.autograd.backward, torch.autograd.grad
 
     def begin_backward() -> None:
         on_end(LOSS)
-        STEPS.has_backward = True
+        STEPS.backwards += 1
 
     def noted(tensors: Tensor | Sequence[Tensor], *arguments: Any, **named: Any) -> None:
-        for tensor in [tensors] if isinstance(tensors, Tensor) else tensors:
-            if tensor.numel() == 1:
-                STEPS.losses.append(float(tensor.detach()))
+        given = [tensors] if isinstance(tensors, Tensor) else tensors
+        STEPS.losses += [float(UNSCALED.get(each, each).detach()) for each in given if each.numel() == 1]
         begin_backward()
         backward(tensors, *arguments, **named)
 
@@ -130,6 +163,7 @@ def watch(on_end: OnEnd) -> None:
         return grad(*arguments, **named)
 
     register_optimizer_step_post_hook(on_step)
+    watch_scalers(on_step)
     torch.autograd.backward, torch.autograd.grad = noted, noted_grad
 
 

@@ -22,6 +22,7 @@ class OperationRecord:
     # of a program's step, the mean over the ranks that give one, not finite if one is not; None: none does
     loss: float | None = None
     sent_bytes: int | None = None  # of a program's step, by all ranks that say so; None: none does
+    optimizer: str | None = None  # kind of that whose step rank 0 says it is; None: it does not
 
     @property
     def duration_ns(self) -> int:

@@ -1,8 +1,8 @@
 """Steps that the ranks of a program report, and the steps of the job that they are together. Pure.
 
 A report is a line of JSON: {"step": 12, "time_s": 0.123, "loss": 1.25, "bytes": 603176, "slowest_rank": 2,
-"end_ns": 123456789, "by": "mrc-torch"}; only `step` and `time_s` are required. A loss that is not finite is
-null, or what Python's json writes for it. The job has the steps that rank 0 reports.
+"end_ns": 123456789, "by": "mrc-torch", "optimizer": "Adam"}; only `step` and `time_s` are required. A loss
+that is not finite is null, or what Python's json writes for it. The job has the steps that rank 0 reports.
 """
 
 import json
@@ -35,6 +35,7 @@ class StepReport:
     sent_bytes: int | None = None  # by this rank in the step; None: not given
     slowest_rank: int | None = None  # the rank that the others waited for; None: not given
     is_automatic: bool = False  # mrc-torch reported it, not the script
+    optimizer: str | None = None  # kind of the one whose step it is; None: not given
 
 
 def parse_report(line: bytes, rank: int, hosts: Sequence[str], now_ns: int) -> StepReport:
@@ -70,6 +71,7 @@ def parse_report(line: bytes, rank: int, hosts: Sequence[str], now_ns: int) -> S
             lambda value: _is_count(value, len(hosts) - 1),
         ),
         "by": ('"mrc-torch"', lambda value: value == "mrc-torch"),
+        "optimizer": ("a name", lambda value: isinstance(value, str)),
         "end_ns": ("CLOCK_MONOTONIC in ns, not after now", lambda value: _is_count(value, now_ns)),
     }
     for name, value in found.items():
@@ -92,6 +94,7 @@ def parse_report(line: bytes, rank: int, hosts: Sequence[str], now_ns: int) -> S
         sent_bytes=found.get("bytes"),
         slowest_rank=found.get("slowest_rank"),
         is_automatic="by" in found,
+        optimizer=found.get("optimizer"),
     )
 
 
@@ -186,6 +189,7 @@ class JobSteps:
             last_rank=self._hosts[next(named, latest.rank)],
             loss=sum(losses) / len(losses) if losses else None,
             sent_bytes=round(sum(sent)) if sent else None,
+            optimizer=reports[0].optimizer,
         )
 
 

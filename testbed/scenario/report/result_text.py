@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from mrc_testbed.report.table import Cell, Table
@@ -12,7 +12,7 @@ from mrc_testbed.scenario.measure.recovery import Phase, Recovery
 from mrc_testbed.scenario.report.result import RunResult
 from mrc_testbed.shown import format_count, format_rate, format_share, format_size, format_time, format_times
 from mrc_testbed.workloads.nccl import CollectiveResult
-from mrc_testbed.workloads.operation_record import finite
+from mrc_testbed.workloads.operation_record import OperationRecord, finite
 
 RECOVERY_COLUMNS = (
     "packets dropped",
@@ -158,10 +158,18 @@ def declared_compute(result: RunResult, name: str) -> str:
     return f"Each module computes as long as in the profile {program.compute}"
 
 
+def optimizers_of(steps: Sequence[OperationRecord]) -> str:
+    """A sentence on steps of several optimizers, with the number of the first of each; else empty."""
+    named = {each.optimizer: number for number, each in reversed([*enumerate(steps)]) if each.optimizer}
+    parts = [f"{name} (from step {at})" for name, at in sorted(named.items(), key=lambda each: each[1])]
+    return f"Steps are of {' and '.join(parts)}" if len(parts) > 1 else ""
+
+
 def job_headline(result: RunResult, job: Job) -> str:
-    """The sentence on a job, `untrusted` beside it where it is, and what of it was declared."""
+    """The sentence on a job, `untrusted` beside it where it is; what was declared, and what its steps are."""
     trust = "" if result.verdict.is_trusted else " (untrusted)"
-    return ". ".join(filter(None, (f"{job.headline}{trust}", declared_compute(result, job.name))))
+    steps = optimizers_of(result.recording.operations.get(job.name, ()))
+    return ". ".join(filter(None, (f"{job.headline}{trust}", declared_compute(result, job.name), steps)))
 
 
 def job_figures(job: Job) -> tuple[tuple[str, str], ...]:

@@ -145,9 +145,16 @@ def groups_share_qps(rank: int, size: int) -> None:
     assert row.item() == sum(rank // 2 * 2 + column for column in range(size // 2))
 
 
-def what_is_not_served_is_refused_by_name(rank: int, _size: int) -> None:
+def what_is_not_served_is_refused_by_name(rank: int, size: int) -> None:
     data = torch.ones(1)
+    alone = [dist.new_group([each]) for each in range(size)][rank]
+    to_oneself = dist.P2POp(dist.isend, data, rank)
     refused: list[tuple[Callable[[], Any], str]] = [
+        (lambda: dist.irecv(data, rank), "mrc: a message to oneself"),
+        (lambda: dist.batch_isend_irecv([to_oneself]), "mrc: a message to oneself"),
+        (lambda: dist.irecv(data, rank, group=alone), "mrc: a message to oneself"),
+        (lambda: dist.isend(data, size), f"mrc: rank {size} in a group of {size}"),
+        (lambda: dist.broadcast(data, size), f"mrc: rank {size} in a group of {size}"),
         (lambda: dist.recv(data), "mrc: recv from any source; name the source"),
         (lambda: dist.all_reduce(torch.ones(1, dtype=torch.int16)), "mrc: reduction of torch.int16"),
         (lambda: dist.all_reduce(torch.ones(1, device="meta")), "mrc: a tensor on meta"),

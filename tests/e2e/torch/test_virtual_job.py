@@ -83,6 +83,7 @@ def test_each_module_computes_as_long_as_in_a_profile(torch_python: str, tmp_pat
 def test_operations(torch_python: str, tmp_path: Path) -> None:
     program = [torch_python, str(HERE / "backend_ranks.py")]
     cases = ["collectives", "shapes_and_kinds", "messages_cross", "groups_share_qps"]
+    cases.append("what_is_not_served_is_refused_by_name")
     status, said, complained = launched(tmp_path, "--ranks", "4", "--compute", "0ms", "--", *program, *cases)
     assert sorted(line for line in said if line.startswith("[")) == [f"[{rank}] done" for rank in range(4)], (
         status,
@@ -127,15 +128,31 @@ def launched_steps(
         return said, list(csv.DictReader(stream))
 
 
-def test_a_job_goes_on_through_a_loss_that_is_not_finite(torch_python: str, tmp_path: Path) -> None:
-    said, steps = launched_steps(torch_python, tmp_path, "diverging")
-    assert [step["loss"] != "" for step in steps] == [True, True, False]
-    assert any("not finite" in line for line in said)
-
-
-@pytest.mark.parametrize("kind", ["idle", "by grad"])
+@pytest.mark.parametrize(
+    "kind", ["idle", "critic", "in turn", "by closure", "by grad", "of a vector", "diverging"]
+)
 def test_a_step_is_one_that_had_gradients(torch_python: str, tmp_path: Path, kind: str) -> None:
     said, steps = launched_steps(torch_python, tmp_path, kind)
-    assert len([line for line in said if line.startswith("[0] ")]) == len(steps) == 3
-    durations_ns = [int(step["end_ns"]) - int(step["begin_ns"]) for step in steps]
-    assert min(durations_ns) >= 1_000_000  # what each computes
+    check_steps(said, steps)
+    assert any("not finite" in line for line in said) == (kind == "diverging")
+
+
+def check_steps(said: list[str], steps: list[dict[str, str]]) -> None:
+    """Hold the losses of steps against those that rank 0 has printed, and the time that each computes."""
+    expected = [line.split(" ")[2] for line in said if line.startswith("[0] ")]
+    assert [float(step["loss"] or "nan") for step in steps] == pytest.approx(
+        [float(loss or "nan") for loss in expected], rel=1e-7, nan_ok=True
+    )
+    assert min(int(step["end_ns"]) - int(step["begin_ns"]) for step in steps) >= 1_000_000
+
+
+def test_an_optimizer_that_another_outruns_hands_over(torch_python: str, tmp_path: Path) -> None:
+    said, steps = launched_steps(torch_python, tmp_path, "phases")
+    check_steps(said, steps)
+    named = "Steps are of SGD (from step 0) and Adam (from step 2) and AdamW (from step 5)"
+    assert any(named in line for line in said)
+
+
+@pytest.mark.parametrize("kind", ["scaled", "scaled, sharded"])
+def test_amp_changes_neither_losses_nor_steps(torch_python: str, tmp_path: Path, kind: str) -> None:
+    check_steps(*launched_steps(torch_python, tmp_path, kind))

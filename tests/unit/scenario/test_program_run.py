@@ -16,6 +16,7 @@ from mrc_testbed.campaign.figures import run_figures
 from mrc_testbed.scenario.execution import FinishedRun, execute
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.report.manifest_file import load_manifest
+from mrc_testbed.scenario.report.result_text import optimizers_of
 from mrc_testbed.scenario.spec.load import load_scenario
 from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.workloads.operation_record import OperationRecord
@@ -91,6 +92,20 @@ def test_its_steps_are_judged_and_described_like_those_of_training(passed: Finis
     histograms = json.loads((passed.folder / "histograms.json").read_text())["histograms"]
     assert "times(step_time(job))" in histograms
     assert "times(collective_time(job))" not in histograms
+
+
+@pytest.mark.parametrize(
+    ("optimizers", "expected"),
+    [
+        ([], ""),
+        ([None, "Adam", "Adam"], ""),
+        (["SGD", "SGD", "Adam", "Adam"], "Steps are of SGD (from step 0) and Adam (from step 2)"),
+        ([None, "SGD", "Adam", "SGD"], "Steps are of SGD (from step 1) and Adam (from step 2)"),
+    ],
+)
+def test_a_sentence_says_when_optimizers_began(optimizers: list[str | None], expected: str) -> None:
+    step = OperationRecord(0, 0, 1, 0, 0, 0, "h0")
+    assert optimizers_of([replace(step, optimizer=each) for each in optimizers]) == expected
 
 
 def test_the_manifest_says_how_it_ended_and_what_its_steps_were(passed: FinishedRun) -> None:

@@ -48,6 +48,7 @@ def test_a_report_without_an_end_ends_now() -> None:
             '{"step": 1, "time_s": 1, "end_ns": 1000000000001}',
             "end_ns: expected CLOCK_MONOTONIC in ns, not after now, got 1000000000001",
         ),
+        ('{"step": 1, "time_s": 1, "optimizer": 3}', "optimizer: expected a name, got 3"),
         ('{"step": 1, "time_s": 1, "los": 2}', "los: there is no such field; did you mean 'loss'?"),
     ],
 )
@@ -98,7 +99,7 @@ def test_the_loss_of_a_step_is_that_of_the_ranks_that_have_one(
     assert [each.loss for each in found[-1]] == [pytest.approx(expected, nan_ok=True)]
 
 
-def seen(rank: int, step: int, **fields: float) -> StepReport:
+def seen(rank: int, step: int, **fields: Any) -> StepReport:
     return report(rank, step, end_s=step + 1, by="mrc-torch", **fields)
 
 
@@ -112,6 +113,14 @@ def test_the_loss_is_the_script_s_where_it_reports_one_of_a_step_that_mrc_torch_
         found += steps.add(seen(1, step, loss=3000))
     found += steps.finish()
     assert [(each.loss, each.end_ns) for each in found] == [(0, S), (1, 2 * S), (None, 3 * S), (3, 4 * S)]
+
+
+def test_a_step_is_of_the_optimizer_that_rank_0_names() -> None:
+    steps = JobSteps(HOSTS[:2])
+    steps.add(seen(0, 0, optimizer="Adam"))
+    steps.add(report(0, 0, end_s=1, loss=2))
+    steps.add(seen(1, 0, optimizer="SGD"))
+    assert [(each.optimizer, each.loss) for each in steps.finish()] == [("Adam", 2)]
 
 
 def test_a_job_whose_scripts_report_nothing_has_what_mrc_torch_saw() -> None:
