@@ -184,6 +184,8 @@ def _declared_compute(text: str) -> OnEnd:
     durations_ns = read_profile(Path(text))
 
     def compute_stage(stage: str) -> None:
+        if not is_rank():  # a child's model is one of its own
+            return
         if stage not in durations_ns:
             raise ProfileError(f"{text}: there is no stage {stage!r}: it is of another model")
         CLOCK.compute(durations_ns[stage])

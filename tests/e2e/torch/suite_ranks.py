@@ -22,8 +22,6 @@ from torch.testing._internal.distributed import distributed_test
 
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 TIME_OUT = timedelta(seconds=30)
-if "MRC_TESTBED_VIRTUAL_FD" in os.environ:  # it waits by files, and by a clock that stands still meanwhile
-    distributed_test.Barrier.sync = lambda *_, **__: dist.barrier()
 
 
 class Tests(distributed_test.DistributedTest._DistTestBase, TestCase):

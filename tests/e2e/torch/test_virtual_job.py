@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from training_cases import BEYOND_GLOO, OF_GLOO, check
+from training_cases import BEYOND_GLOO, LOOPS, OF_GLOO, check
 
 from benchmarks.gloo import by_gloo, losses
 
@@ -100,6 +100,17 @@ def test_what_scripts_train_ends_and_is_that_of_gloo(torch_python: str, tmp_path
     )
     assert status == 0, complained
     check([line for line in said if line.startswith("[")], expected)
+
+
+def test_loops_that_wait_in_the_machine_give_the_same_bytes(torch_python: str, tmp_path: Path) -> None:
+    program = [torch_python, str(HERE / "training_ranks.py"), "gloo", *LOOPS]
+    options = ("--ranks", "4", "--compute", "1ms", "--as", "gloo", "--", *program)
+    (status, said, complained), again = (launched(tmp_path, *options) for _ in range(2))
+    assert (status, again[0]) == (0, 0), complained
+    assert sorted(said[:12]) == sorted(by_gloo(HOSTS, program, len(LOOPS)))
+    assert said[:12] == again[1][:12]
+    steps, repeated = ((folder / "operations.csv").read_text() for folder in _results(tmp_path))
+    assert steps == repeated
 
 
 @pytest.mark.parametrize(

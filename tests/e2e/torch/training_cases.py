@@ -1,9 +1,12 @@
 """Cases of training_ranks.py, for tests that start it: that needs torch, which they do not have."""
 
 OF_GLOO = [
-    "compiled", "default_hooks", "functions", "futures", "hooks", "local_steps", "pipeline", "saved",
-    "sharded", "shards", "skipped", "sums", "uneven", "zero",
+    "compiled", "default_hooks", "forked", "functions", "futures", "hooks", "local_steps", "pipeline",
+    "saved", "sharded", "shards", "skipped", "stored", "sums", "uneven", "zero",
 ]  # fmt: skip
+LOOPS = ["helped", "watched", "written"]
+"""Loops whose ranks wait in the machine too."""
+
 BEYOND_GLOO = "hooks_of_several_buckets"
 """Hangs with gloo: the operations that follow one bucket meet those that follow another."""
 

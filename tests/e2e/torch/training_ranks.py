@@ -1,9 +1,15 @@
 """A rank that trains as scripts do, and prints digests of what came out: training_ranks.py BACKEND CASE..."""
 
+import asyncio
 import hashlib
 import itertools
+import multiprocessing
+import queue
+import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +199,86 @@ def shards() -> list[Tensor]:
     fully_shard(model, mesh=square["data"])
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     return [*found, *(each.full_tensor() for each in train(model))]
+
+
+def forked() -> list[Tensor]:
+    """A child trains a model of its own."""
+    found = train(DistributedDataParallel(layers()), 1)
+    child = multiprocessing.get_context("fork").Process(target=train, args=(layers(),))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    return [*found, *train(DistributedDataParallel(layers()))]
+
+
+def stored() -> list[Tensor]:
+    """Rank 0 waits by the store for ranks that reduce before."""
+    rank, store = dist.get_rank(), dist.distributed_c10d._get_default_store()
+    pair = dist.new_group([1, 3])
+    data = torch.arange(1000.0) / (rank + 3)
+    if rank in (1, 3):
+        dist.all_reduce(data, group=pair)
+        store.set(f"stored {rank}", str(data.sum().item()))
+    if rank == 0:
+        store.wait(["stored 1"])
+        while not store.check(["stored 3"]):
+            time.sleep(0.1)
+    dist.new_group([0, 2])
+    return train(DistributedDataParallel(layers()))
+
+
+def helped() -> list[Tensor]:
+    """Another program trains meanwhile, with files by all the numbers that it has inherited."""
+    model = "torch.nn.Linear(2, 1); o = torch.optim.SGD(m.parameters(), 0.1)"
+    text = (
+        "import tempfile, torch; files = [tempfile.TemporaryFile() for _ in range(50)]; "
+        f"m = {model}; m(torch.ones(1, 2)).mean().backward(); o.step(); "
+        "assert not any(file.seek(0, 2) for file in files)"
+    )
+    helper = subprocess.Popen([sys.executable, "-c", text])
+    found = train(DistributedDataParallel(layers()))
+    while helper.poll() is None:
+        time.sleep(0.1)
+    assert helper.returncode == 0
+    return found
+
+
+def watched() -> list[Tensor]:
+    """A thread looks at the machine by a program, again and again."""
+    looks: queue.Queue[int] = queue.Queue()
+    is_over = threading.Event()
+
+    def watch() -> None:
+        while not is_over.is_set():
+            looks.put(subprocess.run(["sleep", "0.01"], timeout=30, check=True).returncode)
+            time.sleep(0.1)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    found = train(DistributedDataParallel(layers()))
+    assert looks.get(timeout=30) == 0
+    is_over.set()
+    thread.join()
+    return found
+
+
+def written() -> list[Tensor]:
+    """Checkpoints that asyncio writes behind each step, and waits for with a limit."""
+
+    async def loop() -> list[Tensor]:
+        model, writes = DistributedDataParallel(layers()), []
+        with tempfile.TemporaryDirectory() as folder:
+            for step in range(STEPS):
+                train(model, 1)
+                state = {name: each.clone() for name, each in model.state_dict().items()}
+                path = Path(folder) / f"{step}.pt"
+                writes.append(asyncio.create_task(asyncio.to_thread(torch.save, state, path)))
+                await asyncio.sleep(0.01)
+            await asyncio.wait_for(asyncio.gather(*writes), 60)
+            assert len(list(Path(folder).iterdir())) == STEPS
+        return list(model.parameters())
+
+    return asyncio.run(loop())
 
 
 def main() -> None:
