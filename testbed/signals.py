@@ -1,11 +1,12 @@
-"""Signals that end a command early and in good order."""
+"""Signals that end a command early and in good order, and those that are for the ranks of a program."""
 
 import contextlib
 import os
 import signal
 import stat
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -16,18 +17,21 @@ from mrc_testbed.agents.clock import machine_ns
 FORCE_AFTER_NS: Final = 300_000_000
 """A signal that follows the first one sooner is no further request: timeout(1) sends two at once."""
 
-_INTERRUPTED: Final = 130
-_HUNG_UP: Final = 129
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGXCPU)
+FOR_RANKS: Final = (signal.SIGUSR1, signal.SIGUSR2)
 
 _OUTPUTS: Final = (1, 2)
 
 
 @dataclass(slots=True)
 class _Seen:
-    name: str | None = None
+    number: int | None = None
 
 
 _SEEN: Final = _Seen()
+
+_ROUTES: Final[set[int]] = set()
+_ROUTES_LOCK: Final = threading.RLock()
 
 
 class EndingSignals:
@@ -47,27 +51,60 @@ class EndingSignals:
         now_ns = machine_ns()
         if self._came_ns is None:
             self._came_ns = now_ns
-            _SEEN.name = signal.Signals(number).name
+            _SEEN.number = number
             self._first(number)
-        elif now_ns - self._came_ns >= FORCE_AFTER_NS:
+        elif number != signal.SIGXCPU and now_ns - self._came_ns >= FORCE_AFTER_NS:  # it comes every second
             self._force(number)
 
 
 def forget_signals() -> None:
-    _SEEN.name = None
+    _SEEN.number = None
 
 
 def exit_status() -> int:
     """Exit status of a process that a signal has ended: 128 + its number; SIGTERM counts as SIGINT."""
-    return _HUNG_UP if _SEEN.name == signal.SIGHUP.name else _INTERRUPTED
+    number = _SEEN.number or signal.SIGTERM
+    return 128 + (signal.SIGINT if number == signal.SIGTERM else number)
 
 
 @contextmanager
 def handled_by(handle: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Has *handle* called at SIGINT, SIGTERM, and SIGHUP unless nohup(1) has it ignored; main thread only."""
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        numbers.append(signal.SIGHUP)
+    """Have *handle* called at signals that end; SIGHUP is none if nohup(1) has it ignored; main thread only."""
+    is_nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    with _handled(_ENDING if is_nohup else (*_ENDING, signal.SIGHUP), handle):
+        yield
+
+
+@contextmanager
+def signals_for_ranks() -> Iterator[None]:
+    """Let SIGUSR1 and SIGUSR2 go to `passed_on` in place of ending this process; main thread only."""
+    with _handled(FOR_RANKS, pass_on):
+        yield
+
+
+def pass_on(number: int, _frame: FrameType | None) -> None:
+    """Handle a signal that is for ranks: whoever has some gets its number."""
+    with _ROUTES_LOCK:
+        for route in _ROUTES:
+            with contextlib.suppress(BlockingIOError):  # thousands wait there
+                os.write(route, bytes((number,)))
+
+
+@contextmanager
+def passed_on() -> Iterator[int]:
+    """Descriptor of the numbers of signals that are for ranks, a byte each."""
+    with _nonblocking_pipe() as (read_end, write_end):
+        with _ROUTES_LOCK:
+            _ROUTES.add(write_end)
+        try:
+            yield read_end
+        finally:
+            with _ROUTES_LOCK:
+                _ROUTES.remove(write_end)
+
+
+@contextmanager
+def _handled(numbers: Sequence[int], handle: Callable[[int, FrameType | None], object]) -> Iterator[None]:
     before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield
@@ -83,14 +120,22 @@ def signals_wake() -> Iterator[int]:
     Python calls a handler between two bytecodes of the main thread. A signal just before select(2) sleeps
     comes after the last of them, and the sleep goes on. This descriptor is written as the signal comes.
     """
-    read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    before = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+    with _nonblocking_pipe() as (read_end, write_end):
+        before = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+        try:
+            yield read_end
+        finally:
+            signal.set_wakeup_fd(before)
+
+
+@contextmanager
+def _nonblocking_pipe() -> Iterator[tuple[int, int]]:
+    ends = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        yield read_end
+        yield ends
     finally:
-        signal.set_wakeup_fd(before)
-        os.close(write_end)
-        os.close(read_end)
+        for end in ends:
+            os.close(end)
 
 
 def say(text: str) -> None:

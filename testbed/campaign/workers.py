@@ -15,6 +15,7 @@ from typing import Final, Protocol, Self
 from mrc_testbed.campaign.folder import RunEntry
 from mrc_testbed.campaign.plan import PlannedRun
 from mrc_testbed.errors import TestbedError
+from mrc_testbed.signals import FOR_RANKS, pass_on
 
 SPAWN: Final = multiprocessing.get_context("spawn")
 """Start of processes for runs, and what they share. They are not forked: the library of virtual time keeps
@@ -92,7 +93,10 @@ def _kills_in_words() -> Iterator[None]:
 
 def begin_process() -> None:
     """Prepare a process that carries out runs: between two of them only its parent ends it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGQUIT):  # of a terminal
+        signal.signal(number, signal.SIG_IGN)
+    for number in FOR_RANKS:
+        signal.signal(number, pass_on)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored, it would be ignored during runs too
         signal.signal(signal.SIGHUP, lambda *_: None)
     threading.Thread(target=_end_with_parent, daemon=True).start()

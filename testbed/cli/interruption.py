@@ -8,7 +8,14 @@ from types import FrameType
 from typing import NoReturn
 
 from mrc_testbed.errors import TestbedError
-from mrc_testbed.signals import EndingSignals, exit_status, forget_signals, handled_by, say
+from mrc_testbed.signals import (
+    EndingSignals,
+    exit_status,
+    forget_signals,
+    handled_by,
+    say,
+    signals_for_ranks,
+)
 from mrc_testbed.units import format_duration_ns
 
 
@@ -18,7 +25,7 @@ class CommandTimeoutError(TestbedError):
 
 @contextmanager
 def signals_interrupt() -> Iterator[None]:
-    """Turn the first signal into KeyboardInterrupt; a later one ends the process."""
+    """Turn the first signal into KeyboardInterrupt; a later one ends the process. Ranks get theirs."""
 
     def interrupt(number: int) -> None:
         name = signal.Signals(number).name
@@ -26,7 +33,7 @@ def signals_interrupt() -> Iterator[None]:
         raise KeyboardInterrupt
 
     forget_signals()
-    with handled_by(EndingSignals(interrupt, force_end).handle):
+    with signals_for_ranks(), handled_by(EndingSignals(interrupt, force_end).handle):
         yield
 
 

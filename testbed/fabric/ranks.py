@@ -2,6 +2,7 @@
 
 import os
 import re
+import select
 import selectors
 import shutil
 import signal
@@ -25,6 +26,7 @@ from mrc_testbed.fabric.node_entry import enter_command
 from mrc_testbed.fabric.process import KILLED_NS
 from mrc_testbed.fabric.rdma import RdmaTransport, rdma_command
 from mrc_testbed.fabric.runtime import node_namespace
+from mrc_testbed.signals import passed_on, signals_wake
 
 GRACE_NS: Final = 5_000_000_000
 """From SIGTERM to SIGKILL."""
@@ -178,7 +180,8 @@ def run_ranks(ranks: Sequence[Rank], write: Write) -> Failure | None:
     Returns:
         The first failure; None: all ended with status 0.
     """
-    with RunningRanks(write) as running:
+    with signals_wake() as woken, RunningRanks(write) as running:
+        running.selector.register(woken, selectors.EVENT_READ, partial(os.read, woken, select.PIPE_BUF))
         running.start(ranks)
         while not running.is_over:
             running.serve(None)
@@ -188,7 +191,7 @@ def run_ranks(ranks: Sequence[Rank], write: Write) -> Failure | None:
 class RunningRanks:
     """Processes of ranks; whoever has started them serves their output. Those that run are ended on exit.
 
-    If this process is killed, a guard ends them.
+    They get the signals that this process passes on. If it is killed, a guard ends them.
 
     Args:
         write: receives their output.
@@ -204,16 +207,22 @@ class RunningRanks:
         self._report = report
         self._running: list[_Process] = []
         self._ended: list[_Process] = []
+        self._held = ExitStack()
 
     def __enter__(self) -> Self:
         # In a session of its own: Ctrl-C is for the launcher.
-        self._guard = subprocess.Popen(
-            _GUARD, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0, start_new_session=True
+        self._guard = self._held.enter_context(
+            subprocess.Popen(
+                _GUARD, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0, start_new_session=True
+            )
         )
+        passed = self._held.enter_context(passed_on())
+        self._held.enter_context(self.selector)
+        self.selector.register(passed, selectors.EVENT_READ, partial(self._pass_on, passed))
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self.selector, self._guard:
+        with self._held:
             self.end()
 
     @property
@@ -247,6 +256,11 @@ class RunningRanks:
         for key, _ in ready:
             key.data()
         return bool(ready)
+
+    def _pass_on(self, passed: int) -> None:
+        for number in os.read(passed, select.PIPE_BUF):
+            for each in self._running:
+                each.signal(number)
 
     def end(self) -> None:
         """End what still runs: SIGTERM, and SIGKILL after GRACE_NS."""
@@ -320,7 +334,7 @@ class _Process:
         """Return True if all of its pipes have come to their end."""
         return not self.pieces
 
-    def signal(self, number: signal.Signals) -> None:
+    def signal(self, number: int) -> None:
         """Send a signal to the rank and its children."""
         if self.status is None:
             with suppress(ProcessLookupError):

@@ -164,8 +164,15 @@ def test_a_bundle_runs_no_program_unasked(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_an_interruption_ends_ranks_that_compute_and_keeps_the_results(tmp_path: Path) -> None:
-    started = tmp_path / "started"
-    waits = f"import os, signal; open({str(started)!r}, 'a').write(f'{{os.getpid()}}\\n'); signal.pause()"
+    """Signals that are for ranks reach them before, and end nothing."""
+    started, saved = tmp_path / "started", tmp_path / "saved"
+    waits = f"""
+import os, signal
+signal.signal(signal.SIGUSR1, lambda *_: open({str(saved)!r}, "a").write("saved "))
+open({str(started)!r}, "a").write(f"{{os.getpid()}}\\n")
+while True:
+    signal.pause()
+"""
     launch = ["launch", "--virtual", "--runs", str(tmp_path), "--ranks", "2", "--compute", "1ms", "--"]
     running = subprocess.Popen(
         [sys.executable, "-m", "mrc_testbed.cli", *launch, sys.executable, "-c", waits],
@@ -173,9 +180,11 @@ def test_an_interruption_ends_ranks_that_compute_and_keeps_the_results(tmp_path:
         stderr=subprocess.PIPE,
     )
     poll_until(lambda: started.exists() and len(started.read_text().split()) == 2, what="the ranks")
-    running.send_signal(signal.SIGINT)
+    running.send_signal(signal.SIGUSR1)
+    poll_until(lambda: saved.exists() and saved.read_text() == "saved saved ", what="the ranks' handlers")
+    running.send_signal(signal.SIGQUIT)
     out, _ = running.communicate()
-    assert (running.returncode, b"interrupted by SIGINT" in out) == (130, True)
+    assert (running.returncode, b"interrupted by SIGQUIT" in out) == (131, True)
     assert not any(Path("/proc", pid).exists() for pid in started.read_text().split())
     assert (tmp_path / "launch" / "latest" / "manifest.json").is_file()
 
