@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
 from typing import Final
 
@@ -23,12 +22,7 @@ FOR_RANKS: Final = (signal.SIGUSR1, signal.SIGUSR2)
 _OUTPUTS: Final = (1, 2)
 
 
-@dataclass(slots=True)
-class _Seen:
-    number: int | None = None
-
-
-_SEEN: Final = _Seen()
+_SEEN: Final[list[int]] = []
 
 _ROUTES: Final[set[int]] = set()
 _ROUTES_LOCK: Final = threading.RLock()
@@ -51,25 +45,24 @@ class EndingSignals:
         now_ns = machine_ns()
         if self._came_ns is None:
             self._came_ns = now_ns
-            _SEEN.number = number
+            _SEEN[:] = [number]
             self._first(number)
         elif number != signal.SIGXCPU and now_ns - self._came_ns >= FORCE_AFTER_NS:  # it comes every second
             self._force(number)
 
 
 def forget_signals() -> None:
-    _SEEN.number = None
+    _SEEN.clear()
 
 
 def exit_status() -> int:
     """Exit status of a process that a signal has ended: 128 + its number; SIGTERM counts as SIGINT."""
-    number = _SEEN.number or signal.SIGTERM
-    return 128 + (signal.SIGINT if number == signal.SIGTERM else number)
+    return 128 + next((number for number in _SEEN if number != signal.SIGTERM), signal.SIGINT)
 
 
 @contextmanager
 def handled_by(handle: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Have *handle* called at signals that end; SIGHUP is none if nohup(1) has it ignored; main thread only."""
+    """Have *handle* called at signals that end, SIGHUP unless nohup(1) has it ignored; main thread only."""
     is_nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     with _handled(_ENDING if is_nohup else (*_ENDING, signal.SIGHUP), handle):
         yield
