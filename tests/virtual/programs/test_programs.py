@@ -1,6 +1,8 @@
 """Programs with ranks in virtual time: exact, whatever the machine does, and no way to end is silent."""
 
 import re
+import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -8,10 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from waiting import DEADLINE_S
 
 from mrc_testbed.agents.abi import VirtualPayload
 from mrc_testbed.errors import UsageError
-from mrc_testbed.fabric.ranks import Rank
+from mrc_testbed.fabric.ranks import REPORT_VARIABLE, Rank
 from mrc_testbed.scenario.spec.plan import PlannedTransport
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
@@ -19,6 +22,7 @@ from mrc_testbed.transport.congestion import choose_congestion_control
 from mrc_testbed.virtual import rank_processes
 from mrc_testbed.virtual.engine import VirtualEngine, virtual_transport
 from mrc_testbed.virtual.lab import VirtualLab, virtual_lab
+from mrc_testbed.virtual.rank_channel import CHANNEL_VARIABLE
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.program import Program, ProgramState
@@ -181,6 +185,19 @@ def test_what_follows_an_operation_may_wait_for_others(own_ns: int) -> None:
     assert done.error is None
     assert len(done.said) == 4
     assert (done.said, done.end_ns) == (again.said, again.end_ns)
+
+
+def test_the_operations_of_a_rank_fail_when_the_simulation_is_killed() -> None:
+    """It has not read all that the rank sent: the socket is reset."""
+    far, near = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    numbers = {"RANK": 0, "WORLD_SIZE": 2, CHANNEL_VARIABLE: near.fileno(), REPORT_VARIABLE: near.fileno()}
+    environment = {"PYTHONPATH": str(ROOT / "mrc-torch"), **{key: str(each) for key, each in numbers.items()}}
+    command = [sys.executable, str(SCRIPT), "say_nothing"]
+    with subprocess.Popen(command, env=environment, pass_fds=[near.fileno()], stderr=subprocess.PIPE) as rank:
+        near.close()
+        assert far.recv(1, socket.MSG_PEEK)
+        far.close()
+        assert rank.communicate(timeout=DEADLINE_S)[1] == b"the simulation has ended\n"
 
 
 @pytest.fixture
