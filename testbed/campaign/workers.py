@@ -22,6 +22,8 @@ SPAWN: Final = multiprocessing.get_context("spawn")
 its lab in globals, and threads of this process may hold locks.
 """
 
+_RESUME: Final = "`mrc-testbed campaign resume`, with fewer --jobs"
+
 CarryOut = Callable[[PlannedRun, Path], RunEntry]
 """Carries out a run of the campaign in a folder, in a process of its own; returns the journal's entry."""
 
@@ -68,12 +70,12 @@ class LocalWorkers:
         return self._jobs
 
     def begin(self, run: PlannedRun) -> None:
-        with _kills_in_words():
+        with kills_in_words(_RESUME):
             self._begun.add(self._pool.submit(self._carry_out, run, self._campaign))
 
     def wait(self) -> Sequence[RunEntry]:
         done, self._begun = wait(self._begun, return_when=FIRST_COMPLETED)
-        with _kills_in_words():
+        with kills_in_words(_RESUME):
             return [future.result() for future in done]
 
     def interrupt(self) -> None:
@@ -81,13 +83,20 @@ class LocalWorkers:
 
 
 @contextmanager
-def _kills_in_words() -> Iterator[None]:
+def kills_in_words(hint: str, is_stopped: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """Say in words that a process was killed; once all is stopped it may have got the signal too.
+
+    Raises:
+        TestbedError: a process was killed.
+    """
     try:
         yield
     except BrokenProcessPool as error:
+        if is_stopped():
+            return
         raise TestbedError(
             "a process that carried out a run was killed, perhaps for want of memory",
-            hint="`mrc-testbed campaign resume`, with fewer --jobs",
+            hint=hint,
         ) from error
 
 

@@ -60,11 +60,11 @@ class Failure:
     status: int  # its exit status, or less than 0: the signal that ended it
 
     def __str__(self) -> str:
-        how = (
-            f"was ended by {signal.Signals(-self.status).name}"
-            if self.status < 0
-            else f"ended with status {self.status}"
-        )
+        how = f"ended with status {self.status}"
+        if -self.status in {*signal.Signals}:
+            how = f"was ended by {signal.Signals(-self.status).name}"
+        elif self.status < 0:
+            how = f"was ended by SIGRTMIN{-self.status - signal.SIGRTMIN:+}"
         return f"rank {self.rank.number} ({self.rank.host}) {how}"
 
 

@@ -122,6 +122,15 @@ def test_what_cannot_be_started_is_refused_before_anything_starts(
     assert complaint in complained
 
 
+def test_more_ranks_than_mrc_torch_connects_are_refused(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mrc_testbed.workloads.program.RANKS_MAX", 3)
+    complaint = "error: hosts: 4; mrc-torch connects at most 3 ranks\n"
+    assert launch("--as", "gloo", "--", "true") == (2, [], complaint)
+    assert launch("--", "true")[0] == 0
+
+
 def test_the_name_of_the_machine_is_not_a_loopback_address(launch: Launch) -> None:
     _, said, _ = launch("--hosts", "h2", "--", "getent", "ahosts", socket.gethostname())
     assert {line.split()[1] for line in said} == {str(management_address(2))}

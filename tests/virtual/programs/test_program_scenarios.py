@@ -23,6 +23,13 @@ PRINTS = (
     "print(' #bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]\\n 65536 1000 11 10 0.1')"
 )
 
+LARGE = """
+apiVersion: mrc-testbed/v1
+kind: Topology
+metadata: {name: large}
+spec: {planes: 1, t0: 2, t1: 1, hosts_per_t0: 33, port_rate: 100Mbit, nic: {memory: 128MiB, qps_max: 128}}
+"""
+
 
 def scenario(*arguments: str, more: str = "", faults: str = "[]", expect: str = "[]") -> str:
     """A scenario file with a program; *more* are fields of it."""
@@ -126,6 +133,13 @@ def test_figures_that_ranks_print_are_measured_also_without_steps(tmp_path: Path
         (["--compute", "soon", "--", "true"], 2, "compute: there is no such file"),
         (["--compute", "1ms", "--", "true"], 0, "note: the program ended without a step"),
         (["--compute", "1ms", "--ranks", "2", "--", "false"], 1, "ended with status 1"),
+        (["--compute", "1ms", "--", "sh", "-c", "kill -37 $$"], 165, "was ended by SIGRTMIN+3"),
+        (
+            ["-t", "LARGE", "--compute", "1ms", "--", "true"],
+            2,
+            "hosts: 66; mrc-torch connects at most 65 ranks",
+        ),
+        (["-t", "LARGE", "--compute", "1ms", "--as", "gloo", "--", "true"], 2, "hosts: 66; mrc-torch"),
     ],
 )
 def test_launch_says_in_a_line_why_nothing_was_trained(
@@ -135,7 +149,10 @@ def test_launch_says_in_a_line_why_nothing_was_trained(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert command(["launch", "--virtual", "--runs", str(tmp_path), *arguments]) == status
+    large = tmp_path / "large.yaml"
+    large.write_text(LARGE)
+    given = [str(large) if each == "LARGE" else each for each in arguments]
+    assert command(["launch", "--virtual", "--runs", str(tmp_path), *given]) == status
     said = capsys.readouterr()
     assert complaint in " ".join((said.out + said.err).split())
 

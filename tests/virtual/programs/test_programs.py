@@ -13,6 +13,7 @@ import pytest
 from waiting import DEADLINE_S
 
 from mrc_testbed.agents.abi import VirtualPayload
+from mrc_testbed.agents.collectives.virtual import RankCollectives, load_library
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.ranks import REPORT_VARIABLE, Rank
 from mrc_testbed.scenario.spec.plan import PlannedTransport
@@ -25,7 +26,7 @@ from mrc_testbed.virtual.lab import VirtualLab, virtual_lab
 from mrc_testbed.virtual.rank_channel import CHANNEL_VARIABLE
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_record import OperationRecord
-from mrc_testbed.workloads.program import Program, ProgramState
+from mrc_testbed.workloads.program import RANKS_MAX, Program, ProgramState
 from tests.stopped_clock import StoppedClock
 
 ROOT = Path(__file__).parents[3]
@@ -241,6 +242,15 @@ def test_compute_is_declared(compute: str | None, complaint: str) -> None:
     with pytest.raises(UsageError, match="compute") as raised:
         run("train", "1", compute=compute)
     assert str(raised.value).startswith(complaint)
+
+
+def test_a_rank_has_as_many_peers_as_the_limit_of_ranks_says() -> None:
+    rank = RankCollectives(load_library(), 0)
+    for peer in range(1, RANKS_MAX):
+        rank.add_peer(peer, 0)
+    with pytest.raises(ValueError, match="rank 65 as one more peer"):
+        rank.add_peer(RANKS_MAX, 0)
+    rank.close()
 
 
 def test_a_nic_has_room_for_so_many_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
