@@ -6,7 +6,7 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final
@@ -17,10 +17,9 @@ FORCE_AFTER_NS: Final = 300_000_000
 """A signal that follows the first one sooner is no further request: timeout(1) sends two at once."""
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGXCPU)
-FOR_RANKS: Final = (signal.SIGUSR1, signal.SIGUSR2)
+_FOR_RANKS: Final = (signal.SIGUSR1, signal.SIGUSR2)
 
 _OUTPUTS: Final = (1, 2)
-
 
 _SEEN: Final[list[int]] = []
 
@@ -62,21 +61,22 @@ def exit_status() -> int:
 
 @contextmanager
 def handled_by(handle: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Have *handle* called at signals that end, SIGHUP unless nohup(1) has it ignored; main thread only."""
-    is_nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    with _handled(_ENDING if is_nohup else (*_ENDING, signal.SIGHUP), handle):
+    """Have *handle* called at signals that end, SIGHUP unless nohup(1) has it ignored; main thread only.
+
+    SIGUSR1 and SIGUSR2 end nothing: `passed_on` has them.
+    """
+    handlers = {**dict.fromkeys(_ENDING, handle), **dict.fromkeys(_FOR_RANKS, _pass_on)}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        handlers[signal.SIGHUP] = handle
+    before = {number: signal.signal(number, each) for number, each in handlers.items()}
+    try:
         yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-@contextmanager
-def signals_for_ranks() -> Iterator[None]:
-    """Let SIGUSR1 and SIGUSR2 go to `passed_on` in place of ending this process; main thread only."""
-    with _handled(FOR_RANKS, pass_on):
-        yield
-
-
-def pass_on(number: int, _frame: FrameType | None) -> None:
-    """Handle a signal that is for ranks: whoever has some gets its number."""
+def _pass_on(number: int, _frame: FrameType | None) -> None:
     with _ROUTES_LOCK:
         for route in _ROUTES:
             with contextlib.suppress(BlockingIOError):  # thousands wait there
@@ -94,16 +94,6 @@ def passed_on() -> Iterator[int]:
         finally:
             with _ROUTES_LOCK:
                 _ROUTES.remove(write_end)
-
-
-@contextmanager
-def _handled(numbers: Sequence[int], handle: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    before = {number: signal.signal(number, handle) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -15,14 +15,11 @@ from typing import Final, Protocol, Self
 from mrc_testbed.campaign.folder import RunEntry
 from mrc_testbed.campaign.plan import PlannedRun
 from mrc_testbed.errors import TestbedError
-from mrc_testbed.signals import FOR_RANKS, pass_on
 
 SPAWN: Final = multiprocessing.get_context("spawn")
 """Start of processes for runs, and what they share. They are not forked: the library of virtual time keeps
 its lab in globals, and threads of this process may hold locks.
 """
-
-_RESUME: Final = "`mrc-testbed campaign resume`, with fewer --jobs"
 
 CarryOut = Callable[[PlannedRun, Path], RunEntry]
 """Carries out a run of the campaign in a folder, in a process of its own; returns the journal's entry."""
@@ -70,12 +67,12 @@ class LocalWorkers:
         return self._jobs
 
     def begin(self, run: PlannedRun) -> None:
-        with kills_in_words(_RESUME):
+        with kills_in_words():
             self._begun.add(self._pool.submit(self._carry_out, run, self._campaign))
 
     def wait(self) -> Sequence[RunEntry]:
         done, self._begun = wait(self._begun, return_when=FIRST_COMPLETED)
-        with kills_in_words(_RESUME):
+        with kills_in_words():
             return [future.result() for future in done]
 
     def interrupt(self) -> None:
@@ -83,29 +80,23 @@ class LocalWorkers:
 
 
 @contextmanager
-def kills_in_words(hint: str, is_stopped: Callable[[], bool] = lambda: False) -> Iterator[None]:
-    """Say in words that a process was killed; once all is stopped it may have got the signal too.
-
-    Raises:
-        TestbedError: a process was killed.
-    """
+def kills_in_words(
+    hint: str = "`mrc-testbed campaign resume`, with fewer --jobs",
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> Iterator[None]:
+    """Raise TestbedError if a process was killed, unless all is stopped, by a signal that it got too."""
     try:
         yield
     except BrokenProcessPool as error:
-        if is_stopped():
-            return
-        raise TestbedError(
-            "a process that carried out a run was killed, perhaps for want of memory",
-            hint=hint,
-        ) from error
+        if not is_stopped():
+            why = "a process that carried out a run was killed, perhaps for want of memory"
+            raise TestbedError(why, hint=hint) from error
 
 
 def begin_process() -> None:
     """Prepare a process that carries out runs: between two of them only its parent ends it."""
     for number in (signal.SIGINT, signal.SIGQUIT):  # of a terminal
         signal.signal(number, signal.SIG_IGN)
-    for number in FOR_RANKS:
-        signal.signal(number, pass_on)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored, it would be ignored during runs too
         signal.signal(signal.SIGHUP, lambda *_: None)
     threading.Thread(target=_end_with_parent, daemon=True).start()

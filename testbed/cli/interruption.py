@@ -8,14 +8,7 @@ from types import FrameType
 from typing import NoReturn
 
 from mrc_testbed.errors import TestbedError
-from mrc_testbed.signals import (
-    EndingSignals,
-    exit_status,
-    forget_signals,
-    handled_by,
-    say,
-    signals_for_ranks,
-)
+from mrc_testbed.signals import EndingSignals, exit_status, forget_signals, handled_by, say
 from mrc_testbed.units import format_duration_ns
 
 
@@ -25,7 +18,7 @@ class CommandTimeoutError(TestbedError):
 
 @contextmanager
 def signals_interrupt() -> Iterator[None]:
-    """Turn the first signal into KeyboardInterrupt; a later one ends the process. Ranks get theirs."""
+    """Turn the first signal into KeyboardInterrupt; a later one ends the process."""
 
     def interrupt(number: int) -> None:
         name = signal.Signals(number).name
@@ -33,7 +26,7 @@ def signals_interrupt() -> Iterator[None]:
         raise KeyboardInterrupt
 
     forget_signals()
-    with signals_for_ranks(), handled_by(EndingSignals(interrupt, force_end).handle):
+    with handled_by(EndingSignals(interrupt, force_end).handle):
         yield
 
 

@@ -84,11 +84,7 @@ def check_ports(spec: TopologySpec) -> None:
 
 
 def check_programs(plan: Plan) -> None:
-    """Refuse programs that virtual time cannot run.
-
-    Raises:
-        UsageError: what a step computes is not declared, or there are too many ranks.
-    """
+    """Raise UsageError if what a step computes is not declared, or there are too many ranks."""
     for workload in plan.workloads:
         if workload.program is not None:
             declared_compute(workload.name, workload.program.compute)

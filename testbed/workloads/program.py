@@ -25,11 +25,7 @@ Output: TypeAlias = Callable[[str, bytes], None]
 
 
 def check_connected(ranks: int) -> None:
-    """Refuse more ranks than mrc-torch connects.
-
-    Raises:
-        UsageError: there are more.
-    """
+    """Raise UsageError if there are more ranks than mrc-torch connects."""
     if ranks > RANKS_MAX:
         raise UsageError(f"hosts: {ranks}; mrc-torch connects at most {RANKS_MAX} ranks")
 

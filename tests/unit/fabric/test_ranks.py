@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from waiting import poll_until
 
+from mrc_testbed.cli.interruption import signals_interrupt
 from mrc_testbed.fabric import ranks
 from mrc_testbed.fabric.ranks import REPORT_VARIABLE, Failure, Rank, RunningRanks, Write, run_ranks
-from mrc_testbed.signals import signals_for_ranks
 
 
 class Ranks:
@@ -107,14 +107,14 @@ def test_a_rank_that_a_signal_ended():
 @pytest.mark.parametrize("number", [1, 2])
 def test_signals_for_ranks_reach_them_and_not_their_launcher(number: int, trap: str, end: str | None):
     jobs = Ranks()
-    with signals_for_ranks():
+    with signals_interrupt():
         failure = jobs.run(f"{trap}; kill -USR{number} {os.getpid()}; while :; do sleep 1000 & wait; done")
     assert failure is None if end is None else str(failure) == end.format(number)
     assert jobs.lines == ([(0, False, b"saved")] if end is None else [])
 
 
 def test_a_signal_for_ranks_that_are_not_there_yet_does_nothing():
-    with signals_for_ranks():
+    with signals_interrupt():
         signal.raise_signal(signal.SIGUSR1)
         assert Ranks().run("exit 0") is None
 
