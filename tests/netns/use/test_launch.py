@@ -122,9 +122,7 @@ def test_what_cannot_be_started_is_refused_before_anything_starts(
     assert complaint in complained
 
 
-def test_more_ranks_than_mrc_torch_connects_are_refused(
-    launch: Launch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_ranks_for_mrc_torch_are_refused(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mrc_testbed.workloads.program.RANKS_MAX", 3)
     complaint = "error: hosts: 4; mrc-torch connects at most 3 ranks\n"
     assert launch("--as", "gloo", "--", "true") == (2, [], complaint)
