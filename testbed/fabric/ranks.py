@@ -38,6 +38,9 @@ _GUARD: Final = (sys.executable, "-I", "-S", str(Path(__file__).with_name("rank_
 
 _LINE_BYTES: Final = 65_536
 _LINE_END: Final = re.compile(rb"\r?\n|\r(?=[^\n])")
+_CUT: Final = re.compile(rb"(?=(?:\r|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})?\Z)")
+"""Before a line end or character that may go on, of 3 bytes at most."""
+
 _SOCKET_INTERFACES: Final = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 
 
@@ -289,7 +292,7 @@ class _Process:
     selector: selectors.BaseSelector
     ended: list["_Process"]
     status: int | None = None
-    pieces: dict[int, bytes] = field(default_factory=dict)
+    pieces: dict[int, bytearray] = field(default_factory=dict)
 
     @classmethod
     def start(
@@ -325,7 +328,7 @@ class _Process:
         if report is not None:
             takes.append(partial(report, rank))
         for (source, _), take in zip(outputs, takes, strict=True):
-            process.pieces[source] = b""
+            process.pieces[source] = bytearray()
             selector.register(source, selectors.EVENT_READ, partial(process._read, source, take))
         return process
 
@@ -354,11 +357,16 @@ class _Process:
 
     def _read(self, source: int, take: Take) -> None:
         chunk = os.read(source, _LINE_BYTES)
-        *lines, rest = _LINE_END.split(self.pieces[source] + chunk)
-        if rest and (not chunk or len(rest) >= _LINE_BYTES):
-            lines.append(rest)
-            rest = b""
-        self.pieces[source] = rest
+        held = self.pieces[source]
+        looked = max(len(held) - 1, 0)  # no line ends before, only a \r may be there
+        held += chunk
+        ends = [found.span() for found in _LINE_END.finditer(held, looked)]
+        rest_bytes = len(held) - (ends[-1][1] if ends else 0)
+        if rest_bytes and (not chunk or rest_bytes >= _LINE_BYTES):
+            ends.append(next(_CUT.finditer(held, len(held) - 3 if chunk else len(held))).span())
+        begins = [0, *(after for _, after in ends)]
+        lines = [bytes(held[begin:end]) for begin, (end, _) in zip(begins, ends, strict=False)]
+        del held[: begins[-1]]
         if not chunk:
             self._close(source)
         for line in lines:

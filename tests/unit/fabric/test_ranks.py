@@ -41,11 +41,21 @@ def test_all_ranks_end_well():
 
 def test_a_carriage_return_ends_a_line_and_a_long_line_is_cut():
     jobs = Ranks()
-    wide = f"{sys.executable} -c \"print('x' * 100000, end='')\""
+    wide = f"{sys.executable} -c \"print('xx' + '€' * 60000, end='')\""
     assert jobs.run(f"printf '1%%\\r2%%\\r\\nend\\n'; {wide}") is None
     lines = [line for *_, line in jobs.lines]
     assert lines[:3] == [b"1%", b"2%", b"end"]
-    assert b"".join(lines[3:]) == b"x" * 100_000
+    assert "".join(map(bytes.decode, lines[3:])) == "xx" + "€" * 60_000  # cut between characters
+    assert len(lines) > 4
+
+
+@pytest.mark.parametrize("end", [b"\r", "é".encode()[:1], "€".encode()[:2], "🙂".encode()[:3]])
+def test_a_line_is_not_cut_within_its_end_or_a_character(end: bytes, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ranks, "_LINE_BYTES", 5)
+    jobs = Ranks()
+    whole = "".join(f"\\{byte:03o}" for byte in b"x" * (5 - len(end)) + end)
+    assert jobs.run(f"printf '{whole}'") is None
+    assert [line for *_, line in jobs.lines] == [b"x" * (5 - len(end)), end]
 
 
 def test_reports_come_apart_from_output():

@@ -23,13 +23,6 @@ PRINTS = (
     "print(' #bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]\\n 65536 1000 11 10 0.1')"
 )
 
-LARGE = """
-apiVersion: mrc-testbed/v1
-kind: Topology
-metadata: {name: large}
-spec: {planes: 1, t0: 2, t1: 1, hosts_per_t0: 33, port_rate: 100Mbit, nic: {memory: 128MiB, qps_max: 128}}
-"""
-
 
 def scenario(*arguments: str, more: str = "", faults: str = "[]", expect: str = "[]") -> str:
     """A scenario file with a program; *more* are fields of it."""
@@ -128,18 +121,18 @@ def test_figures_that_ranks_print_are_measured_also_without_steps(tmp_path: Path
     ("arguments", "status", "complaint"),
     [
         (["--", "true"], 2, "--compute: virtual time does not measure how long a step computes"),
-        (["--compute", "1ms", "--", "no-such-program"], 2, "no-such-program: there is no such program"),
+        (
+            ["--compute", "1ms", "--ranks", "7", "--", "no-such-program"],
+            2,
+            "no-such-program: there is no such program",
+        ),
         (["--compute", "1ms", "--ranks", "9", "--", "true"], 2, "hosts: 9; the fabric has 8 hosts"),
         (["--compute", "soon", "--", "true"], 2, "compute: there is no such file"),
-        (["--compute", "1ms", "--", "true"], 0, "note: the program ended without a step"),
+        (["--compute", "1ms", "--ranks", "7", "--", "true"], 0, "note: the program ended without a step"),
         (["--compute", "1ms", "--ranks", "2", "--", "false"], 1, "ended with status 1"),
-        (["--compute", "1ms", "--", "sh", "-c", "kill -37 $$"], 165, "was ended by SIGRTMIN+3"),
-        (
-            ["-t", "LARGE", "--compute", "1ms", "--", "true"],
-            2,
-            "hosts: 66; mrc-torch connects at most 65 ranks",
-        ),
-        (["-t", "LARGE", "--compute", "1ms", "--as", "gloo", "--", "true"], 2, "hosts: 66; mrc-torch"),
+        (["--compute", "1ms", "--ranks", "1", "--", "sh", "-c", "kill -37 $$"], 165, "ended by SIGRTMIN+3"),
+        (["--compute", "1ms", "--", "true"], 2, "error: hosts: 8; mrc-torch connects at most 7 ranks"),
+        (["--compute", "1ms", "--as", "gloo", "--", "true"], 2, "hosts: 8; mrc-torch connects at most 7"),
     ],
 )
 def test_launch_says_in_a_line_why_nothing_was_trained(
@@ -148,11 +141,10 @@ def test_launch_says_in_a_line_why_nothing_was_trained(
     complaint: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    large = tmp_path / "large.yaml"
-    large.write_text(LARGE)
-    given = [str(large) if each == "LARGE" else each for each in arguments]
-    assert command(["launch", "--virtual", "--runs", str(tmp_path), *given]) == status
+    monkeypatch.setattr("mrc_testbed.workloads.program.RANKS_MAX", 7)
+    assert command(["launch", "--virtual", "--runs", str(tmp_path), *arguments]) == status
     said = capsys.readouterr()
     assert complaint in " ".join((said.out + said.err).split())
 
