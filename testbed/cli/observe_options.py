@@ -25,7 +25,7 @@ PrometheusUrl = Annotated[
 
 def _host_name(text: str) -> str:
     if not re.fullmatch(r"[\w.-]+", text):
-        raise UsageError(f"--known-as {text}: expected a host name without a port")
+        raise UsageError(f"{text}: expected a host name without a port")
     return text.casefold()
 
 
