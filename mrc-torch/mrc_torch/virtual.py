@@ -277,7 +277,9 @@ class VirtualEngine:
     def _listen(self) -> None:
         channel = self._socket.fileno()
         while channel in select.select([channel, self._leaving], [], [])[0]:
-            text = self._socket.recv(_MESSAGE_BYTES_MAX)
+            text = b""
+            with suppress(ConnectionResetError):  # the simulation was killed, and left something unread
+                text = self._socket.recv(_MESSAGE_BYTES_MAX)
             if not text:
                 break
             answer = json.loads(text)

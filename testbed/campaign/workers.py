@@ -67,12 +67,12 @@ class LocalWorkers:
         return self._jobs
 
     def begin(self, run: PlannedRun) -> None:
-        with _kills_in_words():
+        with kills_in_words():
             self._begun.add(self._pool.submit(self._carry_out, run, self._campaign))
 
     def wait(self) -> Sequence[RunEntry]:
         done, self._begun = wait(self._begun, return_when=FIRST_COMPLETED)
-        with _kills_in_words():
+        with kills_in_words():
             return [future.result() for future in done]
 
     def interrupt(self) -> None:
@@ -80,19 +80,23 @@ class LocalWorkers:
 
 
 @contextmanager
-def _kills_in_words() -> Iterator[None]:
+def kills_in_words(
+    hint: str = "`mrc-testbed campaign resume`, with fewer --jobs",
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> Iterator[None]:
+    """Raise TestbedError if a process was killed, unless all is stopped, by a signal that it got too."""
     try:
         yield
     except BrokenProcessPool as error:
-        raise TestbedError(
-            "a process that carried out a run was killed, perhaps for want of memory",
-            hint="`mrc-testbed campaign resume`, with fewer --jobs",
-        ) from error
+        if not is_stopped():
+            why = "a process that carried out a run was killed, perhaps for want of memory"
+            raise TestbedError(why, hint=hint) from error
 
 
 def begin_process() -> None:
     """Prepare a process that carries out runs: between two of them only its parent ends it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGQUIT):  # of a terminal
+        signal.signal(number, signal.SIG_IGN)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored, it would be ignored during runs too
         signal.signal(signal.SIGHUP, lambda *_: None)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -12,6 +12,7 @@ Status of every command:
     7    the result is UNTRUSTED: the testbed itself was too slow
     129  as 130, by SIGHUP: the terminal was closed
     130  interrupted by SIGINT or SIGTERM; faults are reverted
+    131  as 130, by SIGQUIT; 152 by SIGXCPU
 """
 
 import errno

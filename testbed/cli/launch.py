@@ -23,7 +23,7 @@ from mrc_testbed.scenario.spec.program_scenario import WORKLOAD, program_scenari
 from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.virtual.compute import HOW_TO_DECLARE, UNDECLARED
 from mrc_testbed.virtual.run import run_virtually
-from mrc_testbed.workloads.program import STAND_IN_VARIABLE
+from mrc_testbed.workloads.program import STAND_IN_VARIABLE, check_connected
 
 _SIGNALLED: Final = 128
 
@@ -107,9 +107,10 @@ def launch(
     given = {} if stand_in is None else {STAND_IN_VARIABLE: stand_in.value}
     with ExitStack() as stack:
         with lab.attach(settings.name) as attached:
-            placed = stack.enter_context(
-                placed_ranks(attached, _hosts(attached, ranks, hosts), arguments, given, transport)
-            )
+            names = _hosts(attached, ranks, hosts)
+            if stand_in is not None:
+                check_connected(len(names))
+            placed = stack.enter_context(placed_ranks(attached, names, arguments, given, transport))
         failure = run_ranks(placed, _write)
     if failure is None:
         return 0

@@ -13,6 +13,7 @@ from mrc_testbed.cli.options import ForceOption, Settings, command
 from mrc_testbed.cli.render import key_values, say, show, write_out
 from mrc_testbed.document.file_tree import write_files
 from mrc_testbed.errors import UsageError
+from mrc_testbed.metrics.exporter import is_own_name
 from mrc_testbed.observe import export
 from mrc_testbed.observe.state import StackSettings, read_stack, stack_paths
 
@@ -34,6 +35,9 @@ RunbookUrl = Annotated[
         "--runbook-url", metavar="URL", help="Address of docs/guide/alerts.md where you publish it."
     ),
 ]
+GrafanaUrl = Annotated[
+    str | None, typer.Option("--grafana-url", metavar="URL", help="Grafana to which links of alerts lead.")
+]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write; created if needed.")]
 
 
@@ -53,7 +57,7 @@ def print_scrape_config(settings: Settings, target: Target = None, alertmanager:
       mrc-testbed observe scrape-config
       mrc-testbed observe scrape-config --alertmanager 10.0.0.5:9093
     """
-    wanted = _export(settings, target, alertmanager, None)
+    wanted = _export(settings, target, alertmanager)
     write_out(settings, yaml.safe_dump(export.prometheus_config(wanted), sort_keys=False))
 
 
@@ -63,6 +67,7 @@ def export_stack(
     target: Target = None,
     alertmanager: Alertmanager = None,
     runbook_url: RunbookUrl = None,
+    grafana_url: GrafanaUrl = None,
     force: ForceOption = False,
 ) -> None:
     """Write files for a Prometheus, Alertmanager and Grafana of your own.
@@ -76,7 +81,7 @@ def export_stack(
       mrc-testbed observe export monitoring --alertmanager 10.0.0.5:9093
       cd monitoring && GRAFANA_PASSWORD=... docker compose up -d
     """
-    wanted = _export(settings, target, alertmanager, runbook_url)
+    wanted = _export(settings, target, alertmanager, runbook_url, grafana_url)
     files = export.stack_files(wanted)
     written = write_files(folder, files, replace=force)
     item = {"folder": str(folder), "target": wanted.target, "files": [str(path) for path in written]}
@@ -96,9 +101,13 @@ def export_stack(
 
 
 def _export(
-    settings: Settings, target: str | None, alertmanager: str | None, runbook_url: str | None
+    settings: Settings,
+    target: str | None,
+    alertmanager: str | None,
+    runbook_url: str | None = None,
+    grafana_url: str | None = None,
 ) -> export.Export:
-    """Settings of an export; warns when other machines cannot reach the exporter."""
+    """Settings of an export; warns when other machines cannot reach the exporter, or it refuses the name."""
     for option, given in (("--target", target), ("--alertmanager", alertmanager)):
         if given is not None and not re.fullmatch(r"[^\s/]+:\d+", given):
             raise UsageError(f"{option} {given}: expected a host and a port", hint="such as 10.0.0.5:9093")
@@ -110,4 +119,8 @@ def _export(
             "the exporter listens on this machine only; for a Prometheus elsewhere: observe up --address IP",
         )
     found = target or f"{known.remote_host}:{known.exporter_port}"
-    return export.Export(known, found, alertmanager, runbook_url)
+    wanted = export.Export(known, found, alertmanager, runbook_url, grafana_url)
+    name = wanted.target_host.casefold()
+    if name not in (*known.known_as, "localhost") and not is_own_name(name):
+        say(settings.stderr, f"the exporter refuses requests to {name} unless started with --known-as {name}")
+    return wanted

@@ -1,18 +1,20 @@
 """observe metrics: the exporter that Prometheus scrapes."""
 
 import logging
+import threading
 from functools import partial
 from typing import Final
 
 import typer
 
+from mrc_testbed.cli.observe_options import KnownAs
 from mrc_testbed.cli.options import AddressOption, PortOption, Settings, command
 from mrc_testbed.cli.render import say, write_out
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.fabric.root import state_root
 from mrc_testbed.faults.attendance import restore_reaper
 from mrc_testbed.faults.spec import KINDS
-from mrc_testbed.metrics.exporter import DEFAULT_PORT, Pages, serve
+from mrc_testbed.metrics.exporter import DEFAULT_PORT, Pages, exporter_running
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
 from mrc_testbed.observe.run_reports import report_page
 from mrc_testbed.observe.runbook import alert_pages
@@ -29,6 +31,7 @@ def serve_metrics(
     settings: Settings,
     address: AddressOption = DEFAULT_ADDRESS,
     port: PortOption = DEFAULT_PORT,
+    known_as: KnownAs = None,
 ) -> None:
     """Serve metrics for Prometheus, until Ctrl-C.
 
@@ -42,15 +45,13 @@ def serve_metrics(
       mrc-testbed observe metrics &
       curl -s http://127.0.0.1:9847/metrics | grep mrc_goodput
     """
-
-    def ready(url: str) -> None:
-        labs = f"lab {settings.name}" if settings.names_lab else "all labs"
-        say(settings.stderr, _READY.format(labs=labs, url=url))
-        write_out(settings, f"{url}\n")
-
     labs = [settings.name] if settings.names_lab else []
     pages: Pages = {"alerts": alert_pages(), "runs": partial(report_page, state_root())}
-    serve(labs, address, port, attend=_attend, fault_kinds=KINDS, pages=pages, on_ready=ready)
+    with exporter_running(labs, address, port, _attend, KINDS, pages, known_as or ()) as url:
+        shown = f"lab {settings.name}" if settings.names_lab else "all labs"
+        say(settings.stderr, _READY.format(labs=shown, url=url))
+        write_out(settings, f"{url}\n")
+        threading.Event().wait()
 
 
 def _attend(lab: str) -> None:

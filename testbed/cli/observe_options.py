@@ -1,6 +1,7 @@
 """Options that several commands of the stack share."""
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -19,6 +20,23 @@ GrafanaUrl = Annotated[
 PrometheusUrl = Annotated[
     str | None,
     typer.Option("--prometheus-url", metavar="URL", help="Prometheus to use; configure its scrape yourself."),
+]
+
+
+def _host_name(text: str) -> str:
+    if not re.fullmatch(r"[\w.-]+", text):
+        raise UsageError(f"{text}: expected a host name without a port")
+    return text.casefold()
+
+
+KnownAs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--known-as",
+        parser=_host_name,
+        metavar="NAME",
+        help="Another name by which the exporter may be reached; give it again for more.",
+    ),
 ]
 TokenFile = Annotated[
     Path | None,

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mrc_testbed.cli.exit_codes import ExitCode
-from mrc_testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile, read_token
+from mrc_testbed.cli.observe_options import GrafanaUrl, KnownAs, PrometheusUrl, TokenFile, read_token
 from mrc_testbed.cli.options import AddressOption, Settings, command
 from mrc_testbed.cli.render import bad, good, plain_table, say, show, write_out
 from mrc_testbed.cli.stack_text import describe_stack
@@ -56,6 +56,7 @@ def up(
     prometheus_url: PrometheusUrl = None,
     token_file: TokenFile = None,
     address: AddressOption = DEFAULT_ADDRESS,
+    known_as: KnownAs = None,
     exporter_port: Annotated[int, _port("--exporter-port", "the exporter")] = DEFAULT_PORT,
     prometheus_port: Annotated[int, _port("--prometheus-port", "Prometheus")] = DEFAULT_PROMETHEUS_PORT,
     grafana_port: Annotated[int, _port("--grafana-port", "Grafana")] = DEFAULT_GRAFANA_PORT,
@@ -107,6 +108,7 @@ def up(
     _require_address(address)
     wanted = StackSettings(
         address=address,
+        known_as=tuple(known_as or ()),
         exporter_port=exporter_port,
         prometheus_port=prometheus_port,
         grafana_port=grafana_port,

@@ -2,6 +2,7 @@
 
 import os
 import re
+import select
 import selectors
 import shutil
 import signal
@@ -25,6 +26,7 @@ from mrc_testbed.fabric.node_entry import enter_command
 from mrc_testbed.fabric.process import KILLED_NS
 from mrc_testbed.fabric.rdma import RdmaTransport, rdma_command
 from mrc_testbed.fabric.runtime import node_namespace
+from mrc_testbed.signals import passed_on, signals_wake
 
 GRACE_NS: Final = 5_000_000_000
 """From SIGTERM to SIGKILL."""
@@ -36,6 +38,9 @@ _GUARD: Final = (sys.executable, "-I", "-S", str(Path(__file__).with_name("rank_
 
 _LINE_BYTES: Final = 65_536
 _LINE_END: Final = re.compile(rb"\r?\n|\r(?=[^\n])")
+_CUT: Final = re.compile(rb"(?=(?:\r|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})?\Z)")
+"""Before a line end or character that may go on, of 3 bytes at most."""
+
 _SOCKET_INTERFACES: Final = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 
 
@@ -58,11 +63,11 @@ class Failure:
     status: int  # its exit status, or less than 0: the signal that ended it
 
     def __str__(self) -> str:
-        how = (
-            f"was ended by {signal.Signals(-self.status).name}"
-            if self.status < 0
-            else f"ended with status {self.status}"
-        )
+        how = f"ended with status {self.status}"
+        if -self.status in {*signal.Signals}:
+            how = f"was ended by {signal.Signals(-self.status).name}"
+        elif self.status < 0:
+            how = f"was ended by SIGRTMIN{-self.status - signal.SIGRTMIN:+}"
         return f"rank {self.rank.number} ({self.rank.host}) {how}"
 
 
@@ -181,7 +186,8 @@ def run_ranks(ranks: Sequence[Rank], write: Write) -> Failure | None:
     Returns:
         The first failure; None: all ended with status 0.
     """
-    with RunningRanks(write) as running:
+    with signals_wake() as woken, RunningRanks(write) as running:
+        running.selector.register(woken, selectors.EVENT_READ, partial(os.read, woken, select.PIPE_BUF))
         running.start(ranks)
         while not running.is_over:
             running.serve(None)
@@ -191,7 +197,7 @@ def run_ranks(ranks: Sequence[Rank], write: Write) -> Failure | None:
 class RunningRanks:
     """Processes of ranks; whoever has started them serves their output. Those that run are ended on exit.
 
-    If this process is killed, a guard ends them.
+    They get the signals that this process passes on. If it is killed, a guard ends them.
 
     Args:
         write: receives their output.
@@ -207,16 +213,22 @@ class RunningRanks:
         self._report = report
         self._running: list[_Process] = []
         self._ended: list[_Process] = []
+        self._held = ExitStack()
 
     def __enter__(self) -> Self:
         # In a session of its own: Ctrl-C is for the launcher.
-        self._guard = subprocess.Popen(
-            _GUARD, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0, start_new_session=True
+        self._guard = self._held.enter_context(
+            subprocess.Popen(
+                _GUARD, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0, start_new_session=True
+            )
         )
+        passed = self._held.enter_context(passed_on())
+        self._held.enter_context(self.selector)
+        self.selector.register(passed, selectors.EVENT_READ, partial(self._pass_on, passed))
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self.selector, self._guard:
+        with self._held:
             self.end()
 
     @property
@@ -251,6 +263,11 @@ class RunningRanks:
             key.data()
         return bool(ready)
 
+    def _pass_on(self, passed: int) -> None:
+        for number in os.read(passed, select.PIPE_BUF):
+            for each in self._running:
+                each.signal(number)
+
     def end(self) -> None:
         """End what still runs: SIGTERM, and SIGKILL after GRACE_NS."""
         running = self._running
@@ -278,7 +295,7 @@ class _Process:
     selector: selectors.BaseSelector
     ended: list["_Process"]
     status: int | None = None
-    pieces: dict[int, bytes] = field(default_factory=dict)
+    pieces: dict[int, bytearray] = field(default_factory=dict)
 
     @classmethod
     def start(
@@ -316,7 +333,7 @@ class _Process:
         if report is not None:
             takes.append(partial(report, rank))
         for (source, _), take in zip(outputs, takes, strict=True):
-            process.pieces[source] = b""
+            process.pieces[source] = bytearray()
             selector.register(source, selectors.EVENT_READ, partial(process._read, source, take))
         return process
 
@@ -325,7 +342,7 @@ class _Process:
         """Return True if all of its pipes have come to their end."""
         return not self.pieces
 
-    def signal(self, number: signal.Signals) -> None:
+    def signal(self, number: int) -> None:
         """Send a signal to the rank and its children."""
         if self.status is None:
             with suppress(ProcessLookupError):
@@ -345,11 +362,16 @@ class _Process:
 
     def _read(self, source: int, take: Take) -> None:
         chunk = os.read(source, _LINE_BYTES)
-        *lines, rest = _LINE_END.split(self.pieces[source] + chunk)
-        if rest and (not chunk or len(rest) >= _LINE_BYTES):
-            lines.append(rest)
-            rest = b""
-        self.pieces[source] = rest
+        held = self.pieces[source]
+        looked = max(len(held) - 1, 0)  # no line ends before, only a \r may be there
+        held += chunk
+        ends = [found.span() for found in _LINE_END.finditer(held, looked)]
+        rest_bytes = len(held) - (ends[-1][1] if ends else 0)
+        if rest_bytes and (not chunk or rest_bytes >= _LINE_BYTES):
+            ends.append(next(_CUT.finditer(held, len(held) - 3 if chunk else len(held))).span())
+        begins = [0, *(after for _, after in ends)]
+        lines = [bytes(held[begin:end]) for begin, (end, _) in zip(begins, ends, strict=False)]
+        del held[: begins[-1]]
         if not chunk:
             self._close(source)
         for line in lines:

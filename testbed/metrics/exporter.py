@@ -147,6 +147,18 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
+def is_own_name(name: str) -> bool:
+    """Return True for an address, which no name server can forge, and the machine's host name and FQDN.
+
+    A name server may have said the latter: it is the host name with a domain, or does not count.
+    """
+    try:
+        return bool(ip_address(name.strip("[]")))
+    except ValueError:
+        host = socket.gethostname().casefold()
+        return name == host or (name.startswith(f"{host}.") and name == socket.getfqdn().casefold())
+
+
 class MetricsServer(LocalServer):
     """Serves an exporter's pages over HTTP.
 
@@ -155,13 +167,22 @@ class MetricsServer(LocalServer):
         address: where to listen, IPv4 or IPv6.
         port: TCP port; 0: any free one.
         pages: served besides.
+        known_as: names in lower case that requests may call it, at any port, besides its own.
 
     Raises:
         PreflightError: the port is in use, or the address is not one of this machine.
     """
 
-    def __init__(self, exporter: Exporter, address: str, port: int, pages: Pages = _NO_PAGES) -> None:
+    def __init__(
+        self,
+        exporter: Exporter,
+        address: str,
+        port: int,
+        pages: Pages = _NO_PAGES,
+        known_as: Sequence[str] = (),
+    ) -> None:
         self.exporter = exporter
+        self._known_as = known_as
         self.pages = pages
         super().__init__(
             _Handler,
@@ -177,16 +198,11 @@ class MetricsServer(LocalServer):
         return f"http://{self.host}/metrics"
 
     def is_known(self, host: str) -> bool:
-        """Beyond loopback also any address, which no name server can forge, and the machine's name."""
-        if super().is_known(host) or self._is_loopback:
-            return super().is_known(host)
+        """Beyond loopback also the machine's own names."""
+        if super().is_known(host) or host.rsplit(":", 1)[0] in self._known_as:
+            return True
         name, _, port = host.rpartition(":")
-        if port != str(self.server_address[1]):
-            return False
-        try:
-            return bool(ip_address(name.strip("[]")))
-        except ValueError:
-            return name == socket.gethostname().casefold()
+        return not self._is_loopback and port == str(self.server_address[1]) and is_own_name(name)
 
 
 class _Handler(LocalHandler):
@@ -224,6 +240,7 @@ def exporter_running(
     attend: Callable[[str], None] = lambda _: None,
     fault_kinds: Iterable[str] = (),
     pages: Pages = _NO_PAGES,
+    known_as: Sequence[str] = (),
 ) -> Iterator[str]:
     """The URL of an exporter that serves in a thread of this process as long as the context lasts.
 
@@ -234,6 +251,7 @@ def exporter_running(
         attend: as of Exporter.
         fault_kinds: as of Exporter.
         pages: as of MetricsServer.
+        known_as: as of MetricsServer.
 
     Raises:
         PreflightError: the port is in use, or the address is not one of this machine.
@@ -241,7 +259,7 @@ def exporter_running(
     """
     exporter = Exporter(labs, attend, fault_kinds)
     try:
-        with MetricsServer(exporter, address, port, pages) as server:
+        with MetricsServer(exporter, address, port, pages, known_as) as server:
             thread = threading.Thread(target=server.serve_forever, name="exporter", daemon=True)
             thread.start()
             try:
@@ -251,36 +269,3 @@ def exporter_running(
                 thread.join()
     finally:
         exporter.close()
-
-
-def serve(
-    labs: Sequence[str] = (),
-    address: str = DEFAULT_ADDRESS,
-    port: int = DEFAULT_PORT,
-    *,
-    attend: Callable[[str], None] = lambda _: None,
-    fault_kinds: Iterable[str] = (),
-    pages: Pages = _NO_PAGES,
-    on_ready: Callable[[str], None] | None = None,
-    until: threading.Event | None = None,
-) -> None:
-    """Serves metrics until *until* is set or a signal handler raises.
-
-    Args:
-        labs: names of the labs to show; none: all that are up.
-        address: where to listen.
-        port: TCP port; 0: any free one.
-        attend: as of Exporter.
-        fault_kinds: as of Exporter.
-        pages: as of MetricsServer.
-        on_ready: called with the URL once it answers.
-        until: ends the service; None: it does not end by itself.
-
-    Raises:
-        PreflightError: the port is in use, or the address is not one of this machine.
-        UsageError: no lab can have one of these names.
-    """
-    with exporter_running(labs, address, port, attend, fault_kinds, pages) as url:
-        if on_ready is not None:
-            on_ready(url)
-        (until or threading.Event()).wait()

@@ -8,7 +8,7 @@ grafana/provisioning/      data source, and where the dashboards are
 grafana/dashboards/        the dashboards
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +40,17 @@ class Export:
     target: str  # host and port of the exporter, as Prometheus finds it
     alertmanager: str | None = None  # host and port of the Alertmanager; None: alerts are not sent
     runbook_url: str | None = None  # address of the page of alerts; None: the exporter's
+    grafana_url: str | None = None  # address of Grafana; None: the stack's own, or beside the exporter
+
+    @property
+    def target_host(self) -> str:
+        return self.target.rpartition(":")[0]
+
+    @property
+    def grafana(self) -> str:
+        """Where people who get an alert find Grafana."""
+        beside = f"http://{self.target_host}:{self.settings.grafana_port}"
+        return (self.grafana_url or self.settings.grafana_url or beside).rstrip("/")
 
 
 def prometheus_config(export: Export) -> dict[str, Any]:
@@ -54,13 +65,12 @@ def prometheus_config(export: Export) -> dict[str, Any]:
 def stack_files(export: Export) -> dict[str, str]:
     """Path below the folder -> content, of all files."""
     sends = export if export.alertmanager is not None else _with_alertmanager(export)
-    grafana = f"http://{DEFAULT_ADDRESS}:{export.settings.grafana_port}"
     source = grafana_server.data_source(f"http://{DEFAULT_ADDRESS}:{export.settings.prometheus_port}")
     provider = grafana_server.dashboard_provider(f"{_INSIDE}/dashboards")
     files = {
         "prometheus.yml": _yaml(prometheus_config(sends)),
         RULES_FILE: prometheus.rules_text(
-            export.settings.p99_objective_ns, export.target, grafana, export.runbook_url
+            export.settings.p99_objective_ns, export.target, export.grafana, export.runbook_url
         ),
         "alertmanager.yml": _RECEIVER + _yaml(_alertmanager_config()),
         "compose.yaml": _yaml(_compose(export.settings)),
@@ -83,7 +93,7 @@ def dashboard_texts() -> dict[str, str]:
 
 
 def _with_alertmanager(export: Export) -> Export:
-    return Export(export.settings, export.target, DEFAULT_ALERTMANAGER, export.runbook_url)
+    return replace(export, alertmanager=DEFAULT_ALERTMANAGER)
 
 
 def _alertmanager_config() -> dict[str, Any]:

@@ -35,6 +35,7 @@ def start_exporter(paths: StackPaths, settings: StackSettings, progress: Progres
         settings.address,
         "--port",
         str(port),
+        *(f"--known-as={name}" for name in settings.known_as),
     ]
     server = Server(ServiceName.EXPORTER, f"http://{settings.exporter_target}/metrics", "", _ROOT, program)
     return launch(paths, server, progress)

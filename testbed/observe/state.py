@@ -50,6 +50,7 @@ class StackSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     address: str = DEFAULT_ADDRESS  # where all of it listens, an IP address of this machine
+    known_as: tuple[str, ...] = ()  # names in lower case by which the exporter is reached besides its own
     # exporter_port, prometheus_port, grafana_port: TCP ports
     exporter_port: int = DEFAULT_PORT
     prometheus_port: int = DEFAULT_PROMETHEUS_PORT

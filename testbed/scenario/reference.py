@@ -19,7 +19,7 @@ _STATUS_MEANINGS: Final = {
     Status.FAILED: "an expectation did not hold, or could not be measured",
     Status.ABORTED: "an abort condition was met",
     Status.UNTRUSTED: "the testbed went beyond its own limits: neither a pass nor a failure",
-    Status.INTERRUPTED: "SIGINT or SIGTERM, or SIGHUP (then 129); faults reverted, results so far kept",
+    Status.INTERRUPTED: "a signal (128 + N; 130 for SIGTERM too); faults reverted, results so far kept",
     Status.ERROR: "something broke (6 when clean-up is incomplete); results so far kept",
 }
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 from pydantic import TypeAdapter
 
-from mrc_testbed.campaign.workers import SPAWN, begin_process, run_processes
+from mrc_testbed.campaign.workers import SPAWN, begin_process, kills_in_words, run_processes
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.soak.judging import Judged, judge_seed
 from mrc_testbed.soak.violation import Violation, keep_violation
@@ -89,7 +89,7 @@ def soak(
     """
     numbers, at_once = iter(seeds), 1 if judges is None else _AT_ONCE
     hurry = SPAWN.Event()
-    with run_processes(jobs, _begin, hurry) as pool:
+    with kills_in_words("fewer --jobs", control.is_stopped), run_processes(jobs, _begin, hurry) as pool:
         begun: set[Future[bytes | str | Violation]] = set()
         try:
             while True:

@@ -20,6 +20,7 @@ from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.virtual.compute import declared_compute
 from mrc_testbed.workloads.placement import place
+from mrc_testbed.workloads.program import check_connected
 
 _HOPS_PER_S: Final = 1_000_000
 """Frames that leave ports per second of a core: less than was measured with up to 64 NICs."""
@@ -82,10 +83,12 @@ def check_ports(spec: TopologySpec) -> None:
         )
 
 
-def _check_programs(plan: Plan) -> None:
+def check_programs(plan: Plan) -> None:
+    """Raise UsageError if what a step computes is not declared, or there are too many ranks."""
     for workload in plan.workloads:
         if workload.program is not None:
             declared_compute(workload.name, workload.program.compute)
+            check_connected(len(workload.program.hosts))
 
 
 def memory_bytes(plan: Plan) -> int:
@@ -135,7 +138,7 @@ def problems_of(plan: Plan, *, insists: bool = False) -> list[Problem]:
     problems = [
         *_refused(("spec", "transport", "kind"), lambda: check_transport(plan.transport)),
         *_refused(("spec", "topology", "port_rate"), lambda: check_ports(plan.topology)),
-        *_refused(("spec", "workloads"), lambda: _check_programs(plan)),
+        *_refused(("spec", "workloads"), lambda: check_programs(plan)),
     ]
     if problems:
         return problems

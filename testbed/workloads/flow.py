@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mrc_testbed.errors import UsageError, did_you_mean
 from mrc_testbed.workloads.collective import Collective
-from mrc_testbed.workloads.program import Program
+from mrc_testbed.workloads.program import Program, check_connected
 from mrc_testbed.workloads.schedule import connections_of
 from mrc_testbed.workloads.spec import (
     CollectiveSpec,
@@ -117,7 +117,7 @@ def bind_program(workload: ProgramSpec, hosts: Sequence[str]) -> Program:
     """The program of *workload*.
 
     Raises:
-        UsageError: a host does not exist or is named twice.
+        UsageError: a host does not exist or is named twice, or there are more than mrc-torch connects.
     """
     if isinstance(workload.hosts, int):
         if workload.hosts > len(hosts):
@@ -127,6 +127,8 @@ def bind_program(workload: ProgramSpec, hosts: Sequence[str]) -> Program:
         ranks = hosts[: workload.hosts]
     else:
         ranks = hosts if workload.hosts == "all" else _existing("hosts", workload.hosts, hosts)
+    if workload.stand_in is not None:
+        check_connected(len(ranks))
     return Program(
         hosts=tuple(ranks),
         command=tuple(workload.command),

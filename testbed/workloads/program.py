@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+from mrc_testbed.errors import UsageError
 from mrc_testbed.workloads.collective import Collective
 from mrc_testbed.workloads.printed_figures import PrintedFigure
 
@@ -13,11 +14,20 @@ StandIn = Literal["gloo", "nccl"]
 PEER_BYTES: Final = 1 << 20
 """Memory of a NIC that mrc-torch registers for each other rank: the default of agents/collectives."""
 
+RANKS_MAX: Final = 65
+"""Ranks that mrc-torch connects: one, and PEERS_MAX of agents/collectives."""
+
 STAND_IN_VARIABLE: Final = "MRC_TORCH_AS"
 """Which mrc-torch reads."""
 
 Output: TypeAlias = Callable[[str, bytes], None]
 """Receives the name of a workload and a line of its output, with its end."""
+
+
+def check_connected(ranks: int) -> None:
+    """Raise UsageError if there are more ranks than mrc-torch connects."""
+    if ranks > RANKS_MAX:
+        raise UsageError(f"hosts: {ranks}; mrc-torch connects at most {RANKS_MAX} ranks")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,17 @@
 """`campaign soak`: universes one after another, and what it keeps of those that fail."""
 
 import json
+import os
 import signal
+import subprocess
+import sys
 from concurrent.futures import Executor, Future
 from itertools import count
 from pathlib import Path
 
 import pytest
 from golden_documents import check_document
+from waiting import DEADLINE_S, poll_until
 
 from mrc_testbed.bundle.bundle import unpack_bundle
 from mrc_testbed.cli.app import run
@@ -65,6 +69,19 @@ def test_good_universes_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["simulated_ns"] == sum(each.time_ns for each in judged)
     assert found["events"] == sum(each.events for each in judged)
     assert not Path("soak").exists()
+
+
+def test_a_signal_for_the_process_group_ends_a_soak_in_good_order() -> None:
+    """The processes that judge get it too, and die of it."""
+    command = [sys.executable, "-m", "mrc_testbed.cli", "campaign", "soak", "--virtual", "-o", "json"]
+    with subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE) as running:
+        children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
+        poll_until(
+            lambda: len(children.read_text().split()) == 2, what="the tracker of resources, and a judge"
+        )
+        os.killpg(running.pid, signal.SIGTERM)
+        found = json.loads(running.communicate(timeout=DEADLINE_S)[0])
+    assert (running.returncode, found["is_interrupted"]) == (130, True)
 
 
 def test_a_violation_is_kept_as_a_small_scenario_and_a_bundle(

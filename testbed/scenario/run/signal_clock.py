@@ -22,8 +22,9 @@ NO_DESCRIPTOR: Final = -1
 class SignalClock:
     """Time of this machine; see `catching_signals`."""
 
-    def __init__(self, wake_descriptor: int) -> None:
+    def __init__(self, wake_descriptor: int, came_descriptor: int = NO_DESCRIPTOR) -> None:
         self._wake_descriptor = wake_descriptor
+        self._came_descriptor = came_descriptor
         self._interruption: str | None = None
 
     def now_ns(self) -> int:
@@ -40,11 +41,11 @@ class SignalClock:
             if left_ns <= 0:
                 return
             if select.select([self._wake_descriptor], [], [], left_ns / 1e9)[0]:
-                os.read(self._wake_descriptor, select.PIPE_BUF)  # left there, it ends each wait at once
+                os.read(self._wake_descriptor, select.PIPE_BUF)  # also of one that is for ranks
 
     def fileno(self) -> int:
-        """Readable once a signal came, unless `wait_until_ns` has noticed it."""
-        return self._wake_descriptor
+        """Readable once a signal came."""
+        return self._came_descriptor
 
     def interruption(self) -> str | None:
         """Name of the signal that came; None while none did."""
@@ -53,11 +54,13 @@ class SignalClock:
     def interrupt(self, name: str) -> None:
         """Asks for an early end, as a signal of that name does."""
         self._interruption = name
+        if self._came_descriptor != NO_DESCRIPTOR:
+            os.eventfd_write(self._came_descriptor, 1)
 
 
 @contextmanager
 def catching_signals(force: Callable[[], object] | None = None) -> Iterator[SignalClock]:
-    """A clock that SIGINT, SIGTERM and SIGHUP interrupt while the context lasts; main thread only.
+    """A clock that the signals of `handled_by` interrupt while the context lasts; main thread only.
 
     Args:
         force: called at a later signal; None sends that signal to the handler of before.
@@ -74,6 +77,8 @@ def catching_signals(force: Callable[[], object] | None = None) -> Iterator[Sign
         signal.raise_signal(number)
 
     with ExitStack() as handlers:
-        clock = SignalClock(handlers.enter_context(signals_wake()))
+        came = os.eventfd(0, os.EFD_CLOEXEC)
+        handlers.callback(os.close, came)
+        clock = SignalClock(handlers.enter_context(signals_wake()), came)
         handlers.enter_context(handled_by(EndingSignals(interrupt, end).handle))
         yield clock

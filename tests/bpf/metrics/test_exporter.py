@@ -40,7 +40,7 @@ from mrc_testbed.faults.fault import ScheduledFault
 from mrc_testbed.faults.ledger import Entry, Ledger
 from mrc_testbed.faults.schedule import Schedule
 from mrc_testbed.metrics.catalogue import METRICS
-from mrc_testbed.metrics.exporter import Exporter, MetricsServer, exporter_running, serve
+from mrc_testbed.metrics.exporter import Exporter, MetricsServer, exporter_running
 from mrc_testbed.metrics.exposition import CONTENT_TYPE
 from mrc_testbed.metrics.measured import COLLECTIVE, STEP, MeasuredTimes, RecoveryTime, write_recovery
 from mrc_testbed.metrics.metric import MetricType
@@ -389,8 +389,8 @@ def test_other_paths_are_not_found(url: str) -> None:
 def test_a_port_in_use_is_a_clear_error(state_root: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(PreflightError) as caught:
-            serve(port=port)
+        with pytest.raises(PreflightError) as caught, exporter_running(port=port):
+            pass
     assert caught.value.exit_code == 3
     assert caught.value.message == f"cannot serve metrics at 127.0.0.1:{port}: Address already in use"
     assert "--port" in str(caught.value.hint)
@@ -403,8 +403,8 @@ def test_an_address_that_is_not_ours_is_a_clear_error(state_root: Path, address:
 
 
 def test_an_impossible_lab_name_is_refused(state_root: Path) -> None:
-    with pytest.raises(UsageError, match="no name for a lab"):
-        serve(["../etc"], port=0)
+    with pytest.raises(UsageError, match="no name for a lab"), exporter_running(["../etc"], port=0):
+        pass
 
 
 def test_an_ipv6_address_can_be_served(pinned_lab: PinnedLab) -> None:
@@ -414,10 +414,12 @@ def test_an_ipv6_address_can_be_served(pinned_lab: PinnedLab) -> None:
 
 
 SERVE = """
-import sys
-from mrc_testbed.metrics.exporter import serve
+import sys, threading
+from mrc_testbed.metrics.exporter import exporter_running
 try:
-    serve(port=0, on_ready=lambda url: print(url, flush=True))
+    with exporter_running(port=0) as url:
+        print(url, flush=True)
+        threading.Event().wait()
 except KeyboardInterrupt:
     sys.exit(130)
 """

@@ -184,19 +184,24 @@ def test_an_answer_has_the_policy_whatever_was_asked(page: LiveServer, lab_name:
                 assert b"script>" not in body
 
 
-def test_the_exporter_answers_to_its_own_name_only(lab_name: str) -> None:
-    with exporter_running([lab_name], port=0) as url:
+def test_the_exporter_answers_to_its_own_name_only(lab_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = f"{socket.gethostname()}.lab.example"
+    monkeypatch.setattr(socket, "getfqdn", lambda *_: full)
+    with exporter_running([lab_name], port=0, known_as=["lab7"]) as url:
         netloc = urlsplit(url).netloc
         port = netloc.rpartition(":")[2]
-        assert status_of(netloc, "/metrics", Host=f"localhost:{port}") == 200
+        for name in (f"localhost:{port}", f"LAB7:{port}", "lab7:80", "lab7"):
+            assert status_of(netloc, "/metrics", Host=name) == 200
         for name in (f"evil.example:{port}", "127.0.0.1", f"{socket.gethostname()}.evil.example:{port}"):
             assert status_of(netloc, "/metrics", Host=name) == 403
     with exporter_running([lab_name], "0.0.0.0", 0) as url:  # noqa: S104 - to see what it answers to
         netloc = urlsplit(url).netloc
         port = netloc.rpartition(":")[2]
-        for name in ("10.1.2.3", "[fd00::1]", socket.gethostname()):
+        for name in ("10.1.2.3", "[fd00::1]", socket.gethostname(), full):
             assert status_of(netloc, "/metrics", Host=f"{name}:{port}") == 200
-        assert status_of(netloc, "/metrics", Host=f"evil.example:{port}") == 403
+        monkeypatch.setattr(socket, "getfqdn", lambda *_: "evil.example")
+        for name in ("evil.example", full):
+            assert status_of(netloc, "/metrics", Host=f"{name}:{port}") == 403
         assert status_of(netloc, "/metrics", Host="10.1.2.3") == 403
 
 

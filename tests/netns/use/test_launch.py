@@ -65,6 +65,14 @@ def test_a_failure_is_named_and_its_status_is_ours(launch: Launch) -> None:
     assert (status, complained) == (137, "error: rank 0 (h3) was ended by SIGKILL\n")
 
 
+def test_signals_for_ranks_reach_them_alone(launch: Launch) -> None:
+    signalled = "kill -USR1 $PPID; while :; do sleep 1000 & wait; done"
+    status, _, complained = launch("--ranks", "1", "--", "sh", "-c", f"trap 'exit 7' USR1; {signalled}")
+    assert (status, complained) == (7, "error: rank 0 (h0) ended with status 7\n")
+    status, _, complained = launch("--ranks", "1", "--", "sh", "-c", signalled)
+    assert (status, complained) == (138, "error: rank 0 (h0) was ended by SIGUSR1\n")
+
+
 DEADLY = """
 import os, select, signal, sys
 if os.environ["RANK"] != "1":
@@ -112,6 +120,13 @@ def test_what_cannot_be_started_is_refused_before_anything_starts(
     status, said, complained = launch(*arguments)
     assert (status, said) == (2, [])
     assert complaint in complained
+
+
+def test_too_many_ranks_for_mrc_torch_are_refused(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mrc_testbed.workloads.program.RANKS_MAX", 3)
+    complaint = "error: hosts: 4; mrc-torch connects at most 3 ranks\n"
+    assert launch("--as", "gloo", "--", "true") == (2, [], complaint)
+    assert launch("--", "true")[0] == 0
 
 
 def test_the_name_of_the_machine_is_not_a_loopback_address(launch: Launch) -> None:

@@ -72,7 +72,14 @@ def start():
 
 
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGHUP, 129)]
+    ("number", "status"),
+    [
+        (signal.SIGINT, 130),
+        (signal.SIGTERM, 130),
+        (signal.SIGHUP, 129),
+        (signal.SIGQUIT, 131),
+        (signal.SIGXCPU, 152),
+    ],
 )
 def test_the_first_signal_cleans_up(start, number, status):
     process = start()

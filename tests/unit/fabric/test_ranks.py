@@ -1,6 +1,7 @@
 """Ranks end together, and what they say is whole lines."""
 
 import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from waiting import poll_until
 
+from mrc_testbed.cli.interruption import signals_interrupt
 from mrc_testbed.fabric import ranks
 from mrc_testbed.fabric.ranks import REPORT_VARIABLE, Failure, Rank, RunningRanks, Write, run_ranks
 
@@ -39,11 +41,21 @@ def test_all_ranks_end_well():
 
 def test_a_carriage_return_ends_a_line_and_a_long_line_is_cut():
     jobs = Ranks()
-    wide = f"{sys.executable} -c \"print('x' * 100000, end='')\""
+    wide = f"{sys.executable} -c \"print('xx' + '€' * 60000, end='')\""
     assert jobs.run(f"printf '1%%\\r2%%\\r\\nend\\n'; {wide}") is None
     lines = [line for *_, line in jobs.lines]
     assert lines[:3] == [b"1%", b"2%", b"end"]
-    assert b"".join(lines[3:]) == b"x" * 100_000
+    assert "".join(map(bytes.decode, lines[3:])) == "xx" + "€" * 60_000  # cut between characters
+    assert len(lines) > 4
+
+
+@pytest.mark.parametrize("end", [b"\r", "é".encode()[:1], "€".encode()[:2], "🙂".encode()[:3]])
+def test_a_line_is_not_cut_within_its_end_or_a_character(end: bytes, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ranks, "_LINE_BYTES", 5)
+    jobs = Ranks()
+    whole = "".join(f"\\{byte:03o}" for byte in b"x" * (5 - len(end)) + end)
+    assert jobs.run(f"printf '{whole}'") is None
+    assert [line for *_, line in jobs.lines] == [b"x" * (5 - len(end)), end]
 
 
 def test_reports_come_apart_from_output():
@@ -92,6 +104,20 @@ def await_zombie(pid: int) -> None:
 
 def test_a_rank_that_a_signal_ended():
     assert str(Ranks().run("kill -9 $$")) == "rank 0 (h0) was ended by SIGKILL"
+
+
+@pytest.mark.parametrize(
+    ("trap", "end"),
+    [("trap 'echo saved; exit 0' USR1 USR2", None), (":", "rank 0 (h0) was ended by SIGUSR{}")],
+)
+@pytest.mark.parametrize("number", [1, 2])
+def test_signals_for_ranks_reach_them_and_not_their_launcher(number: int, trap: str, end: str | None):
+    jobs = Ranks()
+    with signals_interrupt():
+        os.kill(os.getpid(), signal.SIGUSR1)  # there are no ranks yet
+        failure = jobs.run(f"{trap}; kill -USR{number} {os.getpid()}; while :; do sleep 1000 & wait; done")
+    assert failure is None if end is None else str(failure) == end.format(number)
+    assert jobs.lines == ([(0, False, b"saved")] if end is None else [])
 
 
 def is_running(pid: int) -> bool:

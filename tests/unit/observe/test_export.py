@@ -2,13 +2,16 @@
 
 import shutil
 import subprocess
+from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
+from socket import gethostname
 
 import pytest
 import yaml
 from dashboard_files import load_dashboards
 
+from mrc_testbed.cli.app import run
 from mrc_testbed.document.file_tree import write_files
 from mrc_testbed.observe.export import RULES_FILE, Export, prometheus_config, stack_files
 from mrc_testbed.observe.prometheus import OBJECTIVE_RECORD
@@ -47,11 +50,21 @@ def test_the_rules_have_the_objective_and_the_address_of_the_runbook() -> None:
     assert runbooks == {alert: f"https://docs/alerts/#{alert.lower()}" for alert in runbooks}
 
 
-def test_links_of_alerts_lead_to_the_exporter_and_to_grafana_of_compose() -> None:
+def test_links_of_alerts_lead_to_the_exporter_and_to_the_grafana_that_is_named() -> None:
     rules = yaml.safe_load(stack_files(export())[RULES_FILE])["groups"][-1]["rules"]
     links = {rule["alert"]: rule["annotations"] for rule in rules}["MrcLinkDown"]
     assert links["runbook_url"] == f"http://{TARGET}/alerts/MrcLinkDown"
-    assert links["dashboard_url"] == "http://127.0.0.1:9849/d/mrc-fabric?var-lab={{ $labels.lab }}"
+    assert links["dashboard_url"] == "http://lab7:9849/d/mrc-fabric?var-lab={{ $labels.lab }}"
+    own = Export(StackSettings(grafana_url="https://stack/"), TARGET)
+    named = replace(own, grafana_url="https://grafana/")
+    assert "dashboard_url: https://stack/d/mrc-fabric" in stack_files(own)[RULES_FILE]
+    assert "dashboard_url: https://grafana/d/mrc-fabric" in stack_files(named)[RULES_FILE]
+
+
+def test_a_target_that_is_refused_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for target, said in ((TARGET, True), ("10.0.0.5:9847", False), (f"{gethostname()}:9847", False)):
+        assert run(["observe", "export", str(tmp_path), "--target", target, "--force"]) == 0
+        assert ("--known-as lab7" in " ".join(capsys.readouterr().err.split())) is said
 
 
 def test_compose_mounts_files_that_are_there_where_the_programs_look() -> None:

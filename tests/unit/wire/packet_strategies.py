@@ -33,18 +33,13 @@ HEADERS: list[type[Header]] = [
 AnyHeader = TypeVar("AnyHeader", bound=Header)
 
 
-def field_bounds(field: Field) -> tuple[int, int]:
-    if field.is_signed:
-        return -(2 ** (field.width - 1)), 2 ** (field.width - 1) - 1
-    return 0, 2**field.width - 1
-
-
 def field_values(field: Field) -> st.SearchStrategy[int]:
     if field.values is not None:
         return st.sampled_from(list(field.values))
     if field.is_flag:
         return st.booleans()
-    return st.integers(*field_bounds(field))
+    low = -(2 ** (field.width - 1)) if field.is_signed else 0
+    return st.integers(low, low + 2**field.width - 1)
 
 
 def headers(header: type[AnyHeader], **fixed: object) -> st.SearchStrategy[AnyHeader]:

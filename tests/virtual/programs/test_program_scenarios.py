@@ -121,11 +121,18 @@ def test_figures_that_ranks_print_are_measured_also_without_steps(tmp_path: Path
     ("arguments", "status", "complaint"),
     [
         (["--", "true"], 2, "--compute: virtual time does not measure how long a step computes"),
-        (["--compute", "1ms", "--", "no-such-program"], 2, "no-such-program: there is no such program"),
+        (
+            ["--compute", "1ms", "--ranks", "7", "--", "no-such-program"],
+            2,
+            "no-such-program: there is no such program",
+        ),
         (["--compute", "1ms", "--ranks", "9", "--", "true"], 2, "hosts: 9; the fabric has 8 hosts"),
         (["--compute", "soon", "--", "true"], 2, "compute: there is no such file"),
-        (["--compute", "1ms", "--", "true"], 0, "note: the program ended without a step"),
+        (["--compute", "1ms", "--ranks", "7", "--", "true"], 0, "note: the program ended without a step"),
         (["--compute", "1ms", "--ranks", "2", "--", "false"], 1, "ended with status 1"),
+        (["--compute", "1ms", "--ranks", "1", "--", "sh", "-c", "kill -37 $$"], 165, "ended by SIGRTMIN+3"),
+        (["--compute", "1ms", "--", "true"], 2, "error: hosts: 8; mrc-torch connects at most 7 ranks"),
+        (["--compute", "1ms", "--as", "gloo", "--", "true"], 2, "hosts: 8; mrc-torch connects at most 7"),
     ],
 )
 def test_launch_says_in_a_line_why_nothing_was_trained(
@@ -134,7 +141,9 @@ def test_launch_says_in_a_line_why_nothing_was_trained(
     complaint: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("mrc_testbed.workloads.program.RANKS_MAX", 7)
     assert command(["launch", "--virtual", "--runs", str(tmp_path), *arguments]) == status
     said = capsys.readouterr()
     assert complaint in " ".join((said.out + said.err).split())
@@ -164,8 +173,15 @@ def test_a_bundle_runs_no_program_unasked(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_an_interruption_ends_ranks_that_compute_and_keeps_the_results(tmp_path: Path) -> None:
-    started = tmp_path / "started"
-    waits = f"import os, signal; open({str(started)!r}, 'a').write(f'{{os.getpid()}}\\n'); signal.pause()"
+    """Signals that are for ranks reach them before, and end nothing."""
+    started, saved = tmp_path / "started", tmp_path / "saved"
+    waits = f"""
+import os, signal
+signal.signal(signal.SIGUSR1, lambda *_: open({str(saved)!r}, "a").write("saved "))
+open({str(started)!r}, "a").write(f"{{os.getpid()}}\\n")
+while True:
+    signal.pause()
+"""
     launch = ["launch", "--virtual", "--runs", str(tmp_path), "--ranks", "2", "--compute", "1ms", "--"]
     running = subprocess.Popen(
         [sys.executable, "-m", "mrc_testbed.cli", *launch, sys.executable, "-c", waits],
@@ -173,9 +189,11 @@ def test_an_interruption_ends_ranks_that_compute_and_keeps_the_results(tmp_path:
         stderr=subprocess.PIPE,
     )
     poll_until(lambda: started.exists() and len(started.read_text().split()) == 2, what="the ranks")
-    running.send_signal(signal.SIGINT)
+    running.send_signal(signal.SIGUSR1)
+    poll_until(lambda: saved.exists() and saved.read_text() == "saved saved ", what="the ranks' handlers")
+    running.send_signal(signal.SIGQUIT)
     out, _ = running.communicate()
-    assert (running.returncode, b"interrupted by SIGINT" in out) == (130, True)
+    assert (running.returncode, b"interrupted by SIGQUIT" in out) == (131, True)
     assert not any(Path("/proc", pid).exists() for pid in started.read_text().split())
     assert (tmp_path / "launch" / "latest" / "manifest.json").is_file()
 
