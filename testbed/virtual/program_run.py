@@ -2,7 +2,7 @@
 
 Time passes only while every rank waits, sleeps or has ended: so a rank cannot start an operation in the past,
 and neither the machine's load nor the order in which ranks speak changes anything. One that waits in the
-machine, as for a file, lets time pass while messages are under way or another rank sleeps.
+machine, as for a file, lets time pass while an operation can end without it, or another rank sleeps.
 """
 
 import heapq
@@ -59,7 +59,7 @@ class ProgramRun:
         """Do all that is to be done now; the machine's time passes where ranks compute."""
         while not self.is_over:
             self._has_to_settle = False
-            if not self._processes.settle(is_due=self._is_due):
+            if not self._processes.settle():
                 if self._processes.error is None:
                     self._has_to_settle = True
                 else:
@@ -71,11 +71,11 @@ class ProgramRun:
             self._network.advance()
             if self._network.failure is not None:
                 self.fail(self._network.failure)
-            elif not (self._report_ended() or has_woken) and (self._is_due or not self._processes.is_dozing):
+            elif not (self._report_ended() or has_woken):
                 break
         if self._processes.is_over:
             self.is_over = True
-        elif not self.is_over and not self._is_due:
+        elif not self.is_over and not self._future and not self._network.under_way:
             self.fail(f"all ranks wait for each other: {self._deadlock()}")
 
     def fail(self, why: str) -> None:
@@ -92,11 +92,6 @@ class ProgramRun:
             else:
                 self._processes.report_ended(post.rank, post.start.id, self._now_ns(), why)
         self._processes.let_end()
-
-    @property
-    def _is_due(self) -> bool:
-        """Return True if something comes that may wake a rank."""
-        return bool(self._future or self._network.under_way)
 
     def _take_posts(self) -> bool:
         """Start what is due, and wake who is, in the order of its time and of the ranks; False: none woke."""

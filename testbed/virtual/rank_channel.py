@@ -61,6 +61,14 @@ class Start(_Message):
     out: tuple[Piece, ...] = ()
     in_: tuple[Piece, ...] = Field(default=(), alias="in")
 
+    @property
+    def needed(self) -> set[int]:
+        """Ranks without which it does not end."""
+        if self.operation != "exchange":
+            return set(self.ranks)
+        pieces = zip(self.ranks, self.out, self.in_, strict=True)
+        return {rank for rank, (_, sent_bytes), (_, bytes_) in pieces if sent_bytes or bytes_}
+
 
 class Wait(_Message):
     do: Literal["wait"]

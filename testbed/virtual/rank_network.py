@@ -34,7 +34,7 @@ class RankNetwork:
         seed: of the connections.
 
     Attributes:
-        under_way: messages that have not arrived, or did since the last `advance`.
+        under_way: messages that have not arrived.
         failure: why operations fail; None: they do not.
     """
 
@@ -47,7 +47,6 @@ class RankNetwork:
         self._arrives: dict[QueuePair, tuple[int, int]] = {}
         self._held = ExitStack()
         self.under_way = 0
-        self._arrived = 0
         self.failure: str | None = None
 
     def open(self) -> None:
@@ -109,7 +108,7 @@ class RankNetwork:
         match event:
             case Arrival(qp=qp, immediate=immediate):
                 here, there = self._arrives[qp]
-                self._arrived += 1
+                self.under_way -= 1
                 self._ranks[here].arrive(there, immediate)
             case QpError(qp=qp, reason=reason):
                 here, there = self._arrives[qp]
@@ -124,8 +123,6 @@ class RankNetwork:
 
     def advance(self) -> None:
         """Send what can be sent now."""
-        self.under_way -= self._arrived
-        self._arrived = 0
         for number, rank in enumerate(self._ranks):
             rank.advance()
             for write in rank.take_writes():

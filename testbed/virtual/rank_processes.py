@@ -5,6 +5,7 @@ waits in the machine for what others do is known by its processes: they rest. Ou
 when no rank runs, rank by rank: in which order the machine ran them does not show.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -96,6 +97,15 @@ class _State:
 
 
 @dataclass(slots=True)
+class _Meeting:
+    """An operation, and the ranks that it takes."""
+
+    needed: set[int] = field(default_factory=set)
+    started: set[int] = field(default_factory=set)
+    ended: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
 class _Silence:
     """Ranks run, and none of them says a word."""
 
@@ -123,6 +133,8 @@ class RankProcesses:
         self._states: list[_State] = []
         self._said: list[list[Callable[[], None]]] = []
         self._posts: list[Post | Alarm] = []
+        self._alarms = 0  # of ranks that sleep
+        self._meetings: defaultdict[tuple[int, int], _Meeting] = defaultdict(_Meeting)
         self._stillness = Stillness([])
         self._channels = ExitStack()
         self._held = ExitStack()
@@ -174,17 +186,16 @@ class RankProcesses:
         return self._machine.interruption() is not None
 
     @property
-    def is_dozing(self) -> bool:
-        """Return True if a rank waits in the machine for what others do."""
-        return any(state.is_dozing for state in self._states)
+    def _may_doze(self) -> bool:
+        """Return True if something comes without those that run: they may wait for it in the machine."""
+        posts = (post.start for state in self._states for post in state.under_way.values())
+        return bool(self._alarms) or any(
+            start.needed <= self._meetings[start.group, start.number].started for start in posts
+        )
 
-    def settle(self, *, is_due: bool) -> bool:
-        """Wait until no rank runs; False: there was an interruption, or `error` says why there is no end.
-
-        Args:
-            is_due: whether something comes that may wake a rank: then it may wait in the machine for others.
-        """
-        if not is_due:
+    def settle(self) -> bool:
+        """Wait until no rank runs; False: there was an interruption, or `error` says why there is no end."""
+        if not self._may_doze:
             self._awake()
         silence: _Silence | None = None
         while self.error is None:
@@ -196,7 +207,7 @@ class RankProcesses:
                 continue
             if self.is_interrupted:
                 return False
-            may_doze = is_due or bool(self._posts)
+            may_doze = self._may_doze
             look_ns = REST_NS if may_doze and all(state.should_rest for state in running) else LOOK_NS
             if self._processes.serve(look_ns / 1e9):
                 silence = None
@@ -271,12 +282,17 @@ class RankProcesses:
         if post.shared is not None:
             post.shared.close()
         state.ended.add(number)
+        key = post.start.group, post.start.number
+        self._meetings[key].ended.add(rank)
+        if self._meetings[key].ended >= self._meetings[key].needed:
+            del self._meetings[key]
         self._awake()
         state.channel.send(id=number, at_ns=at_ns, error=error)
 
     def wake(self, rank: int, now_ns: int) -> None:
         """Let a rank that sleeps go on."""
         del self._states[rank].waits[None]
+        self._alarms -= 1
         self._awake()
         self._states[rank].channel.send(now_ns=now_ns)
 
@@ -331,6 +347,9 @@ class RankProcesses:
             case Start() as start:
                 post = Post(state.rank.number, start, received.shared)
                 state.under_way[start.id] = post
+                meeting = self._meetings[start.group, start.number]
+                meeting.started.add(state.rank.number)
+                meeting.needed |= start.needed | meeting.started
                 self._posts.append(post)
             case Wait(in_=thread, ids=ids):
                 state.waits[thread] = frozenset(ids)
@@ -343,6 +362,7 @@ class RankProcesses:
             case Sleep(until_ns=until_ns):
                 state.is_outside = False
                 state.waits[None] = frozenset()
+                self._alarms += 1
                 self._posts.append(Alarm(state.rank.number, until_ns))
             case Where(place=place):
                 state.place = place

@@ -193,10 +193,10 @@ def late_message(rank: Rank, then: Callable[[], object]) -> None:
     """Let rank 1 do something once a message of rank 2 is there, which takes 20 ms."""
     data = np.zeros(ELEMENTS, np.float32)
     if RANK == 1:
-        rank.wait(rank.message(2, None, data, 1))
+        rank.wait(rank.message(2, None, data, 77))
         then()
     elif RANK == 2:
-        rank.wait(rank.message(1, data, None, 1))
+        rank.wait(rank.message(1, data, None, 77))
 
 
 def meet(rank: Rank) -> None:
