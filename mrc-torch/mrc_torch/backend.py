@@ -56,7 +56,8 @@ def register() -> None:
                 setattr(module, name, diverted(getattr(module, name), other, entries.append))
     if is_virtual():
         for of, name in _WAITS:
-            setattr(of, name, _outside(getattr(of, name)))
+            if hasattr(of, name):
+                setattr(of, name, _outside(getattr(of, name)))
     if is_rank() and os.environ.get("WORLD_SIZE", "1") != "1":
         atexit.register(_say_if_alone, entries)
 

@@ -38,7 +38,7 @@ LEAVE_NS: Final = 3_000_000_000
 REST_NS: Final = 5_000_000
 """Between two looks at a rank that has said that it waits in the machine."""
 
-LOOK_NS: Final = 250_000_000
+LOOK_NS: Final = 500_000_000
 DOZE_NS: Final = 1_000_000_000
 """Time of this machine without computing, after which a rank is taken to wait in the machine."""
 
@@ -187,7 +187,7 @@ class RankProcesses:
 
     @property
     def _may_doze(self) -> bool:
-        """Return True if something comes without those that run: they may wait for it in the machine."""
+        """Return True if something comes without the ranks that run: they may wait for it in the machine."""
         posts = (post.start for state in self._states for post in state.under_way.values())
         return bool(self._alarms) or any(
             start.needed <= self._meetings[start.group, start.number].started for start in posts
@@ -195,7 +195,7 @@ class RankProcesses:
 
     def settle(self) -> bool:
         """Wait until no rank runs; False: there was an interruption, or `error` says why there is no end."""
-        if not self._may_doze:
+        if any(state.is_dozing for state in self._states) and not self._may_doze:
             self._awake()
         silence: _Silence | None = None
         while self.error is None:
@@ -207,15 +207,15 @@ class RankProcesses:
                 continue
             if self.is_interrupted:
                 return False
-            may_doze = self._may_doze
-            look_ns = REST_NS if may_doze and all(state.should_rest for state in running) else LOOK_NS
+            should_rest = all(state.should_rest for state in running) and self._may_doze
+            look_ns = REST_NS if should_rest else LOOK_NS
             if self._processes.serve(look_ns / 1e9):
                 silence = None
             else:
                 self._stillness.look()
                 if silence is None:
                     silence = _Silence()
-                elif may_doze and all(self._is_asleep(state) for state in running):
+                elif all(self._is_asleep(state) for state in running) and self._may_doze:
                     for state in running:
                         state.is_dozing = True
                 else:
@@ -291,7 +291,7 @@ class RankProcesses:
 
     def wake(self, rank: int, now_ns: int) -> None:
         """Let a rank that sleeps go on."""
-        del self._states[rank].waits[None]
+        self._states[rank].waits.pop(None, None)  # a signal may have ended its sleep
         self._alarms -= 1
         self._awake()
         self._states[rank].channel.send(now_ns=now_ns)

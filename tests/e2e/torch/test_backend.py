@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from launching import Launch
 from own_lab import lab_up
-from training_cases import BEYOND_GLOO, OF_GLOO, check
+from training_cases import BEYOND_GLOO, LOOPS, OF_GLOO, check
 
 from benchmarks.gloo import by_gloo
 from mrc_testbed.cli.app import run
@@ -108,11 +108,11 @@ def test_losses_are_those_of_gloo_through_faults(launch: Launch, torch_python: s
     assert retransmissions(lab_name) > before
 
 
-@pytest.mark.ci
-def test_what_scripts_train_is_that_of_gloo(launch: Launch, torch_python: str) -> None:
+@pytest.mark.parametrize("of_gloo", [pytest.param(OF_GLOO, marks=pytest.mark.ci), LOOPS])
+def test_what_scripts_train_is_that_of_gloo(launch: Launch, torch_python: str, of_gloo: list[str]) -> None:
     program = [torch_python, str(HERE / "training_ranks.py"), "gloo"]
-    expected = by_gloo(HOSTS, [*program, *OF_GLOO], len(OF_GLOO))
-    status, said, complained = launch("--ranks", RANKS, "--as", "gloo", "--", *program, *OF_GLOO, BEYOND_GLOO)
+    expected = by_gloo(HOSTS, [*program, *of_gloo], len(of_gloo))
+    status, said, complained = launch("--ranks", RANKS, "--as", "gloo", "--", *program, *of_gloo, BEYOND_GLOO)
     assert status == 0, complained
     check(said, expected)
 

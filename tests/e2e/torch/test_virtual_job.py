@@ -79,7 +79,6 @@ def test_each_module_computes_as_long_as_in_a_profile(torch_python: str, tmp_pat
     assert step["ended_ns"] - step["began_ns"] >= sum(stages_ns.values())
 
 
-@pytest.mark.ci
 def test_operations(torch_python: str, tmp_path: Path) -> None:
     program = [torch_python, str(HERE / "backend_ranks.py")]
     cases = ["collectives", "shapes_and_kinds", "messages_cross", "groups_share_qps"]

@@ -253,7 +253,7 @@ def test_a_rank_that_waits_for_something_else_is_given_up_and_says_where() -> No
 
 @pytest.mark.usefixtures("impatience")
 def test_a_rank_may_compute_for_longer_than_it_may_be_still() -> None:
-    done = run("compute", "3", ranks=2)
+    done = run("compute", "2", ranks=2)
     assert (done.error, done.said) == (None, [])
 
 
