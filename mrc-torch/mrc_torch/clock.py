@@ -21,7 +21,7 @@ from mrc_torch.rank import is_rank
 
 NOW_VARIABLE: Final = "MRC_TESTBED_VIRTUAL_NOW_NS"
 
-SPIN_READS: Final = 100_000
+SPIN_READS: Final = 1_000_000
 """Reads of a clock that stands, after which the program is taken to wait for it."""
 
 SPIN_NS: Final = 100_000
@@ -141,9 +141,11 @@ def _shown(machine: Callable[[], Any], per_s: Any, *, waits: bool) -> Callable[[
     """A clock that shows virtual time; where libraries wait by it, they see the machine's."""
 
     def read() -> Any:
-        if not is_rank() or (waits and _is_library(sys._getframe(1).f_globals)):  # noqa: SLF001 - the caller's
+        is_library = _is_library(sys._getframe(1).f_globals)  # noqa: SLF001 - the caller's
+        if not is_rank() or (waits and is_library):
             return machine()
-        return CLOCK.read() if per_s == 1 else CLOCK.read() / per_s
+        now_ns = CLOCK.now_ns if is_library else CLOCK.read()
+        return now_ns if per_s == 1 else now_ns / per_s
 
     return read
 
