@@ -132,7 +132,7 @@ def test_a_plan_as_json_names_the_links_that_the_seed_chose(mrc_testbed, files):
 def test_good_files_validate(mrc_testbed, files):
     finished = mrc_testbed("validate", str(files / "small.yaml"), str(files / "lab.yaml"))
     assert finished.status == 0
-    assert finished.stdout.count("ok") == 2
+    assert finished.stdout.count("ok  ") == 2
 
 
 def test_a_bad_file_is_reported_with_its_line_and_the_others_are_checked_too(mrc_testbed, files):
