@@ -107,7 +107,7 @@ def diverted(
 
 
 def _outside(function: Callable[..., Any]) -> Callable[..., Any]:
-    """*function*, while which virtual time passes for the other ranks."""
+    """*function*; virtual time passes for the other ranks until it returns."""
     from mrc_torch.virtual import engine  # noqa: PLC0415 - of ranks in virtual time
 
     @functools.wraps(function)

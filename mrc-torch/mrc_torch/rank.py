@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 FILES_VARIABLE: Final = "MRC_TESTBED_RANK_FILES"
-"""Files that a rank inherits, as /proc/self/fd shows them; only who takes this variable is the rank."""
+"""Files that a rank inherits, as /proc/self/fd shows them; the process that takes it is the rank."""
 
 CHANNEL_VARIABLE: Final = "MRC_TESTBED_VIRTUAL_FD"
 """Number of a rank's descriptor of its channel to the simulation."""

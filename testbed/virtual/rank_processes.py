@@ -187,7 +187,7 @@ class RankProcesses:
 
     @property
     def _may_doze(self) -> bool:
-        """Return True if something comes without the ranks that run: they may wait for it in the machine."""
+        """Return True if an operation can end, or a rank wake, without those that have not started it."""
         posts = (post.start for state in self._states for post in state.under_way.values())
         return bool(self._alarms) or any(
             start.needed <= self._meetings[start.group, start.number].started for start in posts
