@@ -7,6 +7,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from mrc_testbed.cli.admission import say_load
 from mrc_testbed.cli.bench_options import (
     DEFAULT_SEED,
     CcOption,
@@ -18,7 +19,6 @@ from mrc_testbed.cli.bench_options import (
 )
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.overload import OverloadGate, OverloadOption
 from mrc_testbed.cli.render import bad, good, plain_table, show
 from mrc_testbed.document import Tree, validate_values
 from mrc_testbed.errors import UsageError
@@ -79,10 +79,13 @@ DTypeOption = Annotated[
 Reduce = Annotated[str, typer.Option("--reduce", metavar="OPERATION", help="sum, min or max.")]
 
 
+_FLAGS: Final = ("name", "seed", "overload")
+
+
 def register(app: typer.Typer) -> None:
     for kind, summary in _SUMMARIES.items():
-        command(app, kind, flags=("name", "seed"), needs_root=True)(_collective_command(kind, summary))
-    command(app, "training", flags=("name", "seed"), needs_root=True)(training)
+        command(app, kind, flags=_FLAGS, needs_root=True)(_collective_command(kind, summary))
+    command(app, "training", flags=_FLAGS, needs_root=True)(training)
 
 
 def _collective_command(kind: str, summary: str) -> Callable[..., int]:
@@ -100,7 +103,6 @@ def _collective_command(kind: str, summary: str) -> Callable[..., int]:
         transport: TransportOption = "mrc",
         cc: CcOption = None,
         window: WindowOption = None,
-        overload: OverloadOption = False,
     ) -> int:
         first = parse_size_bytes(smallest)
         last = first if largest is None else parse_size_bytes(largest)
@@ -120,7 +122,7 @@ def _collective_command(kind: str, summary: str) -> Callable[..., int]:
             for size in sweep_sizes(first, last, factor)
         ]
         chosen = choose_transport(transport, cc, window)
-        return _bench(settings, workloads, warmup, None, chosen, OverloadGate(insists=overload))
+        return _bench(settings, workloads, warmup, None, chosen)
 
     run.__doc__ = f"""{summary}
 
@@ -161,7 +163,6 @@ def training(
     transport: TransportOption = "mrc",
     cc: CcOption = None,
     window: WindowOption = None,
-    overload: OverloadOption = False,
 ) -> int:
     """Run synchronous training steps: each rank computes, then all run a collective.
 
@@ -183,8 +184,7 @@ def training(
     }
     workload = validate_values(values, Training, "command line")
     chosen = choose_transport(transport, cc, window)
-    gate = OverloadGate(insists=overload)
-    return _bench(settings, [workload], 0, parse_duration_ns(duration), chosen, gate)
+    return _bench(settings, [workload], 0, parse_duration_ns(duration), chosen)
 
 
 def _bench(
@@ -193,7 +193,6 @@ def _bench(
     warmup: int,
     duration_ns: int | None,
     transport: TransportChoice,
-    gate: OverloadGate,
 ) -> int:
     seed = DEFAULT_SEED if settings.seed is None else settings.seed
     results = []
@@ -201,8 +200,7 @@ def _bench(
         require_working(settings.name)
         congestion = transport.congestion(attached.clos)
         loads = [build_loads(workload, attached.clos, seed=seed)[0] for workload in workloads]
-        gate.bench(attached, loads[0], workloads[0].kind)  # other sizes are no other load on the ports
-        gate.say_warnings(settings)
+        say_load(settings, attached.spec, loads[0])  # other sizes are no other load on the ports
         for load in loads:
             results.append(
                 run_collective(

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from mrc_testbed.cli.admission import say_load
 from mrc_testbed.cli.bench_flow_report import bench_document, bench_table
 from mrc_testbed.cli.bench_options import (
     DEFAULT_DURATION,
@@ -27,7 +28,6 @@ from mrc_testbed.cli.bench_options import (
 )
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import Settings, command, with_parameters
-from mrc_testbed.cli.overload import OverloadGate, OverloadOption
 from mrc_testbed.cli.render import show
 from mrc_testbed.document import Tree, validate_values
 from mrc_testbed.fabric import lab
@@ -57,7 +57,6 @@ _SHARED: Final = {
     "transport": (TransportOption, "mrc"),
     "cc": (CcOption, None),
     "window": (WindowOption, None),
-    "overload": (OverloadOption, False),
 }
 _REQUIRED: Final = inspect.Parameter.empty
 
@@ -161,7 +160,7 @@ _COMMANDS: Final = {
 
 def register(app: typer.Typer) -> None:
     for name, each in _COMMANDS.items():
-        command(app, name, flags=("name", "seed"), needs_root=True)(_running(name, each))
+        command(app, name, flags=("name", "seed", "overload"), needs_root=True)(_running(name, each))
 
 
 def _running(kind: str, flow: FlowCommand) -> Callable[..., int]:
@@ -172,15 +171,13 @@ def _running(kind: str, flow: FlowCommand) -> Callable[..., int]:
         transport: str,
         cc: str | None,
         window: int | None,
-        overload: bool,
         **own: Tree,
     ) -> int:
         values: dict[str, Tree] = {"kind": kind, **{key.removesuffix("_"): own[key] for key in flow.own}}
         if iterations is None and duration is None:
             iterations = DEFAULT_LATENCY_ITERATIONS if flow.duration is None else None
         chosen = choose_transport(transport, cc, window)
-        gate = OverloadGate(insists=overload)
-        return _bench(settings, flow.model, values, iterations, duration or flow.duration, chosen, gate)
+        return _bench(settings, flow.model, values, iterations, duration or flow.duration, chosen)
 
     with_parameters(
         run,
@@ -200,7 +197,6 @@ def _bench(
     iterations: int | None,
     duration: str | None,
     transport: TransportChoice,
-    gate: OverloadGate,
 ) -> int:
     end: dict[str, Tree] = {"iterations": iterations} if iterations is not None else {"duration": duration}
     workload: FlowWorkload = validate_values({"name": "bench", **values, **end}, model, "command line")
@@ -209,8 +205,7 @@ def _bench(
         require_working(settings.name)
         congestion = transport.congestion(attached.clos)
         load = build_loads(workload, attached.clos, seed=seed)[0]
-        gate.bench(attached, load, workload.kind)
-        gate.say_warnings(settings)
+        say_load(settings, attached.spec, load)
         report = run_bench(
             attached,
             load,

@@ -15,12 +15,12 @@ from mrc_testbed.bundle.bundle import find_results, held_in, opened, unpack_bund
 from mrc_testbed.bundle.difference import Condition, Repetition, compare_repetition
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.tables import finished_run, finished_runs
+from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.campaign import carry_out_campaign
 from mrc_testbed.cli.campaign_options import CAMPAIGNS, CampaignsFolder
 from mrc_testbed.cli.commands import DefaultGroup
 from mrc_testbed.cli.compare import figure_document
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.overload import OverloadGate, OverloadOption
 from mrc_testbed.cli.render import bad, good, plain_table, result_lines, show
 from mrc_testbed.cli.scenario import RunsFolder, run_plan
 from mrc_testbed.cli.where import JobsOption, RuntimeOption, VirtualOption, Where
@@ -50,7 +50,7 @@ app = typer.Typer(
 
 def register(root: typer.Typer) -> None:
     root.add_typer(app, name="bundle")
-    command(root, "replay", flags=("name",), needs_root=True)(replay)
+    command(root, "replay", flags=("name", "overload"), needs_root=True)(replay)
 
 
 @command(app, "create")
@@ -136,7 +136,6 @@ def replay(
         ),
     ] = None,
     runtime: RuntimeOption = None,
-    overload: OverloadOption = False,
     virtual: VirtualOption = False,
     jobs: JobsOption = 1,
     programs: Annotated[
@@ -165,14 +164,16 @@ def replay(
         if runtime is None:
             virtual = virtual or all(run.is_virtual for run in finished_runs(folder))
         where = Where(runtime, is_virtual=virtual, jobs=jobs)
-        gate = OverloadGate(insists=overload, is_virtual=virtual)
+        admission = Admission(is_virtual=virtual)
         is_campaign = held_in(folder) == "campaign"
         if Path(what).is_file() and not programs:
             _refuse_programs(_plans(folder, is_campaign=is_campaign))
         if is_campaign:
-            repetitions, status, results = _replay_campaign(settings, folder, campaigns, gate, where, share)
+            repetitions, status, results = _replay_campaign(
+                settings, folder, campaigns, admission, where, share
+            )
         else:
-            repetitions, status, results = _replay_run(settings, folder, runs, gate, where, share)
+            repetitions, status, results = _replay_run(settings, folder, runs, admission, where, share)
     conditions = dict.fromkeys(each for repetition in repetitions for each in repetition.conditions)
     show(
         settings,
@@ -209,13 +210,13 @@ def _refuse_programs(plans: Sequence[Plan]) -> None:
 
 
 def _replay_run(
-    settings: Settings, folder: Path, runs: Path, gate: OverloadGate, where: Where, tolerance: float | None
+    settings: Settings, folder: Path, runs: Path, admission: Admission, where: Where, tolerance: float | None
 ) -> tuple[Sequence[Repetition], int, Path]:
     """Repeat a run; return the repetition, the exit status and the result folder."""
     [before] = finished_runs(folder)
     plan = load_plan(folder / "plan.json")
-    gate.saved_plan(plan)
-    gate.say_warnings(settings)
+    admission.saved_plan(plan)
+    admission.say(settings)
     source = folder / "scenario.yaml"
     text = read_result(source).decode() if os.path.lexists(source) else None
     finished = run_plan(settings, plan, text, runs, name=settings.name, where=where)
@@ -228,15 +229,15 @@ def _replay_campaign(
     settings: Settings,
     folder: Path,
     campaigns: Path,
-    gate: OverloadGate,
+    admission: Admission,
     where: Where,
     tolerance: float | None,
 ) -> tuple[Sequence[Repetition], int, Path]:
     """Repeat the finished runs of a campaign; return repetitions, exit status and folder."""
     old = CampaignFolder.open(folder)
     for run in old.plan.runs:
-        gate.saved_plan(run.plan)
-    gate.say_warnings(settings)
+        admission.saved_plan(run.plan)
+    admission.say(settings)
     new = CampaignFolder.create(campaigns, old.plan)
     status = carry_out_campaign(settings, new, where, frozenset())
     repetitions, is_whole = [], True

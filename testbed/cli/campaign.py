@@ -26,6 +26,7 @@ from mrc_testbed.campaign.summary import summarize_campaign
 from mrc_testbed.campaign.summary_files import write_summary
 from mrc_testbed.campaign.workers import LocalWorkers, Workers
 from mrc_testbed.cli import campaign_merge, campaign_soak, campaign_statistics, compare
+from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.campaign_options import (
     CAMPAIGNS,
     CampaignName,
@@ -36,7 +37,6 @@ from mrc_testbed.cli.campaign_options import (
 from mrc_testbed.cli.campaign_table import show_plan, show_summary
 from mrc_testbed.cli.interruption import force_end, time_out
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.overload import OverloadGate, OverloadOption
 from mrc_testbed.cli.ready import complete, file_or_ready
 from mrc_testbed.cli.render import plain_table, show
 from mrc_testbed.cli.where import (
@@ -51,7 +51,6 @@ from mrc_testbed.cli.where import (
 )
 from mrc_testbed.document import Kind
 from mrc_testbed.errors import TestbedError, UsageError
-from mrc_testbed.metrics.capacity import known_capacity
 from mrc_testbed.scenario.run.stage import remove_orphans
 
 if TYPE_CHECKING:
@@ -82,12 +81,11 @@ def register(root: typer.Typer) -> None:
     compare.register(root)
 
 
-@command(app, "run", flags=("name", "dry_run", "seed"), needs_root=True)
+@command(app, "run", flags=("name", "dry_run", "seed", "overload"), needs_root=True)
 def run(
     settings: Settings,
     path: CampaignFile,
     runtime: RuntimeOption = None,
-    overload: OverloadOption = False,
     virtual: VirtualOption = False,
     jobs: JobsOption = 1,
     retry_untrusted: RetryOption = 0,
@@ -132,18 +130,16 @@ def run(
     folder = None
     try:
         with cluster_at(None if settings.is_dry_run else cluster) as workers:
-            known = known_capacity if workers is None else workers.slowest_capacity
-            gate = OverloadGate(insists=overload, is_virtual=virtual, known=known)
+            admission = Admission(is_virtual=virtual)
             repeat = None if budget is None else Repeat(until=0.0, at_most=_BUDGET_RUNS_MAX)
-            plan = plan_campaign(path, seed=settings.seed, repeat=repeat, admit=gate.plan)
+            plan = plan_campaign(path, seed=settings.seed, repeat=repeat, admit=admission.plan)
             if shard is not None and plan.repeat is not None:
                 raise UsageError(
                     "--shard: further runs (--budget, or `repeat` of the file) depend on those of all shards",
                     hint="leave out either",
                 )
             plan = replace(plan, shard=shard)
-            if not virtual:
-                gate.say_warnings(settings)
+            admission.say(settings)
             if settings.is_dry_run:
                 show_plan(settings, plan)
                 return 0

@@ -64,7 +64,7 @@ PANELS: Final = {
         Listed("doctor", "machine", "Check this machine and say how to fix what it lacks."),
         Listed("setup", "setup", "Install what labs need on this machine."),
         Listed("observe", "observe", "Run Prometheus and Grafana beside the labs."),
-        Listed("size", "size", "Plan a multi-plane Clos fabric: switches, links, optics, losses, cost here."),
+        Listed("size", "size", "Plan a multi-plane Clos fabric: switches, links, optics, losses."),
         Listed("validate", "files", "Check scenario, topology and campaign files; print their schemas."),
     ),
 }
@@ -98,6 +98,11 @@ RENAMED: Final = {
     "version": "--version",
 }
 """Names of version 0.2, to what is typed now."""
+
+GONE: Final = {
+    "--calibrate": "each run is judged instead, by what the machine does: docs/explanation/fidelity.md",
+}
+"""Options of older versions, to what takes their place."""
 
 
 class LazyGroup(TyperGroup):

@@ -30,6 +30,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from mrc_testbed.cli.commands import GONE
 from mrc_testbed.cli.interruption import signals_stop
 from mrc_testbed.cli.output import OutputError
 from mrc_testbed.cli.terminal_safe_console import TerminalSafeConsole
@@ -121,7 +122,7 @@ def _usage_error(error: typer.TyperException) -> int:
     if message:  # empty when the help was shown in place of an error
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else "mrc-testbed"
-        _say_error(message, f"{path} --help")
+        _say_error(message, GONE.get(getattr(error, "option_name", ""), f"{path} --help"))
     return error.exit_code
 
 

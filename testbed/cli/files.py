@@ -1,6 +1,5 @@
 """validate: checks and schemas of files."""
 
-import functools
 import json
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -12,14 +11,13 @@ from rich.text import Text
 from mrc_testbed import document
 from mrc_testbed.campaign.plan import plan_campaign
 from mrc_testbed.campaign.spec import campaign_schema
+from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import OutputFormat, Settings, command
-from mrc_testbed.cli.overload import OverloadGate, OverloadOption
 from mrc_testbed.cli.ready import complete, file_or_ready
 from mrc_testbed.cli.render import bad, good, show, write_out
 from mrc_testbed.document import Kind
 from mrc_testbed.errors import UsageError
-from mrc_testbed.metrics.capacity import known_capacity
 from mrc_testbed.printable import printable
 from mrc_testbed.scenario.spec.load import load_scenario, scenario_schema, scenario_variants
 from mrc_testbed.scenario.spec.resolve import resolve
@@ -30,7 +28,7 @@ SCHEMA_VERSION: Final = 1
 
 
 def register(app: typer.Typer) -> None:
-    command(app, "validate")(validate)
+    command(app, "validate", flags=("overload",))(validate)
 
 
 def validate(
@@ -43,7 +41,6 @@ def validate(
             help="Scenario, Topology and Campaign files, or names of `scenarios list`.",
         ),
     ] = None,
-    overload: OverloadOption = False,
     virtual: Annotated[
         bool, typer.Option("--virtual", help="Check for virtual time, not for labs of this machine.")
     ] = False,
@@ -57,9 +54,8 @@ def validate(
     """Check scenario, topology and campaign files; print their schemas.
 
     Checks keys, units, names, and selectors against the fabric. Lists every
-    error with its line, also rates that this machine cannot carry, and warns
-    of rates at which frames may be late. Runs nothing and needs no root. The
-    exit status is 2 when a file is wrong.
+    error with its line, and warns of rates at which frames may be late. Runs
+    nothing and needs no root. The exit status is 2 when a file is wrong.
 
     [bold]Examples[/bold]
 
@@ -76,9 +72,7 @@ def validate(
     if schema is not None:
         _print_schema(settings, _schema_of(schema))
         return ExitCode.PASS
-    known = functools.cache(known_capacity)
-    gates = (OverloadGate(insists=overload, is_virtual=virtual, known=known) for _ in files or ())
-    items = list(map(_validation, files or (), gates))
+    items = [_validation(file, Admission(is_virtual=virtual)) for file in files or ()]
 
     def table() -> Group:
         lines = []
@@ -111,19 +105,18 @@ def _schema_of(kind: Kind) -> dict[str, Any]:
     return document.json_schema(kind, TopologySpec)
 
 
-def _validation(given: Path, gate: OverloadGate) -> dict[str, Any]:
+def _validation(given: Path, admission: Admission) -> dict[str, Any]:
     """Problem and warning of a file or ready name, each None for none."""
     try:
         path = file_or_ready(given)
         match document.load(path).kind:
             case Kind.SCENARIO:
                 for variant in scenario_variants(load_scenario(path)):
-                    gate.plan(variant, resolve(variant))
+                    admission.plan(variant, resolve(variant))
             case Kind.CAMPAIGN:
-                plan_campaign(path, admit=gate.plan)
+                plan_campaign(path, admit=admission.plan)
             case Kind.TOPOLOGY:
-                spec = load_topology(path)
-                gate.topology(spec, path)
+                admission.topology(load_topology(path))
     except UsageError as error:
         return {"file": str(given), "valid": False, "problem": error.message, "warning": None}
-    return {"file": str(given), "valid": True, "problem": None, "warning": next(iter(gate.warnings), None)}
+    return {"file": str(given), "valid": True, "problem": None, "warning": admission.warning}

@@ -8,11 +8,11 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.known_topology import given_topology
 from mrc_testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.overload import OverloadGate, OverloadOption
 from mrc_testbed.cli.render import key_values, say, show
 from mrc_testbed.cli.stack_text import describe_stack
 from mrc_testbed.cli.status import fabric_lines, status_details, status_document, topology_summary
@@ -28,7 +28,7 @@ SCHEMA_VERSION: Final = 1
 
 
 def register(app: typer.Typer) -> None:
-    command(app, "up", flags=("topology", "name", "dry_run"), needs_root=True)(up)
+    command(app, "up", flags=("topology", "name", "dry_run", "overload"), needs_root=True)(up)
     command(app, "down", flags=("name", "dry_run"), needs_root=True)(down)
 
 
@@ -41,7 +41,6 @@ def up(
     reconfigure: Annotated[
         bool, typer.Option("--reconfigure", help="Replace a lab that is up with another topology or runtime.")
     ] = False,
-    overload: OverloadOption = False,
     observe: Annotated[
         bool,
         typer.Option(
@@ -67,9 +66,9 @@ def up(
       mrc-testbed up --observe                    ends with the dashboards' URL
     """
     spec = given_topology(settings)
-    gate = OverloadGate(insists=overload)
-    gate.topology(spec, settings.topology)
-    gate.say_warnings(settings)
+    admission = Admission()
+    admission.topology(spec)
+    admission.say(settings)
     if settings.is_dry_run:
         summary = topology_summary(spec)
         show(

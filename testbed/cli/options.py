@@ -49,6 +49,13 @@ def _labs(incomplete: str) -> list[str]:
     return [name for name in lab_folders() if name.startswith(incomplete)]
 
 
+def _note_overload(is_given: bool | None) -> None:
+    if is_given:
+        typer.echo(
+            "--overload is not needed: no load is refused any more; a later version refuses it", err=True
+        )
+
+
 _OPTIONS: Final[dict[str, tuple[object, typer.models.OptionInfo]]] = {
     "topology": (
         Path | None,
@@ -93,6 +100,7 @@ _OPTIONS: Final[dict[str, tuple[object, typer.models.OptionInfo]]] = {
         bool | None,
         typer.Option("--no-color", show_default=False, help="Disable colours, as NO_COLOR does."),
     ),
+    "overload": (bool | None, typer.Option("--overload", hidden=True, callback=_note_overload)),
 }
 _OUR_PACKAGE: Final = "mrc_testbed"
 _COMMON_FLAGS: Final = ("output", "timeout", "verbose", "quiet", "no_color")
@@ -201,7 +209,7 @@ def global_callback(app: typer.Typer, text: str) -> None:
     version = inspect.Parameter(
         "version", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=VersionOption
     )
-    flags = (_option_parameter(key, is_global=True) for key in _OPTIONS)
+    flags = (_option_parameter(key, is_global=True) for key in _OPTIONS if key != "overload")
     _set_signature(remember, [context, version, *flags])
     app.callback()(remember)
 
@@ -298,7 +306,7 @@ def _option_parameter(key: str, *, is_global: bool) -> inspect.Parameter:
     annotation, option = _OPTIONS[key]
     option = _copied(option)
     option.rich_help_panel = GLOBAL_PANEL if is_global else None
-    option.hidden = not is_global and key in _COMMON_FLAGS
+    option.hidden = option.hidden or (not is_global and key in _COMMON_FLAGS)
     option.envvar = _environment_name(key) if is_global else None
     option.show_envvar = False
     return inspect.Parameter(

@@ -17,13 +17,13 @@ from mrc_testbed.bundle.bundle import opened
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.plan import plan_variants
 from mrc_testbed.campaign.summary import summarize_campaign
+from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.bench_collective import collective_table
 from mrc_testbed.cli.campaign import run_campaign
 from mrc_testbed.cli.campaign_table import show_plan, show_summary
 from mrc_testbed.cli.interruption import force_end
 from mrc_testbed.cli.machine_watch import MachineWatch
 from mrc_testbed.cli.options import OutputFormat, Settings, command
-from mrc_testbed.cli.overload import OverloadGate, OverloadOption
 from mrc_testbed.cli.ready import complete, file_or_ready
 from mrc_testbed.cli.render import judged_table, plain_table, result_lines, say, show, shown_table, write_out
 from mrc_testbed.cli.where import JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
@@ -73,7 +73,7 @@ _STYLES: Final = {Status.PASSED: "bold green", Status.FAILED: "bold red"}
 
 
 def register(app: typer.Typer) -> None:
-    command(app, "run", flags=("name", "dry_run", "seed"), needs_root=True)(run)
+    command(app, "run", flags=("name", "dry_run", "seed", "overload"), needs_root=True)(run)
     command(app, "report")(report)
     command(app, "demo", flags=("seed",), needs_root=True)(demo)
 
@@ -83,7 +83,6 @@ def run(
     path: ScenarioFile,
     runtime: RuntimeOption = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the lab of this run.")] = False,
-    overload: OverloadOption = False,
     virtual: VirtualOption = False,
     jobs: JobsOption = 1,
     retry_untrusted: RetryOption = 0,
@@ -112,13 +111,12 @@ def run(
     if virtual and keep:
         raise UsageError("--keep: a lab in virtual time ends with its run")
     loaded = load_scenario(path)
-    gate = OverloadGate(insists=overload, is_virtual=virtual)
+    admission = Admission(is_virtual=virtual)
     if loaded.spec.variants:
-        return _run_variants(settings, loaded, gate, runs, where, keep=keep)
+        return _run_variants(settings, loaded, admission, runs, where, keep=keep)
     resolved = resolve(loaded, seed=settings.seed)
-    gate.plan(loaded, resolved)
-    if not virtual:
-        gate.say_warnings(settings)
+    admission.plan(loaded, resolved)
+    admission.say(settings)
     if settings.is_dry_run:
         _show_plan(settings, resolved)
         return 0
@@ -211,7 +209,7 @@ def demo(
 def _run_variants(
     settings: Settings,
     loaded: Scenario,
-    gate: OverloadGate,
+    admission: Admission,
     runs: Path,
     where: Where,
     *,
@@ -220,9 +218,8 @@ def _run_variants(
     """Run all variants in turn; those of one topology share a lab."""
     if keep:
         raise UsageError("--keep: this scenario has variants, and each may need a lab of its own")
-    planned = plan_variants(loaded, seed=settings.seed, admit=gate.plan)
-    if not where.is_virtual:
-        gate.say_warnings(settings)
+    planned = plan_variants(loaded, seed=settings.seed, admit=admission.plan)
+    admission.say(settings)
     if settings.is_dry_run:
         show_plan(settings, planned)
         return 0

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from math import isclose
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from rich.console import Group, RenderableType
@@ -16,24 +16,17 @@ from mrc_testbed.cli.render import key_values, show
 from mrc_testbed.cli.rows import Column, Row, number, row_documents, rows_table
 from mrc_testbed.errors import UsageError
 from mrc_testbed.shown import (
-    format_frequency,
-    format_number,
     format_rate,
     format_share,
-    format_size,
-    format_time,
 )
 from mrc_testbed.topology.sizing import Fabric, Loss, Parts, plan_fabric
-from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.topology.usid import CARRIER_SLOTS, INDEX_COUNT, PLANE_COUNT
 from mrc_testbed.units import parse_rate_bps
-from mrc_testbed.virtual.reach import LENGTH_NS, Cost, Reach, reach
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 _PLANES: Final = (1, 2, 4, 8)
 _TIERS: Final = {2: "two tiers", 3: "three tiers"}
 _PORTS: Final = "as many of a switch as there are planes"
-_NEW_LINE: Final = f"\n{' ' * len('topology: {')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +148,11 @@ def size(
         ),
     ] = None,
 ) -> None:
-    """Plan a multi-plane Clos fabric: switches, links, optics, losses, cost here.
+    """Plan a multi-plane Clos fabric: switches, links, optics, losses.
 
     Compares one, two, four and eight planes, in two tiers and in three. Then it
-    shows one fabric in detail: paths, EV bits, uSIDs, what the loss of each part
-    takes from whom, and what of it virtual time can run on this machine, with
-    packets of 4 KiB. docs/guide/size.md has the rules.
+    shows one fabric in detail: paths, EV bits, uSIDs, and what the loss of each
+    part takes from whom. docs/guide/size.md has the rules.
 
     [bold]Examples[/bold]
 
@@ -179,7 +171,7 @@ def size(
         for each in fabrics
         if two.t1 and each.tiers == 3 and each.parts.planes in (1, parts.planes)
     ]
-    losses, found = [LossRow(loss) for loss in chosen.losses()], reach(chosen)
+    losses = [LossRow(loss) for loss in chosen.losses()]
     rows = [_row(each) for each in fabrics]
     show(
         settings,
@@ -196,7 +188,6 @@ def size(
                 "usids_of_plane": chosen.usids_of_plane,
                 "losses": [asdict(row.loss) for row in losses],
             },
-            "virtual": _virtual_document(found),
         },
         lambda: Group(
             *_tables(rows, nics, nic_rate, switch_rate),
@@ -205,8 +196,6 @@ def size(
             Text(),
             Text("One part is lost: how many NICs lose rate, and how much each of them at most"),
             rows_table(losses),
-            Text(),
-            *_virtual_lines(found),
         ),
         lines="fabrics",
     )
@@ -319,55 +308,4 @@ def _details(fabric: Fabric) -> Iterator[RenderableType]:
             ("", named),
             ("optics", f"{fabric.host_optics:,} of {fabric.optics:,} at host links; none with copper"),
         ]
-    )
-
-
-def _virtual_document(found: Reach) -> dict[str, Any]:
-    part = found.part
-    return {
-        "length_ns": LENGTH_NS,
-        "whole": None if found.whole is None else asdict(found.whole),
-        "obstacle": found.obstacle,
-        "part_nics": None if part is None else part.numbering.host_count,
-        "part": None if found.cost is None else asdict(found.cost),
-        "topology": None if part is None else _plain(part),
-    }
-
-
-def _virtual_lines(found: Reach) -> Iterator[RenderableType]:
-    part, cost = found.part, found.cost
-    length = format_time(LENGTH_NS)
-    yield Text(f"Virtual time on this machine: {length} of a permutation, packets of 4 KiB", style="bold")
-    pairs = [] if found.whole is None else [("all of it", _cost(found.whole))]
-    if found.obstacle is not None:
-        pairs.append(("refused", found.obstacle))
-        pairs.append(("runs", "nothing of it"))
-    if part is not None and cost is not None:
-        if found.obstacle is not None:
-            pairs[-1] = ("runs", f"{part.numbering.host_count:,} NICs, a full fabric of smaller switches")
-            pairs.append(("", _cost(cost)))
-        else:
-            pairs.append(("runs", f"{part.numbering.host_count:,} NICs, as many at each T0"))
-    yield key_values(pairs)
-    if part is not None:
-        yield Text()
-        yield Text(_flow_mapping(part))
-
-
-def _flow_mapping(part: TopologySpec) -> str:
-    """The topology for a scenario file."""
-    pairs = str(_plain(part)).replace("'", "")
-    for first in ("port_rate", "nic"):
-        pairs = pairs.replace(f" {first}:", f"{_NEW_LINE}{first}:")
-    return f"topology: {pairs}"
-
-
-def _plain(part: TopologySpec) -> dict[str, Any]:
-    return part.model_dump(mode="json", exclude_unset=True)
-
-
-def _cost(cost: Cost) -> str:
-    return (
-        f"{format_number(cost.hops_per_ms / 1e6)} million frame hops, {format_time(cost.takes_ns)} at "
-        f"{format_frequency(cost.assumed_hops_per_s)}, {format_size(cost.memory_bytes)} of memory"
     )

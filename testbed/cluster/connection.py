@@ -14,7 +14,6 @@ from mrc_testbed.cluster.preload import MACHINES, VERSION
 from mrc_testbed.cluster.refusal import REFUSED, refuse_objects
 from mrc_testbed.errors import PreflightError, TestbedError, UsageError
 from mrc_testbed.extras import from_extra
-from mrc_testbed.metrics.capacity import Capacity
 
 with from_extra("cluster"):
     from distributed import Client, Security
@@ -34,7 +33,6 @@ logger = logging.getLogger(__name__)
 class _Machine(TypedDict):
     cpu: str
     kernel: str
-    capacity: Capacity | None
     virtual: float
     lab: float
 
@@ -64,14 +62,6 @@ class Cluster:
 
     def __exit__(self, *_: object) -> None:
         _close(self.client)
-
-    def slowest_capacity(self) -> Capacity | None:
-        """Return the capacity of the slowest machine that has labs; None where one is not calibrated."""
-        measured = [each["capacity"] for each in self._machines().values() if each["lab"]]
-        found = [each for each in measured if each is not None]
-        if not measured or len(found) < len(measured):
-            return None
-        return min(found, key=lambda each: each.frame_hops_per_s)
 
     def room(self, resource: Resource, progress: Progress) -> int:
         """Return the number of tasks that the workers carry out at a time, looked at every two seconds.

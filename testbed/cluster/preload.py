@@ -1,14 +1,14 @@
 """The preload of Dask's scheduler and workers: versions, abilities of a machine, processes for runs."""
 
+import platform
 import sys
-from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any, Final
 
 from mrc_testbed.cluster.worker import RunPlugin
 from mrc_testbed.extras import from_extra
 from mrc_testbed.fabric.preflight import Check, doctor_checks, virtual_time_check
-from mrc_testbed.metrics.capacity import known_capacity, this_machine
+from mrc_testbed.scenario.measure.provenance import cpu_model
 
 with from_extra("cluster"):
     import dask
@@ -24,7 +24,7 @@ MACHINES: Final = "mrc_testbed_machines"
 """Handler of the scheduler: name of each worker -> its facts, and resource -> number of runs."""
 
 FACTS: Final = "mrc_testbed"
-"""Key of a worker's startup information: version, kernel, CPU, capacity."""
+"""Key of a worker's startup information: CPU and kernel."""
 
 RESOURCES: Final = ("virtual", "lab")
 """Runs in virtual time, and runs on a lab, that a worker carries out at a time."""
@@ -82,10 +82,7 @@ def _equip(worker: Worker) -> str:
     for name in RESOURCES:
         number = min(able[name], wanted.get(name, able[name]))
         worker.state.total_resources[name] = worker.state.available_resources[name] = number
-    capacity = known_capacity()
-    facts: dict[str, Any] = asdict(this_machine()) | {
-        "capacity": None if capacity is None else asdict(capacity)
-    }
+    facts = {"cpu": cpu_model(), "kernel": platform.release()}
     worker.startup_information[FACTS] = lambda _: facts
     return ""
 

@@ -9,12 +9,11 @@ from mrc_testbed.agents.abi import Qp, VirtualLimit
 from mrc_testbed.document import Location, Problem
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.preflight import available_bytes
-from mrc_testbed.scenario.spec.demand import plan_frame_hops
+from mrc_testbed.scenario.spec.demand import plan_demand
 from mrc_testbed.scenario.spec.plan import Plan, PlannedTransport
-from mrc_testbed.shown import format_rate, format_size, format_time
+from mrc_testbed.shown import format_rate, format_size
 from mrc_testbed.topology import port_queue, timing
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.numbering import Numbering
 from mrc_testbed.topology.port_selection import link_delays_ns, port_rates_bps
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
@@ -27,9 +26,6 @@ _HOPS_PER_S: Final = 1_000_000
 
 _CACHED_NICS: Final = 64
 """NICs whose state a core's cache holds: with more, up to 1 024, half as many frames were measured."""
-
-LONG_RUN_NS: Final = 3600 * 10**9
-"""Longest run, in this machine's time, that needs no --overload."""
 
 _LAB_BYTES: Final = 160 << 20
 _NIC_BYTES: Final = 2 << 20
@@ -107,11 +103,7 @@ def memory_bytes(plan: Plan) -> int:
         else:
             layout = layouts[load.name]
             regions_bytes += len(load.flows) * (layout.local_bytes + layout.remote_bytes)
-    return fabric_bytes(clos.numbering, qps, regions_bytes)
-
-
-def fabric_bytes(number: Numbering, qps: int, regions_bytes: int) -> int:
-    """Memory that a run takes, about, with so many QPs and bytes of messages in all."""
+    number = clos.numbering
     return (
         _LAB_BYTES
         + regions_bytes
@@ -128,13 +120,8 @@ def allowed_bytes() -> int:
     return available if allowed == resource.RLIM_INFINITY else min(available, allowed)
 
 
-def problems_of(plan: Plan, *, insists: bool = False) -> list[Problem]:
-    """Obstacles to a run of a plan in virtual time, each with its place in the scenario file.
-
-    Args:
-        plan: of the scenario.
-        insists: whether it may take as long as it takes.
-    """
+def problems_of(plan: Plan) -> list[Problem]:
+    """Obstacles to a run of a plan in virtual time, each with its place in the scenario file."""
     problems = [
         *_refused(("spec", "transport", "kind"), lambda: check_transport(plan.transport)),
         *_refused(("spec", "topology", "port_rate"), lambda: check_ports(plan.topology)),
@@ -152,17 +139,6 @@ def problems_of(plan: Plan, *, insists: bool = False) -> list[Problem]:
                 f"{format_size(available)} is available: enough for about {hosts * available // needed}",
             )
         )
-    takes_ns = duration_ns(plan)
-    if takes_ns is not None and takes_ns > LONG_RUN_NS and not insists:
-        length_ns = (plan.end_ns or 0) - plan.start_ns
-        problems.append(
-            Problem(
-                ("spec", "workloads"),
-                f"{format_time(length_ns)} of this traffic take up to {format_time(takes_ns)} in virtual "
-                f"time; {format_time(length_ns * LONG_RUN_NS // takes_ns)} fit into an hour, or insist with "
-                "--overload",
-            )
-        )
     return problems
 
 
@@ -170,13 +146,8 @@ def duration_ns(plan: Plan) -> int | None:
     """Time of this machine that a run may take, at most; None where it ends by iterations."""
     if plan.end_ns is None:
         return None
-    rate = assumed_hops_per_s(plan.topology.numbering.host_count)
-    return round(plan_frame_hops(plan) * (plan.end_ns - plan.start_ns) / rate)
-
-
-def assumed_hops_per_s(nics: int) -> int:
-    """Frame hops per second of this machine's time, in a fabric of so many NICs."""
-    return _HOPS_PER_S if nics <= _CACHED_NICS else _HOPS_PER_S // 2
+    rate = _HOPS_PER_S if plan.topology.numbering.host_count <= _CACHED_NICS else _HOPS_PER_S // 2
+    return round(plan_demand(plan).frame_hops_per_s * (plan.end_ns - plan.start_ns) / rate)
 
 
 def _refused(where: Location, check: Callable[[], None]) -> list[Problem]:

@@ -48,7 +48,6 @@ def no_lab(monkeypatch, tmp_path):
     monkeypatch.setattr(ownership, "namespace_names", list)
     monkeypatch.setattr(known_labs, "claimed_labs", frozenset)
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent")
-    monkeypatch.setenv("MRC_TESTBED_CACHE_DIR", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     with tempfile.TemporaryDirectory(prefix="mrc-") as short:  # enough for the path of a socket
         monkeypatch.setenv("MRC_TESTBED_STATE_DIR", short)

@@ -33,7 +33,7 @@ def observe_provenance(lab: str, runtime: str) -> Provenance:
         python=platform.python_version(),
         kernel=platform.release(),
         architecture=platform.machine(),
-        cpu=parse_cpu_model(_CPU_INFO.read_text(encoding="utf-8", errors="replace")),
+        cpu=cpu_model(),
         cpu_count=len(os.sched_getaffinity(0)),
         memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         lab=lab,
@@ -42,9 +42,9 @@ def observe_provenance(lab: str, runtime: str) -> Provenance:
     )
 
 
-def parse_cpu_model(text: str) -> str:
-    """The model name in the *text* of /proc/cpuinfo; some architectures have none."""
-    for line in text.splitlines():
+def cpu_model() -> str:
+    """Return the model name in /proc/cpuinfo; some architectures have none."""
+    for line in _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines():
         key, _, value = line.partition(":")
         if key.strip() == "model name":
             return value.strip()

@@ -10,14 +10,20 @@ from mrc_testbed.metrics.fidelity import (
     LatenessReading,
     judge,
     judge_simulation,
+    lateness_of,
     limits_for,
 )
 from mrc_testbed.metrics.series import HostCounts, Reading, add_hosts
 from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.scenario.spec.demand import ASSUMED_FRAME_HOPS_PER_S, plan_demand
+from mrc_testbed.shown import format_time
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.timing import base_rtt_ns
 
 _POOL_EMPTY: Final = "pool_empty"
+
+_LATE_CARRIES_TIMES: Final = 2
+"""A machine that is late moves at least so many times the frames that it moves in time."""
 
 
 def judge_fidelity(recording: Recording) -> tuple[Finding, ...]:
@@ -42,6 +48,31 @@ def judge_fidelity(recording: Recording) -> tuple[Finding, ...]:
         events_lost=counts.events_lost,
     )
     return (*judge(evidence, limits_of(recording)), *_misdated(recording))
+
+
+def lateness_of_warmup(recording: Recording) -> str | None:
+    """Reason to end a run with its warm-up, one sentence with what to do; None while there is none.
+
+    Its frames are late by more than an idle RTT at a mean, all of them and those since the last reading but
+    one: this bounds no figure, so the run would be UNTRUSTED at its end too.
+    """
+    readings, limit_ns = lateness_readings(recording), limits_of(recording).mean_lateness_ns
+    if recording.is_simulated or len(readings) < 2 or limit_ns is None:
+        return None
+    whole, latest = lateness_of(readings), lateness_of(readings[-2:])
+    mean_ns = whole.mean_ns() or 0
+    if min(mean_ns, latest.mean_ns() or 0) <= limit_ns:
+        return None
+    carried = whole.count * 1e9 / (readings[-1].time_ns - readings[0].time_ns)
+    demand = plan_demand(recording.plan)
+    remedy = "run it with --virtual"
+    if demand.frame_hops_per_s:
+        fitting = demand.fitting_rate(min(ASSUMED_FRAME_HOPS_PER_S, carried / _LATE_CARRIES_TIMES))
+        remedy += f", or with a port_rate of {fitting}"
+    return (
+        f"frames left their queues late by {format_time(mean_ns)} at a mean in the warm-up (limit: "
+        f"{format_time(limit_ns)}), more than this machine's figures bear; {remedy}"
+    )
 
 
 def has_lateness(recording: Recording) -> bool:

@@ -36,7 +36,7 @@ _WITHIN: Final = "the machine was late, although within the limits"
 class Ending:
     """Why a run did not end as planned."""
 
-    status: Status  # ABORTED, INTERRUPTED or ERROR
+    status: Status  # ABORTED, UNTRUSTED, INTERRUPTED or ERROR
     reason: str  # one sentence
     exit_code: int | None = None  # of the exception behind it; None for that of the status
 

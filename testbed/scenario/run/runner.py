@@ -13,6 +13,7 @@ from mrc_testbed.errors import CleanupError, TestbedError
 from mrc_testbed.scenario.measure.abort_watch import AbortWatch
 from mrc_testbed.scenario.measure.event import FaultChange, NicEvent, Note
 from mrc_testbed.scenario.measure.recording import FlowReading, Recording
+from mrc_testbed.scenario.measure.trust import lateness_of_warmup
 from mrc_testbed.scenario.measure.verdict import Ending, Status
 from mrc_testbed.scenario.run.protocols import Clock, FaultInjector, Sampler, WorkloadRunner
 from mrc_testbed.scenario.spec.plan import Plan
@@ -211,6 +212,8 @@ class Runner:
                 self._read()
                 self.recording.zero_ns = self.recording.readings[-1].time_ns
                 self._note("warm-up is over", self.recording.zero_ns, "warmup-ended")
+                if late := lateness_of_warmup(self.recording):
+                    raise _Stopped(Ending(Status.UNTRUSTED, late))
             case StopWorkload(name=name):
                 self._read()
                 self._workload_ended(name)

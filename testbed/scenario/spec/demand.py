@@ -1,7 +1,6 @@
-"""Weighs what a fabric, scenario or bench can ask for against what this machine carries, before it starts.
+"""Load that a fabric, scenario or bench can offer, beside what a machine is assumed to carry in time.
 
-It only reports; whether to go on is up to the caller. The commands refuse what is beyond the ceiling
-(mrc_testbed.cli.overload). Programs that bring labs up do as they please, and the guard judges every run.
+Nothing is refused by it: what a machine carries shows when it does, and every run is judged.
 """
 
 import math
@@ -9,13 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from mrc_testbed.metrics.capacity import (
-    UNTRUSTED_RUN,
-    Capacity,
-    overload_refusal,
-    overload_warning,
-    timely_frame_hops_per_s,
-)
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.offered_load import OfferedFlow, all_hosts_at_once, frame_hops_per_s
@@ -24,94 +16,55 @@ from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.units import format_rate_bps
 from mrc_testbed.workloads.load import Load
 
-_EASE_OF_DIRECT_LINKS: Final = 2.0
-"""A frame that crosses no interface takes half the work; docs/explanation/queue-engine.md, Figures."""
+ASSUMED_FRAME_HOPS_PER_S: Final = 600_000
+"""Frames that leave the ports of a shaped lab in time on two cores; docs/explanation/fidelity.md."""
 
 
 @dataclass(frozen=True, slots=True)
-class Overload:
-    """More than this machine carries in time."""
+class Demand:
+    """Frames that may leave ports per second."""
 
-    text: str  # what is asked, and what the machine carries
-    is_hopeless: bool  # it is more than the machine carries at all, so that no run could be right
-    remedies: tuple[str, ...] = ()  # what to do about what is hopeless, in imperatives
+    frame_hops_per_s: float = 0.0  # at most, by the ports' rates; 0 without one
+    port_rate_bps: int = 0
+
+    @property
+    def is_beyond(self) -> bool:
+        """Return True if it is more than is assumed to leave in time."""
+        return self.frame_hops_per_s > ASSUMED_FRAME_HOPS_PER_S
+
+    def __str__(self) -> str:
+        """One line with the assumed rate, and what fits where the load is more."""
+        line = (
+            f"up to {_frames(self.frame_hops_per_s)} frame hops/s; this machine is assumed to carry "
+            f"{_frames(ASSUMED_FRAME_HOPS_PER_S)} in time"
+        )
+        if not self.is_beyond:
+            return line
+        return f"{line}: a port_rate of {self.fitting_rate()} fits, and with --virtual any"
+
+    def fitting_rate(self, carried_frame_hops_per_s: float = ASSUMED_FRAME_HOPS_PER_S) -> str:
+        """Return the port rate at which the same flows are carried, in two digits and not rounded up."""
+        fitting_bps = self.port_rate_bps * carried_frame_hops_per_s / self.frame_hops_per_s
+        digit = 10 ** max(0, math.floor(math.log10(fitting_bps)) - 1)
+        return format_rate_bps(int(fitting_bps // digit) * digit)
 
 
-def topology_overload(spec: TopologySpec, known: Capacity | None) -> Overload | None:
-    """The overload of a fabric; None when the machine can carry all its hosts.
-
-    Ports allow more than any one use asks, so it is hopeless only if two hosts alone are too much.
-
-    Args:
-        spec: the fabric.
-        known: what was measured of this machine; None: nothing.
-    """
+def fabric_demand(spec: TopologySpec) -> Demand:
+    """Return the demand of all hosts of a fabric that send at once."""
     clos = resolve_topology(spec)
-    all_needed = frame_hops_per_s(clos, all_hosts_at_once(clos))
-    pair_needed = frame_hops_per_s(clos, [OfferedFlow(0, 1)])
-    pair = f"even two hosts with ports of {_rate(spec)}"
-    refusal = overload_refusal(pair_needed, pair, known, ease=_ease(spec))
-    if refusal is not None:
-        return Overload(refusal, is_hopeless=True, remedies=(_slower(spec, all_needed, known),))
-    warning = overload_warning(all_needed, f"all {clos.numbering.host_count} hosts sending at once", known)
-    return None if warning is None else Overload(warning, is_hopeless=False)
+    return Demand(frame_hops_per_s(clos, all_hosts_at_once(clos)), spec.port_rate or 0)
 
 
-def plan_overload(plan: Plan, known: Capacity | None) -> Overload | None:
-    """The overload of a scenario; None when the machine can carry its workloads.
-
-    Args:
-        plan: of the scenario.
-        known: what was measured of this machine; None: nothing.
-    """
-    loads = [workload.load for workload in plan.workloads]
-    return _loads_overload(
-        plan.topology, loads, "this scenario's workloads", known, ease=_ease(plan.topology)
-    )
-
-
-def plan_frame_hops(plan: Plan) -> float:
-    """Frames that a scenario's workloads let leave ports per second, at most."""
-    clos = resolve_topology(plan.topology)
-    return frame_hops_per_s(
-        clos, [flow for workload in plan.workloads for flow in _offered(clos, workload.load)]
-    )
-
-
-def bench_overload(
-    spec: TopologySpec, load: Load, who: str, known: Capacity | None, *, has_direct_links: bool
-) -> Overload | None:
-    """The overload of a load on a lab that is up; None when the machine can carry it.
-
-    Args:
-        spec: the fabric.
-        load: what is to be sent.
-        who: what to call it, such as "bench sendrecv".
-        known: what was measured of this machine; None: nothing.
-        has_direct_links: whether the lab has any now, whatever its topology says.
-    """
-    ease = _ease(spec, has_direct_links=has_direct_links)
-    result = "what is measured is this machine, not the fabric"
-    return _loads_overload(spec, [load], who, known, ease=ease, result=result)
-
-
-def _loads_overload(
-    spec: TopologySpec,
-    loads: Iterable[Load],
-    who: str,
-    known: Capacity | None,
-    *,
-    ease: float,
-    result: str = UNTRUSTED_RUN,
-) -> Overload | None:
+def loads_demand(spec: TopologySpec, loads: Iterable[Load]) -> Demand:
+    """Return the demand of loads that run at once on a fabric."""
     clos = resolve_topology(spec)
-    needed = frame_hops_per_s(clos, [flow for load in loads for flow in _offered(clos, load)])
-    refusal = overload_refusal(needed, f"{who}, with ports of {_rate(spec)},", known, ease=ease)
-    if refusal is not None:
-        remedies = (_slower(spec, needed, known), "use fewer hosts")
-        return Overload(refusal, is_hopeless=True, remedies=remedies)
-    warning = overload_warning(needed, who, known, result=result)
-    return None if warning is None else Overload(warning, is_hopeless=False)
+    flows = [flow for load in loads for flow in _offered(clos, load)]
+    return Demand(frame_hops_per_s(clos, flows), spec.port_rate or 0)
+
+
+def plan_demand(plan: Plan) -> Demand:
+    """Return the demand of a scenario's workloads."""
+    return loads_demand(plan.topology, [workload.load for workload in plan.workloads])
 
 
 def _offered(clos: Clos, load: Load) -> list[OfferedFlow]:
@@ -123,20 +76,5 @@ def _offered(clos: Clos, load: Load) -> list[OfferedFlow]:
     ]
 
 
-def _ease(spec: TopologySpec, *, has_direct_links: bool | None = None) -> float:
-    """The factor over one drainer and veth links that the machine can at best carry."""
-    queue = spec.queue
-    if has_direct_links is None:
-        has_direct_links = "direct" in (queue.links, *(override.links for override in queue.overrides))
-    return queue.drainers * (_EASE_OF_DIRECT_LINKS if has_direct_links else 1.0)
-
-
-def _rate(spec: TopologySpec) -> str:
-    return format_rate_bps(spec.port_rate or 0)
-
-
-def _slower(spec: TopologySpec, needed_frame_hops_per_s: float, known: Capacity | None) -> str:
-    """The rate at which the same flows are in time, in two digits and not rounded up."""
-    fitting_bps = (spec.port_rate or 0) * timely_frame_hops_per_s(known) / needed_frame_hops_per_s
-    digit = 10 ** max(0, math.floor(math.log10(fitting_bps)) - 1)
-    return f"lower port_rate to {format_rate_bps(int(fitting_bps // digit) * digit)}"
+def _frames(count: float) -> str:
+    return f"{count / 1e6:.2f} M" if count >= 1e6 else f"{count / 1e3:.0f} k"

@@ -34,7 +34,7 @@ metadata: {name: overload}
 spec:
   topology: {planes: 4, t0: 2, t1: 4, hosts_per_t0: 4, port_rate: 2Gbit}
   workloads:
-    - {name: main, kind: sendrecv, size: 64KiB, shift: 4, duration: 1s, warmup: 100ms}
+    - {name: main, kind: sendrecv, size: 64KiB, shift: 4, duration: 1s}
   expect: [wrong_bytes == 0]
 """
 
@@ -49,6 +49,7 @@ def test_a_run_that_asks_too_much_of_the_machine_is_untrusted(state_dir: Path, t
     labs.up(plan.topology, name=name, runtime="netns")
     try:
         result = run_live(name, OVERLOAD, tmp_path).result
+        warm = run_live(name, OVERLOAD.replace("1s}", "1h, warmup: 200ms}"), tmp_path).result
     finally:
         labs.down(name)
     assert result.verdict.status is Status.UNTRUSTED
@@ -56,6 +57,10 @@ def test_a_run_that_asks_too_much_of_the_machine_is_untrusted(state_dir: Path, t
     assert any("frames left their queues late" in reason for reason in result.verdict.untrusted)
     assert [outcome.answer for outcome in result.verdict.outcomes] == ["cannot tell"]
     assert any(finding.what == "frames lost in receive rings" for finding in result.fidelity)
+    assert warm.verdict.status is Status.UNTRUSTED  # long before its hour is over
+    assert "at a mean in the warm-up" in warm.verdict.reason
+    assert "run it with --virtual, or with a port_rate of " in warm.verdict.reason
+    assert [outcome.answer for outcome in warm.verdict.outcomes] == ["cannot tell"]
 
 
 def test_every_frame_that_vanishes_between_nics_is_found_in_a_ring(state_dir: Path) -> None:

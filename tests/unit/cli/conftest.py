@@ -22,7 +22,6 @@ def clean_environment(monkeypatch, tmp_path, tmp_path_factory):
         monkeypatch.delenv(name)
     # a socket's path has 107 bytes: without the name of the test there is room for any number of runs
     monkeypatch.setenv("MRC_TESTBED_STATE_DIR", str(tmp_path_factory.mktemp("lab")))
-    monkeypatch.setenv("MRC_TESTBED_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.delenv("NO_COLOR", raising=False)

@@ -162,7 +162,7 @@ def test_schemas_are_json_schema(mrc_testbed, kind):
 
 
 def test_up_with_dry_run_says_what_it_would_do(mrc_testbed, files):
-    found = as_json(mrc_testbed("up", "-t", str(files / "lab.yaml"), "--dry-run", "-o", "json"))
+    found = as_json(mrc_testbed("-q", "up", "-t", str(files / "lab.yaml"), "--dry-run", "-o", "json"))
     assert found["kind"] == "LabPlan"
     assert (found["switches"], found["hosts"], found["links"]) == (6, 4, 12)
     assert found["topology"]["port_rate"] == "50Mbit"

@@ -3,10 +3,6 @@
 import json
 
 import pytest
-import yaml
-
-from mrc_testbed.topology.spec import TopologySpec
-from mrc_testbed.virtual import limits
 
 
 def document(mrc_testbed, *words):
@@ -36,7 +32,6 @@ def test_programs_get_the_same_figures(mrc_testbed):
     assert {(each["optics"], each["switches"]) for each in found["comparisons"]} == {(2 / 3, 3 / 5)}
     assert found["chosen"].items() >= rows[8, 2].items()
     assert [loss["part"] for loss in found["chosen"]["losses"]][-3:] == ["T0", "T1", "plane"]
-    assert found["virtual"]["part_nics"] < 131_072
 
 
 def test_each_fabric_has_a_line_of_its_own(mrc_testbed):
@@ -69,22 +64,6 @@ def test_a_single_t0_has_no_tiers_to_compare(mrc_testbed):
     assert "paths   8 between NICs: 3 bits of an EV" in text
     assert "of the switches" not in text
     assert "T1 " not in text.partition("One part is lost")[2]
-
-
-def test_the_topology_is_one_for_a_scenario(mrc_testbed, monkeypatch):
-    monkeypatch.setattr(limits, "allowed_bytes", lambda: 4 << 30)
-    text = mrc_testbed("size", "131072").stdout
-    mapping = yaml.safe_load(text[text.index("topology: {") :])["topology"]
-    spec = TopologySpec.model_validate_json(json.dumps(mapping))
-    assert f"runs       {spec.numbering.host_count:,} NICs, a full fabric of smaller switches" in text
-    assert mapping == document(mrc_testbed, "131072")["virtual"]["topology"]
-
-
-def test_what_cannot_run_at_all_has_no_topology(mrc_testbed):
-    text = mrc_testbed("size", "64", "--nic-rate", "1600Gbit", "--planes", "1").stdout
-    assert "up to 1,136 Gbit/s is exact" in text
-    assert "runs       nothing of it" in text
-    assert "topology:" not in text
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from simulated_lab import SimulatedLab
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.report import page
 from mrc_testbed.scenario.execution import FinishedRun, execute
-from mrc_testbed.scenario.measure.provenance import Provenance, observe_provenance, parse_cpu_model
+from mrc_testbed.scenario.measure.provenance import Provenance, cpu_model, observe_provenance
 from mrc_testbed.scenario.measure.series import series_columns
 from mrc_testbed.scenario.report.junit import Case, junit_suite
 from mrc_testbed.scenario.report.result_folder import ResultFolder
@@ -348,8 +348,10 @@ def test_two_runs_of_one_second_have_folders_of_their_own(tmp_path: Path) -> Non
         ("", "unknown"),
     ],
 )
-def test_cpu_model(text: str, model: str) -> None:
-    assert parse_cpu_model(text) == model
+def test_cpu_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, model: str) -> None:
+    (tmp_path / "cpuinfo").write_text(text)
+    monkeypatch.setattr("mrc_testbed.scenario.measure.provenance._CPU_INFO", tmp_path / "cpuinfo")
+    assert cpu_model() == model
 
 
 def test_provenance_of_this_machine() -> None:
