@@ -37,6 +37,9 @@ from mrc_testbed.units import format_duration_ns, format_size_bytes, parse_durat
 
 SCHEMA_VERSION: Final = 1
 OVERVIEW: Final = "/d/mrc-overview"
+_RETENTION: Final = format_duration_ns(DEFAULT_RETENTION_NS)
+_DISK: Final = format_size_bytes(DEFAULT_DISK_BYTES)
+_OBJECTIVE: Final = format_duration_ns(DEFAULT_OBJECTIVE_NS)
 
 
 def register(app: typer.Typer) -> None:
@@ -50,6 +53,24 @@ def _port(option: str, what: str) -> Any:
     return typer.Option(option, min=1, max=65535, metavar="NUMBER", help=f"TCP port of {what}.")
 
 
+Retention = Annotated[
+    int,
+    typer.Option("--retention", parser=parse_duration_ns, metavar="TIME", help="Retention time of samples."),
+]
+Disk = Annotated[
+    int, typer.Option("--disk", parser=parse_size_bytes, metavar="SIZE", help="Retention size of samples.")
+]
+Objective = Annotated[
+    int,
+    typer.Option(
+        "--p99-objective",
+        parser=parse_duration_ns,
+        metavar="TIME",
+        help="Objective for p99 of message completion; an alert fires above it.",
+    ),
+]
+
+
 def up(
     settings: Settings,
     grafana_url: GrafanaUrl = None,
@@ -60,36 +81,9 @@ def up(
     exporter_port: Annotated[int, _port("--exporter-port", "the exporter")] = DEFAULT_PORT,
     prometheus_port: Annotated[int, _port("--prometheus-port", "Prometheus")] = DEFAULT_PROMETHEUS_PORT,
     grafana_port: Annotated[int, _port("--grafana-port", "Grafana")] = DEFAULT_GRAFANA_PORT,
-    retention: Annotated[
-        int | None,
-        typer.Option(
-            "--retention",
-            parser=parse_duration_ns,
-            metavar="TIME",
-            help="Retention time of samples.",
-            show_default=format_duration_ns(DEFAULT_RETENTION_NS),
-        ),
-    ] = None,
-    disk: Annotated[
-        int | None,
-        typer.Option(
-            "--disk",
-            parser=parse_size_bytes,
-            metavar="SIZE",
-            help="Retention size of samples.",
-            show_default=format_size_bytes(DEFAULT_DISK_BYTES),
-        ),
-    ] = None,
-    p99_objective: Annotated[
-        int | None,
-        typer.Option(
-            "--p99-objective",
-            parser=parse_duration_ns,
-            metavar="TIME",
-            help="Objective for p99 of message completion; an alert fires above it.",
-            show_default=format_duration_ns(DEFAULT_OBJECTIVE_NS),
-        ),
-    ] = None,
+    retention: Retention = _RETENTION,  # type: ignore[assignment]
+    disk: Disk = _DISK,  # type: ignore[assignment]
+    p99_objective: Objective = _OBJECTIVE,  # type: ignore[assignment]
 ) -> None:
     """Start exporter, Prometheus and Grafana with the dashboards.
 
@@ -114,9 +108,9 @@ def up(
         grafana_port=grafana_port,
         prometheus_url=prometheus_url,
         grafana_url=grafana_url,
-        retention_ns=DEFAULT_RETENTION_NS if retention is None else retention,
-        disk_bytes=DEFAULT_DISK_BYTES if disk is None else disk,
-        p99_objective_ns=DEFAULT_OBJECTIVE_NS if p99_objective is None else p99_objective,
+        retention_ns=retention,
+        disk_bytes=disk,
+        p99_objective_ns=p99_objective,
     )
     item = bring_up(settings, wanted, token_file)
     show(settings, "StackUp", SCHEMA_VERSION, item, lambda: describe_stack(item))

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mrc_testbed.agents.clock import epoch_ns, monotonic_ns
 from mrc_testbed.errors import FabricError
-from mrc_testbed.observe.local_service import json_of
+from mrc_testbed.observe.machine import json_of
 from mrc_testbed.observe.state import ServiceName, read_stack, stack_paths
 
 FIRING: Final = "firing"

@@ -9,11 +9,12 @@ import shutil
 from collections.abc import Sequence
 from configparser import RawConfigParser
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
 from mrc_testbed.installation import shipped
+from mrc_testbed.observe.service import Service, account_for
 from mrc_testbed.observe.state import ServiceName, StackPaths, StackSettings
 
 GRAFANA_VERSION: Final = "11.6.14"
@@ -30,12 +31,35 @@ HOME_DASHBOARD: Final = "overview.json"
 REFRESH: Final = "1s"
 
 
-def write_grafana_config(paths: StackPaths, settings: StackSettings, prometheus_url: str) -> Path:
-    """Writes grafana.ini, the provisioning files and, where there is none, a random admin password.
+def service(paths: StackPaths, settings: StackSettings) -> Service:
+    """Describe Grafana with data source and dashboards, and write its configuration; or the user's own."""
+    name, url, ready = ServiceName.GRAFANA, settings.grafana_address, "/api/health"
+    if settings.is_own(name):
+        return Service(name=name, url=url, ready=ready, is_own=True)
+    config = write_grafana_config(paths, settings)
+    data = paths.data / name
+    account = account_for(["grafana"], config.parent, data)
+    os.chown(paths.password_file, account.uid, account.gid)
+    return Service(
+        name=name,
+        url=url,
+        ready=ready,
+        wants="grafana-server",
+        command=local_command(config),
+        image=IMAGE,
+        # of the image, which go before what grafana.ini says
+        environment={
+            "GF_PATHS_CONFIG": str(config),
+            **{f"GF_PATHS_{key.upper()}": str(path) for key, path in _folders(data, config.parent).items()},
+        },
+        config=config.parent,
+        data=data,
+        account=account,
+    )
 
-    Returns:
-        The path of grafana.ini.
-    """
+
+def write_grafana_config(paths: StackPaths, settings: StackSettings) -> Path:
+    """Write grafana.ini, provisioning files and a random admin password, once; return grafana.ini."""
     folder = paths.config(ServiceName.GRAFANA)
     provisioning = folder / "provisioning"
     for kind in ("datasources", "dashboards", "plugins", "alerting"):
@@ -45,7 +69,7 @@ def write_grafana_config(paths: StackPaths, settings: StackSettings, prometheus_
     shutil.copytree(shipped(DASHBOARDS), dashboards, dirs_exist_ok=True)
     _write_yaml(
         provisioning / "datasources" / "mrc-testbed.yaml",
-        {"apiVersion": 1, "datasources": [{**data_source(prometheus_url), "editable": False}]},
+        {"apiVersion": 1, "datasources": [{**data_source(settings.prometheus_address), "editable": False}]},
     )
     _write_yaml(
         provisioning / "dashboards" / "mrc-testbed.yaml",
@@ -53,7 +77,7 @@ def write_grafana_config(paths: StackPaths, settings: StackSettings, prometheus_
     )
     path = folder / "grafana.ini"
     config = RawConfigParser()
-    config.read_dict(_settings(paths, settings, provisioning, dashboards / HOME_DASHBOARD))
+    config.read_dict(_settings(paths, settings))
     with path.open("w", encoding="utf-8") as stream:
         config.write(stream)
     return path
@@ -100,29 +124,20 @@ def local_command(config: Path) -> Sequence[str]:
     return ()
 
 
-def container_environment(paths: StackPaths, config: Path) -> dict[str, str]:
-    """The image's own variables, which go before what grafana.ini says, with our paths."""
-    data = paths.data / ServiceName.GRAFANA
+def _folders(data: Path, config: Path) -> dict[str, Path]:
+    """Folders of Grafana, the same in a container."""
     return {
-        "GF_PATHS_CONFIG": str(config),
-        "GF_PATHS_DATA": str(data),
-        "GF_PATHS_LOGS": str(data / "log"),
-        "GF_PATHS_PLUGINS": str(data / "plugins"),
-        "GF_PATHS_PROVISIONING": str(config.parent / "provisioning"),
+        "data": data,
+        "logs": data / "log",
+        "plugins": data / "plugins",
+        "provisioning": config / "provisioning",
     }
 
 
-def _settings(
-    paths: StackPaths, settings: StackSettings, provisioning: Path, home_dashboard: Path
-) -> dict[str, dict[str, object]]:
-    data = paths.data / ServiceName.GRAFANA
+def _settings(paths: StackPaths, settings: StackSettings) -> dict[str, dict[str, Any]]:
+    folder = paths.config(ServiceName.GRAFANA)
     return {
-        "paths": {
-            "data": data,
-            "logs": data / "log",
-            "plugins": data / "plugins",
-            "provisioning": provisioning,
-        },
+        "paths": _folders(paths.data / ServiceName.GRAFANA, folder),
         "server": {"http_addr": settings.address, "http_port": settings.grafana_port},
         "security": {
             "admin_user": "admin",
@@ -131,7 +146,10 @@ def _settings(
         },
         "auth.anonymous": {"enabled": "true", "org_role": "Viewer"},
         "users": {"allow_sign_up": "false"},
-        "dashboards": {"min_refresh_interval": REFRESH, "default_home_dashboard_path": home_dashboard},
+        "dashboards": {
+            "min_refresh_interval": REFRESH,
+            "default_home_dashboard_path": folder / "dashboards" / HOME_DASHBOARD,
+        },
         # nothing that leaves this machine
         "analytics": {
             "reporting_enabled": "false",

@@ -1,5 +1,6 @@
 """Prometheus: its configuration, its rules, and the command that runs it."""
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -7,6 +8,7 @@ from typing import Any, Final
 import yaml
 
 from mrc_testbed.installation import shipped
+from mrc_testbed.observe.service import Service, account_for
 from mrc_testbed.observe.state import ServiceName, StackPaths, StackSettings
 
 PROGRAM: Final = "prometheus"
@@ -26,12 +28,31 @@ _BLOCK: Final = "15m"
 """Blocks are deleted whole, and the newest is not counted: with the usual two hours no bound would hold."""
 
 
-def write_prometheus_config(paths: StackPaths, settings: StackSettings) -> Path:
-    """Writes configuration and rules.
+def service(paths: StackPaths, settings: StackSettings) -> Service:
+    """Describe Prometheus, and write its configuration; or the user's own."""
+    name, url, ready = ServiceName.PROMETHEUS, settings.prometheus_address, "/-/ready"
+    if settings.is_own(name):
+        return Service(name=name, url=url, ready=ready, is_own=True)
+    config = write_prometheus_config(paths, settings)
+    data = paths.data / name
+    arguments = prometheus_arguments(config, data, settings)
+    program = shutil.which(PROGRAM)
+    return Service(
+        name=name,
+        url=url,
+        ready=ready,
+        wants=PROGRAM,
+        command=[program, *arguments] if program else (),
+        image=IMAGE,
+        arguments=arguments,
+        config=config.parent,
+        data=data,
+        account=account_for([PROGRAM], config.parent, data),
+    )
 
-    Returns:
-        The configuration's file.
-    """
+
+def write_prometheus_config(paths: StackPaths, settings: StackSettings) -> Path:
+    """Write configuration and rules, and return the configuration's file."""
     folder = paths.config(ServiceName.PROMETHEUS)
     folder.mkdir(parents=True, exist_ok=True)
     rules = folder / "rules.yaml"

@@ -1,18 +1,17 @@
 """The stack as a whole: up, down."""
 
 import shutil
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
-from mrc_testbed.errors import CleanupError, PreflightError, TestbedError, UsageError
+from mrc_testbed.errors import CleanupError, FabricError, PreflightError, TestbedError, UsageError
 from mrc_testbed.fabric.engine_socket import is_engine_listening
 from mrc_testbed.fabric.lock import exclusive
-from mrc_testbed.fabric.process import find_marked, session
-from mrc_testbed.fabric.process import stop_processes as end_processes
-from mrc_testbed.observe.launch import Progress, is_running
-from mrc_testbed.observe.local_service import GRACE_NS
+from mrc_testbed.observe import grafana_server, machine, prometheus
 from mrc_testbed.observe.run_reports import forget_runs
-from mrc_testbed.observe.server import start_exporter, start_grafana, start_prometheus
+from mrc_testbed.observe.service import TITLES, Progress, Runner, Service, exporter
 from mrc_testbed.observe.state import (
     ServiceName,
     ServiceRecord,
@@ -26,6 +25,11 @@ from mrc_testbed.observe.state import (
 from mrc_testbed.units import format_duration_ns, format_size_bytes
 
 _SUBJECT: Final = "the observability stack"
+_DESCRIBED: Final = {
+    ServiceName.EXPORTER: exporter,
+    ServiceName.PROMETHEUS: prometheus.service,
+    ServiceName.GRAFANA: grafana_server.service,
+}
 
 
 def up(settings: StackSettings, *, progress: Progress) -> StackState:
@@ -60,13 +64,70 @@ def down(*, progress: Progress) -> bool:
         CleanupError: something stays.
     """
     paths = stack_paths()
-    existed = bool(find_marked(paths.mark) or _containers(paths) or paths.folder.exists())
+    existed = paths.folder.exists() or any(runner.holds(paths) for runner in _runners())
     if existed:
         progress("removing Prometheus, Grafana and what they stored")
         with exclusive(paths.lock_file, "observe down", subject=_SUBJECT):
             _take_away(paths)
     forget_runs(paths.root)
     return existed
+
+
+def start(paths: StackPaths, service: Service, progress: Progress) -> ServiceRecord:
+    """Start a service and return when it answers; the user's own is only asked.
+
+    Raises:
+        PreflightError: it is not installed, and no container can take its place.
+        FabricError: it did not start, or does not answer.
+    """
+    if service.is_own:
+        progress(f"asking {TITLES[service.name]} at {service.url}")
+        if machine.answer_of(service.url + service.ready) is None:
+            raise FabricError(
+                f"no {TITLES[service.name]} answers at {service.url}{service.ready}",
+                hint="give the address that its web page has, with any path prefix",
+            )
+        return ServiceRecord(name=service.name, kind="own", url=service.url)
+    kind: Literal["process", "container"] = "process" if service.command else "container"
+    runner = runner_of(kind)
+    try:
+        process, container_id = runner.start(paths, service, progress)
+    except PreflightError as error:
+        raise PreflightError(
+            f"there is no program {service.wants!r} on this machine, nor a container: {error.message}",
+            hint="install it: mrc-testbed setup host --with-observability;"
+            f" or give one of your own with --{service.name}-url",
+        ) from error
+    record = ServiceRecord(
+        name=service.name,
+        kind=kind,
+        url=service.url,
+        pid=process.pid,
+        start_ticks=process.start_ticks,
+        namespaces=process.namespaces,
+        container_id=container_id,
+        log=None if container_id else str(paths.log(service.name)),
+    )
+    try:
+        quote = partial(runner.log_end, record)
+        machine.await_answer(service.url + service.ready, process, TITLES[service.name], quote)
+    except FabricError:
+        runner.stop(record)
+        raise
+    return record
+
+
+def runner_of(kind: str) -> Runner:
+    """Return what carries out a `process` or a `container`, whose SDK takes half a second to import.
+
+    Raises:
+        PreflightError: the SDK is not installed.
+    """
+    if kind == "process":
+        return machine
+    from mrc_testbed.observe import container  # noqa: PLC0415
+
+    return container
 
 
 def _bring_up(
@@ -79,24 +140,27 @@ def _bring_up(
             f"the stack runs with other settings: {_differences(known.settings, settings)}",
             hint="take it down first: mrc-testbed observe down",
         )
-    alive = tuple(service for service in known.services if is_running(service)) if known else ()
-    if known is None or len(alive) < len(known.services):
-        _end_strays(paths, alive)
-    state = StackState(settings=settings, services=alive)
+    state = StackState(
+        settings=settings,
+        services=tuple(each for each in (known.services if known else ()) if each.is_running),
+    )
+    missing = [name for name in ServiceName if state.service(name) is None]
+    if missing:  # what a killed `up` has started and nobody has recorded holds the ports
+        for runner in _runners():
+            runner.end_others(paths, state.services)
+    for name in missing:
+        if not settings.is_own(name):
+            machine.require_free_port(settings, name)
     try:
-        for name, start in (
-            (ServiceName.EXPORTER, start_exporter),
-            (ServiceName.PROMETHEUS, start_prometheus),
-        ):
-            if state.service(name) is None:
-                state = _with(state, start(paths, settings, progress))
-        prometheus = state.service(ServiceName.PROMETHEUS)
-        if state.service(ServiceName.GRAFANA) is None and prometheus is not None:
+        for name in missing:
             try:
-                state = _with(state, start_grafana(paths, settings, prometheus.url, progress))
+                record = start(paths, _DESCRIBED[name](paths, settings), progress)
             except PreflightError as error:
-                # Grafana is the one part that need not be there
-                state = state.model_copy(update={"without": {ServiceName.GRAFANA: error.message}})
+                if name is not ServiceName.GRAFANA:
+                    raise
+                state = state.model_copy(update={"without": {name: error.message}})
+            else:
+                state = state.model_copy(update={"services": (*state.services, record)})
     except BaseException:
         if known is not None:
             write_stack(paths, state)
@@ -105,32 +169,14 @@ def _bring_up(
     return state
 
 
-def _end_strays(paths: StackPaths, recorded: tuple[ServiceRecord, ...]) -> None:
-    """Ends what a killed `up` has started and nobody has recorded: it holds the ports."""
-    sessions = {service.pid for service in recorded}
-    end_processes([each for each in find_marked(paths.mark) if session(each.pid) not in sessions], GRACE_NS)
-    known = {service.container_id for service in recorded}
-    for container_id in set(_containers(paths)) - known:
-        from mrc_testbed.observe.container import remove_container  # noqa: PLC0415 - see _containers
-
-        remove_container(container_id)
-
-
-def _with(state: StackState, service: ServiceRecord) -> StackState:
-    return state.model_copy(update={"services": (*state.services, service)})
-
-
 def _differences(known: StackSettings, wanted: StackSettings) -> str:
     before, after = known.model_dump(), wanted.model_dump()
-    differing = [key for key in before if before[key] != after[key]]
     return ", ".join(
-        f"{_flag(key)} {_text(key, before[key])}, not {_text(key, after[key])}" for key in differing
+        f"--{key.removesuffix('_ns').removesuffix('_bytes').replace('_', '-')}"
+        f" {_text(key, before[key])}, not {_text(key, after[key])}"
+        for key in before
+        if before[key] != after[key]
     )
-
-
-def _flag(key: str) -> str:
-    """The option that sets it."""
-    return "--" + key.removesuffix("_ns").removesuffix("_bytes").replace("_", "-")
 
 
 def _text(key: str, value: int | str | None) -> str:
@@ -143,7 +189,7 @@ def _text(key: str, value: int | str | None) -> str:
 
 
 def _require_room(paths: StackPaths, settings: StackSettings) -> None:
-    """Raises PreflightError when the disk cannot hold what Prometheus may store."""
+    """Raise PreflightError if the disk cannot hold what Prometheus may store."""
     paths.data.mkdir(parents=True, exist_ok=True)
     free_bytes = shutil.disk_usage(paths.data).free
     if settings.prometheus_url is None and free_bytes < settings.disk_bytes:
@@ -154,29 +200,20 @@ def _require_room(paths: StackPaths, settings: StackSettings) -> None:
         )
 
 
-def _containers(paths: StackPaths) -> tuple[str, ...]:
-    """Ids of the stack's containers; without a Docker Engine its SDK, which takes long, is not imported."""
-    if not is_engine_listening():
-        return ()
-    try:
-        from mrc_testbed.observe.container import stack_containers  # noqa: PLC0415
-    except PreflightError:  # none was started without it
-        return ()
-    return stack_containers(paths.mark)
+def _runners() -> list[Runner]:
+    """Those that may have started something."""
+    runners: list[Runner] = [machine]
+    if is_engine_listening():
+        with suppress(PreflightError):  # without the SDK none was started
+            runners.append(runner_of("container"))
+    return runners
 
 
 def _take_away(paths: StackPaths) -> None:
-    def stop() -> None:
-        end_processes(find_marked(paths.mark), GRACE_NS)
-
-    def remove_containers() -> None:
-        for container_id in _containers(paths):
-            from mrc_testbed.observe.container import remove_container  # noqa: PLC0415 - see _containers
-
-            remove_container(container_id)
-
     failures = []
-    for step in (stop, remove_containers, partial(_remove, paths)):
+    steps: list[Callable[[], None]] = [partial(each.end_others, paths, ()) for each in _runners()]
+    steps.append(partial(_remove, paths))
+    for step in steps:
         try:
             step()
         except (TestbedError, OSError) as error:

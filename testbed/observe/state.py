@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from mrc_testbed.fabric.process import ProcessIdentity
+from mrc_testbed.fabric.process import ProcessIdentity, is_alive
 from mrc_testbed.fabric.root import state_root
 from mrc_testbed.fabric.state_file import read_record, write_record
 from mrc_testbed.metrics.exporter import DEFAULT_PORT
@@ -85,6 +85,15 @@ class StackSettings(BaseModel):
         """Host and port of the exporter, for programs of this machine."""
         return f"{self.local_host}:{self.exporter_port}"
 
+    def is_own(self, name: ServiceName) -> bool:
+        """Return True if the user has a server of their own in place of the part *name*."""
+        return getattr(self, f"{name}_url", None) is not None
+
+    @property
+    def prometheus_address(self) -> str:
+        """Where programs of this machine find Prometheus, the user's own if there is one."""
+        return (self.prometheus_url or f"http://{self.local_host}:{self.prometheus_port}").rstrip("/")
+
     @property
     def grafana_address(self) -> str:
         """Where people of this machine find Grafana, the user's own if there is one."""
@@ -115,6 +124,11 @@ class ServiceRecord(BaseModel):
     @property
     def identity(self) -> ProcessIdentity:
         return ProcessIdentity(self.pid, self.start_ticks, self.namespaces)
+
+    @property
+    def is_running(self) -> bool:
+        """Return True if it is still the process that was started; also for a server of the user's own."""
+        return self.kind == "own" or is_alive(self.identity)
 
 
 class StackState(BaseModel):

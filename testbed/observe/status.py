@@ -9,9 +9,10 @@ from typing import Any, Final
 import yaml
 
 from mrc_testbed.agents.clock import epoch_ns, monotonic_ns
-from mrc_testbed.observe.launch import is_running, log_end, title
-from mrc_testbed.observe.local_service import answer_of, json_of
+from mrc_testbed.observe.machine import answer_of, json_of
 from mrc_testbed.observe.prometheus import JOB
+from mrc_testbed.observe.service import TITLES
+from mrc_testbed.observe.stack import runner_of
 from mrc_testbed.observe.state import (
     ServiceName,
     ServiceRecord,
@@ -57,7 +58,7 @@ def status() -> StackStatus:
 
 
 def _version(record: ServiceRecord) -> str | None:
-    if not is_running(record):
+    if not record.is_running:
         return None
     match record.name:
         case ServiceName.EXPORTER:
@@ -72,14 +73,14 @@ def _version(record: ServiceRecord) -> str | None:
 
 def _problems(paths: StackPaths, state: StackState, services: tuple[ServiceStatus, ...]) -> Iterator[str]:
     for service in services:
-        if not is_running(service.record):
-            yield f"{title(service.record.name)} has ended{log_end(service.record)}"
-        elif service.version is None:
-            url, end = service.record.url, log_end(service.record)
-            yield f"{title(service.record.name)} does not answer at {url}{end}"
+        record = service.record
+        if service.version is None:
+            end = "" if record.kind == "own" else runner_of(record.kind).log_end(record)
+            what = f"does not answer at {record.url}" if record.is_running else "has ended"
+            yield f"{TITLES[record.name]} {what}{end}"
     for name in ServiceName:
         if state.service(name) is None and name not in state.without:
-            yield f"{title(name)} was never started; `mrc-testbed observe up` starts it"
+            yield f"{TITLES[name]} was never started; `mrc-testbed observe up` starts it"
     answering = {service.record.name for service in services if service.version is not None}
     prometheus = state.service(ServiceName.PROMETHEUS)
     if prometheus is not None and ServiceName.PROMETHEUS in answering:

@@ -24,7 +24,7 @@ from observed_lab import Command, clean_environment
 from waiting import DEADLINE_S
 
 from mrc_testbed.fabric.process import find_marked, is_alive, stop_processes
-from mrc_testbed.observe import grafana_server, prometheus, server, stack
+from mrc_testbed.observe import grafana_server, prometheus, service, stack
 from mrc_testbed.observe.container import stack_containers
 from mrc_testbed.observe.run_reports import record_run, report_page
 from mrc_testbed.observe.state import ServiceName, StackPaths, StackSettings, StackState, read_stack
@@ -127,9 +127,9 @@ def test_up_twice_and_down_twice(command: Command) -> None:
     other = command("observe", "up", *options, "--retention", "2h")
     assert other.returncode == 2
     assert "--retention 6h, not 2h" in other.stderr
-    assert "Prometheus and Grafana go on" in command("down", "--all", "--dry-run").stderr
+    assert "Prometheus and Grafana still run" in command("down", "--all", "--dry-run").stderr
     assert "is removed" in command.succeeds("observe", "down")
-    assert "go on" not in command("down", "--all", "--dry-run").stderr
+    assert "still run" not in command("down", "--all", "--dry-run").stderr
     assert "there was no stack" in command.succeeds("observe", "down")
     assert "there is no stack" in command.succeeds("observe", "status")
 
@@ -151,14 +151,14 @@ def test_up_ends_what_a_killed_up_has_started_and_not_recorded(here: StackPaths,
     require_program("prometheus")
     chosen = settings()
     here.folder.mkdir(parents=True)
-    stray = server.start_exporter(here, chosen, lambda _: None)
+    stray = stack.start(here, service.exporter(here, chosen), lambda _: None)
     command.succeeds("observe", "up", *ports(chosen))
     assert not is_alive(stray.identity)
     state = read_stack(here)
     assert state is not None
     [exporter, prometheus_of_first] = state.services[:2]
     stop_processes([exporter.identity], 0)
-    stray = server.start_exporter(here, chosen, lambda _: None)
+    stray = stack.start(here, service.exporter(here, chosen), lambda _: None)
     command.succeeds("observe", "up", *ports(chosen))
     assert not is_alive(stray.identity)
     assert is_alive(prometheus_of_first.identity)
@@ -255,7 +255,7 @@ def test_a_grafana_of_the_users_own_gets_the_dashboards(command: Command) -> Non
     with serving(GrafanaDouble()) as double:
         own = ["--grafana-url", double.url]
         missing = command("observe", "up", *options, *own)
-        assert (missing.returncode, "wants a token" in missing.stderr) == (2, True)
+        assert (missing.returncode, "needs a token" in missing.stderr) == (2, True)
         token = command.folder / "token"
         token.write_text(f"{TOKEN}\n")
         said = command.succeeds("observe", "up", *options, *own, "--token-file", str(token))
@@ -404,7 +404,7 @@ def test_a_clock_that_is_set_back_costs_no_samples(here: StackPaths) -> None:
         thread = threading.Thread(target=exporter.serve_forever)
         thread.start()
         try:
-            record = server.start_prometheus(here, chosen, lambda _: None)
+            record = stack.start(here, prometheus.service(here, chosen), lambda _: None)
             asked = Prometheus(record.url)
             asked.wait_for(f"probe @ {past_ms / 1000}", lambda value: value == 2)
         finally:

@@ -1,4 +1,4 @@
-"""Parts of the stack that are processes of this machine, and whether a server answers."""
+"""Services as processes of this machine, and whether a server answers."""
 
 import errno
 import json
@@ -15,11 +15,19 @@ from urllib.request import ProxyHandler, build_opener
 
 from mrc_testbed.agents.clock import monotonic_ns
 from mrc_testbed.errors import FabricError, PreflightError
-from mrc_testbed.fabric.process import ProcessIdentity, is_alive, start_detached
-from mrc_testbed.observe.state import ServiceName, StackPaths, StackSettings
+from mrc_testbed.fabric.process import (
+    ProcessIdentity,
+    find_marked,
+    is_alive,
+    session,
+    start_detached,
+    stop_processes,
+)
+from mrc_testbed.observe.service import TITLES, Progress, Service
+from mrc_testbed.observe.state import ServiceName, ServiceRecord, StackPaths, StackSettings
 
 START_TIMEOUT_NS: Final = 60_000_000_000
-GRACE_NS: Final = 5_000_000_000
+_GRACE_NS: Final = 5_000_000_000
 
 _ANSWER_TIMEOUT_S: Final = 5
 _RETRY_MS: Final = 50
@@ -29,32 +37,56 @@ _LOG_TAIL_LINES: Final = 5
 _OPENER: Final = build_opener(ProxyHandler({}))
 
 
-def start_service(
-    paths: StackPaths, name: ServiceName, command: Sequence[str], environment: Sequence[str] = ()
-) -> ProcessIdentity:
-    """Starts a process that outlives this one and bears the stack's mark.
-
-    Args:
-        paths: of the stack.
-        name: which part it is; its log is named so.
-        command: path of the program, and its arguments.
-        environment: additions, each NAME=VALUE.
+def start(paths: StackPaths, service: Service, progress: Progress) -> tuple[ProcessIdentity, str]:
+    """Start a service's program as its account, without capabilities or a way back.
 
     Raises:
         FabricError: it cannot be run.
     """
-    prefix = ("/usr/bin/env", *environment) if environment else ()
-    return start_detached(paths.mark, [*prefix, *command], paths.log(name))
+    progress(f"starting {TITLES[service.name]}")
+    prefix: tuple[str, ...] = ()
+    if service.account.uid:
+        identity = (f"--reuid={service.account.uid}", f"--regid={service.account.gid}", "--clear-groups")
+        prefix = ("/usr/bin/setpriv", *identity, "--inh-caps=-all", "--no-new-privs")
+    return start_detached(paths.mark, [*prefix, *service.command], paths.log(service.name)), ""
+
+
+def stop(record: ServiceRecord) -> None:
+    """End the process that was started."""
+    stop_processes([record.identity], _GRACE_NS)
+
+
+def holds(paths: StackPaths) -> bool:
+    """Return True if a process has the stack's mark."""
+    return bool(find_marked(paths.mark))
+
+
+def end_others(paths: StackPaths, known: Sequence[ServiceRecord]) -> None:
+    """End processes with the stack's mark that are not among *known*, nor their children."""
+    sessions = {record.pid for record in known}
+    stop_processes([each for each in find_marked(paths.mark) if session(each.pid) not in sessions], _GRACE_NS)
+
+
+def log_end(record: ServiceRecord) -> str:
+    """Return the end of its log, as the rest of a sentence."""
+    log = Path(record.log or "")
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return f"; it wrote no log ({log})"
+    if not lines:
+        return f"; its log is empty ({log})"
+    return f"; its log ({log}) ends:\n" + "\n".join(lines[-_LOG_TAIL_LINES:])
 
 
 def await_answer(url: str, process: ProcessIdentity, what: str, quote: Callable[[], str]) -> None:
-    """Returns when *url* answers with success.
+    """Return when *url* answers with success.
 
     Args:
         url: asked again and again.
         process: whose death ends the waiting.
         what: its name for people.
-        quote: gives the end of its log, for an error message.
+        quote: returns the end of its log, for an error message.
 
     Raises:
         FabricError: the process ended before, or the time-out came.
@@ -100,33 +132,20 @@ def json_of(url: str, **parameters: str) -> Any:
         return None
 
 
-def require_free_port(settings: StackSettings, port: int, what: str, option: str) -> None:
-    """Raises PreflightError when the stack cannot listen on *port* of its address."""
+def require_free_port(settings: StackSettings, name: ServiceName) -> None:
+    """Raise PreflightError if a service cannot listen on its port of the stack's address."""
+    port: int = getattr(settings, f"{name}_port")
     family = socket.AF_INET6 if ":" in settings.address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as attempt:
         attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the servers do
         try:
             attempt.bind((settings.address, port))
         except OSError as error:
-            where = f"{settings.listen_host}:{port}"
+            reason = f"{error.strerror}"
+            hint = f"give another port with --{name}-port, or end the process that listens there: "
+            hint += f"ss -ltnp 'sport = :{port}'"
             if error.errno == errno.EADDRNOTAVAIL:
-                raise PreflightError(
-                    f"{what} cannot listen at {where}: this machine has no such address",
-                    hint="give one that `ip address` shows with --address",
-                ) from error
-            raise PreflightError(
-                f"{what} cannot listen at {where}: {error.strerror}",
-                hint=f"give another port with {option}, or end the process that listens there: "
-                f"ss -ltnp 'sport = :{port}'",
-            ) from error
-
-
-def log_tail(log: Path) -> str:
-    """The end of a log, for an error message."""
-    try:
-        lines = log.read_text(errors="replace").splitlines()
-    except FileNotFoundError:
-        return f"; it wrote no log ({log})"
-    if not lines:
-        return f"; its log is empty ({log})"
-    return f"; its log ({log}) ends:\n" + "\n".join(lines[-_LOG_TAIL_LINES:])
+                reason = "this machine has no such address"
+                hint = "give one that `ip address` shows with --address"
+            where = f"{settings.listen_host}:{port}"
+            raise PreflightError(f"{TITLES[name]} cannot listen at {where}: {reason}", hint=hint) from error
