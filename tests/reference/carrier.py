@@ -15,8 +15,6 @@ argument 80 bits.
 from ipaddress import IPv6Address
 from typing import Final, NamedTuple
 
-USID_BITS: Final = 16
-
 _WORD_MASK: Final = (1 << 64) - 1
 _BLOCK_MASK: Final = 0xFFFF_FFFF_0000_0000
 

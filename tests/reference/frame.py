@@ -22,11 +22,6 @@ from reference.rc_packet import RC_DSCP, RcAcknowledge, RcWrite
 from reference.traffic_class import Dscp, Ecn, TrafficClass, decode_traffic_class
 from reference.transport_header import Bth, ImmDt, Meth, Reth, Tseth
 
-WRITE_HEADER_BYTES: Final = 138
-"""Ethernet to RETH of a WRITE with timestamp over SRv6: what a switch keeps of it when it trims."""
-
-WRITE_OVERHEAD_BYTES: Final = WRITE_HEADER_BYTES + ICRC_BYTES
-"""Frame bytes around the padded payload of such a WRITE."""
 
 _ETHERNET_BYTES: Final = Ethernet.LAYOUT.size_bytes
 _UDP_BYTES: Final = Udp.LAYOUT.size_bytes

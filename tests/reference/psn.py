@@ -17,9 +17,6 @@ PSN_BITS: Final = 24
 PSN_COUNT: Final = 1 << PSN_BITS
 PSN_HALF: Final = PSN_COUNT // 2
 
-MPR_UNIT_PSNS: Final = 128
-"""PSNs per unit of the maximum PSN range, as negotiated and as carried in SETH.mpr."""
-
 
 def wire_psn(counter: int) -> Psn:
     """The PSN that a free-running *counter* (any integer) has on the wire."""
