@@ -29,6 +29,7 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.spec.plan import Plan, load_plan
 from mrc_testbed.shown import format_size
+from mrc_testbed.transport.transport_kind import refuse_gone
 from mrc_testbed.units import parse_ratio
 
 SCHEMA_VERSION: Final = 1
@@ -214,6 +215,7 @@ def _replay_run(
     """Repeat a run; return the repetition, the exit status and the result folder."""
     [before] = finished_runs(folder)
     plan = load_plan(folder / "plan.json")
+    refuse_gone(plan.transport.kind)
     gate.saved_plan(plan)
     gate.say_warnings(settings)
     source = folder / "scenario.yaml"
@@ -234,6 +236,7 @@ def _replay_campaign(
 ) -> tuple[Sequence[Repetition], int, Path]:
     """Repeat the finished runs of a campaign; return repetitions, exit status and folder."""
     old = CampaignFolder.open(folder)
+    old.plan.check_known()
     for run in old.plan.runs:
         gate.saved_plan(run.plan)
     gate.say_warnings(settings)

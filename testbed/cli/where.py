@@ -3,13 +3,13 @@
 import re
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
+from mrc_testbed.campaign.spec import REPEAT_IS_GONE
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.state import RuntimeName
-from mrc_testbed.units import parse_duration_ns
 
 if TYPE_CHECKING:
     from mrc_testbed.cluster.connection import Cluster
@@ -26,6 +26,15 @@ def parse_scheduler(text: str) -> str:
     if not _SCHEDULER.fullmatch(text):
         raise UsageError(f"{text!r} is not the address of a scheduler; write it like tcp://head:8786")
     return text
+
+
+def refuse_budget(_: str) -> NoReturn:
+    """Refuse --budget.
+
+    Raises:
+        UsageError: always; says what to use.
+    """
+    raise UsageError(f"--budget: {REPEAT_IS_GONE}")
 
 
 RuntimeOption = Annotated[
@@ -65,13 +74,11 @@ RetryOption = Annotated[
 ]
 
 BudgetOption = Annotated[
-    int | None,
+    str | None,
     typer.Option(
         "--budget",
-        parser=parse_duration_ns,
-        metavar="TIME",
-        help="Time for all runs, such as 30m: after the planned ones, those of the cells that are least "
-        "certain. Up to 20 of a cell where the file has no `repeat`.",
+        parser=refuse_budget,
+        hidden=True,
     ),
 ]
 
@@ -88,7 +95,6 @@ class Where:
     is_virtual: bool = False  # in virtual time instead
     jobs: int = 1  # how many at a time, in virtual time
     retries: int = 0  # how often a run that is UNTRUSTED is repeated
-    budget_ns: int | None = None  # time for all runs together; None for no limit
     # address of the Dask scheduler whose workers carry the runs out; None: this machine does
     cluster: str | None = None
 

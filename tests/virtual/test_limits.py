@@ -68,13 +68,6 @@ def test_hours_of_traffic_have_to_be_insisted_on(tmp_path: Path) -> None:
     weigh(tmp_path, duration="2h", insists=True)
 
 
-def test_a_transport_of_the_kernel(tmp_path: Path) -> None:
-    assert refusal(tmp_path, transport="{kind: tcp}") == (
-        "large.yaml:6: spec.transport.kind: tcp is the kernel's own, and virtual time has no kernel; "
-        "run it without --virtual, or use mrc, rocev2, infiniband or spray-gbn"
-    )
-
-
 def test_packets_of_4_kib_are_refused_live(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         weigh(tmp_path, is_virtual=False, insists=True, nic="{path_mtu: 4KiB}")
