@@ -15,8 +15,8 @@ from mrc_testbed.scenario.spec.plan import load_plan
 KEPT = Path(__file__).parent / "kept"
 RUNS = sorted(KEPT.glob("run-*"))
 CAMPAIGNS = sorted(KEPT.glob("campaign-*"))
-TRANSPORTS = KEPT / "gone-transports-0.3.0.tar.zst"
-REPEAT = KEPT / "gone-repeat-0.3.0.tar.zst"
+TRANSPORTS = KEPT / "gone" / "transports-0.3.0.tar.zst"
+REPEAT = KEPT / "gone" / "repeat-0.3.0.tar.zst"
 """These two name what is gone since 0.4: tcp and mptcp, `repeat`. Commit e0a9b04 carried them out."""
 
 
