@@ -5,7 +5,6 @@
 #include <mrc/lossless_abi.h>
 #include <mrc/queue_abi.h>
 #include <mrc/rc_abi.h>
-#include <mrc/stream_abi.h>
 #include <mrc/virtual_abi.h>
 #include "nic/bpf/cc/nscc.h"
 
@@ -99,8 +98,6 @@ KEEP(enum, mrc_flow_control);
 KEEP(enum, mrc_lossless_limit);
 KEEP(struct, mrc_lossless_settings);
 KEEP(struct, mrc_lossless_link);
-KEEP(struct, mrc_stream);
-KEEP(struct, mrc_stream_account);
 KEEP(enum, mrc_application_limit);
 KEEP(enum, mrc_application_transport);
 KEEP(enum, mrc_application_verb);

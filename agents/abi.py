@@ -2189,38 +2189,6 @@ class Region(Structure):
     )
 
 
-class Stream(Structure):
-    """struct mrc_stream, 8 bytes."""
-
-    acked_bytes: int
-
-    _fields_ = (
-        ("acked_bytes", c_uint64),
-    )
-
-
-class StreamAccount(Structure):
-    """struct mrc_stream_account, 8256 bytes."""
-
-    placed_bytes: int
-    acked_bytes: int
-    messages: int
-    errors: int
-    retransmits: int
-    retransmits_timeout: int
-    completion: Histogram
-
-    _fields_ = (
-        ("placed_bytes", c_uint64),
-        ("acked_bytes", c_uint64),
-        ("messages", c_uint64),
-        ("errors", c_uint64),
-        ("retransmits", c_uint64),
-        ("retransmits_timeout", c_uint64),
-        ("completion", Histogram),
-    )
-
-
 class VirtualLab(Structure):
     """struct mrc_virtual_lab, 48 bytes."""
 

@@ -84,7 +84,7 @@ class MemoryRegion:
 
 
 class QueuePair:
-    """A QP of a context: of MRC, of a reliable connection, or a stream of the kernel.
+    """A QP of a context: of MRC or of a reliable connection.
 
     Attributes:
         qpn: its number.
@@ -436,10 +436,6 @@ class Context:
     def create_rc_qp(self, peer_host: int, evs: Sequence[int], **attributes: Any) -> QueuePair:
         """A QP of a reliable connection in INIT; see docs/reference/verbs.md."""
         return self._opened(self.verbs.create_rc_qp(peer_host, list(evs), **attributes))
-
-    def create_stream(self, peer_host: int, protocol: str, congestion: str) -> QueuePair:
-        """A connection to be made over the kernel's `tcp` or `mptcp`."""
-        return self._opened(self.verbs.create_stream(peer_host, protocol, congestion))
 
     def forget(self, qp: QueuePair) -> None:
         """Events of a QP are dropped from now on."""

@@ -76,7 +76,6 @@ class NicAgent:
             for holder in (self, self._verbs)
             for name, each in all_verbs(holder, that_wait=True).items()
         }
-        self._verbs.publish = self._on_stream_event
         self._verbs.numbers.take_events = self._on_kernel_events
         self._verbs.memory_grace.in_background = _wait_in_thread
         self._carrier = CarrierWatch()
@@ -113,7 +112,6 @@ class NicAgent:
             if self._timer is not None:
                 self._timer.cancel()
             self._applications.close()
-            self._verbs.close_streams()
             self._carrier.close()
             self._device.close()
             _log.info("%s has ended", self._config.host)
@@ -218,11 +216,6 @@ class NicAgent:
         self._reactions.on_events(Event.from_buffer_copy(record) for record in self._events.drain())
         self._arrivals.set()
         self._arm()
-
-    def _on_stream_event(self, fields: dict[str, Any]) -> None:
-        """An event of a connection of the kernel's TCP."""
-        self._publish(fields)
-        self._arrivals.set()
 
     def _on_carrier(self) -> None:
         for port_id, is_up in self._carrier.changes():

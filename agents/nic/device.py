@@ -24,8 +24,6 @@ from mrc_testbed.agents.abi import (
     Qp,
     RcQp,
     Region,
-    Stream,
-    StreamAccount,
     WorkRing,
 )
 from mrc_testbed.agents.bpf.chunks import ChunkedMemory, open_chunks
@@ -67,8 +65,6 @@ class NicDevice:
             qps = descriptor("qps")
             self.qps = ArrayMap(qps, Qp, locked=True)
             self.qp_count = int(map_info(qps).max_entries)
-            self.streams = MappedArray(descriptor("streams"), Stream)
-            self.stream_account = MappedArray(descriptor("stream_account"), StreamAccount)[0]
             self.rc_qps = ArrayMap(descriptor("rc_qps"), RcQp, locked=True)
             self.reliable_connections: set[int] = set()
             self._kick = MappedArray(descriptor("kick"), Kick)[0]

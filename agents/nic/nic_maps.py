@@ -3,9 +3,9 @@
 from contextlib import ExitStack
 from functools import partial
 
-from mrc_testbed.agents.abi import Qp, RcQp, Stream
+from mrc_testbed.agents.abi import Qp, RcQp
 from mrc_testbed.agents.bpf.libbpf import Pins, open_map_in
-from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
+from mrc_testbed.agents.bpf.maps import ArrayMap
 from mrc_testbed.agents.nic.device import open_memory
 from mrc_testbed.agents.nic.work_queue import qp_index
 
@@ -26,7 +26,6 @@ class NicMaps:
             self._memory = open_memory(opened, pins)
             self._qps = ArrayMap(descriptor("qps"), Qp)
             self._rc_qps = ArrayMap(descriptor("rc_qps"), RcQp)
-            self._streams = MappedArray(descriptor("streams"), Stream)
             self._opened = opened.pop_all()
 
     @property
@@ -37,8 +36,7 @@ class NicMaps:
     def acknowledged_bytes(self, qpn: int) -> int:
         """Payload that a QP had acknowledged for the first time, of whichever transport it is."""
         index = qp_index(qpn)
-        in_nic = self._qps.peek(index).acked_bytes + self._rc_qps.peek(index).acked_bytes
-        return int(in_nic + self._streams[index].acked_bytes)
+        return int(self._qps.peek(index).acked_bytes + self._rc_qps.peek(index).acked_bytes)
 
     def close(self) -> None:
         self._opened.close()

@@ -12,7 +12,6 @@ from mrc_testbed.agents.nic.memory import RegionTable
 from mrc_testbed.agents.nic.qp import QueuePair
 from mrc_testbed.agents.nic.qp_numbers import QpNumbers
 from mrc_testbed.agents.nic.rc_qp import RcQueuePair
-from mrc_testbed.agents.nic.stream import Stream
 from mrc_testbed.agents.nic.work_queue import WorkQueue, qp_index
 
 
@@ -36,7 +35,6 @@ class NicState:
         self._profiles: dict[int, EvProfile] = {}
         self._denylist = Denylist()
         self._rc_qps: dict[int, RcQueuePair] = {}
-        self._streams: dict[int, Stream] = {}
         for index in range(device.qp_count):
             if device.qps.peek(index).state != QpState.RESET:
                 device.qps.write(index, Qp(state=QpState.RESET))
@@ -65,9 +63,6 @@ class NicState:
         return list(self._queue(qpn).posted)
 
     def _queue(self, qpn: int) -> WorkQueue:
-        stream = self._streams.get(qp_index(qpn))
-        if stream is not None and stream.queue.qpn == qpn:
-            return stream.queue
         return self._find_rc(qpn) or self._find(qpn)
 
     def _find_rc(self, qpn: int) -> RcQueuePair | None:

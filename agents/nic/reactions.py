@@ -40,7 +40,7 @@ class ClientResources:
 
     def record(self, verb: str, arguments: dict[str, Any], result: Any) -> None:
         """Notes what a verb that succeeded created or gave back."""
-        if verb in {"create_qp", "create_rc_qp", "create_stream"}:
+        if verb in {"create_qp", "create_rc_qp"}:
             self.qpns.add(result)
         elif verb == "register_memory":
             self.r_keys.add(result["r_key"])
@@ -212,7 +212,6 @@ class Reactions:
         if self._beats % _BEATS_PER_LOOK == 0:
             for qp_index in self.verbs.sending():
                 self._device.request_tx(qp_index, 1)
-            self.verbs.observe_streams()
 
     def _send_probes(self, now_ns: int) -> None:
         targets: list[tuple[int, int]] = []

@@ -23,7 +23,6 @@ from mrc_testbed.agents.nic.profile_verbs import ProfileVerbs
 from mrc_testbed.agents.nic.qp import QpAttributes, attribute_ranges
 from mrc_testbed.agents.nic.qp_verbs import QueuePairVerbs
 from mrc_testbed.agents.nic.rc_verbs import RcVerbs
-from mrc_testbed.agents.nic.stream_verbs import StreamVerbs
 from mrc_testbed.agents.nic.verb import verbs_of
 from mrc_testbed.agents.nic.verbs import Verbs
 from mrc_testbed.agents.nic.work_verbs import WorkVerbs
@@ -33,7 +32,6 @@ _SECTIONS: Final[tuple[tuple[str, type], ...]] = (
     ("Memory", MemoryVerbs),
     ("Queue pairs", QueuePairVerbs),
     ("Reliable connections", RcVerbs),
-    ("Connections of the kernel's TCP", StreamVerbs),
     ("Work", WorkVerbs),
     ("EVs of a QP, and paths", EvVerbs),
     ("EV formats and EV profiles", ProfileVerbs),

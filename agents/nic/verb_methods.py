@@ -91,19 +91,6 @@ class VerbMethods(ABC):
         result: int = self.ask(int, "create_rc_qp", peer_host=peer_host, evs=evs, cc=cc, **attributes)
         return result
 
-    def create_stream(self, peer_host: int, protocol: str, congestion: str = "cubic") -> int:
-        """A connection to be made, over `tcp` or `mptcp`; returns its number, which is like a QP's."""
-        result: int = self.ask(int, "create_stream", peer_host=peer_host, protocol=protocol, congestion=congestion)
-        return result
-
-    def await_stream(self, qpn: int, peer_qpn: int) -> None:
-        """Lets the far end connect to this one."""
-        self.call("await_stream", qpn=qpn, peer_qpn=peer_qpn)
-
-    def connect_stream(self, qpn: int, peer_qpn: int, plane: int) -> None:
-        """Connects to the far end, which waits for it, over a plane; MPTCP adds the others by itself."""
-        self.call("connect_stream", qpn=qpn, peer_qpn=peer_qpn, plane=plane)
-
     def post_write(self, qpn: int, *, length: int, local_offset: int, remote_offset: int, r_key: int, iterations: int = 1, depth: int = 16, local_slots: int = 1, remote_slots: int = 1, immediate: int | None = None) -> int:
         """Posts an RDMA WRITE, `iterations` times over; returns the work request's id."""
         result: int = self.ask(int, "post_write", qpn=qpn, length=length, local_offset=local_offset, remote_offset=remote_offset, r_key=r_key, iterations=iterations, depth=depth, local_slots=local_slots, remote_slots=remote_slots, immediate=immediate)

@@ -16,12 +16,12 @@ from mrc_testbed.agents.nic.link_probe_verbs import LinkProbeVerbs
 from mrc_testbed.agents.nic.memory_verbs import MemoryVerbs
 from mrc_testbed.agents.nic.path_watch import PathWatch
 from mrc_testbed.agents.nic.profile_verbs import ProfileVerbs
-from mrc_testbed.agents.nic.stream_verbs import StreamVerbs
+from mrc_testbed.agents.nic.rc_verbs import RcVerbs
 from mrc_testbed.agents.nic.verb import all_verbs, verb
 
 
 class Verbs(
-    MemoryVerbs, StreamVerbs, ApplicationVerbs, EvVerbs, LinkProbeVerbs, ProfileVerbs, PathWatch, KernelEvents
+    MemoryVerbs, RcVerbs, ApplicationVerbs, EvVerbs, LinkProbeVerbs, ProfileVerbs, PathWatch, KernelEvents
 ):
     """All of them, over one state.
 

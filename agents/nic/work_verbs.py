@@ -92,9 +92,6 @@ class WorkVerbs(NicState):
             immediate=immediate or 0,
         )
         qp.posted.append(work_id)
-        if qp.index in self._streams:
-            self._streams[qp.index].post(work)
-            return work_id
         ring = self._device.work[qp.index]
         ring.entries[ring.tail % Limit.WORK_RING] = work
         ring.tail += 1
@@ -107,9 +104,6 @@ class WorkVerbs(NicState):
         """Ends a work request after the messages that have begun."""
         qp = self._queue(qpn)
         if work_id not in qp.posted:
-            return
-        if qp.index in self._streams:
-            self._streams[qp.index].stop(work_id)
             return
         ring = self._device.work[qp.index]
         for entry in ring.entries:
@@ -133,9 +127,6 @@ class WorkVerbs(NicState):
             raise UsageError(f"QP {qpn} is in state {qp.state.name}; post_receive needs INIT, RTR or RTS")
         if count < 1:
             raise UsageError(f"count: {count}; at least 1 is accepted")
-        if qp.index in self._streams:
-            self._streams[qp.index].accept(count)
-            return
         ring = self._device.work[qp.index]
         ring.receive_tail = c_uint32(ring.receive_tail + count).value
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * The programs of NIC and switch as they are, in one translation unit: the kernel keeps them apart
- * for its verifier's sake alone. stack.bpf.c is left out: the kernel's TCP has no meaning here.
+ * for its verifier's sake alone.
  */
 #include <sys/mman.h>
 #include <stdint.h>

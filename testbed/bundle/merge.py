@@ -62,7 +62,7 @@ def merge_campaigns(sources: Sequence[Source], campaigns: Path) -> Merged:
         if chosen is not None:
             ended.append((run, chosen))
     keys = {run.key for run, _ in ended}
-    missing = tuple(run.key for run in plan.first_runs if run.key not in keys)
+    missing = tuple(run.key for run in plan.runs if not run.is_extra and run.key not in keys)
     return Merged(_write(plan, ended, campaigns), missing, tuple(doubles))
 
 

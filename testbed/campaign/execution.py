@@ -10,7 +10,7 @@ from typing import Final
 
 from mrc_testbed.campaign.folder import NOT_RUN, CampaignFolder, RunEntry, runs_of
 from mrc_testbed.campaign.plan import PlannedRun
-from mrc_testbed.campaign.run_queue import Choice, RunQueue
+from mrc_testbed.campaign.run_queue import RunQueue
 from mrc_testbed.campaign.summary import summarize_campaign
 from mrc_testbed.campaign.summary_files import write_summary
 from mrc_testbed.campaign.workers import Workers
@@ -48,7 +48,6 @@ def execute_campaign(
     retry: frozenset[str] = frozenset(),
     retries: int = 0,
     is_out_of_time: Callable[[], bool] = lambda: False,
-    budget_ns: int | None = None,
 ) -> int:
     """The exit code of the campaign; runs that are finished are skipped, the summary is written in any case.
 
@@ -59,12 +58,11 @@ def execute_campaign(
         retry: statuses of finished runs that are done again.
         retries: how often a run that is UNTRUSTED is repeated at once; each keeps its line and its folder.
         is_out_of_time: asked after each run; once it is so, none is begun any more.
-        budget_ns: time for all runs together; none is begun that would take it up. None for no limit.
 
     Raises:
         TestbedError: the machine cannot do it, a lab could not be removed, or results cannot be written.
     """
-    queue = RunQueue(folder, retry, budget_ns=budget_ns)
+    queue = RunQueue(folder, retry)
     return _finished(folder, lambda: _carry_out(folder, stage, queue, progress, retries, is_out_of_time))
 
 
@@ -75,14 +73,13 @@ def execute_in_parallel(
     progress: Progress,
     retry: frozenset[str] = frozenset(),
     retries: int = 0,
-    budget_ns: int | None = None,
 ) -> int:
     """The same, as many runs at a time as *workers* have room for: runs share nothing.
 
     Raises:
         TestbedError: results cannot be written, or the workers are lost.
     """
-    queue = RunQueue(folder, retry, budget_ns=budget_ns, room=workers.room)
+    queue = RunQueue(folder, retry, room=workers.room)
     return _finished(folder, lambda: _carry_out_in_parallel(workers, queue, progress, retries))
 
 
@@ -113,53 +110,50 @@ def _carry_out(
     is_out_of_time: Callable[[], bool],
 ) -> bool:
     """Run what is pending; return False when interrupted."""
-    while (choice := queue.next()) is not None:
-        topology = choice.run.plan.topology
+    while (run := queue.next()) is not None:
+        topology = run.plan.topology
         try:
             with stage(topology) as run_on_lab:
-                while choice is not None and choice.run.plan.topology == topology:
-                    run = choice.run
-                    progress(queue.begin(choice))
+                while run is not None and run.plan.topology == topology:
+                    progress(queue.begin(run))
                     for attempt in range(retries + 1):
                         entry = carry_out_run(run, folder.path, run_on_lab, progress)
-                        queue.note(run, replace(entry, why=_why(choice, attempt, retries)))
+                        queue.note(run, replace(entry, why=_why(attempt, retries)))
                         progress(f"{run.key}: {entry.status}")
                         if entry.status != Status.UNTRUSTED.value or is_out_of_time():
                             break
-                    queue.end(run)
-                    if entry.status == Status.INTERRUPTED.value or (queue.has_pending and is_out_of_time()):
+                    run = queue.next()
+                    if entry.status == Status.INTERRUPTED.value or (run is not None and is_out_of_time()):
                         return False
-                    if entry.status == Status.ERROR.value or is_out_of_time():
+                    if entry.status == Status.ERROR.value:
                         break  # whatever broke, the next run gets a lab of its own
-                    choice = queue.next()
         except CleanupError:
             raise
         except FabricError as error:
             # Every run of this topology would end the same way.
-            queue.give_up(topology)
-            while choice is not None and choice.run.plan.topology == topology:
-                queue.begin(choice)
-                queue.note(choice.run, replace(error_entry(choice.run, error), why=choice.why))
-                choice = queue.next()
-        if is_out_of_time():
-            break
-    return not queue.has_pending
+            while run is not None and run.plan.topology == topology:
+                queue.begin(run)
+                queue.note(run, error_entry(run, error))
+                run = queue.next()
+            if run is not None and is_out_of_time():
+                return False
+    return True
 
 
 def _carry_out_in_parallel(workers: Workers, queue: RunQueue, progress: Progress, retries: int) -> bool:
     """Run what is pending in parallel; return False when interrupted: then begun runs end as partial."""
     is_interrupted = False
-    begun: dict[str, Choice] = {}
+    begun: dict[str, PlannedRun] = {}
     attempts: Counter[str] = Counter()
     while True:
         try:
-            choice = None if is_interrupted else queue.next()
-            if choice is None and not begun:
-                return not is_interrupted and not queue.has_pending
-            if choice is not None and len(begun) < workers.room():
-                progress(queue.begin(choice))
-                begun[choice.run.key] = choice
-                workers.begin(choice.run)
+            run = None if is_interrupted else queue.next()
+            if run is None and not begun:
+                return not is_interrupted
+            if run is not None and len(begun) < workers.room():
+                progress(queue.begin(run))
+                begun[run.key] = run
+                workers.begin(run)
                 continue
             done = workers.wait()
         except KeyboardInterrupt:
@@ -167,8 +161,8 @@ def _carry_out_in_parallel(workers: Workers, queue: RunQueue, progress: Progress
             workers.interrupt()
             continue
         for entry in done:
-            choice = begun[entry.key]
-            queue.note(choice.run, replace(entry, why=_why(choice, attempts[entry.key], retries)))
+            run = begun[entry.key]
+            queue.note(run, replace(entry, why=_why(attempts[entry.key], retries)))
             progress(f"{entry.key}: {entry.status}")
             is_interrupted |= entry.status == Status.INTERRUPTED.value
             if (
@@ -177,15 +171,14 @@ def _carry_out_in_parallel(workers: Workers, queue: RunQueue, progress: Progress
                 and not is_interrupted
             ):
                 attempts[entry.key] += 1
-                workers.begin(choice.run)
+                workers.begin(run)
                 continue
-            queue.end(choice.run)
             del begun[entry.key]
 
 
-def _why(choice: Choice, attempt: int, retries: int) -> str:
-    """Reason of a run, or that it was UNTRUSTED in the attempts before."""
-    return f"it was UNTRUSTED before, {attempt} of {retries} times" if attempt else choice.why
+def _why(attempt: int, retries: int) -> str:
+    """Reason of a run that was UNTRUSTED before; else empty."""
+    return f"it was UNTRUSTED before, {attempt} of {retries} times" if attempt else ""
 
 
 def carry_out_virtually(run: PlannedRun, campaign: Path) -> RunEntry:

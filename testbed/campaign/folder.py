@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, Self, TextIO
 
 from mrc_testbed.campaign.expectation import CampaignExpectation
-from mrc_testbed.campaign.plan import CampaignPlan, PlannedRun, Repeat
+from mrc_testbed.campaign.plan import CampaignPlan, PlannedRun
 from mrc_testbed.campaign.shard import Shard
 from mrc_testbed.document import Metadata
 from mrc_testbed.document.latest import latest_of, point_latest
@@ -61,7 +61,7 @@ class RunEntry:
     reason: str  # one sentence
     folder: str | None  # its result folder, from the campaign's own; None when it did not get that far
     ended_utc: str  # when
-    why: str = ""  # of a run that the repetition asked for, or that follows an UNTRUSTED one; else empty
+    why: str = ""  # of a run that follows an UNTRUSTED one, or that 0.3 asked for; else empty
 
 
 def runs_of(campaign: Path) -> Path:
@@ -129,7 +129,6 @@ class CampaignFolder:
                 read_result(path / "campaign.yaml").decode(),
                 runs,
                 found.get("baseline", {}),
-                _load_repeat(found.get("repeat")),
                 tuple(CampaignExpectation(**each) for each in found.get("expect", ())),
                 Shard.parse(found["shard"]) if found.get("shard") is not None else None,
             )
@@ -190,7 +189,7 @@ class CampaignFolder:
 
     @property
     def wanted(self) -> list[PlannedRun]:
-        """Runs that are done in any case, and those that the repetition has asked for; in order."""
+        """Runs that are done, in order; of extra ones those that were."""
         return [run for run in self.plan.own_runs if not run.is_extra or self.entry(run) is not None]
 
     def _take(self, entry: RunEntry) -> None:
@@ -369,15 +368,10 @@ def _dump(plan: CampaignPlan) -> str:
         "description": plan.description,
         "baseline": dict(plan.baseline),
         "expect": [asdict(each) for each in plan.expect],
-        "repeat": None if plan.repeat is None else asdict(plan.repeat),
         "shard": None if plan.shard is None else str(plan.shard),
         "runs": runs,
     }
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
-
-
-def _load_repeat(found: Mapping[str, Any] | None) -> Repeat | None:
-    return None if found is None else Repeat(found["until"], found["at_most"], tuple(found["of"]))
 
 
 def _load_run(path: Path, found: Mapping[str, Any]) -> PlannedRun:

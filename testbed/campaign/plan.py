@@ -16,15 +16,16 @@ from pathlib import Path
 from mrc_testbed import document
 from mrc_testbed.campaign.expectation import SCENARIO, CampaignExpectation, CellId, check_quantities
 from mrc_testbed.campaign.shard import Shard
-from mrc_testbed.campaign.spec import RUNS_MAX, CampaignSpec, ScenarioEntry, seed_list
+from mrc_testbed.campaign.spec import REPEAT_IS_GONE, RUNS_MAX, CampaignSpec, ScenarioEntry, seed_list
 from mrc_testbed.document import Document, Kind, Location, Metadata, Problem, Tree
 from mrc_testbed.errors import UsageError
-from mrc_testbed.scenario.spec.expression import parse_quantity
+from mrc_testbed.scenario.spec.expression_tree import Quantity
 from mrc_testbed.scenario.spec.load import Scenario, build_scenario, scenario_variants
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.scenario.spec.resolve import resolve
-from mrc_testbed.scenario.spec.scenario_spec import SEED_MAX, compared_quantities, published_comparisons
+from mrc_testbed.scenario.spec.scenario_spec import compared_quantities, published_comparisons
 from mrc_testbed.scenario.spec.variation import vary
+from mrc_testbed.transport.transport_kind import refuse_gone
 
 Admit = Callable[[Scenario, Plan], None]
 """Looks at a scenario and its plan before it becomes a run; refuses it with a UsageError."""
@@ -45,7 +46,7 @@ class PlannedRun:
     expect: tuple[str, ...]
     compare: tuple[str, ...]  # quantities that its variants are compared by
     published: tuple[str, ...]  # published figures of the scenario, as comparisons
-    is_extra: bool = False  # whether it is run only if the repetition asks for it
+    is_extra: bool = False  # one that the repetition of 0.3 may have asked for: only the journal knows
 
     @property
     def key(self) -> str:
@@ -73,15 +74,6 @@ class PlannedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
-    """When cells have been run often enough."""
-
-    until: float  # share of the median that its 95 % interval is to be no wider than
-    at_most: int  # runs of a cell
-    of: tuple[str, ...] = ()  # quantities whose intervals count; empty for the goodput of each workload
-
-
-@dataclass(frozen=True, slots=True)
 class CampaignPlan:
     """All runs of a campaign."""
 
@@ -92,7 +84,6 @@ class CampaignPlan:
     runs: tuple[PlannedRun, ...]  # in the order in which they are done
     # what is varied -> its value in the cells that others are compared with; empty for none
     baseline: Mapping[str, str] = field(default_factory=dict)
-    repeat: Repeat | None = None  # when cells have been run often enough; None where each seed is run once
     expect: tuple[CampaignExpectation, ...] = ()  # what must hold of its cells
     shard: Shard | None = None  # the part of the runs that is done; None for all
 
@@ -101,17 +92,22 @@ class CampaignPlan:
         """Runs of the shard; without one, all."""
         return self.runs if self.shard is None else self.shard.select(self.runs)
 
-    @property
-    def first_runs(self) -> tuple[PlannedRun, ...]:
-        """Runs that are done in any case."""
-        return tuple(run for run in self.own_runs if not run.is_extra)
+    def check_known(self) -> None:
+        """Return if this version can carry the plan out, which 0.3 may have made.
+
+        Raises:
+            UsageError: it names what is gone; says what to use.
+        """
+        for run in self.runs:
+            refuse_gone(run.plan.transport.kind)
+        if any(run.is_extra for run in self.runs):
+            raise UsageError(REPEAT_IS_GONE)
 
 
 def plan_campaign(
     path: Path,
     *,
     seed: int | None = None,
-    repeat: Repeat | None = None,
     admit: Admit = lambda _scenario, _plan: None,
 ) -> CampaignPlan:
     """The plan of the Campaign file at *path*.
@@ -119,7 +115,6 @@ def plan_campaign(
     Args:
         path: the file.
         seed: in place of all seeds that the file gives.
-        repeat: for a file that does not say how often.
         admit: called with each scenario as it is varied, and its plan.
 
     Raises:
@@ -128,14 +123,11 @@ def plan_campaign(
     """
     loaded = document.load(path, Kind.CAMPAIGN)
     spec = document.validate(loaded, CampaignSpec)
-    if spec.repeat is not None:
-        of = tuple(str(parse_quantity(text)) for text in spec.repeat.of)
-        repeat = Repeat(spec.repeat.until, spec.repeat.at_most, of)
     expect = tuple(
         CampaignExpectation(each.that, {key: _text(value) for key, value in each.cells.items()})
         for each in spec.expectations()
     )
-    settings = _Settings(spec, seed, repeat, expect, admit)
+    settings = _Settings(spec, seed, expect, admit)
     runs: list[PlannedRun] = []
     problems: list[Problem] = []
     for place, entry in enumerate(spec.entries()):
@@ -166,7 +158,7 @@ def plan_campaign(
     metadata = loaded.metadata
     shuffle = None if isinstance(spec.order, str) else spec.order.shuffle
     ordered = _in_order(runs, shuffle)
-    return CampaignPlan(metadata.name, metadata.description, loaded.text, ordered, baseline, repeat, expect)
+    return CampaignPlan(metadata.name, metadata.description, loaded.text, ordered, baseline, expect)
 
 
 def plan_variants(
@@ -197,12 +189,11 @@ class _Settings:
 
     spec: CampaignSpec
     seed: int | None
-    repeat: Repeat | None
     expect: tuple[CampaignExpectation, ...]
     admit: Admit
 
     def seeds(self, entry: ScenarioEntry) -> Sequence[int | None]:
-        """Seeds of the runs that are done in any case; None for the scenario's own."""
+        """Seeds of the runs; None for the scenario's own."""
         if self.seed is not None:
             return (self.seed,)
         seeds = entry.seeds or self.spec.seeds
@@ -211,19 +202,7 @@ class _Settings:
     def count(self, entry: ScenarioEntry) -> int:
         """Runs of a scenario, without its variants: to refuse a matrix before each of its values is tried."""
         combinations = math.prod(len(values) for values in {**self.spec.matrix, **entry.matrix}.values())
-        at_most = 0 if self.repeat is None else self.repeat.at_most
-        return combinations * max(at_most, len(self.seeds(entry)))
-
-    def more_seeds(self, own: int, seeds: Sequence[int | None]) -> Sequence[int]:
-        """Seeds of runs that the repetition may ask for: those that follow the greatest of *seeds*.
-
-        Args:
-            own: of the scenario, for None.
-            seeds: of the runs that are done in any case.
-        """
-        wanted = 0 if self.repeat is None else max(0, self.repeat.at_most - len(seeds))
-        last = max(own if seed is None else seed for seed in seeds)
-        return [(last + 1 + number) % (SEED_MAX + 1) for number in range(wanted)]
+        return combinations * len(self.seeds(entry))
 
     def compared(self, scenario: Scenario, values: Mapping[str, Tree], plan: Plan) -> Plan:
         """The plan, with everything measured that the campaign asks for.
@@ -231,8 +210,7 @@ class _Settings:
         Raises:
             UsageError: it cannot be measured there.
         """
-        asked = [parse_quantity(text) for text in (() if self.repeat is None else self.repeat.of)]
-        check_quantities(asked, plan)
+        asked: list[Quantity] = []
         for each in self.expect:
             quantities = list(each.parsed.that.quantities())
             place = {**{key: _text(value) for key, value in values.items()}, **_axes(scenario)}
@@ -255,7 +233,6 @@ def _runs_of(
     location: Location,
     problems: list[Problem],
 ) -> list[PlannedRun]:
-    seeds = settings.seeds(entry)
     matrix = {**settings.spec.matrix, **entry.matrix}
     runs: list[PlannedRun] = []
     for chosen in itertools.product(*matrix.values()):
@@ -264,12 +241,8 @@ def _runs_of(
             varied = build_scenario(vary(scenario, values))
             variants = scenario_variants(varied)
             plans = [
-                (
-                    variant,
-                    settings.compared(variant, values, _admitted(variant, each, settings.admit)),
-                    place >= len(seeds),
-                )
-                for place, each in enumerate((*seeds, *settings.more_seeds(varied.spec.seed, seeds)))
+                (variant, settings.compared(variant, values, _admitted(variant, each, settings.admit)))
+                for each in settings.seeds(entry)
                 for variant in variants
             ]
         except UsageError as error:
@@ -278,8 +251,8 @@ def _runs_of(
             problems.append(Problem(location, f"{where}{error.message}"))
             continue
         runs += [
-            _planned(done + len(runs) + number, variant, values, plan, scenario.text, is_extra=is_extra)
-            for number, (variant, plan, is_extra) in enumerate(plans, start=1)
+            _planned(done + len(runs) + number, variant, values, plan, scenario.text)
+            for number, (variant, plan) in enumerate(plans, start=1)
         ]
     return runs
 
@@ -291,13 +264,7 @@ def _admitted(scenario: Scenario, seed: int | None, admit: Admit) -> Plan:
 
 
 def _planned(
-    index: int,
-    scenario: Scenario,
-    values: Mapping[str, Tree],
-    plan: Plan,
-    source: str,
-    *,
-    is_extra: bool = False,
+    index: int, scenario: Scenario, values: Mapping[str, Tree], plan: Plan, source: str
 ) -> PlannedRun:
     return PlannedRun(
         index=index,
@@ -310,7 +277,6 @@ def _planned(
         expect=() if scenario.variant is None else tuple(scenario.spec.expect),
         compare=compared_quantities(scenario.spec),
         published=tuple(published_comparisons(scenario.spec).values()),
-        is_extra=is_extra,
     )
 
 
@@ -356,7 +322,7 @@ def _unknown_values(runs: Sequence[PlannedRun], chosen: Mapping[str, str], withi
 
 
 def _in_order(runs: Sequence[PlannedRun], shuffle: int | None) -> tuple[PlannedRun, ...]:
-    """Runs of one topology side by side, topologies in the order in which they first occur; extra runs last.
+    """Runs of one topology side by side, topologies in the order in which they first occur.
 
     Args:
         runs: in the order of the file.
@@ -366,8 +332,7 @@ def _in_order(runs: Sequence[PlannedRun], shuffle: int | None) -> tuple[PlannedR
     for run in runs:
         if run.plan.topology not in topologies:
             topologies.append(run.plan.topology)
-    first = [run for run in runs if not run.is_extra]
+    ordered = list(runs)
     if shuffle is not None:
-        random.Random(shuffle).shuffle(first)
-    first.sort(key=lambda run: topologies.index(run.plan.topology))
-    return (*first, *(run for run in runs if run.is_extra))
+        random.Random(shuffle).shuffle(ordered)
+    return tuple(sorted(ordered, key=lambda run: topologies.index(run.plan.topology)))

@@ -11,7 +11,6 @@ SECTIONS: Final[Sections] = (
     ("## spec", ("CampaignSpec",)),
     ("## A scenario", ("ScenarioEntry",)),
     ("## Seeds", ("SeedRange",)),
-    ("## Repetition", ("RepeatSpec",)),
     ("## Order", ("ShuffledOrder",)),
     ("## Expectations", ("ExpectationEntry",)),
 )

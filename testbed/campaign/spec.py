@@ -2,16 +2,23 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Discriminator, Field, JsonValue, Tag
+from pydantic import BeforeValidator, Discriminator, Field, JsonValue, Tag
+from pydantic.json_schema import SkipJsonSchema
 
 from mrc_testbed.campaign.expectation import parse_campaign_expectation
 from mrc_testbed.document import Kind, json_schema
-from mrc_testbed.document.fields import Ratio, StrictModel
-from mrc_testbed.scenario.spec.scenario_spec import SEED_MAX, QuantityText, accepted_by
+from mrc_testbed.document.fields import StrictModel
+from mrc_testbed.errors import UsageError
+from mrc_testbed.scenario.spec.scenario_spec import SEED_MAX, accepted_by
 from mrc_testbed.scenario.spec.variant import VariedKey
 
 RUNS_MAX: Final = 1000
 """Limit of one campaign: more is an accident of a matrix, not a wish."""
+
+REPEAT_IS_GONE: Final = (
+    "repeating until medians are certain is gone since 0.4: give the campaign more `seeds`; `campaign stats` "
+    "shows its intervals, and --timeout ends it in time"
+)
 
 
 def _form(value: object) -> str:
@@ -27,19 +34,6 @@ class SeedRange(StrictModel):
 
 def _seeds_form(value: object) -> str:
     return "list" if isinstance(value, list | tuple) else "range"
-
-
-class RepeatSpec(StrictModel):
-    """The end of further runs."""
-
-    until: Ratio = Field(description="Target width of a median's 95 % interval, as a share of the median.")
-    at_most: int = Field(
-        ge=2, le=RUNS_MAX, description="Limit of the runs of a cell, including those of `seeds`."
-    )
-    of: list[QuantityText] = Field(
-        default=[],
-        description="Quantities whose intervals count. Left out: the goodput of each workload.",
-    )
 
 
 ExpectationText = Annotated[str, accepted_by(parse_campaign_expectation)]
@@ -96,6 +90,10 @@ ScenarioOrPath = Annotated[
 ]
 
 
+def _refuse_repeat(_: object) -> None:
+    raise UsageError(REPEAT_IS_GONE)
+
+
 class CampaignSpec(StrictModel):
     """Scenarios, their varied parameters, and the number of repetitions."""
 
@@ -111,10 +109,7 @@ class CampaignSpec(StrictModel):
         default=None, description="Seeds of each combination. Left out: the scenario's seed."
     )
 
-    repeat: RepeatSpec | None = Field(
-        default=None,
-        description="Further runs with the next seeds, each of the cell with the widest interval.",
-    )
+    repeat: SkipJsonSchema[Annotated[None, BeforeValidator(_refuse_repeat)]] = None
     order: Order = Field(
         default=ShuffledOrder(shuffle=0),
         description="Order of the runs of a topology: shuffled, so that a machine that slows down affects "

@@ -32,7 +32,6 @@ from mrc_testbed.cli.render import show
 from mrc_testbed.document import Tree, validate_values
 from mrc_testbed.fabric import lab
 from mrc_testbed.faults.attendance import require_working
-from mrc_testbed.transport.kernel_tcp import TcpCongestion
 from mrc_testbed.workloads.bench import run_bench
 from mrc_testbed.workloads.flow import FlowWorkload
 from mrc_testbed.workloads.load import build_loads
@@ -88,7 +87,7 @@ _COMMANDS: Final = {
       mrc-testbed bench write-bw h0 h5 --size 1MiB
       mrc-testbed bench write-bw h0 h5 --size 4KiB --qps 4 --duration 10s -o json
       mrc-testbed bench write-bw h0 h5 --window 128
-      mrc-testbed bench write-bw h0 h5 --transport tcp --cc bbr
+      mrc-testbed bench write-bw h0 h5 --transport rocev2 --cc fixed
     """,
     ),
     "write-lat": FlowCommand(
@@ -220,7 +219,7 @@ def _bench(
         "seed": seed,
         "transport": transport.kind,
         "cc": congestion.algorithm,
-        "window_packets": None if isinstance(congestion, TcpCongestion) else congestion.window_packets,
+        "window_packets": congestion.window_packets,
     }
     over = f"{transport.kind}, {congestion.describe()}"
     show(

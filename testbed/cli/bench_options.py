@@ -15,6 +15,7 @@ from mrc_testbed.transport.transport_kind import (
     TransportKind,
     any_algorithms,
     choose_congestion,
+    refuse_gone,
 )
 
 DEFAULT_SEED: Final = 1
@@ -40,7 +41,7 @@ TransportOption = Annotated[
         "--transport",
         metavar="KIND",
         autocompletion=lambda: TRANSPORT_KINDS,
-        help="Transport: mrc, rocev2, infiniband, spray-gbn, tcp, mptcp.",
+        help="Transport: mrc, rocev2, infiniband, spray-gbn.",
     ),
 ]
 CcOption = Annotated[
@@ -49,8 +50,8 @@ CcOption = Annotated[
         "--cc",
         metavar="NAME",
         autocompletion=any_algorithms,
-        help="Congestion control: fixed, that of the topology's NICs (nscc, unless it says another), dcqcn, "
-        "cubic, reno, dctcp, bbr (default: by transport and fabric).",
+        help="Congestion control: fixed, that of the topology's NICs (nscc, unless it says another), dcqcn "
+        "(default: by transport and fabric).",
     ),
 ]
 WindowOption = Annotated[
@@ -82,8 +83,9 @@ def choose_transport(transport: str, cc: str | None, window: int | None) -> Tran
     """Check the three options.
 
     Raises:
-        UsageError: there is no such transport.
+        UsageError: there is no such transport any more, or never was.
     """
+    refuse_gone(transport)
     for kind in TRANSPORT_KINDS:
         if kind == transport:
             return TransportChoice(kind, cc, window)

@@ -29,6 +29,7 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.spec.plan import Plan, load_plan
 from mrc_testbed.shown import format_size
+from mrc_testbed.transport.transport_kind import refuse_gone
 from mrc_testbed.units import parse_ratio
 
 SCHEMA_VERSION: Final = 1
@@ -215,6 +216,7 @@ def _replay_run(
     """Repeat a run; return the repetition, the exit status and the result folder."""
     [before] = finished_runs(folder)
     plan = load_plan(folder / "plan.json")
+    refuse_gone(plan.transport.kind)
     admission.saved_plan(plan)
     admission.say(settings)
     source = folder / "scenario.yaml"
@@ -235,6 +237,7 @@ def _replay_campaign(
 ) -> tuple[Sequence[Repetition], int, Path]:
     """Repeat the finished runs of a campaign; return repetitions, exit status and folder."""
     old = CampaignFolder.open(folder)
+    old.plan.check_known()
     for run in old.plan.runs:
         admission.saved_plan(run.plan)
     admission.say(settings)

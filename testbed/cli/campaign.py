@@ -20,7 +20,7 @@ from mrc_testbed.campaign.execution import (
 )
 from mrc_testbed.campaign.folder import FINISHED, CampaignFolder, all_campaigns, find_campaign, note_refused
 from mrc_testbed.campaign.markdown import put_into
-from mrc_testbed.campaign.plan import Repeat, plan_campaign
+from mrc_testbed.campaign.plan import plan_campaign
 from mrc_testbed.campaign.shard import Shard
 from mrc_testbed.campaign.summary import summarize_campaign
 from mrc_testbed.campaign.summary_files import write_summary
@@ -40,7 +40,6 @@ from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.ready import complete, file_or_ready
 from mrc_testbed.cli.render import plain_table, show
 from mrc_testbed.cli.where import (
-    BudgetOption,
     ClusterOption,
     JobsOption,
     RetryOption,
@@ -57,8 +56,6 @@ if TYPE_CHECKING:
     from mrc_testbed.cluster.connection import Cluster
 
 SCHEMA_VERSION: Final = 1
-_BUDGET_RUNS_MAX: Final = 20
-"""Runs of a cell at most, where the file does not say."""
 
 app = typer.Typer(no_args_is_help=True, help="Run scenarios x parameters x seeds and summarise them.")
 campaign_statistics.register(app)
@@ -89,7 +86,6 @@ def run(
     virtual: VirtualOption = False,
     jobs: JobsOption = 1,
     retry_untrusted: RetryOption = 0,
-    budget: BudgetOption = None,
     cluster: ClusterOption = None,
     shard: Annotated[
         Shard | None,
@@ -98,7 +94,7 @@ def run(
             parser=Shard.parse,
             metavar="I/N",
             help="Run part I of N parts of the runs, as each of N machines does; `campaign merge` puts them "
-            "together. Not with --budget or `repeat`.",
+            "together.",
         ),
     ] = None,
     campaigns: CampaignsFolder = CAMPAIGNS,
@@ -115,7 +111,6 @@ def run(
       mrc-testbed campaign run campaigns/loss-ratio --dry-run
       mrc-testbed campaign run campaigns/loss-ratio
       mrc-testbed campaign run paper/all --virtual --jobs 2
-      mrc-testbed campaign run campaigns/loss-ratio --budget 30m
       mrc-testbed campaign run paper/all --virtual --cluster tcp://head:8786
       mrc-testbed campaign run campaigns/loss-ratio --shard 3/10
     """
@@ -124,21 +119,13 @@ def run(
         is_virtual=virtual,
         jobs=jobs,
         retries=retry_untrusted,
-        budget_ns=budget,
         cluster=cluster,
     )
     folder = None
     try:
         with cluster_at(None if settings.is_dry_run else cluster) as workers:
             admission = Admission(is_virtual=virtual)
-            repeat = None if budget is None else Repeat(until=0.0, at_most=_BUDGET_RUNS_MAX)
-            plan = plan_campaign(path, seed=settings.seed, repeat=repeat, admit=admission.plan)
-            if shard is not None and plan.repeat is not None:
-                raise UsageError(
-                    "--shard: further runs (--budget, or `repeat` of the file) depend on those of all shards",
-                    hint="leave out either",
-                )
-            plan = replace(plan, shard=shard)
+            plan = replace(plan_campaign(path, seed=settings.seed, admit=admission.plan), shard=shard)
             admission.say(settings)
             if settings.is_dry_run:
                 show_plan(settings, plan)
@@ -168,7 +155,6 @@ def resume(
     virtual: VirtualOption = False,
     jobs: JobsOption = 1,
     retry_untrusted: RetryOption = 0,
-    budget: BudgetOption = None,
     cluster: ClusterOption = None,
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> int:
@@ -186,13 +172,13 @@ def resume(
         is_virtual=virtual,
         jobs=jobs,
         retries=retry_untrusted,
-        budget_ns=budget,
         cluster=cluster,
     )
     chosen = frozenset(retry or ())
     if unknown := sorted(chosen - FINISHED):
         raise UsageError(f"--retry {unknown[0]}: {', '.join(sorted(FINISHED))} are accepted")
     folder = CampaignFolder.open(find_campaign(campaigns, what))
+    folder.plan.check_known()
     with cluster_at(cluster) as workers:
         return run_campaign(settings, folder, where, chosen, workers)
 
@@ -304,7 +290,6 @@ def carry_out_campaign(
                 progress=settings.progress,
                 retry=retry,
                 retries=where.retries,
-                budget_ns=where.budget_ns,
             )
     if not where.is_virtual and not folder.pending(retry):
         remove_orphans(settings.progress)  # a campaign that was killed at its end has left its lab
@@ -325,7 +310,6 @@ def carry_out_campaign(
         retry=retry,
         retries=where.retries,
         is_out_of_time=time_out(),  # --timeout ends the run that is under way when it rings
-        budget_ns=where.budget_ns,
     )
 
 

@@ -15,7 +15,7 @@ from mrc_testbed.campaign.variants import factor_sentence
 from mrc_testbed.cli.options import Settings
 from mrc_testbed.cli.render import ANSWER_STYLES, judged_table, plain_table, result_lines, show
 from mrc_testbed.scenario.measure.expectation import answer_of
-from mrc_testbed.units import format_duration_ns, format_ratio
+from mrc_testbed.units import format_duration_ns
 
 SCHEMA_VERSION: Final = 1
 _STYLES: Final = {"passed": "green", "failed": "bold red", "error": "bold red"}
@@ -94,7 +94,6 @@ def plan_document(plan: CampaignPlan) -> dict[str, Any]:
                 "varied": dict(run.varied),
                 "variant": run.plan.variant,
                 "seed": run.plan.seed,
-                "extra": run.is_extra,
                 "length_ns": None if run.plan.end_ns is None else run.plan.end_ns - run.plan.start_ns,
             }
             for run in plan.own_runs
@@ -110,7 +109,7 @@ def plan_table(plan: CampaignPlan) -> RenderableType:
         "lab", "scenario", *variants, *keys, "seed", "length", right=("lab", "seed", "length")
     )
     labs, before, total_ns, is_open = 0, None, 0, False
-    for run in plan.first_runs:
+    for run in plan.own_runs:
         labs += run.plan.topology != before
         before = run.plan.topology
         length_ns = None if run.plan.end_ns is None else run.plan.end_ns - run.plan.start_ns
@@ -127,11 +126,7 @@ def plan_table(plan: CampaignPlan) -> RenderableType:
     more = ", and those by iterations" if is_open else ""
     plural = "" if labs == 1 else "s"
     sending = f"sending takes {format_duration_ns(total_ns)}{more}"
-    total = f"{len(plan.first_runs)} runs on {labs} lab{plural}; {sending}"
-    if (repeat := plan.repeat) is not None:
-        extra = len(plan.runs) - len(plan.first_runs)
-        wider = f"intervals are wider than {format_ratio(repeat.until)} of their medians"
-        total += f"\nup to {extra} more where {wider}, at most {repeat.at_most} runs of a cell"
+    total = f"{len(plan.own_runs)} runs on {labs} lab{plural}; {sending}"
     return Group(Text(plan.name, style="bold"), Text(), table, Text(), Text(total))
 
 

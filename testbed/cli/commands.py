@@ -100,6 +100,7 @@ RENAMED: Final = {
 """Names of version 0.2, to what is typed now."""
 
 GONE: Final = {
+    "--budget": "a campaign repeats no run by itself: give it more `seeds`, or end it by --timeout",
     "--calibrate": "each run is judged instead, by what the machine does: docs/explanation/fidelity.md",
 }
 """Options of older versions, to what takes their place."""

@@ -9,7 +9,6 @@ import typer
 
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.state import RuntimeName
-from mrc_testbed.units import parse_duration_ns
 
 if TYPE_CHECKING:
     from mrc_testbed.cluster.connection import Cluster
@@ -64,17 +63,6 @@ RetryOption = Annotated[
     ),
 ]
 
-BudgetOption = Annotated[
-    int | None,
-    typer.Option(
-        "--budget",
-        parser=parse_duration_ns,
-        metavar="TIME",
-        help="Time for all runs, such as 30m: after the planned ones, those of the cells that are least "
-        "certain. Up to 20 of a cell where the file has no `repeat`.",
-    ),
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Where:
@@ -88,7 +76,6 @@ class Where:
     is_virtual: bool = False  # in virtual time instead
     jobs: int = 1  # how many at a time, in virtual time
     retries: int = 0  # how often a run that is UNTRUSTED is repeated
-    budget_ns: int | None = None  # time for all runs together; None for no limit
     # address of the Dask scheduler whose workers carry the runs out; None: this machine does
     cluster: str | None = None
 

@@ -19,7 +19,6 @@ PROGRAM_OBJECTS: Final = (
     "emit.bpf.o",
     "nic.bpf.o",
     "rc.bpf.o",
-    "stack.bpf.o",
     "load.bpf.o",
 )
 """Programs that labs and faults of this machine load, the switch first."""

@@ -274,39 +274,6 @@ def get_link(what: str, ifindex: int) -> Request:
     return Request(f"look at {what}", _Message.GETLINK, 0, body, frozenset({errno.ENODEV}))
 
 
-def set_noarp(what: str, ifindex: int) -> Request:
-    """Has an interface ask nobody for MAC addresses: frames bear its own as their destination."""
-    iff_noarp = 0x80
-    body = _IFINFO.pack(socket.AF_UNSPEC, 0, ifindex, iff_noarp, iff_noarp)
-    return Request(f"set {what} noarp", _Message.NEWLINK, 0, body)
-
-
-def limit_rate(what: str, ifindex: int, rate_bps: int, *, overhead_bytes: int, burst_bytes: int) -> Request:
-    """Puts a token bucket in front of an interface, so that senders wait in their own kernel.
-
-    Args:
-        what: name, for messages.
-        ifindex: of the interface.
-        rate_bps: of the bucket.
-        overhead_bytes: what each frame is longer than the kernel knows.
-        burst_bytes: what may leave at once.
-
-    Source: linux/pkt_sched.h, struct tc_tbf_qopt.
-    """
-    tca_kind, tca_options, tbf_parameters, tbf_rate64, tbf_burst = 1, 2, 1, 4, 6
-    root, ethernet, limit_bytes, rate_bytes = 0xFFFFFFFF, 1, 1 << 26, rate_bps // 8
-    rate = struct.pack("=BBHhHI", 0, ethernet, overhead_bytes, 0, 0, min(rate_bytes, 0xFFFFFFFF))
-    parameters = rate + bytes(len(rate)) + struct.pack("=III", limit_bytes, 0, 0)
-    options = (
-        attribute(tbf_parameters, parameters)
-        + attribute(tbf_rate64, struct.pack("=Q", rate_bytes))
-        + _u32(tbf_burst, burst_bytes)
-    )
-    head = struct.pack("=BxxxiIII", socket.AF_UNSPEC, ifindex, 0, root, 0)
-    body = head + _text(tca_kind, "tbf") + attribute(tca_options | _NESTED, options)
-    return Request(f"limit {what}", _Message.NEWQDISC, _NLM_F_CREATE | _NLM_F_REPLACE, body)
-
-
 def add_address(what: str, ifindex: int, address: IPv4Address | IPv6Address, prefix_length: int) -> Request:
     """Adds an address, usable at once: duplicate address detection would hold it back for a second."""
     ifa_address, ifa_local, ifa_f_nodad = 1, 2, 0x02

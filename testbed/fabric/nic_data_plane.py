@@ -31,7 +31,6 @@ from mrc_testbed.topology.usid import BLOCK
 
 NIC_PROGRAM: Final = "nic"
 RC_PROGRAM: Final = "rc"
-STACK_PROGRAM: Final = "stack"
 LINK_PROBE_MAPS: Final = ("link_probe_paths", "link_probing")
 _RC_PLACE: Final = 0  # NIC_TRANSPORT_RC of nic.bpf.c
 AGENT_SILENCE_LIMIT_NS: Final = 10_000_000_000
@@ -65,7 +64,6 @@ def load_nic(paths: LabPaths, clos: Clos, host: str, shared_maps: Mapping[str, i
             for index, chunk in enumerate(chunks):
                 pin(chunk, paths.node_pins(host) / chunk_pin(index))
         _load_reliable_connection(paths, clos, host, loaded)
-        _load_stack(paths, clos, host, loaded)
 
 
 def nic_map_entries(clos: Clos, probe_path_count: int) -> dict[str, int]:
@@ -75,7 +73,6 @@ def nic_map_entries(clos: Clos, probe_path_count: int) -> dict[str, int]:
         "link_probe_paths": max(1, probe_path_count),
         "qps": nic.qps_max,
         "work_ring": nic.qps_max,
-        "streams": nic.qps_max,
         "rtt_histogram": clos.spec.planes,
     }
 
@@ -125,13 +122,6 @@ def _load_reliable_connection(paths: LabPaths, clos: Clos, host: str, nic: BpfOb
         pin_object(loaded, paths.node_pins(host), RC_PROGRAM, shared=shared)
         program_fd = loaded.program_fd(RC_PROGRAM)
         map_update(nic.map_fd("nic_transports"), c_uint32(_RC_PLACE), c_uint32(program_fd))
-
-
-def _load_stack(paths: LabPaths, clos: Clos, host: str, nic: BpfObject) -> None:
-    """Loads and pins the program that brings what the host's kernel sends to the NIC's ports."""
-    shared = {name: nic.map_fd(name) for name in nic.map_names()}
-    with load_object(paths, "stack.bpf.o", rodata=fabric_rodata(clos), reuse=shared) as loaded:
-        pin_object(loaded, paths.node_pins(host), STACK_PROGRAM, shared=shared)
 
 
 def fill_link_probes(maps: Mapping[str, Descriptor], probed: Sequence[ProbePath]) -> None:

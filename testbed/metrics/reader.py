@@ -24,7 +24,6 @@ from mrc_testbed.agents.abi import (
     EvTransitions,
     FaultAction,
     NicControl,
-    NicCounter,
     NicCounters,
     Port,
     PortCounters,
@@ -34,7 +33,6 @@ from mrc_testbed.agents.abi import (
     QueueDelay,
     QueueDelays,
     QueueState,
-    StreamAccount,
     TrafficClass,
     WorkRing,
 )
@@ -136,22 +134,13 @@ class NicReader:
             self.ev_transitions = WholeMap(opened("ev_transitions"), EvTransitions)
             self._messages = WholeMap(opened("message_histogram"), MapHistogram)
             self._control = MappedArray(opened("nic_control"), NicControl)[0]
-            self._kernel = MappedArray(opened("stream_account"), StreamAccount)[0]
             qps, work = ArrayMap(opened("qps"), Qp), MappedArray(opened("work_ring"), WorkRing)
             self._qps = _QpStates(qps, work, qp_search_readings, row, rows)
             self._stack = stack.pop_all()
 
     def counters(self) -> list[int]:
-        """The counters, indexed by NicCounter; those of the host's own TCP connections are in them."""
-        counters = [values[0] for values in _sums(self._counters)]
-        kernel = self._kernel
-        counters[NicCounter.RX_PLACED_BYTES] += kernel.placed_bytes
-        counters[NicCounter.ACKED_BYTES] += kernel.acked_bytes
-        counters[NicCounter.MESSAGES] += kernel.messages
-        counters[NicCounter.QP_ERRORS] += kernel.errors
-        counters[NicCounter.TX_RETRANSMIT_TIMEOUT] += kernel.retransmits_timeout
-        counters[NicCounter.TX_RETRANSMIT_SACK] += kernel.retransmits - kernel.retransmits_timeout
-        return counters
+        """The counters, indexed by NicCounter."""
+        return [values[0] for values in _sums(self._counters)]
 
     def packet_rtt(self) -> tuple[Histogram, ...]:
         """RTT of data packets by plane."""
@@ -159,9 +148,7 @@ class NicReader:
 
     def message_completion(self) -> Histogram:
         """Completion times of the messages that this host sent."""
-        return merge(
-            [*_histograms(self._messages, 1), Histogram.from_map_values(bytes(self._kernel.completion))]
-        )
+        return merge(_histograms(self._messages, 1))
 
     def ev_states(self) -> EvStates:
         """Counts of the EVs of connected QPs, by state; unused EVs are not counted."""

@@ -3,6 +3,7 @@ them.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Final, Literal, get_args
 
 from pydantic import AfterValidator
@@ -13,16 +14,44 @@ from mrc_testbed.errors import UsageError, did_you_mean
 from mrc_testbed.topology.algorithm import BUILD_HINT
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.transport.congestion import CongestionControl, choose_congestion_control
-from mrc_testbed.transport.kernel_tcp import TCP_ALGORITHMS, TcpCongestion, choose_tcp_congestion
 from mrc_testbed.transport.reliable_connection import RC_ALGORITHMS, RcCongestion, choose_rc_congestion
 
-TransportKind = Literal["mrc", "rocev2", "infiniband", "spray-gbn", "tcp", "mptcp"]
+TransportKind = Literal["mrc", "rocev2", "infiniband", "spray-gbn"]
 TRANSPORT_KINDS: Final[tuple[TransportKind, ...]] = get_args(TransportKind)
+
+GoneKind = Literal["tcp", "mptcp"]
+"""Those of the hosts' own kernels, which plans of 0.3 name."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoneCongestion:
+    """The congestion control of such a transport."""
+
+    tcp_algorithm: str  # as the kernel names it
+
+    def describe(self) -> str:
+        """In a few words, for tables."""
+        return f"the kernel's {self.tcp_algorithm}"
+
+
+def refuse_gone(kind: object) -> object:
+    """*kind*, unless it is a transport that is gone.
+
+    Raises:
+        UsageError: it is one; says what to use.
+    """
+    if kind in get_args(GoneKind):
+        raise UsageError(
+            f"{kind} is gone since 0.4; use {', '.join(TRANSPORT_KINDS[:-1])} or {TRANSPORT_KINDS[-1]}; "
+            "the kernel's TCP carries gloo and mpirun over the management network "
+            "(docs/explanation/transports.md)"
+        )
+    return kind
 
 
 def any_algorithms() -> tuple[str, ...]:
     """The congestion control of all transports, by name."""
-    return tuple(dict.fromkeys((*names_of(CC), FIXED, *RC_ALGORITHMS, *TCP_ALGORITHMS)))
+    return tuple(dict.fromkeys((*names_of(CC), FIXED, *RC_ALGORITHMS)))
 
 
 def _check_algorithm(name: str) -> str:
@@ -34,7 +63,7 @@ def _check_algorithm(name: str) -> str:
 
 AnyAlgorithm = Annotated[str, AfterValidator(_check_algorithm)]
 
-AnyCongestion = CongestionControl | RcCongestion | TcpCongestion
+AnyCongestion = CongestionControl | RcCongestion
 
 
 def choose_congestion(
@@ -64,16 +93,5 @@ def choose_congestion(
     if settings:
         raise UsageError(f"cc_profile: parameters of mrc's congestion control, which {kind} does not have")
     if evs is not None and kind != "spray-gbn":
-        raise UsageError(f"evs: {_paths_of(kind)}")
-    match kind:
-        case "tcp" | "mptcp":
-            return choose_tcp_congestion(clos, kind, algorithm, window_packets=window_packets)
-        case _:
-            return choose_rc_congestion(clos, kind, algorithm, window_packets=window_packets)
-
-
-def _paths_of(kind: TransportKind) -> str:
-    if kind == "mptcp":
-        return "a connection of mptcp has one subflow per plane, whose paths hashes choose"
-    what = "connection" if kind == "tcp" else "QP"
-    return f"a {what} of {kind} has one path; use qps for more of them"
+        raise UsageError(f"evs: a QP of {kind} has one path; use qps for more of them")
+    return choose_rc_congestion(clos, kind, algorithm, window_packets=window_packets)

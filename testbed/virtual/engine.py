@@ -12,7 +12,6 @@ from mrc_testbed.scenario.spec.plan import PlannedTransport
 from mrc_testbed.transport.reliable_connection import RcCongestion, rto_ns
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.lab import VirtualLab
-from mrc_testbed.virtual.limits import check_transport
 from mrc_testbed.virtual.running_program import RunningProgram
 from mrc_testbed.workloads.connectors import choose_connector
 from mrc_testbed.workloads.engine import Engine
@@ -125,13 +124,10 @@ def virtual_transport(lab: VirtualLab, transport: PlannedTransport) -> Transport
     """The transport of the messages of a plan.
 
     Raises:
-        UsageError: it is the kernel's, or its congestion control is not one of its own.
+        UsageError: it is gone, or its congestion control is not one of its own.
     """
-    check_transport(transport)
     congestion = transport.congestion
     if isinstance(congestion, RcCongestion):  # nothing is late here
         congestion = replace(congestion, rto_ns=rto_ns(lab.clos, congestion.window_packets, lateness_ns=0))
-    connector = choose_connector(
-        lab.clos, transport.kind, congestion, evs=transport.evs, connect_hosts=lambda _: None
-    )
+    connector = choose_connector(lab.clos, transport.kind, congestion, evs=transport.evs)
     return VirtualTransport(connector, lab)

@@ -10,7 +10,7 @@ from mrc_testbed.document import Location, Problem
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.preflight import available_bytes
 from mrc_testbed.scenario.spec.demand import plan_demand
-from mrc_testbed.scenario.spec.plan import Plan, PlannedTransport
+from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.shown import format_rate, format_size
 from mrc_testbed.topology import port_queue, timing
 from mrc_testbed.topology.clos import Clos
@@ -43,19 +43,6 @@ def pool_frames(clos: Clos) -> int:
         for port, queue in zip(clos.ports(), port_queue.port_queues(clos), strict=True)
     )
     return min(VirtualLimit.FRAMES_MAX, frames)
-
-
-def check_transport(transport: PlannedTransport) -> None:
-    """Refuse a transport of the kernel.
-
-    Raises:
-        UsageError: it is one, with what to use.
-    """
-    if transport.kind in {"tcp", "mptcp"}:
-        raise UsageError(
-            f"{transport.kind} is the kernel's own, and virtual time has no kernel",
-            hint="run it without --virtual, or use mrc, rocev2, infiniband or spray-gbn",
-        )
 
 
 def check_ports(spec: TopologySpec) -> None:
@@ -123,7 +110,6 @@ def allowed_bytes() -> int:
 def problems_of(plan: Plan) -> list[Problem]:
     """Obstacles to a run of a plan in virtual time, each with its place in the scenario file."""
     problems = [
-        *_refused(("spec", "transport", "kind"), lambda: check_transport(plan.transport)),
         *_refused(("spec", "topology", "port_rate"), lambda: check_ports(plan.topology)),
         *_refused(("spec", "workloads"), lambda: check_programs(plan)),
     ]

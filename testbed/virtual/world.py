@@ -28,7 +28,7 @@ from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.engine import VirtualEngine, virtual_transport
 from mrc_testbed.virtual.lab import VirtualLab, virtual_lab
 from mrc_testbed.virtual.ledger import MemoryLedger
-from mrc_testbed.virtual.limits import check_programs, check_transport
+from mrc_testbed.virtual.limits import check_programs
 from mrc_testbed.virtual.target import VirtualTarget
 from mrc_testbed.workloads.engine import Engine
 
@@ -160,7 +160,6 @@ def planned_lab(
         UsageError: virtual time cannot do what the plan asks for.
         PreflightError: the library of virtual time is not built.
     """
-    check_transport(plan.transport)
     check_programs(plan)
     with virtual_lab(
         resolve_topology(plan.topology),

@@ -1,7 +1,7 @@
-"""The connection of a lab's NICs: MRC, reliable connections (RoCEv2 and its kin), the kernel's TCP."""
+"""The connection of a lab's NICs: MRC, reliable connections (RoCEv2 and its kin)."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
@@ -9,14 +9,18 @@ from typing import Final
 from mrc_testbed.agents.nic.context import Context, QueuePair
 from mrc_testbed.agents.nic.qp import PSN_BITS
 from mrc_testbed.errors import UsageError
-from mrc_testbed.fabric.kernel_stack import connect_kernels
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ev_set import build_ev_set
 from mrc_testbed.transport.congestion import CongestionControl, choose_congestion_control
-from mrc_testbed.transport.kernel_tcp import KernelKind, TcpCongestion
 from mrc_testbed.transport.reliable_connection import RcCongestion, RcKind
-from mrc_testbed.transport.transport_kind import AnyCongestion, TransportKind
+from mrc_testbed.transport.transport_kind import (
+    AnyCongestion,
+    GoneCongestion,
+    GoneKind,
+    TransportKind,
+    refuse_gone,
+)
 from mrc_testbed.workloads.transport import Connector, Transport
 
 _SEED_BITS: Final = 31
@@ -29,9 +33,6 @@ class MrcConnector:
     clos: Clos  # the lab's topology
     evs: int | None = None  # EVs of a QP over all planes; None for the topology's
     congestion: CongestionControl | None = None  # congestion control; None for what fits the fabric
-
-    def open(self, hosts: Sequence[str]) -> None:
-        """Do nothing: NICs are ready."""
 
     def connect(self, near: Context, far: Context, seed: int) -> tuple[QueuePair, QueuePair]:
         """Two MRC QPs that are connected."""
@@ -60,9 +61,6 @@ class RcConnector:
     kind: RcKind  # which of them
     congestion: RcCongestion  # of every QP
 
-    def open(self, hosts: Sequence[str]) -> None:
-        """Do nothing: NICs are ready."""
-
     def connect(self, near: Context, far: Context, seed: int) -> tuple[QueuePair, QueuePair]:
         """Two RC QPs that are connected."""
         return _connect_qps(near, far, seed, self._create)
@@ -78,33 +76,6 @@ class RcConnector:
             chosen = [drawn.choice(evs)]
         attributes = self.congestion.qp_attributes | {"pmtu_bytes": spec.nic.path_mtu, **psns}
         return nic.create_rc_qp(peer, chosen, **attributes)
-
-
-@dataclass(frozen=True, slots=True)
-class KernelConnector:
-    """The hosts' own kernels: sockets driven by the agents."""
-
-    clos: Clos  # the lab's topology
-    kind: KernelKind  # `tcp` or `mptcp`
-    congestion: TcpCongestion  # of every connection
-    connect_hosts: Callable[[Sequence[str]], None]  # connects the kernels of hosts to the fabric
-
-    def open(self, hosts: Sequence[str]) -> None:
-        self.connect_hosts(hosts)
-
-    def connect(self, near: Context, far: Context, seed: int) -> tuple[QueuePair, QueuePair]:
-        """Two ends of one connection, in a plane that the seed chooses; MPTCP's first subflow is there."""
-        algorithm = self.congestion.tcp_algorithm
-        with ExitStack() as undone:
-            calling = near.create_stream(far.host_index, self.kind, algorithm)
-            undone.callback(calling.close)
-            called = far.create_stream(near.host_index, self.kind, algorithm)
-            undone.callback(called.close)
-            far.verbs.await_stream(called.qpn, calling.qpn)
-            plane = random.Random(seed).randrange(self.clos.spec.planes)
-            near.verbs.connect_stream(calling.qpn, called.qpn, plane)
-            undone.pop_all()
-        return calling, called
 
 
 def _connect_qps(
@@ -131,11 +102,10 @@ def _connect_qps(
 
 def choose_connector(
     clos: Clos,
-    kind: TransportKind,
-    congestion: AnyCongestion,
+    kind: TransportKind | GoneKind,
+    congestion: AnyCongestion | GoneCongestion,
     *,
     evs: int | None,
-    connect_hosts: Callable[[Sequence[str]], None],
 ) -> Connector:
     """The connector of a transport.
 
@@ -144,29 +114,28 @@ def choose_connector(
         kind: the transport.
         congestion: one of this transport's.
         evs: of an MRC QP over all planes; None for the topology's.
-        connect_hosts: connects the kernels of hosts to the fabric.
 
     Raises:
-        UsageError: transport and congestion control do not go together.
+        UsageError: transport and congestion control do not go together, or the transport is gone.
     """
+    refuse_gone(kind)
     match kind, congestion:
         case "mrc", CongestionControl():
             return MrcConnector(clos, evs, congestion)
         case "rocev2" | "infiniband" | "spray-gbn" as rc_kind, RcCongestion():
             return RcConnector(clos, rc_kind, congestion)
-        case "tcp" | "mptcp" as kernel_kind, TcpCongestion():
-            return KernelConnector(clos, kernel_kind, congestion, connect_hosts)
     raise UsageError(f"{kind} has no congestion control {congestion.describe()}")
 
 
 def open_transport(
-    lab: Lab, kind: TransportKind, congestion: AnyCongestion, *, evs: int | None = None
+    lab: Lab,
+    kind: TransportKind | GoneKind,
+    congestion: AnyCongestion | GoneCongestion,
+    *,
+    evs: int | None = None,
 ) -> Transport:
     """The transport of the messages in a lab that is up; see `choose_connector`."""
-    connector = choose_connector(
-        lab.clos, kind, congestion, evs=evs, connect_hosts=lambda hosts: connect_kernels(lab, hosts)
-    )
-    return Transport(connector, lab.nic)
+    return Transport(choose_connector(lab.clos, kind, congestion, evs=evs), lab.nic)
 
 
 def open_mrc(lab: Lab, congestion: CongestionControl | None = None) -> Transport:

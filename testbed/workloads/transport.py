@@ -4,7 +4,7 @@
     near, far = transport.connect("h0", "h5", seed)     two ends of one connection; both may send
     transport.events()                                  whenever transport.fileno() is readable
 
-MRC, reliable connections and the kernel's streams differ in their connector (connectors.py); the ends are
+MRC and reliable connections differ in their connector (connectors.py); the ends are
 mrc_testbed.agents.nic.context.QueuePair for all. A transport belongs to one thread.
 """
 
@@ -38,9 +38,6 @@ class Connector(Protocol):
             UsageError: a host has no room for it.
         """
 
-    def open(self, hosts: Sequence[str]) -> None:
-        """Gets hosts ready, before anything is asked of their NICs."""
-
 
 class Transport:
     """Everything that one run has of a transport.
@@ -62,7 +59,6 @@ class Transport:
 
     def open(self, hosts: Sequence[str]) -> None:
         """Gets ready for these hosts; asked once, before anything else."""
-        self._connector.open(hosts)
         for host in hosts:
             nic = self._nics[host] = self._attended[host] = self._open_nic(host)
             self._attend(nic)

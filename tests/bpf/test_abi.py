@@ -34,8 +34,6 @@ MAP_VALUES: dict[str, type[ctypes.Structure]] = {
     "link_probe_paths": abi.LinkProbePath,
     "link_probing": abi.LinkProbing,
     "rc_qps": abi.RcQp,
-    "streams": abi.Stream,
-    "stream_account": abi.StreamAccount,
     "nic_counters": abi.NicCounters,
     "ev_transitions": abi.EvTransitions,
     "rtt_histogram": abi.Histogram,

@@ -18,7 +18,7 @@ from tests.kernels.object_code import read_functions
 from tests.kernels.static_rules import STACK_LIMIT_BYTES, back_edges, deepest_chain
 
 KEPT: Final = Path(__file__).with_name("budgets.json")
-PROGRAMS: Final = ("forward", "emit", "load", "nic", "rc", "stack")
+PROGRAMS: Final = ("forward", "emit", "load", "nic", "rc")
 
 
 def _shaped(**nic: Any) -> TopologySpec:

@@ -22,7 +22,6 @@ from reference.rc_packet import RC_DSCP, RcAcknowledge, RcWrite
 from reference.traffic_class import Dscp, Ecn, TrafficClass, decode_traffic_class
 from reference.transport_header import Bth, ImmDt, Meth, Reth, Tseth
 
-
 _ETHERNET_BYTES: Final = Ethernet.LAYOUT.size_bytes
 _UDP_BYTES: Final = Udp.LAYOUT.size_bytes
 

@@ -68,13 +68,6 @@ def test_hours_of_traffic_are_let_through_with_the_time_that_they_take(tmp_path:
     assert re.fullmatch(r"virtual time: up to [\d,]+ s on one core, as is assumed", warning)
 
 
-def test_a_transport_of_the_kernel(tmp_path: Path) -> None:
-    assert refusal(tmp_path, transport="{kind: tcp}") == (
-        "large.yaml:6: spec.transport.kind: tcp is the kernel's own, and virtual time has no kernel; "
-        "run it without --virtual, or use mrc, rocev2, infiniband or spray-gbn"
-    )
-
-
 def test_packets_of_4_kib_are_refused_live(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         admitted(tmp_path, is_virtual=False, nic="{path_mtu: 4KiB}")

@@ -56,8 +56,6 @@ FILES = [
 ]
 """Those of train/ need PyTorch: tests/e2e/torch."""
 
-TRANSPORT = "transport: {kind: mrc}"
-
 
 def test_files_are_found() -> None:
     assert len(FILES) >= 39
@@ -94,18 +92,6 @@ def test_a_run_says_that_it_is_exact(tmp_path: Path) -> None:
     first = done.result.fidelity[0]
     assert (first.what, first.measured) == ("virtual", "exact")
     assert done.result.clock_step_ns == 0
-
-
-@pytest.mark.parametrize("kind", ["tcp", "mptcp"])
-def test_a_transport_of_the_kernel_is_refused_before_anything_is_written(kind: str, tmp_path: Path) -> None:
-    text = (SCENARIOS / "agent-hang.yaml").read_text(encoding="utf-8")
-    assert TRANSPORT in text
-    file = tmp_path / "kernel.yaml"
-    file.write_text(text.replace(TRANSPORT, f"transport: {{kind: {kind}}}"), encoding="utf-8")
-    with pytest.raises(UsageError, match=f"{kind} is the kernel's own") as refusal:
-        run(plan_of(str(file)), tmp_path / "runs")
-    assert "without --virtual" in str(refusal.value.hint)
-    assert not (tmp_path / "runs").exists()
 
 
 def test_ports_without_a_rate_are_refused(tmp_path: Path) -> None:

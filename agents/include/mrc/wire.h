@@ -16,7 +16,6 @@ enum {
 	WIRE_ETH_P_IPV6 = 0x86dd,
 	WIRE_NEXT_HEADER_IPV6 = 41,
 	WIRE_NEXT_HEADER_UDP = 17,
-	WIRE_NEXT_HEADER_TCP = 6, /* the hosts' kernels: docs/explanation/transports.md */
 	WIRE_ENDPOINT_QP = 2,
 	WIRE_ICRC_BYTES = 4,
 	WIRE_PSN_MASK = 0xffffff,

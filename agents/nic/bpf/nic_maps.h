@@ -8,7 +8,6 @@
 #include <mrc/abi.h>
 #include <mrc/histogram.h>
 #include <mrc/cc_events.h>
-#include <mrc/stream_abi.h>
 
 #define MMAPABLE_ARRAY(name, value_type, entries)                                                  \
 	struct {                                                                                   \
@@ -32,9 +31,6 @@ MMAPABLE_ARRAY(regions, struct mrc_region, MRC_REGION_MAX);
 MMAPABLE_ARRAY(kick, struct mrc_kick, 1);
 MMAPABLE_ARRAY(nic_paths, struct mrc_nic_paths, 1);
 MMAPABLE_ARRAY(work_ring, struct mrc_work_ring, 1); /* at load: QPs */
-
-MMAPABLE_ARRAY(streams, struct mrc_stream, 1); /* at load: QPs */
-MMAPABLE_ARRAY(stream_account, struct mrc_stream_account, 1);
 
 struct memory_segment {
 	__u8 bytes[MRC_MEMORY_SEGMENT];

@@ -243,21 +243,6 @@ static __always_inline int stack_is_for(const struct wire_stack *stack, __u32 qp
 }
 
 /*
- * Leaves a TCP packet of the far host's kernel to this one's, without the outer header that brought
- * it here. What switches marked there is copied (RFC 6040).
- */
-static __always_inline int tunnel_pass_tcp(struct xdp_md *ctx, struct wire_stack *head)
-{
-	const __be32 ecn = bpf_htonl((__u32)WIRE_CE << 20);
-	struct wire_eth *eth = (void *)&head->inner - sizeof(*eth);
-
-	if ((head->outer.version_class_flow & ecn) == ecn && head->inner.version_class_flow & ecn)
-		head->inner.version_class_flow |= ecn;
-	*eth = head->eth;
-	return bpf_xdp_adjust_head(ctx, sizeof(struct wire_ipv6)) ? XDP_DROP : XDP_PASS;
-}
-
-/*
  * A frame that has come in. Returns 0 when it is one for this port, with two IPv6 headers whatever
  * it came with; else a verdict, which for a frame that is not MRC is XDP_PASS. Lengths and what
  * follows the IPv6 headers are for the caller to check.
@@ -278,17 +263,12 @@ static __always_inline int tunnel_rx(struct xdp_md *ctx, const struct mrc_nic_co
 		head = frame_head(ctx, sizeof(*head));
 		if (!head)
 			return nic_drop(MRC_NC_DROP_MALFORMED);
-		if (head->inner.next_header == WIRE_NEXT_HEADER_TCP &&
-		    (hi & 0xffffffff) == own_sid && !head->outer.destination[1] &&
-		    head->outer.next_header == WIRE_NEXT_HEADER_IPV6)
-			return tunnel_pass_tcp(ctx, head);
 		return (hi & 0xffffffff) != own_sid || head->outer.destination[1] ||
 			       head->outer.next_header != WIRE_NEXT_HEADER_IPV6
 			   ? nic_drop(MRC_NC_DROP_NOT_OURS)
 			   : 0;
 	}
-	if (hi >> 16 != config->inner_prefix >> 16 ||
-	    head->outer.next_header == WIRE_NEXT_HEADER_TCP)
+	if (hi >> 16 != config->inner_prefix >> 16)
 		return XDP_PASS;
 	if (bpf_xdp_adjust_head(ctx, -(int)sizeof(*outer)))
 		return nic_drop(MRC_NC_DROP_MALFORMED);

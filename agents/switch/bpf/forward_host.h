@@ -31,14 +31,6 @@ static __always_inline __u32 host_lane(const struct wire_ipv6 *ip, const struct 
 							       : ecmp_lane(ip, udp, node_id);
 }
 
-/* TCP of the hosts' kernels has ports where UDP has them, which is all that a hash looks at. */
-static __always_inline int host_forwards(const struct wire_ipv6 *ip)
-{
-	return ip->next_header == WIRE_NEXT_HEADER_UDP ||
-	       (fabric_config.forwarding == MRC_FORWARDING_ECMP &&
-		ip->next_header == WIRE_NEXT_HEADER_TCP);
-}
-
 /*
  * The way to the host that the only IPv6 header names, at time_ns in the model; returns what
  * fib_verdict() does.
@@ -52,7 +44,7 @@ static __always_inline int forward_host(const struct wire_ipv6 *ip, const void *
 	__u32 lanes = fabric_config.uplinks_per_pair, row, lane;
 	__u32 node_id = ingress->node_id;
 
-	if (plane >> 16 || !host_forwards(ip))
+	if (plane >> 16 || ip->next_header != WIRE_NEXT_HEADER_UDP)
 		return -MRC_PC_PASSED_TO_STACK;
 	if ((const void *)(udp + 1) > data_end)
 		return -MRC_PC_DROP_MALFORMED;

@@ -19,7 +19,7 @@ from mrc_testbed.metrics.fidelity import LATE_RATIO
 from mrc_testbed.scenario.spec.figure_spec import PlannedFigure
 from mrc_testbed.shown import format_size
 from mrc_testbed.topology.spec import TopologySpec
-from mrc_testbed.transport.transport_kind import AnyCongestion, TransportKind
+from mrc_testbed.transport.transport_kind import AnyCongestion, GoneCongestion, GoneKind, TransportKind
 from mrc_testbed.workloads.collective import Collective
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.load import Load
@@ -40,9 +40,9 @@ WorkloadKind = FlowKind | CollectiveKind | Literal["training", "program"]
 class PlannedTransport:
     """The transport of messages, with the topology's defaults filled in."""
 
-    kind: TransportKind
+    kind: TransportKind | GoneKind
     evs: int
-    congestion: AnyCongestion
+    congestion: AnyCongestion | GoneCongestion
 
     def describe_paths(self) -> str:
         """The kind, and how many paths a QP has."""

@@ -10,6 +10,7 @@ from typing import Annotated, Self
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Discriminator,
     Field,
     Tag,
@@ -31,7 +32,7 @@ from mrc_testbed.scenario.spec.variant import VARIANTS_MAX, Axes, variants_of
 from mrc_testbed.topology.algorithm import check_ev_selector
 from mrc_testbed.topology.resolve import check_topology
 from mrc_testbed.topology.spec import TopologySpec
-from mrc_testbed.transport.transport_kind import AnyAlgorithm, TransportKind
+from mrc_testbed.transport.transport_kind import AnyAlgorithm, TransportKind, refuse_gone
 from mrc_testbed.units import format_duration_ns
 from mrc_testbed.workloads.spec import Workload, has_operations, workload_names
 
@@ -41,11 +42,11 @@ SEED_MAX = 2**63 - 1
 class TransportSpec(StrictModel):
     """The transport of messages across the fabric."""
 
-    kind: TransportKind = Field(
+    kind: Annotated[TransportKind, BeforeValidator(refuse_gone)] = Field(
         default="mrc",
         description="The transport protocol: mrc; rocev2 and infiniband: a reliable connection on one path "
-        "per QP; spray-gbn: one that takes all paths in turn; tcp and mptcp: the hosts' own kernels, mptcp "
-        "with a subflow per plane. docs/explanation/transports.md describes how each differs.",
+        "per QP; spray-gbn: one that takes all paths in turn. "
+        "docs/explanation/transports.md describes how each differs.",
     )
     qps: int = Field(
         default=1, ge=1, le=256, description="QPs per pair of hosts, for workloads that name none."
@@ -62,9 +63,8 @@ class TransportSpec(StrictModel):
         default=None,
         description="Congestion control. mrc: nscc, aimd, your own "
         "(docs/guide/your-own-congestion-control.md) or fixed (a window); rocev2, infiniband and spray-gbn: "
-        "dcqcn or fixed; tcp and mptcp: cubic, reno, dctcp or bbr, if the kernel has them. Left out: cubic "
-        "for tcp and mptcp; if ports have a rate, the topology's nic.cc for mrc (unless window is given), "
-        "fixed for infiniband, else dcqcn.",
+        "dcqcn or fixed. Left out: if ports have a rate, the topology's nic.cc for mrc (unless window is "
+        "given), fixed for infiniband, else dcqcn.",
     )
     cc_profile: dict[str, int | float | bool | None] | None = Field(
         default=None,

@@ -53,12 +53,12 @@ class MapsOnly(BpfObject):
         super().__init__(path, **options | {"programs": ()})
 
     def program_fd(self, name: str) -> int:  # noqa: ARG002 - as in the base class
-        return _smallest_program().program_fd("stack")
+        return _smallest_program().program_fd("load")
 
 
 @cache
 def _smallest_program() -> BpfObject:
-    return BpfObject(OBJECTS_DIR / "stack.bpf.o")
+    return BpfObject(OBJECTS_DIR / "load.bpf.o")
 
 
 @dataclass

@@ -12,7 +12,7 @@ from typing import Any, Final, Self, cast
 from nic_bench import QP_COUNT, Verdict
 from rc_bench import RcBench
 
-from mrc_testbed.agents.abi import Event, EventKind, KickMode, Limit, Stream, StreamAccount, WorkRing
+from mrc_testbed.agents.abi import Event, EventKind, KickMode, Limit, WorkRing
 from mrc_testbed.agents.bpf.libbpf import run_once
 from mrc_testbed.agents.bpf.maps import MappedArray
 from mrc_testbed.agents.errors import AgentError
@@ -57,8 +57,6 @@ class Device:
         self.memory = nic.mapped_memory
         self.qps, self.rc_qps = nic.maps_of_qps()
         self.qp_count = QP_COUNT
-        self.streams = [Stream() for _ in range(QP_COUNT)]
-        self.stream_account = StreamAccount()
         self.reliable_connections: set[int] = set()
         self.command = nic.command
 

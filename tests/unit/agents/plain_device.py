@@ -19,8 +19,6 @@ from mrc_testbed.agents.abi import (
     QpState,
     RcQp,
     Region,
-    Stream,
-    StreamAccount,
     WorkRing,
 )
 from mrc_testbed.topology.clos import Clos
@@ -84,8 +82,6 @@ class PlainDevice:
         self.qps = PlainQps(Qp, qp_count)
         self.rc_qps = PlainQps(RcQp, qp_count)
         self.reliable_connections: set[int] = set()
-        self.streams = [Stream() for _ in range(qp_count)]
-        self.stream_account = StreamAccount()
         self.work = [WorkRing() for _ in range(qp_count)]
         self.regions = [Region() for _ in range(Limit.REGION_MAX)]
         self.memory = PlainMemory(memory_bytes)

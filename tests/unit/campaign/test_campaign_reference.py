@@ -39,6 +39,6 @@ def test_the_example_of_the_page_is_a_valid_campaign(tmp_path: Path) -> None:
     (folder / "windows.yaml").write_text("\n".join(example))
     found = plan_campaign(folder / "windows.yaml")
     assert found.name == "windows"
-    assert len(found.first_runs) == 2 * 6 + 2 * 2 * 2
+    assert len(found.runs) == 2 * 6 + 2 * 2 * 2
     assert len(found.runs) <= RUNS_MAX
     assert f"at most {RUNS_MAX} runs" in PAGE.read_text()

@@ -133,14 +133,6 @@ def test_another_text_is_no_shard(path, text, capsys):
     assert f"'{text}' is not a shard: write it like 3/10" in capsys.readouterr().err
 
 
-def test_further_runs_do_not_go_with_a_shard(path, capsys):
-    arguments = ["campaign", "run", str(path), "--dry-run", "--shard", "1/3"]
-    assert mrc_testbed([*arguments, "--budget", "10m"]) == 2
-    path.write_text(f"{SPLIT}  repeat: {{until: 5%, at_most: 8}}\n")
-    assert mrc_testbed(arguments) == 2
-    assert capsys.readouterr().err.count("error: --shard: further runs") == 2
-
-
 def test_a_dry_run_shows_the_runs_of_the_shard(path, capsys):
     planned = plan_campaign(path)
     assert mrc_testbed(["campaign", "run", str(path), "--dry-run", "--shard", "2/3", "-o", "json"]) == 0

@@ -145,17 +145,3 @@ def test_compare_refuses_what_is_no_finished_run(mrc_testbed, tmp_path):
     assert finished.status == 2
     assert "the run has not ended" in finished.stderr
     assert "there is no run at" in mrc_testbed("compare", "nothing", "nothing").stderr
-
-
-def test_a_budget_repeats_cells_of_a_file_that_does_not_say_how_often(mrc_testbed, campaign):
-    finished = mrc_testbed("campaign", "run", campaign, "--dry-run", "--budget", "30m")
-    assert finished.status == 0
-    assert "up to 76 more where intervals are wider than 0% of their medians, at most 20 runs of a cell" in (
-        finished.stdout
-    )
-
-
-def test_a_budget_that_is_no_time_is_refused(mrc_testbed, campaign):
-    finished = mrc_testbed("campaign", "run", campaign, "--dry-run", "--budget", "soon")
-    assert finished.status == 2
-    assert "soon" in finished.stderr

@@ -56,7 +56,7 @@ def test_the_plan_shows_command_limit_and_ranks() -> None:
         (", hosts: true", "", "expected an integer, found true"),
         (", as: mpi", "", "workloads[0].as"),
         (", size: 1MiB", "", "workloads[0].size"),
-        ("", "  transport: {kind: tcp}\n", "the NIC of a program sends by mrc or rocev2, not by tcp"),
+        ("", "  transport: {kind: infiniband}\n", "sends by mrc or rocev2, not by infiniband"),
     ],
 )
 def test_what_is_wrong_is_refused(more: str, spec: str, complaint: str) -> None:

@@ -30,7 +30,6 @@ ELSEWHERE: Final = {
     "testbed/fabric/namespace.py": "names of network namespaces, as iproute2 makes them",
     "testbed/fabric/program_view.py": "the /dev of one program, which is the machine's to everybody",
     "testbed/fabric/link.py": "sysctls of a node",
-    "testbed/fabric/kernel_stack.py": "sysctls of a node",
 }
 
 
