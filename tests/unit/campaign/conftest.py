@@ -20,7 +20,7 @@ kind: Scenario
 metadata: {name: flap, description: Links flap., paper: "Fig. 9d", claim: Goodput holds.}
 spec:
   seed: 5
-  topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: 5Mbit}
+  topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: 2Mbit}
   workloads:
     - {name: main, kind: write-bw, from: h0, to: h1, size: 64KiB, duration: 2s}
   faults:
@@ -43,7 +43,7 @@ LAB = """\
 apiVersion: mrc-testbed/v1
 kind: Topology
 metadata: {name: lab}
-spec: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: 5Mbit}
+spec: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: 2Mbit}
 """
 CAMPAIGN = """\
 apiVersion: mrc-testbed/v1
