@@ -1,8 +1,12 @@
-"""Import matplotlib before the first test: its first import compiles it, and lists the machine's fonts."""
+"""The library of virtual time, and fonts.
+
+Matplotlib is imported before the first test: its first import compiles it, and lists the machine's fonts.
+"""
 
 from importlib import import_module
 
 import pytest
+from virtual_library import library  # noqa: F401 - a fixture
 
 
 @pytest.fixture(scope="session", autouse=True)

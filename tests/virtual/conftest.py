@@ -1,14 +1,8 @@
-"""The library of virtual time is built where it is not; nothing here needs root."""
+"""The library of virtual time; nothing here needs root."""
 
-import subprocess
 import sys
 
-import pytest
 from runs import ROOT
+from virtual_library import library  # noqa: F401 - a fixture
 
 sys.path.insert(0, str(ROOT))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def library() -> None:
-    subprocess.run(["make", "-s", "-C", str(ROOT), "agents/_objects/libmrc_virtual.so"], check=True)

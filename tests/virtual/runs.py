@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Final
 
+from stopped_clock import StoppedClock
+
 from mrc_testbed.agents.bpf.virtual import LIBRARY, VirtualRuntime
 from mrc_testbed.campaign.execution import execute_campaign, virtual_stage
 from mrc_testbed.campaign.folder import CampaignFolder
@@ -12,7 +14,6 @@ from mrc_testbed.scenario.spec.load import load_scenario
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.virtual.world import VirtualLabView, virtual_world
-from tests.stopped_clock import StoppedClock
 
 ROOT: Final = Path(__file__).parents[2]
 SCENARIOS: Final = ROOT / "scenarios"

@@ -13,6 +13,7 @@ from statistics import mean, variance
 
 import pytest
 from runs import run
+from stopped_clock import StoppedClock
 
 from mrc_testbed.agents.abi import PortCounter
 from mrc_testbed.agents.bpf.virtual import VirtualRuntime
@@ -25,7 +26,6 @@ from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.timing import base_rtt_ns
 from mrc_testbed.virtual.world import VirtualLabView, planned_lab, world_in
-from tests.stopped_clock import StoppedClock
 
 FACTOR = 1000
 FAST = {"rate": "16Gbit", "delay": "7ns", "unit": "us"}

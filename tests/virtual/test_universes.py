@@ -5,6 +5,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from stopped_clock import StoppedClock
 
 from mrc_testbed.agents.abi import Event, EventKind, LosslessLink, Qp, QueuePool
 from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
@@ -25,7 +26,6 @@ from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.world import planned_lab
 from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.sender import FlowSender
-from tests.stopped_clock import StoppedClock
 from tests.universes.plans import CORPUS, KNOWN, read_plan
 
 PLANS = sorted(CORPUS.glob("*.yaml"))

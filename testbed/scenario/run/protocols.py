@@ -1,6 +1,6 @@
 """The interface of the live world for the runner, and no more.
 
-`scenario.run.live` fulfils these with a real lab; tests fulfil them with a simulated one. All times are
+`scenario.run.live` fulfils these with a real lab; `virtual.world` with one in virtual time. All times are
 CLOCK_MONOTONIC in ns unless they say otherwise.
 """
 

@@ -1,14 +1,14 @@
 """QPs that an agent makes for applications: of which transport, by which EVs."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from plain_device import PlainDevice
+from virtual_nic import VirtualNic, virtual_nic
 
 from mrc_testbed.agents.abi import ApplicationTransport, QpState
 from mrc_testbed.agents.nic.config import NicSettings
-from mrc_testbed.agents.nic.device import NicDevice
 from mrc_testbed.agents.nic.qp import QpLimits
 from mrc_testbed.agents.nic.verbs import Verbs
 from mrc_testbed.agents.nic.work_queue import qp_index
@@ -23,16 +23,17 @@ HOST, PEER, PEER_QPN, PSN = 0, 3, 3000, 77
 
 
 @pytest.fixture
-def device() -> PlainDevice:
-    return PlainDevice(FABRIC, HOST)
+def device() -> Iterator[VirtualNic]:
+    with virtual_nic(FABRIC, HOST) as nic:
+        yield nic
 
 
-def verbs_of(device: PlainDevice, settings: NicSettings) -> Verbs:
-    return Verbs(settings, cast("NicDevice", device))
+def verbs_of(device: VirtualNic, settings: NicSettings) -> Verbs:
+    return Verbs(settings, device)
 
 
 @pytest.fixture
-def verbs(device: PlainDevice) -> Verbs:
+def verbs(device: VirtualNic) -> Verbs:
     return verbs_of(device, nic_settings(FABRIC, ["h0"])["h0"])
 
 
@@ -55,9 +56,7 @@ def test_rocev2_is_what_bench_has_on_one_path_of_any_plane(verbs: Verbs) -> None
     assert {each["evs"][0] >> 28 for each in arguments} == {0, 1, 2, 3}
 
 
-def test_the_peer_of_a_reliable_connection_becomes_known_on_the_way(
-    verbs: Verbs, device: PlainDevice
-) -> None:
+def test_the_peer_of_a_reliable_connection_becomes_known_on_the_way(verbs: Verbs, device: VirtualNic) -> None:
     qpn = create(verbs, ApplicationTransport.ROCEV2)
     verbs.join_domain(qpn, 5)
     verbs.limit_qp(qpn, QpLimits(give_up_us=9, is_writable=False))
@@ -84,7 +83,7 @@ def test_change_that_cannot_be(verbs: Verbs, state: str, attributes: dict[str, i
     assert verbs.query_qp(qpn)["state"] == "INIT"
 
 
-def test_transport_that_the_nic_does_not_have(verbs: Verbs, device: PlainDevice) -> None:
+def test_transport_that_the_nic_does_not_have(verbs: Verbs, device: VirtualNic) -> None:
     assert verbs.creation(ApplicationTransport.MRC)[0] == "create_qp"
     with pytest.raises(UsageError, match="transport: 2; there is none of that number"):
         verbs.creation(2)

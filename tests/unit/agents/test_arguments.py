@@ -1,14 +1,13 @@
 """Arguments of verbs: a wrong name or type is an error that says which and what is accepted."""
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from plain_device import PlainDevice
+from virtual_nic import virtual_nic
 
 from mrc_testbed.agents.nic.arguments import check_arguments
 from mrc_testbed.agents.nic.config import NicSettings
-from mrc_testbed.agents.nic.device import NicDevice
 from mrc_testbed.agents.nic.verbs import Verbs
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
@@ -71,8 +70,8 @@ def test_further_attributes_have_a_type_too() -> None:
 
 
 def test_every_verb_says_what_it_takes(tmp_path: Path) -> None:
-    nic = PlainDevice(Clos(TopologySpec()), 0)
-    verbs = Verbs(NicSettings("h0"), cast("NicDevice", nic))
+    with virtual_nic(Clos(TopologySpec())) as nic:
+        verbs = Verbs(NicSettings("h0"), nic)
     for verb in verbs.table.values():
         with pytest.raises(UsageError, match=r"not an argument|missing|is accepted"):
             check_arguments(verb, {"no_such_argument": None})

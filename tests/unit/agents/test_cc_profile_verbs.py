@@ -1,12 +1,12 @@
 """CC profiles: their life, and the QPs created with them."""
 
-from typing import Any, cast
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from plain_device import PlainDevice
+from virtual_nic import VirtualNic, virtual_nic
 
 from mrc_testbed.agents.nic.config import NicSettings
-from mrc_testbed.agents.nic.device import NicDevice
 from mrc_testbed.agents.nic.verbs import Verbs
 from mrc_testbed.agents.nic.work_queue import qp_index
 from mrc_testbed.errors import UsageError
@@ -20,17 +20,18 @@ RATE_BPS, RTT_NS = 400_000_000, 750_000
 
 
 @pytest.fixture
-def device() -> PlainDevice:
-    return PlainDevice(FABRIC, 0)
+def device() -> Iterator[VirtualNic]:
+    with virtual_nic(FABRIC) as nic:
+        yield nic
 
 
-def verbs_at(device: PlainDevice, rate_bps: int) -> Verbs:
+def verbs_at(device: VirtualNic, rate_bps: int) -> Verbs:
     config = NicSettings("h0", rate_bps=rate_bps, base_rtt_ns=RTT_NS if rate_bps else 0)
-    return Verbs(config, cast("NicDevice", device))
+    return Verbs(config, device)
 
 
 @pytest.fixture
-def verbs(device: PlainDevice, tmp_path: Any) -> Verbs:
+def verbs(device: VirtualNic, tmp_path: Any) -> Verbs:
     return verbs_at(device, RATE_BPS)
 
 
@@ -40,7 +41,7 @@ def online(verbs: Verbs, **config: Any) -> int:
     return number
 
 
-def test_qp_gets_the_parameters_of_its_profile(verbs: Verbs, device: PlainDevice) -> None:
+def test_qp_gets_the_parameters_of_its_profile(verbs: Verbs, device: VirtualNic) -> None:
     profile = online(verbs, max_cwnd=20_000, gamma=0.5)
     qpn = verbs.create_qp(3, EVS, cc_profile=profile)
     inline = verbs.create_qp(3, EVS, cc_profile={"max_cwnd": 20_000, "gamma": 0.5})
@@ -93,7 +94,7 @@ def test_other_algorithms_and_too_many_profiles(verbs: Verbs) -> None:
         verbs.create_cc_profile("uet-1.0-nscc")
 
 
-def test_ports_without_a_rate_have_no_nscc(device: PlainDevice, tmp_path: Any) -> None:
+def test_ports_without_a_rate_have_no_nscc(device: VirtualNic, tmp_path: Any) -> None:
     verbs = verbs_at(device, 0)
     number = verbs.create_cc_profile("uet-1.0-nscc")
     with pytest.raises(UsageError, match="nscc needs ports with a rate"):

@@ -1,14 +1,13 @@
 """Congestion control as an attribute of QPs: what a NIC chooses, what it derives, what it refuses."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import pytest
-from plain_device import PlainDevice
+from virtual_nic import VirtualNic, virtual_nic
 
 from mrc_testbed.agents.abi import Qp
 from mrc_testbed.agents.nic.config import NicSettings
-from mrc_testbed.agents.nic.device import NicDevice
 from mrc_testbed.agents.nic.qp import path_numbers, replacement_path
 from mrc_testbed.agents.nic.verbs import Verbs
 from mrc_testbed.agents.nic.work_queue import qp_index
@@ -25,20 +24,21 @@ EVS = list(build_ev_set(FABRIC, HOST, PEER, 16))
 
 
 @pytest.fixture
-def device() -> PlainDevice:
-    return PlainDevice(FABRIC, HOST)
+def device() -> Iterator[VirtualNic]:
+    with virtual_nic(FABRIC, HOST) as nic:
+        yield nic
 
 
-def verbs_of(device: PlainDevice, folder: Path, *, is_shaped: bool) -> Verbs:
+def verbs_of(device: VirtualNic, folder: Path, *, is_shaped: bool) -> Verbs:
     config = NicSettings("h0", rate_bps=400_000_000, base_rtt_ns=750_000) if is_shaped else NicSettings("h0")
-    return Verbs(config, cast("NicDevice", device))
+    return Verbs(config, device)
 
 
-def made(device: PlainDevice, qpn: int) -> Qp:
+def made(device: VirtualNic, qpn: int) -> Qp:
     return device.qps.read(qp_index(qpn))
 
 
-def test_nscc_where_ports_have_a_rate(device: PlainDevice, tmp_path: Path) -> None:
+def test_nscc_where_ports_have_a_rate(device: VirtualNic, tmp_path: Path) -> None:
     qp = made(device, verbs_of(device, tmp_path, is_shaped=True).create_qp(PEER, EVS))
     assert (qp.cc_parameters.is_fixed, qp.cc_parameters.max_cwnd_bytes, qp.cc_parameters.base_rtt_ns) == (
         0,
@@ -52,7 +52,7 @@ def test_nscc_where_ports_have_a_rate(device: PlainDevice, tmp_path: Path) -> No
 @pytest.mark.parametrize("is_shaped", [False, True])
 @pytest.mark.parametrize("packets", [1, 10, 64])
 def test_fixed_window_lets_exactly_so_many_full_packets_go(
-    device: PlainDevice, tmp_path: Path, packets: int, is_shaped: bool
+    device: VirtualNic, tmp_path: Path, packets: int, is_shaped: bool
 ) -> None:
     qp = made(
         device, verbs_of(device, tmp_path, is_shaped=is_shaped).create_qp(PEER, EVS, window_packets=packets)
@@ -63,7 +63,7 @@ def test_fixed_window_lets_exactly_so_many_full_packets_go(
     assert (packets - 1) * full_bytes < qp.cc.cwnd_bytes <= packets * full_bytes - ROUNDING_MAX_BYTES
 
 
-def test_profile_sets_parameters_by_standard_name(device: PlainDevice, tmp_path: Path) -> None:
+def test_profile_sets_parameters_by_standard_name(device: VirtualNic, tmp_path: Path) -> None:
     profile = {"max_cwnd": 20_000, "gamma": 0.5, "disable_qa": True}
     qp = made(device, verbs_of(device, tmp_path, is_shaped=True).create_qp(PEER, EVS, cc_profile=profile))
     assert (qp.cc_parameters.max_cwnd_bytes, qp.cc_parameters.gamma_q16, qp.cc_parameters.disable_qa) == (
@@ -86,13 +86,13 @@ def test_profile_sets_parameters_by_standard_name(device: PlainDevice, tmp_path:
     ],
 )
 def test_what_does_not_go_together_is_refused_by_name(
-    device: PlainDevice, tmp_path: Path, is_shaped: bool, attributes: dict[str, object], message: str
+    device: VirtualNic, tmp_path: Path, is_shaped: bool, attributes: dict[str, object], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
         verbs_of(device, tmp_path, is_shaped=is_shaped).create_qp(PEER, EVS, **attributes)  # type: ignore[arg-type]
 
 
-def test_list_reports_the_window_and_what_changed_it(device: PlainDevice, tmp_path: Path) -> None:
+def test_list_reports_the_window_and_what_changed_it(device: VirtualNic, tmp_path: Path) -> None:
     verbs = verbs_of(device, tmp_path, is_shaped=True)
     verbs.create_qp(PEER, EVS)
     (row,) = verbs.list_qps()
@@ -110,7 +110,7 @@ def test_evs_of_one_uplink_share_a_path() -> None:
     assert path_numbers(evs, are_named=False) == [0, 1, 2, 3]
 
 
-def test_ev_that_replaces_another_joins_the_path_it_names(device: PlainDevice, tmp_path: Path) -> None:
+def test_ev_that_replaces_another_joins_the_path_it_names(device: VirtualNic, tmp_path: Path) -> None:
     verbs = verbs_of(device, tmp_path, is_shaped=False)
     qpn = verbs.create_qp(PEER, EVS)
     qp, attributes = made(device, qpn), verbs._qps[qp_index(qpn)].attributes

@@ -1,13 +1,11 @@
 """A NIC's memory grows for applications, as far as the kernel lets it, and shrinks again."""
 
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Iterator
 
 import pytest
-from plain_device import PlainDevice
+from virtual_nic import VirtualNic, virtual_nic
 
 from mrc_testbed.agents.abi import Limit
-from mrc_testbed.agents.nic.device import NicDevice
 from mrc_testbed.agents.nic.memory import NoRoomError, RegionPlace, RegionTable
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
@@ -21,18 +19,18 @@ ADDRESS = 0x7F00_0000_0000
 
 
 @pytest.fixture
-def device() -> PlainDevice:
-    device = PlainDevice(FABRIC, 0, memory_bytes=MEMORY_BYTES)
-    device.chunks_max = 4
-    return device
+def device() -> Iterator[VirtualNic]:
+    with virtual_nic(FABRIC, memory_bytes=MEMORY_BYTES) as nic:
+        nic.chunks_max = 4
+        yield nic
 
 
 @pytest.fixture
-def table(device: PlainDevice) -> RegionTable:
-    return RegionTable(cast("NicDevice", device), lifetime_ns=10_000_000_000)
+def table(device: VirtualNic) -> RegionTable:
+    return RegionTable(device, lifetime_ns=10_000_000_000)
 
 
-def test_memory_grows_where_there_is_no_room(device: PlainDevice, table: RegionTable) -> None:
+def test_memory_grows_where_there_is_no_room(device: VirtualNic, table: RegionTable) -> None:
     assert table.allocate(MEMORY_BYTES, grows=True) == 0
     assert device.chunks == set()
     assert table.allocate(40 << 20, grows=True) == CHUNK
@@ -52,7 +50,7 @@ def test_list_of_pages_may_lie_in_what_was_added(table: RegionTable) -> None:
 
 
 def test_agent_s_own_regions_stay_in_the_memory_of_the_topology(
-    device: PlainDevice, table: RegionTable
+    device: VirtualNic, table: RegionTable
 ) -> None:
     table.allocate(2 << 20, grows=True)
     assert device.chunks == {1}
@@ -62,7 +60,7 @@ def test_agent_s_own_regions_stay_in_the_memory_of_the_topology(
     assert device.chunks == {1}
 
 
-def test_refusal_of_the_kernel_is_the_program_s_to_read(device: PlainDevice, table: RegionTable) -> None:
+def test_refusal_of_the_kernel_is_the_program_s_to_read(device: VirtualNic, table: RegionTable) -> None:
     with pytest.raises(
         NoRoomError, match=r"1048576 of 1048576 are free in a row, and the kernel .* no more: Cannot allocate"
     ):
@@ -74,7 +72,7 @@ def test_refusal_of_the_kernel_is_the_program_s_to_read(device: PlainDevice, tab
         table.allocate(4 << 30, grows=True)
 
 
-def test_what_is_wholly_free_goes_back(device: PlainDevice, table: RegionTable) -> None:
+def test_what_is_wholly_free_goes_back(device: VirtualNic, table: RegionTable) -> None:
     first, second = (table.allocate(CHUNK, grows=True) for _ in range(2))
     third = table.allocate(2 * CHUNK - PAGE, grows=True)
     assert device.chunks == {1, 2, 3, 4}
@@ -99,7 +97,7 @@ def test_what_is_wholly_free_goes_back(device: PlainDevice, table: RegionTable) 
     assert table.allocate(MEMORY_BYTES) == 0
 
 
-def test_place_of_a_chunk_is_taken_until_it_has_been_removed(device: PlainDevice, table: RegionTable) -> None:
+def test_place_of_a_chunk_is_taken_until_it_has_been_removed(device: VirtualNic, table: RegionTable) -> None:
     waiting: list[tuple[Callable[[], None], Callable[[], None]]] = []
     table.grace.in_background = lambda wait, then: waiting.append((wait, then))
     table.free(table.allocate(CHUNK, grows=True), CHUNK)

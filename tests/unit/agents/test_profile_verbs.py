@@ -1,13 +1,13 @@
 """EV profiles: their life, their operations, and the QPs created with them."""
 
+from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
-from plain_device import PlainDevice
+from virtual_nic import VirtualNic, virtual_nic
 
 from mrc_testbed.agents.abi import Event, EventKind, EvReason, EvState
 from mrc_testbed.agents.nic.config import NicSettings
-from mrc_testbed.agents.nic.device import NicDevice
 from mrc_testbed.agents.nic.verbs import Verbs
 from mrc_testbed.agents.nic.work_queue import qp_index
 from mrc_testbed.errors import UsageError
@@ -22,13 +22,14 @@ COUNT = 16
 
 
 @pytest.fixture
-def device() -> PlainDevice:
-    return PlainDevice(FABRIC, 0)
+def device() -> Iterator[VirtualNic]:
+    with virtual_nic(FABRIC) as nic:
+        yield nic
 
 
 @pytest.fixture
-def verbs(device: PlainDevice, tmp_path: Any) -> Verbs:
-    return Verbs(NicSettings("h0"), cast("NicDevice", device))
+def verbs(device: VirtualNic, tmp_path: Any) -> Verbs:
+    return Verbs(NicSettings("h0"), device)
 
 
 def ready_format(verbs: Verbs, mode: str = "SRV6") -> int:
@@ -60,7 +61,7 @@ def array(verbs: Verbs, profile_id: int) -> list[dict[str, Any]]:
 EVS = [plane << 28 | uplink << 16 for plane in range(4) for uplink in range(3)]
 
 
-def test_auto_spreads_over_the_uplinks_of_every_plane(verbs: Verbs, device: PlainDevice) -> None:
+def test_auto_spreads_over_the_uplinks_of_every_plane(verbs: Verbs, device: VirtualNic) -> None:
     profile = raised(verbs, verbs.create_ev_profile("AUTO", COUNT))
     qpn = verbs.create_qp(PEER, ev_profile=profile)
     evs = [decode_ev(row["entropy"]) for row in verbs.ev_list(qpn)]
@@ -108,7 +109,7 @@ def test_explicit_needs_all_of_them_to_go_online(verbs: Verbs) -> None:
     assert verbs.query_ev_profile(number)["state"] == "OFFLINE"
 
 
-def test_an_ev_is_replaced_in_the_profile_and_in_its_qps(verbs: Verbs, device: PlainDevice) -> None:
+def test_an_ev_is_replaced_in_the_profile_and_in_its_qps(verbs: Verbs, device: VirtualNic) -> None:
     profile = explicit(verbs, EVS)
     verbs.modify_ev_profile(profile, state="ONLINE")
     qpn = verbs.create_qp(PEER, ev_profile=profile)
@@ -132,7 +133,7 @@ def test_all_copies_of_an_ev(verbs: Verbs) -> None:
     assert [row["ev"] for row in array(verbs, profile)][2:4] == [0x10000007] * 2
 
 
-def test_state_of_an_ev_is_set_in_all_qps_and_in_those_to_come(verbs: Verbs, device: PlainDevice) -> None:
+def test_state_of_an_ev_is_set_in_all_qps_and_in_those_to_come(verbs: Verbs, device: VirtualNic) -> None:
     profile = explicit(verbs, EVS)
     verbs.modify_ev_profile(profile, state="ONLINE")
     first = verbs.create_qp(PEER, ev_profile=profile)

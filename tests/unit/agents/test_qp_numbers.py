@@ -1,12 +1,11 @@
 """QP numbers: none returns soon, whoever asks, and after an agent's restart as well."""
 
-from typing import cast
+from collections.abc import Iterator
 
 import pytest
-from plain_device import PlainDevice
+from virtual_nic import VirtualNic, virtual_nic
 
 from mrc_testbed.agents.abi import Limit
-from mrc_testbed.agents.nic.device import NicDevice
 from mrc_testbed.agents.nic.qp_numbers import QpNumbers
 from mrc_testbed.agents.nic.work_queue import qp_index
 from mrc_testbed.errors import UsageError
@@ -18,15 +17,16 @@ LONG_NS = 1 << 60
 
 
 @pytest.fixture
-def device() -> PlainDevice:
-    return PlainDevice(Clos(TopologySpec(planes=1, t0=2, t1=1, hosts_per_t0=1)), 0, qp_count=QP_COUNT)
+def device() -> Iterator[VirtualNic]:
+    with virtual_nic(Clos(TopologySpec(planes=1, t0=2, t1=1, hosts_per_t0=1)), 0, qp_count=QP_COUNT) as nic:
+        yield nic
 
 
-def numbers_of(device: PlainDevice, lifetime_ns: int = LONG_NS) -> QpNumbers:
-    return QpNumbers(cast("NicDevice", device), lifetime_ns)
+def numbers_of(device: VirtualNic, lifetime_ns: int = LONG_NS) -> QpNumbers:
+    return QpNumbers(device, lifetime_ns)
 
 
-def test_indices_take_turns_and_no_number_returns(device: PlainDevice) -> None:
+def test_indices_take_turns_and_no_number_returns(device: VirtualNic) -> None:
     numbers = numbers_of(device)
     taken = []
     for _ in range(100):
@@ -37,12 +37,12 @@ def test_indices_take_turns_and_no_number_returns(device: PlainDevice) -> None:
     assert all(1 << Limit.QP_INDEX_BITS <= qpn < 1 << 24 for qpn in taken)
 
 
-def test_the_next_agent_goes_on_where_the_last_one_stopped(device: PlainDevice) -> None:
+def test_the_next_agent_goes_on_where_the_last_one_stopped(device: VirtualNic) -> None:
     first = {numbers_of(device).take() for _ in range(20)}
     assert len(first) == 20
 
 
-def test_a_qp_that_begins_again_gets_another_number_at_its_index(device: PlainDevice) -> None:
+def test_a_qp_that_begins_again_gets_another_number_at_its_index(device: VirtualNic) -> None:
     numbers = numbers_of(device)
     first, other = numbers.take(), numbers.take()
     again = numbers.renew(first)
@@ -50,7 +50,7 @@ def test_a_qp_that_begins_again_gets_another_number_at_its_index(device: PlainDe
     assert qp_index(again) == qp_index(first)
 
 
-def test_an_index_is_used_again_only_when_no_cpu_works_at_its_last_qp(device: PlainDevice) -> None:
+def test_an_index_is_used_again_only_when_no_cpu_works_at_its_last_qp(device: VirtualNic) -> None:
     numbers = numbers_of(device)
     order: list[str] = []
     device.await_runs = lambda: order.append("runs")  # type: ignore[method-assign] # noted instead
@@ -66,7 +66,7 @@ def test_an_index_is_used_again_only_when_no_cpu_works_at_its_last_qp(device: Pl
     assert order == ["runs", "events"] * 2
 
 
-def test_all_in_use(device: PlainDevice) -> None:
+def test_all_in_use(device: VirtualNic) -> None:
     numbers = numbers_of(device)
     for _ in range(QP_COUNT):
         numbers.take()
@@ -76,7 +76,7 @@ def test_all_in_use(device: PlainDevice) -> None:
 
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_a_number_is_refused_while_packets_for_its_last_qp_may_arrive(
-    device: PlainDevice, is_restarted: bool
+    device: VirtualNic, is_restarted: bool
 ) -> None:
     """The turns of an index are used by halves: the first is entered again when the second has lasted."""
     device.work[0].turn = Limit.QP_TURNS - 2 if is_restarted else 0
@@ -89,7 +89,7 @@ def test_a_number_is_refused_while_packets_for_its_last_qp_may_arrive(
         numbers.renew(taken[-1])
 
 
-def test_turns_begin_again_once_packets_have_died_out(device: PlainDevice) -> None:
+def test_turns_begin_again_once_packets_have_died_out(device: VirtualNic) -> None:
     numbers = numbers_of(device, lifetime_ns=0)
     qpn, seen = numbers.take(), []
     for _ in range(Limit.QP_TURNS):

@@ -1,13 +1,11 @@
 """Memory regions: where they lie, which key opens them, and that a key given back opens nothing."""
 
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Iterator
 
 import pytest
-from plain_device import PlainDevice
+from virtual_nic import VirtualNic, virtual_nic
 
 from mrc_testbed.agents.abi import Limit, PageList
-from mrc_testbed.agents.nic.device import NicDevice
 from mrc_testbed.agents.nic.memory import NoRoomError, RegionPlace, RegionTable
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
@@ -21,16 +19,17 @@ LIFETIME_NS = 1 << 60
 
 
 @pytest.fixture
-def device() -> PlainDevice:
-    return PlainDevice(FABRIC, 0, memory_bytes=MEMORY_BYTES)
+def device() -> Iterator[VirtualNic]:
+    with virtual_nic(FABRIC, memory_bytes=MEMORY_BYTES) as nic:
+        yield nic
 
 
 @pytest.fixture
-def table(device: PlainDevice) -> RegionTable:
-    return RegionTable(cast("NicDevice", device), LIFETIME_NS)
+def table(device: VirtualNic) -> RegionTable:
+    return RegionTable(device, LIFETIME_NS)
 
 
-def test_region_is_known_to_the_kernel_and_zeroed(device: PlainDevice, table: RegionTable) -> None:
+def test_region_is_known_to_the_kernel_and_zeroed(device: VirtualNic, table: RegionTable) -> None:
     device.memory.view[:] = b"\xff" * MEMORY_BYTES
     region = table.register(10_000)
     entry = device.regions[region.r_key % Limit.REGION_MAX]
@@ -66,10 +65,10 @@ def test_keys_differ_and_are_never_0(table: RegionTable) -> None:
 
 
 def test_a_key_is_not_drawn_again_while_packets_may_name_it(
-    device: PlainDevice, monkeypatch: pytest.MonkeyPatch
+    device: VirtualNic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    device.regions = device.regions[:1]
-    table = RegionTable(cast("NicDevice", device), LIFETIME_NS)
+    monkeypatch.setattr(device, "regions", [device.regions[0]])
+    table = RegionTable(device, LIFETIME_NS)
     drawn = iter([5, 5, 5, 6])
     monkeypatch.setattr("mrc_testbed.agents.nic.memory.randbits", lambda _: next(drawn))
     first = table.register(1)
@@ -81,7 +80,7 @@ def test_a_key_is_not_drawn_again_while_packets_may_name_it(
 
 
 def test_what_was_given_back_rests_in_the_background_and_a_request_waits_only_for_that(
-    device: PlainDevice, table: RegionTable
+    device: VirtualNic, table: RegionTable
 ) -> None:
     ends: list[Callable[[], None]] = []
     table.grace.in_background = lambda _, then: ends.append(then)
@@ -95,9 +94,11 @@ def test_what_was_given_back_rests_in_the_background_and_a_request_waits_only_fo
     assert table.register(PAGE_BYTES).offset == MEMORY_BYTES // 2 + PAGE_BYTES
 
 
-def test_places_in_the_table_come_again_when_all_have_been_used(device: PlainDevice) -> None:
-    device.regions = device.regions[:2]
-    table = RegionTable(cast("NicDevice", device), LIFETIME_NS)
+def test_places_in_the_table_come_again_when_all_have_been_used(
+    device: VirtualNic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "regions", [device.regions[place] for place in range(2)])
+    table = RegionTable(device, LIFETIME_NS)
     first, second = table.register(1), table.register(1)
     for old in (second, first):
         table.deregister(old.r_key)
@@ -107,7 +108,7 @@ def test_places_in_the_table_come_again_when_all_have_been_used(device: PlainDev
         table.register(1)
 
 
-def test_key_given_back_opens_nothing(device: PlainDevice, table: RegionTable) -> None:
+def test_key_given_back_opens_nothing(device: VirtualNic, table: RegionTable) -> None:
     region = table.register(100)
     table.deregister(region.r_key)
     assert device.regions[region.r_key % Limit.REGION_MAX].r_key == 0
@@ -117,13 +118,13 @@ def test_key_given_back_opens_nothing(device: PlainDevice, table: RegionTable) -
         table.check(region.offset, 1)
 
 
-def test_table_begins_empty_whatever_an_earlier_agent_left(device: PlainDevice) -> None:
-    earlier = RegionTable(cast("NicDevice", device), LIFETIME_NS)
+def test_table_begins_empty_whatever_an_earlier_agent_left(device: VirtualNic) -> None:
+    earlier = RegionTable(device, LIFETIME_NS)
     keys = [earlier.register(1).r_key for _ in range(3)]
-    RegionTable(cast("NicDevice", device), LIFETIME_NS)
+    RegionTable(device, LIFETIME_NS)
     assert [device.regions[key % Limit.REGION_MAX].r_key for key in keys] == [0, 0, 0]
     device.control.region_count = 0xFFFFFFFF  # as a process of the host may write it
-    RegionTable(cast("NicDevice", device), LIFETIME_NS)
+    RegionTable(device, LIFETIME_NS)
 
 
 @pytest.mark.parametrize("length", [0, -1])
@@ -163,7 +164,7 @@ def test_pages_are_where_they_are_wanted_if_they_are_free_there(table: RegionTab
 
 
 def test_region_over_pages_has_the_address_and_domain_it_is_given(
-    device: PlainDevice, table: RegionTable
+    device: VirtualNic, table: RegionTable
 ) -> None:
     device.memory.view[:] = b"\xff" * MEMORY_BYTES
     offset = table.allocate(3 * PAGE_BYTES)
@@ -196,7 +197,7 @@ def test_region_over_memory_that_is_not_there(
         table.register_over(address, length, RegionPlace(offset), is_remote_writable=True, pd=0)
 
 
-def test_stretch_must_lie_in_one_region(device: PlainDevice, table: RegionTable) -> None:
+def test_stretch_must_lie_in_one_region(device: VirtualNic, table: RegionTable) -> None:
     first, second = table.register(PAGE_BYTES), table.register(PAGE_BYTES)
     assert first.offset + PAGE_BYTES == second.offset
     assert table.check(second.offset, PAGE_BYTES) == device.memory.address + second.offset
@@ -217,7 +218,7 @@ def test_stretch_must_lie_in_one_region(device: PlainDevice, table: RegionTable)
     ],
 )
 def test_list_of_a_region_has_a_number_for_each_page_that_it_touches(
-    device: PlainDevice, table: RegionTable, address: int, length: int, pages: int
+    device: VirtualNic, table: RegionTable, address: int, length: int, pages: int
 ) -> None:
     inside = RegionPlace(page_list=MEMORY_BYTES - 4 * pages)
     region = table.register_over(address, length, inside, is_remote_writable=True, pd=0)

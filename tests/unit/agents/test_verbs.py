@@ -1,13 +1,13 @@
 """The verbs of an agent: arguments checked, work queued, completions booked in order."""
 
-from typing import Any, cast
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from plain_device import PlainDevice
+from virtual_nic import VirtualNic, virtual_nic
 
 from mrc_testbed.agents.abi import Event, EventKind, EvReason, EvState, QpState, Status
 from mrc_testbed.agents.nic.config import NicSettings
-from mrc_testbed.agents.nic.device import NicDevice
 from mrc_testbed.agents.nic.verbs import Verbs
 from mrc_testbed.agents.nic.work_queue import qp_index
 from mrc_testbed.errors import UsageError
@@ -23,14 +23,15 @@ PEER_PSN = 77
 
 
 @pytest.fixture
-def device() -> PlainDevice:
-    return PlainDevice(FABRIC, HOST)
+def device() -> Iterator[VirtualNic]:
+    with virtual_nic(FABRIC, HOST) as nic:
+        yield nic
 
 
 @pytest.fixture
-def verbs(device: PlainDevice, tmp_path: Any) -> Verbs:
+def verbs(device: VirtualNic, tmp_path: Any) -> Verbs:
     config = NicSettings("h0", rto_ns=7_000_000, retry_limit=9)
-    return Verbs(config, cast("NicDevice", device))
+    return Verbs(config, device)
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def report(verbs: Verbs, kind: EventKind, qpn: int, *values: int) -> dict[str, A
     return verbs.take_event(Event(time_ns=5, kind=kind, qp_index=qp_index(qpn), a=a, b=b, c=c, d=d))
 
 
-def test_receiver_asks_for_less(verbs: Verbs, device: PlainDevice, qpn: int) -> None:
+def test_receiver_asks_for_less(verbs: Verbs, device: VirtualNic, qpn: int) -> None:
     verbs.adjust_qp(qpn, mpr_dest=2, receiver_penalty=64)
     qp = device.qps.read(qp_index(qpn))
     assert (qp.tracked_psns, qp.penalty) == (256, 64)
@@ -81,7 +82,7 @@ def test_only_a_connected_qp_asks_its_peer(verbs: Verbs) -> None:
 # -- queue pairs ---------------------------------------------------------------------------------------------
 
 
-def test_new_qp_gets_the_defaults_of_the_nic(verbs: Verbs, device: PlainDevice) -> None:
+def test_new_qp_gets_the_defaults_of_the_nic(verbs: Verbs, device: VirtualNic) -> None:
     qpn = verbs.create_qp(PEER, EVS)
     qp = device.qps.read(qp_index(qpn))
     assert (qp.state, qp.qpn, qp.peer_host) == (QpState.INIT, qpn, PEER)
@@ -94,7 +95,7 @@ def test_new_qp_gets_the_defaults_of_the_nic(verbs: Verbs, device: PlainDevice) 
     assert [qp.planes[plane].backup_count for plane in range(4)] == [1, 1, 1, 1]
 
 
-def test_attributes_replace_defaults(verbs: Verbs, device: PlainDevice) -> None:
+def test_attributes_replace_defaults(verbs: Verbs, device: VirtualNic) -> None:
     qpn = verbs.create_qp(PEER, EVS, window_packets=10, backup_per_plane=0)
     qp = device.qps.read(qp_index(qpn))
     assert (qp.cc_parameters.max_cwnd_bytes, qp.loss_threshold_acks) == (10 * 2136 - 255, 20)
@@ -117,7 +118,7 @@ def test_every_qp_of_the_nic_can_be_used_and_no_more(verbs: Verbs) -> None:
     assert verbs.create_qp(PEER, EVS) == 2 * 1024 + 1
 
 
-def test_connect_needs_a_qp_in_init_and_a_number_of_the_peer(verbs: Verbs, device: PlainDevice) -> None:
+def test_connect_needs_a_qp_in_init_and_a_number_of_the_peer(verbs: Verbs, device: VirtualNic) -> None:
     qpn = verbs.create_qp(PEER, EVS)
     for peer_qpn in (-1, 2, 1023, 1 << 24):
         with pytest.raises(UsageError, match=f"^peer_qpn: {peer_qpn}; 1024 to 16777215 is accepted$"):
@@ -136,13 +137,13 @@ def test_unknown_qp_is_named(verbs: Verbs, qpn: int, verb: str) -> None:
             verbs.table[verb](unknown)
 
 
-def test_destroyed_qp_receives_no_more(verbs: Verbs, device: PlainDevice, qpn: int) -> None:
+def test_destroyed_qp_receives_no_more(verbs: Verbs, device: VirtualNic, qpn: int) -> None:
     verbs.destroy_qp(qpn)
     assert device.qps.read(0).state == QpState.RESET
     assert verbs.list_qps() == []
 
 
-def test_evs_are_listed_with_what_happened_to_them(verbs: Verbs, device: PlainDevice, qpn: int) -> None:
+def test_evs_are_listed_with_what_happened_to_them(verbs: Verbs, device: VirtualNic, qpn: int) -> None:
     value = device.qps.read(0)
     value.evs[5].state, value.evs[5].reason, value.evs[5].lost_packets = EvState.ASSUMED_BAD, EvReason.LOSS, 3
     device.qps.write(0, value)
@@ -158,7 +159,7 @@ def test_evs_are_listed_with_what_happened_to_them(verbs: Verbs, device: PlainDe
     )
 
 
-def test_only_evs_of_the_qp_are_probed(verbs: Verbs, device: PlainDevice, qpn: int) -> None:
+def test_only_evs_of_the_qp_are_probed(verbs: Verbs, device: VirtualNic, qpn: int) -> None:
     verbs.probe(qpn, [0, 15])
     assert device.probes == [(0, 0), (0, 15)]
     for index in (-1, 16):
@@ -167,16 +168,15 @@ def test_only_evs_of_the_qp_are_probed(verbs: Verbs, device: PlainDevice, qpn: i
     assert len(device.probes) == 2
 
 
-def test_ports_are_listed_by_plane(verbs: Verbs) -> None:
+def test_ports_are_listed_by_plane(verbs: Verbs, device: VirtualNic) -> None:
+    device.control.port_up_mask = 0b0101
     assert verbs.port_status() == [True, False, True, False]
 
 
 # -- work ----------------------------------------------------------------------------------------------------
 
 
-def test_posted_work_is_in_the_ring_and_sending_requested(
-    verbs: Verbs, device: PlainDevice, qpn: int
-) -> None:
+def test_posted_work_is_in_the_ring_and_sending_requested(verbs: Verbs, device: VirtualNic, qpn: int) -> None:
     verbs.register_memory(100_000)
     work_id = write(
         verbs, qpn, length=5000, iterations=9, depth=4, local_slots=2, remote_slots=3, remote_offset=8
@@ -187,13 +187,13 @@ def test_posted_work_is_in_the_ring_and_sending_requested(
     assert device.requested == [(0, 12)]
 
 
-def test_no_more_frames_are_requested_than_the_window(verbs: Verbs, device: PlainDevice, qpn: int) -> None:
+def test_no_more_frames_are_requested_than_the_window(verbs: Verbs, device: VirtualNic, qpn: int) -> None:
     verbs.register_memory(1_000_000)
     write(verbs, qpn, length=1_000_000)
     assert device.requested == [(0, 64)]
 
 
-def test_message_without_bytes_needs_no_memory(verbs: Verbs, device: PlainDevice, qpn: int) -> None:
+def test_message_without_bytes_needs_no_memory(verbs: Verbs, device: VirtualNic, qpn: int) -> None:
     write(verbs, qpn, length=0)
     assert device.requested == [(0, 1)]
 
@@ -215,7 +215,7 @@ U32_MAX = 2**32 - 1
     ],
 )
 def test_work_out_of_range_is_named_with_its_range(
-    verbs: Verbs, device: PlainDevice, qpn: int, name: str, low: int, high: int
+    verbs: Verbs, device: VirtualNic, qpn: int, name: str, low: int, high: int
 ) -> None:
     verbs.register_memory(1000)
     for value in (low - 1, high + 1):
@@ -246,7 +246,7 @@ def test_qp_that_cannot_send_refuses_work(verbs: Verbs) -> None:
         write(verbs, qpn)
 
 
-def test_work_ring_is_never_overrun(verbs: Verbs, device: PlainDevice, qpn: int) -> None:
+def test_work_ring_is_never_overrun(verbs: Verbs, device: VirtualNic, qpn: int) -> None:
     ids = [write(verbs, qpn, length=0) for _ in range(63)]
     with pytest.raises(UsageError, match="QP 1024 holds 63 work requests already"):
         write(verbs, qpn, length=0)
@@ -255,7 +255,7 @@ def test_work_ring_is_never_overrun(verbs: Verbs, device: PlainDevice, qpn: int)
     assert len(device.posted(0)) == 64
 
 
-def test_stop_marks_the_work_and_nothing_else(verbs: Verbs, device: PlainDevice, qpn: int) -> None:
+def test_stop_marks_the_work_and_nothing_else(verbs: Verbs, device: VirtualNic, qpn: int) -> None:
     first, second = (write(verbs, qpn, length=0) for _ in range(2))
     device.requested.clear()
     verbs.stop_work(qpn, second)

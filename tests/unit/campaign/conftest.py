@@ -1,21 +1,17 @@
-"""A campaign of two small scenarios, and a stage that simulates labs."""
+"""A campaign of two small scenarios, and a stage of labs in virtual time."""
 
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "scenario"))
-
-from simulated_lab import SimulatedLab
+from virtual_trial import Trial
 
 from mrc_testbed.campaign.execution import Progress, RunOnLab, execute_campaign
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.plan import PlannedRun, plan_campaign
-from mrc_testbed.scenario.execution import FinishedRun, execute
+from mrc_testbed.scenario.execution import FinishedRun
 from mrc_testbed.topology.spec import TopologySpec
 
 FLAP = """\
@@ -24,7 +20,7 @@ kind: Scenario
 metadata: {name: flap, description: Links flap., paper: "Fig. 9d", claim: Goodput holds.}
 spec:
   seed: 5
-  topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1}
+  topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: 2Mbit}
   workloads:
     - {name: main, kind: write-bw, from: h0, to: h1, size: 64KiB, duration: 2s}
   faults:
@@ -47,7 +43,7 @@ LAB = """\
 apiVersion: mrc-testbed/v1
 kind: Topology
 metadata: {name: lab}
-spec: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1}
+spec: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: 2Mbit}
 """
 CAMPAIGN = """\
 apiVersion: mrc-testbed/v1
@@ -77,12 +73,12 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _nothing(_run: PlannedRun, _lab: SimulatedLab) -> None:
+def _nothing(_run: PlannedRun, _lab: Trial) -> None:
     """Before most runs."""
 
 
-class SimulatedStage:
-    """Labs that exist only as arithmetic.
+class TrialStage:
+    """Labs in virtual time, in place of live ones.
 
     Attributes:
         events: what happened, in order.
@@ -91,7 +87,7 @@ class SimulatedStage:
 
     def __init__(self) -> None:
         self.events: list[str] = []
-        self.before_run: Callable[[PlannedRun, SimulatedLab], None] = _nothing
+        self.before_run: Callable[[PlannedRun, Trial], None] = _nothing
 
     @contextmanager
     def __call__(self, topology: TopologySpec) -> Iterator[RunOnLab]:
@@ -99,9 +95,9 @@ class SimulatedStage:
 
         def run_on_lab(run: PlannedRun, runs: Path, say: Progress) -> FinishedRun:
             self.events.append(run.key)
-            lab = SimulatedLab(run.plan)
-            self.before_run(run, lab)
-            return execute(run.plan, run.source, lab.world, lab, runs, say)
+            trial = Trial(run.plan, run.source)
+            self.before_run(run, trial)
+            return trial.execute(runs, say)
 
         try:
             yield run_on_lab
@@ -110,14 +106,14 @@ class SimulatedStage:
 
 
 @pytest.fixture
-def stage() -> SimulatedStage:
-    return SimulatedStage()
+def stage() -> TrialStage:
+    return TrialStage()
 
 
 @pytest.fixture(scope="module")
-def shared_stage() -> SimulatedStage:
+def shared_stage() -> TrialStage:
     """The stage of a campaign that a module's tests only read."""
-    return SimulatedStage()
+    return TrialStage()
 
 
 @pytest.fixture(scope="session")
@@ -126,7 +122,7 @@ def finished_campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("finished")
     write_files(folder)
     campaign = CampaignFolder.create(folder / "campaigns", plan_campaign(folder / "both.yaml"))
-    execute_campaign(campaign, SimulatedStage(), progress=lambda _: None)
+    execute_campaign(campaign, TrialStage(), progress=lambda _: None)
     return campaign.path
 
 

@@ -26,7 +26,7 @@ spec:
 """
 
 
-NEAR = "goodput(main) < 200Mbit"
+NEAR = "goodput(main) < 42Mbit"
 
 
 @pytest.fixture
@@ -43,11 +43,10 @@ def folder(files, expect):
 
 
 def carry_out(folder, stage):
-    """The first run is late, of a host that sends 200 Mbit/s."""
+    """The first run is late, of a flow of 42 Mbit/s."""
 
     def before_run(run, lab):
-        lab.rate_bps = 200e6
-        lab.late_ns = [20_000] * 98 + [2_000_000 if run.index == 1 else 20_000] * 2
+        lab.be_late([20_000] * 98 + [2_000_000 if run.index == 1 else 20_000] * 2)
 
     stage.before_run = before_run
     execute_campaign(folder, stage, progress=lambda _: None)

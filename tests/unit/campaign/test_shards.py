@@ -35,7 +35,7 @@ apiVersion: mrc-testbed/v1
 kind: Scenario
 metadata: {name: short}
 spec:
-  topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1}
+  topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: 5Mbit}
   workloads:
     - {name: main, kind: write-bw, from: h0, to: h1, size: 64KiB, duration: 300ms}
 """
@@ -44,7 +44,7 @@ apiVersion: mrc-testbed/v1
 kind: Scenario
 metadata: {name: sizes}
 spec:
-  topology: {planes: 4, t0: 2, t1: 2, hosts_per_t0: 1}
+  topology: {planes: 4, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: 5Mbit}
   workloads:
     - {name: main, kind: write-bw, from: h0, to: h1, size: 64KiB, duration: 300ms}
   variants:
@@ -220,7 +220,7 @@ def test_runs_that_no_part_has_are_named_and_can_be_resumed(shards, stage, tmp_p
 
 def test_a_finished_run_counts_before_a_broken_one(path, stage, shards, tmp_path, capsys):
     def stop(run, lab):
-        lab.clock.interrupt_at_ns = lab.clock.time_ns + 10**8
+        lab.clock.interrupt_at_ns = 10**8
 
     stage.before_run = stop
     broken = carry_out(path, stage, "1/3")

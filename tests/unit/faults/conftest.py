@@ -1,118 +1,90 @@
-"""A lab that only remembers what was done to it."""
+"""Faults of a lab in virtual time, whose maps and agents are the real ones; time is the machine's."""
 
 import fcntl
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+import time
 
 import pytest
 
+from mrc_testbed.agents import clock
 from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric.port_fault import CERTAIN_Q32
 from mrc_testbed.faults.controller import FaultController
-from mrc_testbed.faults.effects import HostRequests
-from mrc_testbed.faults.event import PortAccount
-from mrc_testbed.faults.fault import ScheduledFault
 from mrc_testbed.faults.ledger import Ledger
-from mrc_testbed.faults.rule import FrameRule
-from mrc_testbed.faults.schedule import Schedule
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.virtual.connection import VirtualConnection
+from mrc_testbed.virtual.lab import virtual_lab
+from mrc_testbed.virtual.target import VirtualTarget
 
-HOSTS = frozenset({"h1", "h2"})
+PORT_RATE_BPS = 10_000_000
+CLOS = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1, port_rate=PORT_RATE_BPS))
 
 
-@dataclass
-class RecordedTarget:
-    rules: dict[tuple[int, int], FrameRule] = field(default_factory=dict)
-    schedules: dict[tuple[int, int], Schedule] = field(default_factory=dict)
-    rates: dict[int, float] = field(default_factory=dict)
-    senders: dict[int, bool] = field(default_factory=dict)
-    carriers: dict[int, bool] = field(default_factory=dict)
-    routes: dict[str, bool] = field(default_factory=dict)
-    running: dict[str, bool] = field(default_factory=dict)
-    agents: dict[str, bool] = field(default_factory=dict)
-    denied: dict[str, frozenset[int]] = field(default_factory=dict)
-    silent: set[str] = field(default_factory=set)
-    loads: set[str] = field(default_factory=set)
-    checks_icrc: bool = False
-    broken_carrier: bool = False
-    ledger: Ledger | None = None
-    ledger_at_write: list[set[str]] = field(default_factory=list)
+class WatchedTarget(VirtualTarget):
+    """A lab that shows its faults.
 
-    def set_rule(self, port_id: int, index: int, rule: FrameRule, seed: int, schedule: Schedule) -> None:
-        assert 0 <= seed < 2**32
-        self._note()
-        self.rules[port_id, index] = rule
-        self.schedules[port_id, index] = schedule
+    Attributes:
+        broken_carrier: whether no carrier can be set.
+        ledger_at_write: ids in the ledger whenever a rule was set or cleared.
+    """
 
-    def clear_rule(self, port_id: int, index: int) -> PortAccount:
-        self._note()
-        self.rules.pop((port_id, index), None)
-        return PortAccount(port_id, 0, 0, 0, 0, 0)
+    def __init__(self, lab, ledger):
+        super().__init__(lab)
+        self._ledger = ledger
+        self.broken_carrier = False
+        self.ledger_at_write = []
+        self._healthy = self._state()
 
-    def set_rate(self, port_id: int, ratio: float) -> None:
-        self.rates[port_id] = ratio
+    @property
+    def rules(self):
+        """The share that each rule loses, by port and index."""
+        return {
+            (port_id, index): rule.chance_q32 / CERTAIN_Q32
+            for port_id, port in enumerate(self._maps.port_fault)
+            for index, rule in enumerate(port.rule)
+            if rule.action
+        }
 
-    def set_held(self, port_id: int, *, is_held: bool) -> None:
-        self.senders[port_id] = not is_held
+    @property
+    def rates(self):
+        """Ports that do not send at their rate, with the share of it."""
+        shares = {each: port.rate_bps / PORT_RATE_BPS for each, port in enumerate(self._maps.port_table)}
+        return {port_id: share for port_id, share in shares.items() if share != 1}
 
-    def set_carrier(self, port_id: int, *, is_up: bool) -> None:
+    @property
+    def denying(self):
+        """Hosts whose agents deny paths."""
+        alive = [agent.host for agent in self._lab.agents if agent.is_alive and not agent.is_frozen]
+        return {host for host in alive if VirtualConnection(self._lab, host).denied_paths()}
+
+    def set_rule(self, *arguments):
+        self.ledger_at_write.append(set(self._ledger.entries()))
+        super().set_rule(*arguments)
+
+    def clear_rule(self, *arguments):
+        self.ledger_at_write.append(set(self._ledger.entries()))
+        return super().clear_rule(*arguments)
+
+    def set_carrier(self, port_id, *, is_up):
         if self.broken_carrier:
             raise FabricError(f"set port {port_id}: no such device")
-        self.carriers[port_id] = is_up
+        super().set_carrier(port_id, is_up=is_up)
 
-    def set_routes(self, switch: str, *, is_present: bool) -> None:
-        self.routes[switch] = is_present
-
-    def set_running(self, host: str, *, is_running: bool) -> None:
-        self.running[host] = is_running
-
-    def kill_agent(self, host: str) -> None:
-        self.agents[host] = False
-
-    def ask_hosts(self, requests: HostRequests) -> dict[str, str]:
-        """All of HOSTS have paths over any link; those that are silent say nothing."""
-        with self._unlocked():
-            asked = requests.revived | (HOSTS if requests.drained or requests.freed else set())
-            reasons = {host: f"{host} is silent" for host in asked & (requests.absent | self.silent)}
-            for host in asked - set(reasons):
-                if host in requests.revived:
-                    self.agents[host] = True
-                self.denied[host] = (self.denied.get(host, frozenset()) | requests.drained) - requests.freed
-            return reasons
-
-    @contextmanager
-    def _unlocked(self) -> Iterator[None]:
+    def ask_hosts(self, requests):
         """Whoever asks a host must not hold the ledger meanwhile: it would wait here for ever."""
-        if self.ledger is not None and self.ledger.folder.is_dir():
-            with (self.ledger.folder / "lock").open("a") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        with (self._ledger.folder / "lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return super().ask_hosts(requests)
 
-    def start_load(self, fault: ScheduledFault) -> None:
-        self.loads.add(fault.fault_id)
+    def is_healthy(self):
+        return self._state() == self._healthy
 
-    def stop_load(self, fault_id: str) -> dict[int, int]:
-        self.loads.discard(fault_id)
-        return {1: 7}
-
-    def set_icrc(self, *, is_checked: bool) -> None:
-        assert not self.rules or is_checked
-        self.checks_icrc = is_checked
-
-    def is_healthy(self) -> bool:
-        flags = (self.senders, self.carriers, self.routes, self.running, self.agents)
-        has_left = (
-            any(self.denied.values())
-            or self.rules
-            or self.loads
-            or self.checks_icrc
-            or set(self.rates.values()) - {1.0}
-        )
-        return not has_left and all(all(flag.values()) for flag in flags)
-
-    def _note(self) -> None:
-        if self.ledger is not None:
-            self.ledger_at_write.append(set(self.ledger.entries()))
+    def _state(self):
+        agents = [(agent.is_alive, agent.is_frozen) for agent in self._lab.agents]
+        maps = (self._maps.port_table, self._maps.port_fault, self._maps.lossless_settings)
+        written = [bytes(element) for elements in maps for element in elements]
+        return written, agents, [*self._lab.carriers], self.denying
 
 
 @pytest.fixture
@@ -123,8 +95,14 @@ def ledger(tmp_path):
 
 
 @pytest.fixture
-def target(ledger):
-    return RecordedTarget(ledger=ledger)
+def lab():
+    with virtual_lab(CLOS, seed=1) as made, clock.simulated(time.monotonic_ns):
+        yield made
+
+
+@pytest.fixture
+def target(lab, ledger):
+    return WatchedTarget(lab, ledger)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ FLAP = (
     HEAD
     + """\
   seed: 42
+  topology: {port_rate: 5Mbit}
   transport: {evs: 32}
   workloads:
     - {name: main, kind: sendrecv, shift: 4, size: 1MiB, warmup: 500ms, duration: 4s}
@@ -13,8 +14,8 @@ FLAP = (
     - {id: flap1, at: 1s, for: 2s, kind: link-flap, every: 500ms, down: 200ms, jitter: 20%,
        select: {links: {plane: 0, between: [t0, t1]}, pick: random, count: 2}}
   expect:
-    - goodput(main) during flap1 >= 97% of goodput(main) before flap1
-    - detect(flap1) < 5ms
+    - goodput(main) during flap1 >= 75% of goodput(main) before flap1
+    - detect(flap1) < 100ms
     - wrong_bytes == 0
     - qp_errors == 0
 """

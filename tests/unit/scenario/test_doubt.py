@@ -13,12 +13,12 @@ from hand_made import MS, S, applied, cleared, reading, recording
 from histograms import histogram_of
 from rich.console import Console
 from scenario_text import HEAD
-from simulated_lab import SimulatedLab
+from virtual_trial import Trial
 
 from mrc_testbed.cli.scenario import _finished
 from mrc_testbed.errors import UsageError
 from mrc_testbed.metrics.series import FlowCounts, HostCounts
-from mrc_testbed.scenario.execution import FinishedRun, execute
+from mrc_testbed.scenario.execution import FinishedRun
 from mrc_testbed.scenario.measure.bounds import Bounds
 from mrc_testbed.scenario.measure.doubt import Doubt
 from mrc_testbed.scenario.measure.expectation import answer_of
@@ -308,21 +308,15 @@ def run_late(expect: str, folder: Path, *, more: str = "", beyond: int = 0) -> F
         beyond: NIC events that were lost.
     """
     text = LATE_JOB.replace("EXPECT", expect) + more
-    lab = SimulatedLab(resolve(load_scenario(text)))
-    lab.late_ns = [20_000] * 980 + [1_900_000] * 20
-    begun_ns = lab.clock.time_ns
-    lab.records["job"] = [
+    trial = Trial(text)
+    trial.be_late([20_000] * 980 + [1_900_000] * 20)
+    trial.lose_events(beyond)
+    steps = [
         OperationRecord(at, at + 200 * MS, at + 260 * MS, 0, 4 << 20, 0, "h1")
-        for at in range(begun_ns, begun_ns + 8 * S, 260 * MS)
+        for at in range(1, 8 * S, 260 * MS)
     ]
-    stop = lab.stop
-
-    def lose_events(name: str) -> None:
-        lab.events_lost = beyond
-        stop(name)
-
-    lab.stop = lose_events  # type: ignore[method-assign]
-    return execute(lab.plan, text, lab.world, lab, folder)
+    trial.change["operations job"].append(lambda _: steps)
+    return trial.execute(folder)
 
 
 STEPS = "p99(step_time(job)) < 286ms"

@@ -6,13 +6,12 @@ from xml.etree import ElementTree as ET
 import pytest
 from hand_made import MS, ZERO_NS, S, applied, cleared, reading, recording
 from scenario_text import FLAP
-from simulated_lab import SimulatedLab
+from virtual_trial import Trial
 
 from mrc_testbed.bundle.foreign_page import is_plain_drawing
 from mrc_testbed.errors import UsageError
 from mrc_testbed.metrics.series import HostCounts
 from mrc_testbed.report.chart import Chart
-from mrc_testbed.scenario.execution import execute
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.report.figure import run_charts
 from mrc_testbed.scenario.spec.load import load_scenario
@@ -150,19 +149,18 @@ def test_charts_stand_in_the_order_of_the_scenario() -> None:
 
 def test_a_run_leaves_its_figure_and_shows_it_in_the_report(tmp_path: Path) -> None:
     text = FLAP + "  figure: [{kind: goodput-over-time}]\n"
-    lab = SimulatedLab(resolve(load_scenario(text)))
-    finished = execute(lab.plan, text, lab.world, lab, tmp_path)
+    trial = Trial(text)
+    finished = trial.execute(tmp_path)
     svg = ET.parse(finished.folder / "figure.svg").getroot()  # noqa: S314 - it is our own
     assert svg.tag == f"{SVG}svg"
     assert is_plain_drawing((finished.folder / "figure.svg").read_text())  # else no bundle could hold it
     assert (finished.folder / "figure.pdf").read_bytes().startswith(b"%PDF-")
     assert 'data-chart="figure-0"' in (finished.folder / "report.html").read_text()
-    assert load_plan(finished.folder / "plan.json").figure == lab.plan.figure
+    assert load_plan(finished.folder / "plan.json").figure == trial.plan.figure
 
 
 def test_a_scenario_without_a_figure_leaves_none(tmp_path: Path) -> None:
-    lab = SimulatedLab(resolve(load_scenario(FLAP)))
-    finished = execute(lab.plan, FLAP, lab.world, lab, tmp_path)
+    finished = Trial(FLAP).execute(tmp_path)
     assert not list(finished.folder.glob("figure.*"))
 
 

@@ -7,18 +7,16 @@ from pathlib import Path
 import pytest
 from hand_made import S, applied, cleared, reading, recording
 from scenario_text import HEAD
-from simulated_lab import SimulatedLab
+from virtual_trial import Trial
 
 from mrc_testbed.fabric.deadlock import Deadlock
 from mrc_testbed.metrics.series import FlowCounts, Reading
-from mrc_testbed.scenario.execution import execute
 from mrc_testbed.scenario.measure.measurement import Measurement
 from mrc_testbed.scenario.spec.expression import parse_expectation
-from mrc_testbed.scenario.spec.load import load_scenario
-from mrc_testbed.scenario.spec.resolve import resolve
 
 TEXT = (
     HEAD
+    + "  topology: {port_rate: 5Mbit}\n"
     + "  workloads: [{name: main, kind: write-bw, from: h0, to: h4, size: 1MiB, duration: 3s}]\n"
     + "  faults: [{id: gray, at: 1s, for: 1s, kind: loss, ratio: 5%, select: {links: {plane: 1}}}]\n"
 )
@@ -54,12 +52,9 @@ def test_what_flow_control_did_in_a_window(quantity: str, value: float) -> None:
 
 
 def test_a_deadlock_is_written_down_once(tmp_path: Path) -> None:
-    class StuckLab(SimulatedLab):
-        def read(self) -> Reading:
-            return dataclasses.replace(super().read(), deadlock=STUCK)
-
-    lab = StuckLab(resolve(load_scenario(TEXT)))
-    finished = execute(lab.plan, TEXT, lab.world, lab, tmp_path)
+    trial = Trial(TEXT)
+    trial.change["read"].append(lambda reading: dataclasses.replace(reading, deadlock=STUCK))
+    finished = trial.execute(tmp_path)
     lines = (finished.folder / "events.jsonl").read_text().splitlines()
     reported = [event for event in map(json.loads, lines) if event["event"] == "deadlock"]
     assert [event["ports"] for event in reported] == ["h0:0 -> h0:1 -> h0:0"]

@@ -1,35 +1,37 @@
-"""Runs of programs in a simulated lab: time 0 is their first step, their failures are those of the run."""
+"""Runs of programs whose states are planned: time 0 is their first step, their failures are the run's."""
 
 import csv
 import json
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from golden_documents import check_document
 from scenario_text import HEAD
-from simulated_lab import BOOT_NS, SimulatedLab
+from virtual_trial import Trial
 
 from mrc_testbed.campaign.figures import run_figures
-from mrc_testbed.scenario.execution import FinishedRun, execute
+from mrc_testbed.scenario.execution import FinishedRun
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.report.manifest_file import load_manifest
 from mrc_testbed.scenario.report.result_text import optimizers_of
-from mrc_testbed.scenario.spec.load import load_scenario
-from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.scenario.run.protocols import WorkloadRunner
+from mrc_testbed.scenario.spec.plan import PlannedTransport, PlannedWorkload
 from mrc_testbed.workloads.operation_record import OperationRecord
-from mrc_testbed.workloads.program import ProgramState
+from mrc_testbed.workloads.program import Output, ProgramState
 
 MS = 1_000_000
 S = 1_000_000_000
 JOB = (
     HEAD
     + """\
+  topology: {planes: 2, t0: 2, t1: 1, hosts_per_t0: 1, port_rate: 5Mbit}
   workloads:
-    - {name: beside, kind: write-bw, from: h0, to: h4, size: 1MiB, warmup: 200ms, duration: 1s}
-    - {name: job, kind: program, hosts: 2, command: [./train], timeout: 30s}
+    - {name: beside, kind: write-bw, from: h0, to: h1, size: 4KiB, warmup: 200ms, duration: 1s}
+    - {name: job, kind: program, hosts: 2, command: [./train], compute: 100ms, timeout: 8s}
   faults:
     - {id: gray, at: 500ms, for: 200ms, kind: loss, ratio: 5%, select: {links: {plane: 1}}}
   expect: ["p99(step_time(job)) < 101ms", "job_throughput(job) > 9", "loss(job) < 1.5",
@@ -40,13 +42,68 @@ STEPPED = ProgramState(has_stepped=True, run_ns=4 * S)
 ENDED = ProgramState(has_stepped=True, run_ns=6 * S, status=0)
 
 
+class ProgramTrial(Trial):
+    """A run whose program comes to states at times: it has no processes.
+
+    Args:
+        states: with the time of each.
+        steps: of the program.
+    """
+
+    def __init__(
+        self, states: Sequence[tuple[int, ProgramState]], steps: Sequence[OperationRecord] = ()
+    ) -> None:
+        super().__init__(JOB)
+        self.states = [(0, ProgramState(has_stepped=False, run_ns=0)), *states]
+        self.steps = steps
+
+    def replaced(self, workloads: WorkloadRunner) -> WorkloadRunner:
+        return cast("WorkloadRunner", PlannedProgram(workloads, self))
+
+
+class PlannedProgram:
+    """The workloads of a lab, but for the program."""
+
+    def __init__(self, others: WorkloadRunner, trial: ProgramTrial) -> None:
+        self._others = others
+        self._trial = trial
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            if arguments[:1] == ("job",):
+                own = vars(PlannedProgram).get(f"_{name}")
+                return own(self, *arguments[1:]) if own else None
+            return getattr(self._others, name)(*arguments)
+
+        return call
+
+    def prepare(
+        self, workloads: Sequence[PlannedWorkload], transport: PlannedTransport, seed: int, output: Output
+    ) -> None:
+        self._others.prepare([each for each in workloads if each.program is None], transport, seed, output)
+        output("job", b"[0] loading\n")
+
+    def _program(self) -> ProgramState:
+        return [state for at_ns, state in self._trial.states if at_ns <= self._trial.clock.now_ns()][-1]
+
+    def _is_finished(self) -> bool:
+        state = self._program()
+        return state.status is not None or state.error is not None
+
+    def _await_step(self, deadline_ns: int) -> None:
+        clock = self._trial.clock
+        later = [at_ns for at_ns, _ in self._trial.states if at_ns > clock.now_ns()]
+        clock.wait_until_ns(min([deadline_ns, *later]))
+
+    def _operations(self) -> Sequence[OperationRecord]:
+        return self._trial.steps
+
+
 def run(
     tmp_path: Path, *states: tuple[int, ProgramState], last_loss: float | None = 1.1
-) -> tuple[SimulatedLab, FinishedRun]:
+) -> tuple[Trial, FinishedRun]:
     """A run whose program comes to these states at these times."""
-    lab = SimulatedLab(resolve(load_scenario(JOB)))
-    lab.program_states += states
-    lab.records["job"] = [
+    steps = [
         OperationRecord(
             at,
             at,
@@ -55,13 +112,14 @@ def run(
             compared_bytes=0,
             wrong_bytes=0,
             last_rank="h1",
-            loss=3 - (at - BOOT_NS - 4 * S) / S,
+            loss=3 - (at - 4 * S) / S,
             sent_bytes=1000,
         )
-        for at in range(BOOT_NS + 4 * S, BOOT_NS + 6 * S, 100 * MS)
+        for at in range(4 * S, 6 * S, 100 * MS)
     ]
-    lab.records["job"][-1] = replace(lab.records["job"][-1], loss=last_loss)
-    return lab, execute(lab.plan, JOB, lab.world, lab, tmp_path)
+    steps[-1] = replace(steps[-1], loss=last_loss)
+    trial = ProgramTrial(states, steps)
+    return trial, trial.execute(tmp_path)
 
 
 def program(finished: FinishedRun) -> dict[str, Any]:
@@ -84,7 +142,7 @@ def test_its_steps_are_judged_and_described_like_those_of_training(passed: Finis
     )
     [job] = passed.result.jobs
     assert (job.word, job.pace is not None and job.pace.slowest_rank) == ("step", "h1")
-    assert job.headline.startswith("too few steps to tell: step median 100 ms (n = 4) before, 100 ms (n = 3)")
+    assert job.headline.startswith("too few steps to tell: step median 100 ms (n = 5) before, 100 ms (n = 2)")
     summary = (passed.folder / "summary.md").read_text()
     assert f"**job**: {job.headline}." in summary
     report = (passed.folder / "report.html").read_text()
@@ -157,7 +215,7 @@ def test_time_0_is_after_the_first_step_and_the_warm_up_of_flows(tmp_path: Path)
     assert [call for call in lab.calls if call.startswith("start ")] == ["start job", "start beside"]
     zero_ns = finished.result.recording.zero_ns
     assert zero_ns is not None
-    assert 4200 * MS <= zero_ns - BOOT_NS < 4220 * MS
+    assert 4200 * MS <= zero_ns < 4220 * MS
     records = [json.loads(line) for line in (finished.folder / "events.jsonl").read_text().splitlines()]
     [applied] = [each for each in records if each["event"] == "fault-applied"]
     assert 500 * MS <= applied["time_ns"] < 520 * MS
@@ -166,13 +224,13 @@ def test_time_0_is_after_the_first_step_and_the_warm_up_of_flows(tmp_path: Path)
 @pytest.mark.parametrize(
     ("states", "reason"),
     [
-        ([], "workload job: rank 0 had not reported a step after 30s"),
+        ([], "workload job: rank 0 had not reported a step after 8s"),
         ([(S, ProgramState(False, S, 3, "rank 1 (h1) ended with status 3"))], "job: rank 1 (h1) ended with"),
         (
             [(S, STEPPED), (2 * S, ProgramState(True, S, -9, "rank 1 (h1) was ended by SIGKILL"))],
             "by SIGKILL",
         ),
-        ([(S, STEPPED)], "workload job had not ended after 30s"),
+        ([(S, STEPPED)], "workload job had not ended after 8s"),
     ],
 )
 def test_a_failed_program_is_an_error(
@@ -190,8 +248,8 @@ def test_a_failed_program_is_an_error(
 
 
 def test_waiting_for_the_first_step_can_be_interrupted(tmp_path: Path) -> None:
-    lab = SimulatedLab(resolve(load_scenario(JOB)))
-    lab.clock.interrupt_at_ns = BOOT_NS + S
-    finished = execute(lab.plan, JOB, lab.world, lab, tmp_path)
+    trial = ProgramTrial(())
+    trial.clock.interrupt_at_ns = S
+    finished = trial.execute(tmp_path)
     assert finished.result.verdict.status is Status.INTERRUPTED
     assert program(finished)["status"] is None

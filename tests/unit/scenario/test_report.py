@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 from scenario_text import FLAP
-from simulated_lab import SimulatedLab
+from virtual_trial import Trial
 
 from mrc_testbed.agents.abi import EvState
 from mrc_testbed.metrics.histogram import merge
 from mrc_testbed.report.chart import Limit
-from mrc_testbed.scenario.execution import execute
 from mrc_testbed.scenario.measure.verdict import Ending, Status, decide
 from mrc_testbed.scenario.report.distribution import build_distributions
 from mrc_testbed.scenario.report.expectation_table import JudgedExpectation, expectation_table
@@ -29,9 +28,10 @@ from mrc_testbed.scenario.report.table import transition_table
 from mrc_testbed.scenario.spec.load import load_scenario
 from mrc_testbed.scenario.spec.plan import READING_INTERVAL_NS
 from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.topology.ev import decode_ev
 
 VOID = {"meta", "br", "link", "img", "hr", "input"}
-PANELS = ["goodput", "rtt", "evs", "planes", "message", "losses", "senders"]
+PANELS = ["goodput", "rtt", "evs", "planes", "message", "losses", "queues", "signals", "senders"]
 HISTOGRAMS = ["rtt-histogram", "message-histogram"]
 
 
@@ -78,8 +78,7 @@ def data_of(text: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
-    lab = SimulatedLab(resolve(load_scenario(FLAP)))
-    return execute(lab.plan, FLAP, lab.world, lab, tmp_path_factory.mktemp("runs")).result
+    return Trial(FLAP).execute(tmp_path_factory.mktemp("runs")).result
 
 
 def test_the_page_is_well_formed_and_has_every_panel(result: RunResult) -> None:
@@ -144,19 +143,17 @@ def test_without_scripts_the_page_says_so_and_has_its_tables(result: RunResult) 
     assert [tag for tag, _ in page.tags].count("table") >= 6
 
 
-def test_queues_and_signals_are_drawn_where_ports_have_a_rate(tmp_path: Path) -> None:
-    shaped = FLAP.replace("  seed: 42\n", "  seed: 42\n  topology: {port_rate: 100Mbit, flow_control: pfc}\n")
-    lab = SimulatedLab(resolve(load_scenario(shaped)))
-    drawn = execute(lab.plan, shaped, lab.world, lab, tmp_path).result
-    panels = Page(build_report(drawn)).places()
+def test_what_is_held_is_drawn_where_there_is_flow_control(tmp_path: Path) -> None:
+    lossless = FLAP.replace("port_rate: 5Mbit", "port_rate: 5Mbit, flow_control: pfc")
+    panels = Page(build_report(Trial(lossless).execute(tmp_path).result)).places()
     assert panels[-6:] == ["queues", "signals", "held", "senders", *HISTOGRAMS]
 
 
 def test_goodput_of_workloads_that_share_their_hosts_is_reported_apart(tmp_path: Path) -> None:
     first = "    - {name: main, kind: sendrecv, shift: 4, size: 1MiB, warmup: 500ms, duration: 4s}\n"
-    both = FLAP.replace(first, first + first.replace("main", "half").replace("duration: 4s", "duration: 2s"))
-    lab = SimulatedLab(resolve(load_scenario(both)))
-    recording = execute(lab.plan, both, lab.world, lab, tmp_path).result.recording
+    half = first.replace("main", "half").replace("1MiB", "4KiB").replace("duration: 4s", "duration: 2s")
+    both = FLAP.replace(first, first + half)
+    recording = Trial(both).execute(tmp_path).result.recording
     goodput = build_panels(recording, shown_intervals(recording.readings, READING_INTERVAL_NS))[0]
     assert [series.name for series in goodput.series] == ["all senders", "main", "half"]
     ends = [[value for value in series.y if value is not None][-10] for series in goodput.series]
@@ -182,9 +179,12 @@ def test_each_plane_has_a_lane_of_its_ev_states(result: RunResult) -> None:
 def test_why_evs_changed_is_counted_by_plane(result: RunResult) -> None:
     events = list(result.recording.ev_transitions())
     text = " ".join(Page(transition_table(result)).text)
-    left = sum(event.after is EvState.ASSUMED_BAD for event in events)
-    assert left > 0
-    assert re.search(rf"GOOD \u2192 ASSUMED_BAD\s+loss\s+{left}\s+\u2013\s+\u2013\s+\u2013\s+{left}\b", text)
+    planes = [decode_ev(event.entropy).plane for event in events if event.after is EvState.ASSUMED_BAD]
+    counts = [str(planes.count(plane) or "\u2013") for plane in range(4)]
+    assert planes.count(0) > len(planes) / 2
+    assert re.search(
+        r"GOOD \u2192 ASSUMED_BAD\s+loss\s+" + r"\s+".join([*counts, str(len(planes))]) + r"\b", text
+    )
 
 
 def test_histograms_tell_times_during_faults_from_others(result: RunResult) -> None:
@@ -232,19 +232,17 @@ def test_names_from_outside_cannot_become_markup(result: RunResult) -> None:
 
 
 def test_a_run_that_measured_nothing_still_has_a_page(tmp_path: Path) -> None:
-    lab = SimulatedLab(resolve(load_scenario(FLAP)))
-    lab.fail["prepare"] = KeyboardInterrupt()
-    empty = execute(lab.plan, FLAP, lab.world, lab, tmp_path).result
-    page = Page(build_report(empty))
+    trial = Trial(FLAP)
+    trial.fail["prepare"] = KeyboardInterrupt()
+    page = Page(build_report(trial.execute(tmp_path).result))
     assert page.places() == []
     assert "The run did not come to its end: interrupted." in "".join(page.text)
 
 
 def test_a_run_that_ended_in_warm_up_still_has_panels(tmp_path: Path) -> None:
-    lab = SimulatedLab(resolve(load_scenario(FLAP)))
-    lab.clock.interrupt_at_ns = lab.clock.now_ns() + 300_000_000
-    short = execute(lab.plan, FLAP, lab.world, lab, tmp_path).result
-    assert Page(build_report(short)).places() == PANELS
+    trial = Trial(FLAP)
+    trial.clock.interrupt_at_ns = 300_000_000
+    assert Page(build_report(trial.execute(tmp_path).result)).places() == PANELS
 
 
 def test_a_report_is_small(result: RunResult) -> None:

@@ -5,11 +5,9 @@ import json
 from pathlib import Path
 
 import pytest
-from simulated_lab import SimulatedLab
+from virtual_trial import Trial
 
-from mrc_testbed.scenario.execution import FinishedRun, execute
-from mrc_testbed.scenario.spec.load import load_scenario
-from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.scenario.execution import FinishedRun
 from mrc_testbed.workloads.operation_record import OperationRecord
 
 MS = 1_000_000
@@ -18,7 +16,7 @@ apiVersion: mrc-testbed/v1
 kind: Scenario
 metadata: {name: job}
 spec:
-  topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 2}
+  topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 2, port_rate: 5Mbit}
   workloads:
     - {name: job, kind: training, compute: 60ms, size: 1MiB, warmup: 500ms, duration: 1s}
     - {name: beside, kind: write-bw, from: h0, to: h1, size: 64KiB, duration: 1s}
@@ -28,10 +26,9 @@ spec:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
-    lab = SimulatedLab(resolve(load_scenario(TEXT)))
-    begun_ns = lab.clock.time_ns
-    # a step each 100 ms, from well before the run to well after it
-    lab.records["job"] = [
+    trial = Trial(TEXT)
+    # a step each 100 ms, from the begin of the run to well after it
+    steps = [
         OperationRecord(
             at,
             at + 60 * MS,
@@ -41,9 +38,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
             wrong_bytes=0,
             last_rank="h1",
         )
-        for at in range(begun_ns, begun_ns + 3000 * MS, 100 * MS)
+        for at in range(1, 3000 * MS, 100 * MS)
     ]
-    return execute(lab.plan, TEXT, lab.world, lab, tmp_path_factory.mktemp("runs"))
+    trial.change["operations job"].append(lambda _: steps)
+    return trial.execute(tmp_path_factory.mktemp("runs"))
 
 
 def test_expectations_on_steps_are_judged(finished: FinishedRun) -> None:
@@ -78,7 +76,6 @@ def test_the_summary_has_a_table_of_collectives(finished: FinishedRun) -> None:
 
 def test_a_run_without_collectives_has_no_file_of_operations(tmp_path: Path) -> None:
     text = TEXT.replace("training, compute: 60ms,", "sendrecv,").split("  expect")[0]
-    lab = SimulatedLab(resolve(load_scenario(text)))
-    folder = execute(lab.plan, text, lab.world, lab, tmp_path).folder
+    folder = Trial(text).execute(tmp_path).folder
     assert not (folder / "operations.csv").exists()
     assert "collective" not in (folder / "summary.md").read_text()

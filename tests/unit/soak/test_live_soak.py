@@ -3,23 +3,23 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from simulated_lab import SimulatedLab
+from virtual_trial import Trial
 
 from mrc_testbed.bundle.bundle import unpack_bundle
 from mrc_testbed.cli.app import run
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.faults.spec import KINDS
-from mrc_testbed.scenario.execution import FinishedRun, execute
+from mrc_testbed.scenario.execution import FinishedRun
 from mrc_testbed.scenario.spec.load import load_scenario
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.soak.document import plan_of
 from mrc_testbed.soak.live import LiveSoak, soak_lab
 from mrc_testbed.soak.live_draw import FAULTS_MS, draw_round
 from mrc_testbed.soak.soaking import Control
-from mrc_testbed.workloads.operation_record import OperationRecord
 
 MS = 1_000_000
 S = 1000 * MS
@@ -67,7 +67,7 @@ def test_a_job_with_an_untouched_plane_is_never_to_stall() -> None:
 
 
 class Labs:
-    """A stage of simulated labs.
+    """A stage of labs in virtual time.
 
     Attributes:
         events: what happened, in order.
@@ -78,7 +78,7 @@ class Labs:
     def __init__(self) -> None:
         self.events: list[str] = []
         self.left: dict[str, list[str]] = {}
-        self.before_run: Callable[[SimulatedLab], None] = train
+        self.before_run: Callable[[Trial], None] = undisturbed
         self._last = ""
 
     @contextmanager
@@ -90,21 +90,24 @@ class Labs:
     def run(self, plan: Plan, source: str, runs: Path) -> FinishedRun:
         self.events.append(plan.scenario)
         self._last = plan.scenario
-        lab = SimulatedLab(plan)
-        self.before_run(lab)
-        return execute(plan, source, lab.world, lab, runs)
+        trial = Trial(unhurried(plan), source)
+        self.before_run(trial)
+        return trial.execute(runs)
 
     def left_behind(self) -> list[str]:
         return self.left.get(self._last, [])
 
 
-def train(lab: SimulatedLab, until_ns: int = 20 * S) -> None:
-    """Have the job make a step every 200 ms."""
-    begun_ns = lab.clock.time_ns
-    lab.records["job"] = [
-        OperationRecord(at, at + 50 * MS, at + 200 * MS, 0, 4096, 0, "h1")
-        for at in range(begun_ns, begun_ns + until_ns, 200 * MS)
-    ]
+def undisturbed(_: Trial) -> None:
+    """Let a round be as it is."""
+
+
+def unhurried(plan: Plan) -> Plan:
+    """The same round with fewer steps and readings, which costs less."""
+    (job,) = plan.workloads
+    assert job.collective is not None
+    slower = replace(job, collective=replace(job.collective, compute_ns=S // 2))
+    return replace(plan, workloads=(slower,), reading_interval_ns=S)
 
 
 @pytest.fixture
@@ -149,25 +152,24 @@ def test_what_a_round_leaves_behind_is_a_violation_and_the_next_has_a_new_lab(
 
 
 def test_a_job_that_does_not_go_on_is_a_violation(labs: Labs, tmp_path: Path) -> None:
-    labs.before_run = lambda lab: train(lab, until_ns=S // 2)
+    def hang(lab: Trial) -> None:
+        lab.change["operations job"].append(lambda steps: steps[:1])
+
+    labs.before_run = hang
     (violation,) = soak_of(labs, tmp_path, seed_of(kills=False)).violations
     assert [failure.invariant for failure in violation.failures] == ["stuck"]
 
 
 def test_wrong_bytes_are_a_violation(labs: Labs, tmp_path: Path) -> None:
-    def damage(lab: SimulatedLab) -> None:
-        train(lab)
-        lab.wrong_bytes = 1
-
-    labs.before_run = damage
+    labs.before_run = lambda lab: lab.damage(1)
     for seed in (seed_of(kills=True), seed_of(kills=False)):
         (violation,) = soak_of(labs, tmp_path, seed).violations
         assert [failure.invariant for failure in violation.failures] == ["bytes"]
 
 
-def stand_still(lab: SimulatedLab) -> None:
-    """Have the job make no step, while the machine stands still."""
-    lab.clock.pause_at_ns, lab.clock.pause_ns = lab.clock.now_ns() + 900 * MS, 800 * MS
+def stand_still(lab: Trial) -> None:
+    """Have the machine stand still."""
+    lab.clock.pause_at_ns, lab.clock.pause_ns = 900 * MS, 800 * MS
 
 
 def test_an_untrusted_round_counts_for_nothing_but_what_it_leaves(labs: Labs, tmp_path: Path) -> None:
@@ -185,12 +187,12 @@ def test_a_soak_without_a_trusted_round_is_untrusted(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("mrc_testbed.cli.campaign_soak.live_stage", lambda *_: labs)
     monkeypatch.setattr("mrc_testbed.cli.campaign_soak.require_root", lambda _: None)
-    labs.before_run = stand_still if is_late else train
+    labs.before_run = stand_still if is_late else undisturbed
     assert run(["campaign", "soak", "--live", "--universes", "2"]) == status
 
 
 def test_a_round_in_error_is_a_violation_and_its_lab_goes(labs: Labs, tmp_path: Path) -> None:
-    def break_it(lab: SimulatedLab) -> None:
+    def break_it(lab: Trial) -> None:
         lab.fail["prepare"] = TestbedError("no memory")
 
     labs.before_run = break_it
@@ -200,7 +202,7 @@ def test_a_round_in_error_is_a_violation_and_its_lab_goes(labs: Labs, tmp_path: 
 
 
 def test_a_bug_in_a_round_is_a_violation_with_results(labs: Labs, tmp_path: Path) -> None:
-    def break_it(lab: SimulatedLab) -> None:
+    def break_it(lab: Trial) -> None:
         lab.fail["collect"] = ZeroDivisionError("by zero")
 
     labs.before_run = break_it
@@ -210,8 +212,8 @@ def test_a_bug_in_a_round_is_a_violation_with_results(labs: Labs, tmp_path: Path
 
 
 def test_an_interrupted_round_counts_for_nothing(labs: Labs, tmp_path: Path) -> None:
-    def interrupt(lab: SimulatedLab) -> None:
-        lab.clock.interrupt_at_ns = lab.clock.now_ns() + S
+    def interrupt(lab: Trial) -> None:
+        lab.clock.interrupt_at_ns = S
 
     labs.before_run = interrupt
     found = soak_of(labs, tmp_path, 1, 2)

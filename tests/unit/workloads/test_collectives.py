@@ -1,38 +1,29 @@
-"""Collectives and training on NICs that exist in this process only."""
-
-import time
+"""Collectives and training on NICs in virtual time."""
 
 import pytest
-from fake_nic import FakeNic, fake_transport
-from waiting import DEADLINE_NS, poll_until
+from virtual_nics import MS, fabric, in_ms, virtual_nics
 
 from mrc_testbed.errors import UsageError
-from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.spec import TopologySpec
-from mrc_testbed.workloads.connectors import MrcConnector
-from mrc_testbed.workloads.engine import WorkloadEngine
+from mrc_testbed.faults.rule import FrameRule
+from mrc_testbed.faults.schedule import Schedule
+from mrc_testbed.virtual.target import VirtualTarget
 from mrc_testbed.workloads.load import build_loads
 from mrc_testbed.workloads.schedule import COLLECTIVE_KINDS
 from mrc_testbed.workloads.spec import CollectiveSpec, Training, WriteBw
 
-MS = 1_000_000
-CLOS = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=2))
+CLOS = fabric(hosts_per_t0=2)
 
 
 @pytest.fixture
 def nics():
-    made: list[FakeNic] = []
-    made += [FakeNic(f"h{host}", made) for host in range(4)]
-    yield made
-    for nic in made:
-        nic.close()
+    with virtual_nics(CLOS) as made:
+        yield made
 
 
 @pytest.fixture
 def engine(nics):
-    engine = WorkloadEngine(fake_transport(nics, MrcConnector(CLOS)))
-    yield engine
-    engine.close()
+    with nics.engine() as made:
+        yield made
 
 
 class Follower:
@@ -56,17 +47,12 @@ def follower():
 
 @pytest.fixture
 def followed_engine(nics, follower):
-    engine = WorkloadEngine(fake_transport(nics, MrcConnector(CLOS)), follower)
-    yield engine
-    engine.close()
-
-
-def in_ms(ms):
-    return time.monotonic_ns() + ms * MS
+    with nics.engine(listener=follower) as made:
+        yield made
 
 
 def later():
-    return time.monotonic_ns() + DEADLINE_NS
+    return in_ms(100_000)
 
 
 def loads(model=CollectiveSpec, **fields):
@@ -76,7 +62,7 @@ def loads(model=CollectiveSpec, **fields):
 
 @pytest.mark.parametrize("kind", COLLECTIVE_KINDS)
 @pytest.mark.parametrize("qps", [1, 3])
-def test_every_operation_ends_with_the_right_bytes_everywhere(engine, kind, qps):
+def test_every_operation_ends_with_the_right_bytes_everywhere(engine, nics, kind, qps):
     engine.prepare(loads(kind=kind, qps=qps, iterations=5), 1)
     engine.start("main")
     assert engine.wait(later())
@@ -86,6 +72,7 @@ def test_every_operation_ends_with_the_right_bytes_everywhere(engine, kind, qps)
     operations = engine.operations("main")
     assert len(operations) == 5
     assert all(each.begin_ns <= each.end_ns for each in operations)
+    nics.lab.run_until(in_ms(10))  # the last acknowledgements arrive
     acknowledged = engine.acknowledged_bytes()
     assert [acknowledged[outcome.flow] for outcome in outcomes] == [each.payload_bytes for each in outcomes]
 
@@ -102,11 +89,13 @@ def test_every_type_and_reduction(engine, dtype, reduction):
 
 def test_a_byte_that_changes_on_its_way_is_found(engine, nics):
     engine.prepare(loads(kind="all-to-all", iterations=1), 1)
-    nics[2].corrupt_byte = 5
+    target = VirtualTarget(nics.lab)
+    flips = FrameRule(action="corrupt", ratio=0.2, traffic="data", flipped_bits=1)
+    for port in CLOS.ports_of(CLOS.node("h2")):
+        target.set_rule(port.id, 0, flips, 1, Schedule(0, 0, None))
     engine.start("main")
     outcomes = engine.collect(later())
     assert {each.flow.source for each in outcomes if each.wrong_bytes} == {"h2"}
-    assert sum(each.wrong_bytes for each in outcomes) == 3
 
 
 def test_training_computes_before_it_communicates(engine):
@@ -131,7 +120,8 @@ def test_stopping_training_lets_no_step_begin(engine):
 def test_operations_go_on_until_they_are_stopped(engine):
     engine.prepare(loads(duration=60_000 * MS, size=4000), 1)
     engine.start("main")
-    poll_until(lambda: len(engine.operations("main")) > 1)
+    assert not engine.wait(in_ms(20))
+    assert len(engine.operations("main")) > 1
     assert not engine.is_finished("main")
     engine.stop("main")
     outcomes = engine.collect(later())
@@ -152,10 +142,8 @@ def test_a_listener_receives_the_end_when_one_job_of_two_has_ended(followed_engi
     assert follower.ended_names == ["main", "beside"]
 
 
-def test_a_listener_receives_the_end_of_a_job_that_fails(followed_engine, follower, nics):
+def test_a_listener_receives_the_end_of_a_job_that_fails(followed_engine, follower):
     followed_engine.prepare(loads(duration=1000 * MS), 1)
-    for nic in nics:
-        nic.is_instant = False
     followed_engine.start("main")
     followed_engine.collect(in_ms(0))
     assert follower.ended_names == ["main"]
@@ -175,42 +163,36 @@ def test_a_collective_and_flows_share_their_hosts(engine):
 
 def test_a_connection_that_fails_ends_the_collective_with_its_name(engine, nics):
     engine.prepare(loads(duration=1000 * MS), 1)
-    for nic in nics:
-        nic.is_instant = False
     engine.start("main")
-    qpn = next(iter(nics[1].qps))
-    change = {"from": "RTS", "to": "ERROR", "status": "retry_exceeded"}
-    nics[1].publish(event="qp_state", qpn=qpn, **change)
+    qpn = nics.agent("h1").list_qps()[0]["qpn"]
+    nics.agent("h1").modify_qp(qpn, "ERROR")
     outcomes = engine.collect(later())
     errors = [outcome.error for outcome in outcomes if outcome.error]
-    assert errors == [f"QP {qpn} of h1 failed: retry_exceeded"]
+    assert errors == [f"QP {qpn} of h1 failed: flushed"]
 
 
 def test_a_message_of_another_operation_is_an_error(engine, nics):
     engine.prepare(loads(iterations=1), 1)
-    for nic in nics:
-        nic.is_instant = False
     engine.start("main")
-    qpn = next(qpn for qpn, qp in nics[1].qps.items() if qp.receives)
-    nics[1].publish(event="receive", qpn=qpn, number=1, immediate=3, length=30_000, time_ns=1)
+    qpn = nics.agent("h1").list_qps()[0]["qpn"]
+    arrival = {"event": "receive", "qpn": qpn, "number": 1, "immediate": 3, "length": 30_000, "time_ns": 1}
+    engine._transport._nics["h1"].verbs.notify(arrival)
     outcomes = engine.collect(later())
     [error] = [outcome.error for outcome in outcomes if outcome.error]
     assert "message 1 has 30000 bytes and immediate 3" in error
 
 
-def test_an_operation_that_does_not_end_is_given_up(engine, nics):
+def test_an_operation_that_does_not_end_is_given_up(engine):
     engine.prepare(loads(iterations=1), 1)
-    for nic in nics:
-        nic.is_instant = False
     engine.start("main")
-    outcomes = engine.collect(in_ms(50))
+    outcomes = engine.collect(in_ms(1))
     assert "messages were still under way when the run ended" in [each.error for each in outcomes]
 
 
 def test_everything_is_given_back(engine, nics):
     engine.prepare(loads(iterations=1), 1)
     engine.close()
-    assert all(nic.qps == {} and nic.regions == {} and nic.is_closed for nic in nics)
+    assert nics.left() == []
 
 
 def test_memory_that_collectives_leave_is_shared_by_flows(engine, nics):
@@ -219,7 +201,7 @@ def test_memory_that_collectives_leave_is_shared_by_flows(engine, nics):
     )
     [bulk] = build_loads(beside, CLOS)
     engine.prepare([bulk, *loads(iterations=1, size=256 << 10)], 1)
-    used = [sum(length for _, length in nic.regions.values()) for nic in nics]
+    used = [sum(region.length for region in nics.regions(f"h{host}")) for host in range(4)]
     assert used[1] == used[3] == 512 << 10
     assert used[0] > 512 << 10
     assert max(used) <= 1 << 20

@@ -3,33 +3,27 @@
 from dataclasses import replace
 
 import pytest
-from fake_nic import FakeNic, fake_transport
+from virtual_nics import fabric, in_ms, virtual_nics
 
-from mrc_testbed.errors import AgentError
-from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.spec import TopologySpec
-from mrc_testbed.workloads.connectors import MrcConnector
+from mrc_testbed.errors import AgentError, UsageError
+from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.layout import Layout
 from mrc_testbed.workloads.sender import FlowSender
 
 SIZE = 100
-CLOS = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1))
 TWO_HALVES = Layout(SIZE, slots=4, halves=2)
 
 
 @pytest.fixture
 def nics():
-    made: list[FakeNic] = []
-    made += [FakeNic("h0", made, is_instant=False), FakeNic("h1", made, is_instant=False)]
-    yield made
-    for nic in made:
-        nic.close()
+    with virtual_nics(fabric()) as made:
+        yield made
 
 
 @pytest.fixture
 def transport(nics):
-    opened = fake_transport(nics, MrcConnector(CLOS))
+    opened = nics.transport()
     opened.open(["h0", "h1"])
     return opened
 
@@ -51,76 +45,86 @@ def make_sender(transport):
 
 
 @pytest.fixture
-def feed(transport):
+def next_events(nics, transport):
+    """The next events, once time has passed."""
+
+    def take():
+        nics.lab.run_until(in_ms(1000), lambda: transport.has_events)
+        return transport.events()
+
+    return take
+
+
+@pytest.fixture
+def feed(next_events):
     def take(sender):
-        for event in transport.events():
+        for event in next_events():
             sender.take(event)
 
     return take
 
 
-def posted(nic, sender):
-    return [work.arguments for work in nic.qps[sender.qp.qpn].posted]
+def posted(nics, sender):
+    """Work of the sender, oldest first."""
+    ring = nics.ring("h0", sender.qp.qpn)
+    return list(ring.entries[: ring.tail])
+
+
+def region_of(sender):
+    """The memory that is written to."""
+    return sender._require().remote.view
 
 
 def test_both_ends_get_a_qp_with_their_own_evs_towards_each_other(make_sender, nics):
     sender = make_sender()
-    [near] = nics[0].qps.values()
-    [far] = nics[1].qps.values()
-    assert near.attributes["seed"] != far.attributes["seed"]
-    assert near.peer is nics[1]
-    assert nics[1].qps[near.peer_qpn].peer_qpn == sender.qp.qpn
+    [near], [far] = (nics.agent(host).list_qps() for host in ("h0", "h1"))
+    first, second = (nics.order_of_evs(host, qp["qpn"]) for host, qp in (("h0", near), ("h1", far)))
+    assert first != second
+    assert sorted(first) == sorted(second)
+    assert (near["qpn"], near["peer_host"], near["peer_qpn"]) == (sender.qp.qpn, 1, far["qpn"])
+    assert (far["peer_host"], far["peer_qpn"]) == (0, near["qpn"])
 
 
 def test_two_batches_are_posted_each_on_its_own_half(make_sender, nics):
     sender = make_sender()
     sender.start(None)
-    first, second = posted(nics[0], sender)
-    assert first["remote_offset"] == 0
-    assert second["remote_offset"] == 4 * SIZE
-    assert first["iterations"] == 4
-    assert first["depth"] == 3
-    assert (first["local_slots"], first["remote_slots"]) == (5, 4)
+    first, second = posted(nics, sender)
+    assert (first.remote_offset, second.remote_offset) == (0, 4 * SIZE)
+    assert (first.iterations, first.depth, first.local_slots, first.remote_slots) == (4, 3, 5, 4)
 
 
 def test_a_finished_batch_is_compared_before_its_half_is_written_again(make_sender, nics, feed):
     sender = make_sender()
     sender.start(None)
-    nics[0].carry_out(sender.qp.qpn)
     feed(sender)
     outcome = sender.outcome()
     assert (outcome.messages, outcome.compared_bytes, outcome.wrong_bytes) == (4, 4 * SIZE, 0)
-    assert [work["remote_offset"] for work in posted(nics[0], sender)] == [4 * SIZE, 0]
+    assert [work.remote_offset for work in posted(nics, sender)] == [0, 4 * SIZE, 0]
 
 
 def test_many_batches_leave_no_wrong_byte(make_sender, nics, feed):
     sender = make_sender()
     sender.start(None)
     for _ in range(50):
-        nics[0].carry_out(sender.qp.qpn)
         feed(sender)
     assert sender.outcome().wrong_bytes == 0
     assert sender.outcome().compared_bytes == 50 * 4 * SIZE
 
 
-def test_a_wrong_byte_is_counted(make_sender, nics, feed):
+def test_a_wrong_byte_is_counted(make_sender, next_events):
     sender = make_sender()
     sender.start(None)
-    nics[0].corrupt_byte = 7
-    nics[0].carry_out(sender.qp.qpn)
-    feed(sender)
+    [event] = next_events()
+    region_of(sender)[7] ^= 0xFF
+    sender.take(event)
     assert sender.outcome().wrong_bytes == 1
 
 
-def test_messages_that_were_acknowledged_but_never_written_are_noticed(make_sender, nics, transport):
+def test_messages_that_were_acknowledged_but_never_written_are_noticed(make_sender, next_events):
     sender = make_sender()
-    sender.start(None)
-    qp = nics[0].qps[sender.qp.qpn]
-    work = qp.posted[0]
-    work.arguments = {**work.arguments, "iterations": 3}  # the fourth message is only claimed
-    nics[0].carry_out(sender.qp.qpn)
-    [event] = transport.events()
-    sender.take(replace(event, iterations=4))
+    sender.start(3)
+    [event] = next_events()
+    sender.take(replace(event, iterations=4))  # the fourth message is only claimed
     assert sender.outcome().wrong_bytes >= SIZE * 0.9
 
 
@@ -129,7 +133,6 @@ def test_a_number_of_messages_is_sent_exactly(make_sender, nics, messages, feed)
     sender = make_sender()
     sender.start(messages)
     while not sender.is_idle:
-        nics[0].carry_out(sender.qp.qpn)
         feed(sender)
     outcome = sender.outcome()
     assert outcome.messages == messages
@@ -141,43 +144,38 @@ def test_a_number_of_messages_is_sent_exactly(make_sender, nics, messages, feed)
 def test_stopping_books_what_had_been_sent(make_sender, nics, feed):
     sender = make_sender()
     sender.start(None)
-    nics[0].carry_out(sender.qp.qpn, messages=3)
     feed(sender)
     sender.stop()
     while not sender.is_idle:
         feed(sender)
     outcome = sender.outcome()
-    assert outcome.messages == 3
-    assert outcome.compared_bytes == 3 * SIZE
+    assert 4 < outcome.messages < 12
+    assert outcome.compared_bytes == outcome.messages * SIZE
     assert outcome.error is None
 
 
 def test_with_a_single_half_the_next_batch_waits_for_the_comparison(make_sender, nics, feed):
     sender = make_sender(Layout(SIZE, slots=4, halves=1))
     sender.start(None)
-    assert len(posted(nics[0], sender)) == 1
-    for _ in range(5):
-        nics[0].carry_out(sender.qp.qpn)
+    for batch in range(1, 6):
+        assert len(posted(nics, sender)) == batch
         feed(sender)
-        assert len(posted(nics[0], sender)) == 1
     assert sender.outcome().wrong_bytes == 0
 
 
 def test_a_failed_qp_fails_the_flow_with_the_reason(make_sender, nics, feed):
     sender = make_sender()
     sender.start(None)
-    nics[0].publish(
-        event="qp_state", qpn=sender.qp.qpn, **{"from": "RTS", "to": "ERROR"}, status="retry_exceeded"
-    )
+    nics.agent("h0").modify_qp(sender.qp.qpn, "ERROR")
     feed(sender)
     assert sender.is_idle
-    assert sender.outcome().error == f"QP {sender.qp.qpn} of h0 failed: retry_exceeded"
+    assert sender.outcome().error == f"QP {sender.qp.qpn} of h0 failed: flushed"
 
 
 def test_a_completion_in_error_fails_the_flow(make_sender, nics, feed):
     sender = make_sender()
     sender.start(None)
-    nics[0].carry_out(sender.qp.qpn, messages=1, status="remote_access")
+    sender._require().remote.close()
     feed(sender)
     assert sender.outcome().error == f"QP {sender.qp.qpn} of h0 failed: remote_access"
     assert sender.is_idle
@@ -187,20 +185,22 @@ def test_closing_gives_everything_back(make_sender, nics):
     sender = make_sender()
     sender.close()
     sender.close()
-    assert all(nic.qps == {} and nic.regions == {} for nic in nics)
+    assert nics.left() == []
 
 
 def test_closing_gives_the_one_end_back_when_the_other_is_dead(make_sender, nics):
     sender = make_sender()
-    nics[0].die()
+    nics.lab.agent("h0").kill()
     with pytest.raises(AgentError):
         sender.close()
-    assert nics[1].qps == {}
-    assert nics[1].regions == {}
+    assert nics.left() == []
 
 
 def test_a_refused_preparation_leaves_nothing(nics, transport, monkeypatch):
-    monkeypatch.setattr(nics[0], "create_qp", lambda *_, **__: nics[0].refuse())
+    def refuse(*_, **__):
+        raise UsageError("refused")
+
+    monkeypatch.setattr(VirtualConnection, "create_qp", refuse)
     sender = FlowSender(
         Flow("main", "h0", "h1", 0),
         transport,
@@ -211,4 +211,4 @@ def test_a_refused_preparation_leaves_nothing(nics, transport, monkeypatch):
     with pytest.raises(Exception, match="refused"):
         sender.prepare()
     sender.close()
-    assert all(nic.qps == {} and nic.regions == {} for nic in nics)
+    assert nics.left() == []

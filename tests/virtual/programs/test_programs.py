@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from stopped_clock import StoppedClock
 from waiting import DEADLINE_S
 
 from mrc_testbed.agents.abi import VirtualPayload
@@ -28,7 +29,6 @@ from mrc_testbed.virtual.rank_channel import CHANNEL_VARIABLE
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.program import RANKS_MAX, Program, ProgramState
-from tests.stopped_clock import StoppedClock
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = Path(__file__).with_name("virtual_rank.py")
