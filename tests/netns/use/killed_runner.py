@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 
 from waiting import poll_until
 
@@ -26,7 +27,7 @@ sys.stdin.read()
 """
 
 
-def kill_a_runner_with(lab_name: str, kind: str, where: str, fields: dict[str, str]) -> None:
+def kill_a_runner_with(lab_name: str, kind: str, where: str, fields: Mapping[str, str | int]) -> None:
     """Returns when the fault of the dead runner is out of the ledger."""
     command = [sys.executable, "-c", _RUNNER, lab_name, kind, where, json.dumps(fields)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as runner:

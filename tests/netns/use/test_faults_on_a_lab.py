@@ -1,4 +1,4 @@
-"""A fault reaches the lab, acts on frames where it is, and is gone afterwards."""
+"""Faults by hand: what a NIC notices, outages of a flap, the end of reapers."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,7 @@ from fault_traffic import send
 from shared_lab import unhealthy_ports
 from waiting import DEADLINE_NS, poll_until
 
-from mrc_testbed.agents.abi import FaultRule, PortCounter
+from mrc_testbed.agents.abi import FaultRule
 from mrc_testbed.agents.nic.client import AgentClient
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.paths import lab_paths
@@ -24,26 +24,8 @@ LINK = "p0-t0-0:2~p0-t1-0:0"
 OpenFaults = Callable[[], LabFaults]
 
 
-def add(faults: LabFaults, kind: str, links: str, **fields: str) -> None:
-    faults.add(parse_fault(kind, links, {"id": "f1", "until": "cleared", **fields}, ()), seed=1)
-
-
 def add_for(faults: LabFaults, kind: str, links: str, length: str, **fields: str) -> None:
     faults.add(parse_fault(kind, links, {"id": "f1", "for": length, **fields}, ()), seed=1)
-
-
-def drops(live: Lab) -> dict[str, int]:
-    """Frames that faults took, by name of the port, so far."""
-    return {port.name: count for port in live.clos.ports() if (count := _fault_drops(live, port.id))}
-
-
-def _fault_drops(live: Lab, port_id: int) -> int:
-    counters = live.port_counters.sum(port_id)
-    return counters[PortCounter.DROP_LINK_DOWN] + counters[PortCounter.DROP_LOSS]
-
-
-def new_drops(live: Lab, before: dict[str, int]) -> set[str]:
-    return {name for name, count in drops(live).items() if count > before.get(name, 0)}
 
 
 def await_no_entry(lab_name: str) -> None:
@@ -60,27 +42,6 @@ def reapers(lab_name: str) -> list[ProcessIdentity]:
     ]
 
 
-def test_a_link_that_is_down_loses_frames_both_ways_and_no_other_link_does(
-    live: Lab, faults: OpenFaults
-) -> None:
-    before = drops(live)
-    faults_now = faults()
-    add(faults_now, "link-down", LINK)
-    assert unhealthy_ports(live) == ["p0-t0-0:2", "p0-t1-0:0"]
-    outcome = send(live, 0.5)
-    send(live, 0.5, "h2", "h0")
-    assert new_drops(live, before) == {"p0-t0-0:2", "p0-t1-0:0"}
-    assert outcome.messages > 0
-    assert (outcome.wrong_bytes, outcome.error) == (0, None)
-    event = faults_now.clear("f1")
-    assert unhealthy_ports(live) == []
-    assert {live.clos.port(each.port_id).name for each in event.accounts if each.count} == new_drops(
-        live, before
-    )
-    hit = [each for each in event.accounts if each.data_count]
-    assert all(event.before_ns > each.last_ns >= each.first_ns > 0 for each in hit)
-
-
 def test_a_nic_port_that_is_down_is_noticed_by_its_nic_and_comes_back_with_its_address(
     live: Lab, faults: OpenFaults
 ) -> None:
@@ -88,7 +49,7 @@ def test_a_nic_port_that_is_down_is_noticed_by_its_nic_and_comes_back_with_its_a
     with AgentClient(live.paths.agent_socket("h0")) as listener:
         listener.subscribe()
         faults_now = faults()
-        add(faults_now, "nic-port-down", "h0:1")
+        add_for(faults_now, "nic-port-down", "h0:1", "1h")
         down = listener.next_event(DEADLINE_NS)
         assert (down["event"], down["plane"], down["is_up"]) == ("port_state", 1, False)
         assert nic.port_status() == [True, False]

@@ -76,5 +76,6 @@ def test_what_ends_the_thread_is_raised_to_who_waits(engine):
 
     with pytest.raises(ZeroDivisionError):
         engine._command(fail)
+    engine._thread.join(LATER_NS / 1e9)
     with pytest.raises(ZeroDivisionError):
         engine.wait(monotonic_ns() + LATER_NS)
