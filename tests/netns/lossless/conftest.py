@@ -29,23 +29,3 @@ def held_lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     )
     with lab_up(spec, f"l{os.getpid()}") as name, lab.attach(name) as live:
         yield live
-
-
-@pytest.fixture(scope="module")
-def spread_lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
-    """A lab with credits and a host at each of five T0s, whose switches choose uplinks as the parameter says:
-    what a T0 sends up is of one host.
-    """
-    spec = TopologySpec(
-        planes=1,
-        t0=5,
-        t1=3,
-        hosts_per_t0=1,
-        port_rate=20_000_000,
-        forwarding="ecmp",
-        uplink_choice=request.param,
-        flow_control="credits",
-        nic=NicSpec(window_packets=128),
-    )
-    with lab_up(spec, f"l{os.getpid()}") as name, lab.attach(name) as live:
-        yield live

@@ -12,7 +12,6 @@ from waiting import DEADLINE_NS
 from mrc_testbed.agents.nic.client import AgentClient
 from mrc_testbed.agents.nic.pattern import seed_at
 from mrc_testbed.fabric.live import Lab
-from mrc_testbed.topology.element import Link
 from mrc_testbed.topology.ev_set import build_ev_set
 from mrc_testbed.topology.spec import TopologySpec
 
@@ -21,12 +20,6 @@ NEIGHBOURS: Final = ("h0", "h1")
 DISTANT: Final = ("h0", "h3")
 
 _BACKGROUND_SEED: Final = 1
-
-
-def set_link_down(live: Lab, link: Link, *, is_down: bool) -> None:
-    """Cuts or restores a link, both ways."""
-    for port in (link.lower, link.upper):
-        write_port_fault(live, port.id, is_down=is_down)
 
 
 def set_loss(live: Lab, port_id: int, ratio: float) -> None:
@@ -144,17 +137,6 @@ class WritePair:
         return self.target.verify(first, self.MARGIN_BYTES, _BACKGROUND_SEED) + self.target.verify(
             last, self.MARGIN_BYTES, behind
         )
-
-    def bad_evs(self) -> set[int]:
-        """Indices of the EVs that are ASSUMED_BAD now."""
-        return {row["index"] for row in self.source.ev_list(self.qpn) if row["state"] == "ASSUMED_BAD"}
-
-    def sent_by_plane(self) -> list[int]:
-        """Data packets sent so far, by plane."""
-        sent = [0] * self.live.spec.planes
-        for row in self.source.ev_list(self.qpn):
-            sent[row["plane"]] += row["tx_packets"]
-        return sent
 
     @property
     def state(self) -> str:

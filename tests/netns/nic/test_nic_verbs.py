@@ -93,25 +93,6 @@ def test_immediates_arrive_in_order_with_their_data_across_the_wrap(pair: Pair) 
     assert pair.near.list_qps()[0]["next_psn"] > 1 << 24
 
 
-def test_immediate_that_nobody_waits_for_waits_until_somebody_does(lab: Lab) -> None:
-    pair = Pair(lab)
-    pair.connect()
-    pair.post(10, immediate=1)
-    pair.post(10)
-    poll_until(lambda: pair.far.counters()["drop_no_receive"] > 1)  # it was sent again
-    pair.far.post_receive(pair.peer_qpn, 1)
-    statuses: list[str] = []
-
-    def have_all_ended() -> bool:
-        statuses.extend(row["status"] for row in pair.near.poll(pair.qpn))
-        return len(statuses) == 2
-
-    poll_until(have_all_ended)
-    assert statuses == ["success", "success"]
-    pair.near.close()
-    pair.far.close()
-
-
 @pytest.mark.parametrize(
     ("state", "attributes", "message"),
     [
@@ -167,20 +148,6 @@ def test_peer_that_loses_a_port_is_left_at_once_and_returned_to(lab: Lab, pair: 
     finally:
         lab.node(f"h{FAR}").cmd("ip", "link", "set", port.interface, "up")
     poll_until(lambda: set(pair.planes_used()) == {0, 1})
-
-
-def test_denied_evs_carry_nothing_and_a_reliability_probe_is_answered(pair: Pair) -> None:
-    pair.connect()
-    half = [ev["index"] for ev in pair.near.ev_list(pair.qpn) if ev["plane"] == 0]
-    pair.near.ev_deny(pair.qpn, half)
-    assert set(pair.planes_used()) == {1}
-    pair.near.ev_allow(pair.qpn, half)
-    assert set(pair.planes_used()) == {0, 1}
-    # on a busy machine a late packet makes its EV bad: probes of that EV are answered too
-    poll_until(lambda: all(ev["state"] != "ASSUMED_BAD" for ev in pair.near.ev_list(pair.qpn)))
-    answered = pair.near.counters()["rx_probe_response"]
-    pair.near.probe(pair.qpn, [0, 1], "reliability")
-    poll_until(lambda: pair.near.counters()["rx_probe_response"] >= answered + 2)
 
 
 @pytest.mark.parametrize("sack_every", [4, 16])
