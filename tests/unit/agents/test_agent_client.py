@@ -1,9 +1,8 @@
 """The client of an agent: answers, events between them, and every way in which an agent can let one down."""
 
-import json
 import socket
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,45 +28,83 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "agent.sock"
 
 
+Reply = Callable[[dict[str, Any]], bytes | Iterable[object]]
+"""What an agent says to a request: bytes, or messages."""
+
+
+@contextmanager
+def agent_that(
+    path: Path, *replies: Reply, timeout_ns: int = DEADLINE_NS, stays: bool = True
+) -> Iterator[AgentClient]:
+    """A client of an agent that says one thing after another, and then waits for the client to leave."""
+
+    def script(connection: socket.socket, requests: Requests) -> None:
+        for reply in replies:
+            said = reply(next(requests))
+            if isinstance(said, bytes):
+                connection.sendall(said)
+            else:
+                send(connection, *said)
+        if stays:
+            next(requests, None)
+
+    with scripted_agent(path, script), AgentClient(path, timeout_ns) as client:
+        yield client
+
+
 def test_call_sends_verb_and_arguments_and_returns_the_result(path: Path) -> None:
-    def script(connection: socket.socket, requests: Requests) -> None:
-        request = next(requests)
-        assert request == {"id": 1, "verb": "register_memory", "arguments": {"length": 4096}}
-        send(connection, answer(request, {"offset": 0, "length": 4096, "r_key": 77}))
-        request = next(requests)
-        assert request == {"id": 2, "verb": "port_status", "arguments": {}}
-        send(connection, answer(request, [True, False]))
+    asked: list[dict[str, Any]] = []
 
-    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
-        assert client.register_memory(4096) == {"offset": 0, "length": 4096, "r_key": 77}
+    def result(value: object) -> Reply:
+        def reply(request: dict[str, Any]) -> list[object]:
+            asked.append(request)
+            return [answer(request, value)]
+
+        return reply
+
+    region = {"offset": 0, "length": 4096, "r_key": 77}
+    with agent_that(path, *map(result, (region, [True, False], None, [{"work_id": 1}]))) as client:
+        assert client.register_memory(4096) == region
         assert client.port_status() == [True, False]
+        client.subscribe("receive", "qp_state")
+        assert client.wait(256, 2 * SHORT_NS) == [{"work_id": 1}]  # the agent has its own time on top
+    assert asked == [
+        {"id": 1, "verb": "register_memory", "arguments": {"length": 4096}},
+        {"id": 2, "verb": "port_status", "arguments": {}},
+        {"id": 3, "verb": "subscribe", "arguments": {"kinds": ["receive", "qp_state"]}},
+        {"id": 4, "verb": "wait", "arguments": {"qpn": 256, "wait_ns": 2 * SHORT_NS}},
+    ]
 
 
-def test_refusal_is_a_usage_error_with_verb_and_hint(path: Path) -> None:
-    def script(connection: socket.socket, requests: Requests) -> None:
-        request = next(requests)
-        send(connection, {"id": request["id"], "error": "length: 0 bytes", "hint": "ask for more"})
-
-    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
+@pytest.mark.parametrize(("said", "hint"), [("ask for more", "ask for more"), ([1], None)])
+def test_refusal_is_a_usage_error_with_verb_and_a_hint_if_it_is_text(
+    path: Path, said: object, hint: str | None
+) -> None:
+    refusal = {"error": "length: 0 bytes", "hint": said}
+    with agent_that(path, lambda request: [{"id": request["id"], **refusal}]) as client:
         with pytest.raises(UsageError) as caught:
             client.register_memory(0)
-        assert (caught.value.message, caught.value.hint) == (
-            "register_memory: length: 0 bytes",
-            "ask for more",
-        )
+        assert (caught.value.message, caught.value.hint) == ("register_memory: length: 0 bytes", hint)
 
 
-@pytest.mark.parametrize("said", [{"error": "not today"}, {"result": None}, {"result": {"host": "h0"}}])
-def test_agent_that_does_not_say_who_it_is_is_none(path: Path, said: dict[str, object]) -> None:
-    def script(connection: socket.socket, requests: Requests) -> None:
-        send(connection, {"id": next(requests)["id"], **said})
-
+@pytest.mark.parametrize(
+    ("verb", "said", "message"),
+    [
+        ("hello", {"error": "not today"}, "does not identify itself"),
+        ("hello", {"result": None}, "answers 'hello' with what is no dict"),
+        ("hello", {"result": {"host": "h0"}}, "does not identify itself"),
+        ("denied_paths", {"result": 5}, "answers 'denied_paths' with what is no list"),
+        ("port_status", {}, "a response without a result"),
+    ],
+)
+def test_answer_that_cannot_be_is_an_error_of_the_agent(
+    path: Path, verb: str, said: dict[str, object], message: str
+) -> None:
     with (
-        scripted_agent(path, script),
-        AgentClient(path, DEADLINE_NS) as client,
-        pytest.raises(AgentError, match=r"does not identify itself|answers 'hello' with what is no dict"),
+        agent_that(path, lambda request: [{"id": request["id"], **said}]) as client,
+        pytest.raises(AgentError, match=message),
     ):
-        client.hello()
+        getattr(client, verb)()
 
 
 def test_an_agent_that_refuses_to_say_who_it_is_counts_as_silent(
@@ -93,37 +130,9 @@ def test_an_agent_that_refuses_to_say_who_it_is_counts_as_silent(
         assert silent_agents(paths, state, DEADLINE_NS, ()) == {"h0"}
 
 
-def test_denied_paths_that_are_no_list(path: Path) -> None:
-    def script(connection: socket.socket, requests: Requests) -> None:
-        send(connection, answer(next(requests), 5))
-
-    with (
-        scripted_agent(path, script),
-        AgentClient(path, DEADLINE_NS) as client,
-        pytest.raises(AgentError, match="answers 'denied_paths' with what is no list"),
-    ):
-        client.denied_paths()
-
-
-def test_a_hint_that_is_no_text_is_left_out(path: Path) -> None:
-    def script(connection: socket.socket, requests: Requests) -> None:
-        send(connection, {"id": next(requests)["id"], "error": "no", "hint": [1]})
-
-    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
-        with pytest.raises(UsageError) as caught:
-            client.register_memory(0)
-        assert caught.value.hint is None
-
-
 def test_an_event_in_the_same_bytes_as_an_answer_is_announced(path: Path) -> None:
     """No bytes are left to read then, so a reader that waits for the socket would wait for ever."""
-
-    def script(connection: socket.socket, requests: Requests) -> None:
-        said = answer(next(requests), {"r_key": 1}), {"event": "completion"}
-        connection.sendall(b"".join(json.dumps(each).encode() + b"\n" for each in said))
-        next(requests, None)  # until the client has left
-
-    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
+    with agent_that(path, lambda request: [answer(request, {"r_key": 1}), {"event": "completion"}]) as client:
         assert not client.has_events
         client.register_memory(1)
         assert client.has_events
@@ -132,15 +141,9 @@ def test_an_event_in_the_same_bytes_as_an_answer_is_announced(path: Path) -> Non
 
 
 def test_events_around_an_answer_are_kept_in_order(path: Path) -> None:
-    def script(connection: socket.socket, requests: Requests) -> None:
-        send(connection, {"event": "a"})
-        request = next(requests)
-        send(connection, {"event": "b"}, answer(request, 5), {"event": "c"})
-        next(requests, None)
-
-    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
+    with agent_that(path, lambda asked: [{"event": "b"}, answer(asked, 5), {"event": "c"}]) as client:
         assert client.call("anything") == 5
-        assert [client.next_event(DEADLINE_NS)["event"] for _ in range(3)] == ["a", "b", "c"]
+        assert [client.next_event(DEADLINE_NS)["event"] for _ in range(2)] == ["b", "c"]
 
 
 def test_answer_in_pieces_is_put_together(path: Path) -> None:
@@ -177,35 +180,17 @@ def test_nobody_listens(path: Path) -> None:
         AgentClient(path)
 
 
-def test_agent_that_dies_before_it_answers(path: Path) -> None:
-    def script(connection: socket.socket, requests: Requests) -> None:
-        next(requests)
-
-    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
+@pytest.mark.parametrize("begun", [b"", b'{"id": 1, "resu'])
+def test_agent_that_dies_before_it_has_answered(path: Path, begun: bytes) -> None:
+    with agent_that(path, lambda _: begun, stays=False) as client:
         with pytest.raises(AgentError, match=r"the NIC agent at .*agent\.sock died"):
             client.hello()
         with pytest.raises(AgentError, match=r"is gone|died"):
             client.hello()
 
 
-def test_agent_that_dies_in_the_middle_of_an_answer(path: Path) -> None:
-    def script(connection: socket.socket, requests: Requests) -> None:
-        next(requests)
-        connection.sendall(b'{"id": 1, "resu')
-
-    with (
-        scripted_agent(path, script),
-        AgentClient(path, DEADLINE_NS) as client,
-        pytest.raises(AgentError, match="died"),
-    ):
-        client.hello()
-
-
 def test_dead_agent_is_noticed_while_events_are_drained(path: Path) -> None:
-    def script(connection: socket.socket, requests: Requests) -> None:
-        send(connection, answer(next(requests), None))
-
-    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
+    with agent_that(path, lambda request: [answer(request, None)], stays=False) as client:
         client.subscribe()
         with pytest.raises(AgentError, match="died"):
             client.next_event(DEADLINE_NS)
@@ -214,27 +199,11 @@ def test_dead_agent_is_noticed_while_events_are_drained(path: Path) -> None:
 
 
 def test_agent_that_does_not_answer_in_time(path: Path) -> None:
-    def script(connection: socket.socket, requests: Requests) -> None:
-        assert len(list(requests)) == 1
-
-    with (
-        scripted_agent(path, script),
-        AgentClient(path, SHORT_NS) as client,
-        pytest.raises(AgentError, match="did not send a response to 'hello' in time"),
-    ):
-        client.hello()
-
-
-def test_no_event_in_time(path: Path) -> None:
-    def script(connection: socket.socket, requests: Requests) -> None:
-        assert list(requests) == []
-
-    with (
-        scripted_agent(path, script),
-        AgentClient(path, DEADLINE_NS) as client,
-        pytest.raises(AgentError, match="did not send an event in time"),
-    ):
-        client.next_event(SHORT_NS)
+    with agent_that(path, lambda _: [], timeout_ns=SHORT_NS) as client:
+        with pytest.raises(AgentError, match="did not send a response to 'hello' in time"):
+            client.hello()
+        with pytest.raises(AgentError, match="did not send an event in time"):
+            client.next_event(SHORT_NS)
 
 
 def call_with_short_timeout(client: AgentClient) -> None:
@@ -287,54 +256,26 @@ def test_late_answer_is_no_event(path: Path) -> None:
     "line", [b"not JSON\n", b"[1, 2]\n", b"7\n", b"\xff\xfe\n", b"\n", b"[" * 100_000 + b"\n"]
 )
 def test_what_is_no_message_is_an_error_of_the_agent(path: Path, line: bytes) -> None:
-    def script(connection: socket.socket, requests: Requests) -> None:
-        next(requests)
-        connection.sendall(line)
-        next(requests, None)
-
     with (
-        scripted_agent(path, script),
-        AgentClient(path, DEADLINE_NS) as client,
+        agent_that(path, lambda _: line) as client,
         pytest.raises(AgentError, match=r"agent\.sock sent an invalid message"),
     ):
         client.hello()
 
 
-def test_wait_gives_the_agent_its_own_time_on_top(path: Path) -> None:
-    def script(connection: socket.socket, requests: Requests) -> None:
-        request = next(requests)
-        assert request["arguments"] == {"qpn": 256, "wait_ns": 2 * SHORT_NS}
-        send(connection, answer(request, [{"work_id": 1}]))
-
-    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
-        assert client.wait(256, 2 * SHORT_NS) == [{"work_id": 1}]
-
-
 def test_cast_does_not_wait_and_a_refusal_of_it_comes_back_as_an_event(path: Path) -> None:
-    def script(connection: socket.socket, requests: Requests) -> None:
-        assert next(requests) == {"verb": "post_write", "arguments": {"qpn": 256}}
-        send(connection, {"event": "refused", "verb": "post_write", "error": "no QP 256"})
-        request = next(requests)
-        send(connection, answer(request, None))
+    refused = {"event": "refused", "verb": "post_write", "error": "no QP 256"}
+    cast: list[dict[str, Any]] = []
 
-    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
+    def refuse(request: dict[str, Any]) -> list[object]:
+        cast.append(request)
+        return [refused]
+
+    with agent_that(path, refuse, lambda request: [answer(request, None)]) as client:
         client.cast("post_write", qpn=256)
         client.subscribe("receive")
-        assert client.next_event(DEADLINE_NS) == {
-            "event": "refused",
-            "verb": "post_write",
-            "error": "no QP 256",
-        }
-
-
-def test_subscribe_names_the_kinds_it_wants(path: Path) -> None:
-    def script(connection: socket.socket, requests: Requests) -> None:
-        request = next(requests)
-        assert request["arguments"] == {"kinds": ["receive", "qp_state"]}
-        send(connection, answer(request, None))
-
-    with scripted_agent(path, script), AgentClient(path, DEADLINE_NS) as client:
-        client.subscribe("receive", "qp_state")
+        assert client.next_event(DEADLINE_NS) == refused
+    assert cast == [{"verb": "post_write", "arguments": {"qpn": 256}}]
 
 
 def test_message_without_end_is_not_kept(path: Path) -> None:
@@ -348,15 +289,3 @@ def test_message_without_end_is_not_kept(path: Path) -> None:
         client = AgentClient(path, DEADLINE_NS)
         with client, pytest.raises(AgentError, match=f"a message of over {MESSAGE_BYTES_MAX} bytes"):
             client.hello()
-
-
-def test_answer_without_result_is_an_error_of_the_agent(path: Path) -> None:
-    def script(connection: socket.socket, requests: Requests) -> None:
-        send(connection, {"id": next(requests)["id"]})
-
-    with (
-        scripted_agent(path, script),
-        AgentClient(path, DEADLINE_NS) as client,
-        pytest.raises(AgentError, match="a response without a result"),
-    ):
-        client.port_status()
