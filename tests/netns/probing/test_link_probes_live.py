@@ -1,11 +1,9 @@
 """Link probes on a real fabric: they come back, and broken links are found among sound ones."""
 
 import json
-from pathlib import Path
 
 import pytest
 from golden_documents import check_document
-from live_scenario import run_live
 from waiting import poll_until
 
 from mrc_testbed.cli.app import run
@@ -24,21 +22,6 @@ pytestmark = pytest.mark.root
 
 JUDGED_PER_PATH = 100
 LAG_ROUNDS = 50  # of the fastest rounds here, as many as fit into the time-out
-SCENARIO = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: probed}
-spec:
-  topology:
-    {planes: 2, t0: 2, t1: 2, hosts_per_t0: 2, probing: {interval: 5ms, timeout: 100ms, t1_share: 100%}}
-  workloads:
-    - {name: main, kind: write-bw, from: h0, to: h3, size: 64KiB, warmup: 100ms, duration: 2s}
-  faults:
-    - {id: cut, at: 200ms, for: 1500ms, kind: link-down, select: {links: "p1-t0-0:2~p1-t1-0:0"}}
-  expect:
-    - localise(cut) < 10s
-    - wrong_bytes == 0
-"""
 UPLINK, HOST_LINK = "p1-t0-0:2~p1-t1-0:0", "h3:0~p0-t0-1:1"
 
 
@@ -121,18 +104,6 @@ def test_probes_of_a_command_end_with_it_or_go_on_as_the_topology_has_them(live:
             assert (probing.interval, probing.timeout) == (2_000_000, 100_000_000)
             judged(counts, at_least=20)
         judged(counts, at_least=20)
-
-
-def test_a_run_says_how_well_and_how_fast_links_were_found(lab_name: str, tmp_path: Path) -> None:
-    finished = run_live(lab_name, SCENARIO, tmp_path)
-    result = finished.result
-    assert [outcome.reason for outcome in result.verdict.outcomes if not outcome.has_passed] == []
-    assert result.link_finding is not None
-    assert result.link_finding.localise.keys() == {"cut"}
-    manifest = json.loads((finished.folder / "manifest.json").read_text())
-    assert result.link_finding.recall is not None
-    assert 0 < manifest["link_probes"]["recall"] == result.link_finding.recall <= 1
-    assert "Link probes: " in (finished.folder / "summary.md").read_text()
 
 
 def test_metrics_count_probes_and_name_the_suspect(live: Lab) -> None:
