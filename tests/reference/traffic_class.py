@@ -20,22 +20,11 @@ class Dscp(IntEnum):
     TRIMMED_LASTHOP = 16
     CONTROL = 46
 
-    @property
-    def is_trimmed(self) -> bool:
-        """Return True if a switch has cut the payload off."""
-        return self in {Dscp.TRIMMED, Dscp.TRIMMED_LASTHOP}
-
-    @property
-    def is_control(self) -> bool:
-        """Return True if the packet waits in the control queue, before data."""
-        return self is Dscp.CONTROL or self.is_trimmed
-
 
 class Ecn(IntEnum):
     """Congestion notification bits."""
 
     NOT_ECT = 0
-    ECT1 = 1
     ECT0 = 2
     CE = 3
 
@@ -44,7 +33,7 @@ class TrafficClass(NamedTuple):
     """The two parts of the byte. The DSCP is a plain number: other traffic uses values that are not ours."""
 
     dscp: int
-    ecn: Ecn
+    ecn: int
 
     @property
     def octet(self) -> int:
@@ -54,4 +43,4 @@ class TrafficClass(NamedTuple):
 
 def decode_traffic_class(octet: int) -> TrafficClass:
     """The parts of a traffic class byte."""
-    return TrafficClass(octet >> 2, Ecn(octet & 3))
+    return TrafficClass(octet >> 2, octet & 3)
