@@ -7,18 +7,11 @@ Source: docs/reference/protocol.md, "Traffic classes".
 """
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+from mrc_testbed.agents import abi
 
-class Dscp(IntEnum):
-    """Class of a packet."""
-
-    NO_TRIM = 0
-    TRIMMABLE = 4
-    TRIMMABLE_RETX = 8
-    TRIMMED = 12
-    TRIMMED_LASTHOP = 16
-    CONTROL = 46
+Dscp: TypeAlias = abi.Dscp
 
 
 class Ecn(IntEnum):
