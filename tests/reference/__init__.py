@@ -1,18 +1,13 @@
 """The reference of the BPF programs, in pure Python: the wire format, both ends of a QP, switch ports.
 
     layout                   bit fields declared once, read both ways
-    opcode                   the twelve opcodes
-    transport_header         BTH METH TSETH RETH ImmDt AETH
-    reliability_header       SETH CC_STATE NETH PETH
-    endpoint_header          ERTH EETH
-    network_header           Ethernet IPv6 UDP
+    opcode, ..._header       the twelve opcodes; the headers
     packet                   BTH to pad, one class per group of opcodes
     frame                    whole frames, trimming
     icrc                     the invariant CRC
     psn sack                 PSN arithmetic; building and reading the SACK bitmap
-    entropy_value carrier    EV in a packet; uSID carriers in 64-bit words
-    traffic_class            DSCP classes, ECN, tunnel rules
-    timestamp received_bytes the clock and the byte count that SACKs reflect and carry
+    traffic_class            DSCP classes, ECN
+    received_bytes           the byte count that SACKs carry
     nscc dcqcn               arithmetic of congestion control
     requester responder      both ends of a QP; ev_partition: the states of its EVs
     port lossless            a shaped port; a network of them under PFC or credits

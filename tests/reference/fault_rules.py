@@ -4,15 +4,15 @@ from dataclasses import dataclass, field
 
 from mrc_testbed.agents.abi import FaultAction, FaultRule, TrafficClass
 
-_MASK_64 = (1 << 64) - 1
+_64_BITS = (1 << 64) - 1
 
 
 def seeded_draw(seed: int, sequence: int) -> int:
-    """The sequence-th 32-bit number of a seed."""
-    word = (sequence * 0x9E3779B97F4A7C15 + (seed << 32 | seed)) & _MASK_64
-    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _MASK_64
-    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _MASK_64
-    return (word ^ (word >> 31)) >> 32
+    """The sequence-th 32-bit number of a seed: finaliser of SplitMix64."""
+    x = sequence * 0x9E3779B97F4A7C15 + (seed << 32 | seed) & _64_BITS
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & _64_BITS
+    x = (x ^ x >> 27) * 0x94D049BB133111EB & _64_BITS
+    return (x ^ x >> 31) >> 32
 
 
 @dataclass

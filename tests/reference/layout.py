@@ -7,10 +7,9 @@ docs/reference/protocol.md list them. `name:n` is an unsigned field of n bits, `
 one, `name:flag` one bit read as a bool, `_:n` reserved bits: sent as 0, ignored on receipt.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from enum import IntEnum
-from typing import ClassVar, Final, Self
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Final, Self, dataclass_transform
 
 RESERVED: Final = "_"
 
@@ -19,119 +18,107 @@ class WireError(ValueError):
     """Bytes that are not a well-formed packet, or a value that does not fit its field."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Field:
     """One bit field: its width, and how its bits are read."""
 
     name: str
     width: int
     is_signed: bool = False
-    is_flag: bool = False
-    values: type[IntEnum] | None = None
-
-    def to_bits(self, value: int) -> int:
-        """*value* as an unsigned number of `width` bits.
-
-        Raises:
-            WireError: it does not fit.
-        """
-        low, high = (-(1 << self.width - 1), 1 << self.width - 1) if self.is_signed else (0, 1 << self.width)
-        if not low <= value < high:
-            raise WireError(f"{self.name} is {value}, outside {low} to {high - 1}")
-        return value & (1 << self.width) - 1
-
-    def from_bits(self, bits: int) -> int:
-        """The value that *bits* stand for.
-
-        Raises:
-            WireError: an enumeration has no such member.
-        """
-        if self.is_flag:
-            return bool(bits)
-        if self.is_signed and bits >> self.width - 1:
-            return bits - (1 << self.width)
-        if self.values is None:
-            return bits
-        try:
-            return self.values(bits)
-        except ValueError as error:
-            raise WireError(f"{self.name} is {bits:#x}, which is not defined") from error
+    values: Callable[[int], object] | None = None  # the type of a value
 
 
 class Layout:
-    """The fields of one header in wire order.
+    """The fields of one header in wire order; *kinds* are the types of their values, where these matter."""
 
-    Args:
-        text: the fields, separated by spaces.
-        enumerations: per field whose values are named, the names; other values are refused on receipt.
-    """
+    def __init__(self, text: str, kinds: Mapping[str, Callable[[int], object]] = {}) -> None:
+        parsed = []
+        for name, _, form in (declaration.partition(":") for declaration in text.split()):
+            kind = bool if form == "flag" else kinds.get(name)
+            parsed.append(Field(name, 1 if form == "flag" else int(form.lstrip("s")), form[0] == "s", kind))
+        self.fields = tuple(parsed)
+        self.size_bytes = sum(field.width for field in parsed) // 8
 
-    def __init__(self, text: str, **enumerations: type[IntEnum]) -> None:
-        self.fields = tuple(self._parse(text, enumerations))
-        self.width = sum(field.width for field in self.fields)
-        if self.width % 8:
-            raise ValueError(f"{self.width} bits are not whole bytes: {text}")
-        self.size_bytes = self.width // 8
-
-    @staticmethod
-    def _parse(text: str, enumerations: Mapping[str, type[IntEnum]]) -> Iterator[Field]:
-        for declaration in text.split():
-            name, _, form = declaration.partition(":")
-            is_flag, is_signed = form == "flag", form.startswith("s")
-            width = 1 if is_flag else int(form.removeprefix("s"))
-            yield Field(name, width, is_signed, is_flag, enumerations.get(name))
-
-    def pack(self, values: object) -> bytes:
-        """The header as bytes, its fields taken from the attributes of *values*.
-
-        Raises:
-            WireError: a value does not fit its field.
-        """
+    def pack(self, header: object) -> bytes:
+        """The bytes of *header*, which has an attribute for each named field."""
         bits = 0
         for field in self.fields:
-            bits <<= field.width
-            if field.name != RESERVED:
-                bits |= field.to_bits(getattr(values, field.name))
+            value = 0 if field.name == RESERVED else int(getattr(header, field.name))
+            end = 1 << field.width - field.is_signed
+            if not -end * field.is_signed <= value < end:
+                raise WireError(f"{field.name} is {value}, which {field.width} bits do not hold")
+            bits = bits << field.width | value & (1 << field.width) - 1
         return bits.to_bytes(self.size_bytes)
 
-    def unpack(self, octets: bytes) -> dict[str, int]:
-        """Values of the named fields at the start of *octets*.
-
-        Raises:
-            WireError: too few bytes, or a value that is not defined.
-        """
+    def unpack(self, octets: bytes) -> dict[str, object]:
+        """Values of the named fields at the start of *octets*."""
         if len(octets) < self.size_bytes:
             raise WireError(f"{len(octets)} bytes where {self.size_bytes} are needed")
         bits = int.from_bytes(octets[: self.size_bytes])
-        values = {}
-        shift = self.width
-        for field in self.fields:
-            shift -= field.width
-            if field.name != RESERVED:
-                values[field.name] = field.from_bits(bits >> shift & (1 << field.width) - 1)
-        return values
+        found: dict[str, object] = {}
+        for field in reversed(self.fields):
+            value = bits & (1 << field.width) - 1
+            bits >>= field.width
+            if field.is_signed and value >> field.width - 1:
+                value -= 1 << field.width
+            try:
+                found[field.name] = value if field.values is None else field.values(value)
+            except ValueError as error:
+                raise WireError(f"{field.name} is {value:#x}, which is not defined") from error
+        found.pop(RESERVED, None)
+        return found
 
 
-class Header:
-    """A header whose attributes are the named fields of its LAYOUT."""
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+class Frozen:
+    """A class whose subclasses are frozen dataclasses."""
 
-    __slots__ = ()
+    def __init_subclass__(cls) -> None:
+        dataclasses.dataclass(frozen=True)(cls)
+
+
+class Header(Frozen):
+    """A header whose attributes are the named fields of its layout."""
 
     LAYOUT: ClassVar[Layout]
 
-    def encode(self) -> bytes:
-        """The header's bytes, `LAYOUT.size_bytes` of them.
+    def __init_subclass__(cls, layout: str) -> None:
+        super().__init_subclass__()
+        cls.LAYOUT = Layout(layout, cls.__annotations__)
 
-        Raises:
-            WireError: a value does not fit its field.
-        """
+    def encode(self) -> bytes:
         return self.LAYOUT.pack(self)
 
     @classmethod
     def decode(cls, octets: bytes) -> Self:
-        """The header at the start of *octets*.
-
-        Raises:
-            WireError: too few bytes, or a value that is not defined.
-        """
+        """The header at the start of *octets*."""
         return cls(**cls.LAYOUT.unpack(octets))
+
+    @classmethod
+    def take(cls, octets: bytes) -> tuple[Self, bytes]:
+        """The header at the start of *octets*, and what follows it."""
+        return cls.decode(octets), octets[cls.LAYOUT.size_bytes :]
+
+
+class HeaderSequence(Frozen):
+    """A packet as the headers among its attributes, in wire order."""
+
+    @property
+    def headers(self) -> tuple[Header, ...]:
+        return tuple(part for part in vars(self).values() if isinstance(part, Header))
+
+    def encode(self) -> bytes:
+        return b"".join(header.encode() for header in self.headers)
+
+
+def pad_bytes(payload_bytes: int) -> int:
+    """Bytes between a payload of that length and the iCRC, 0 to 3."""
+    return -payload_bytes % 4
+
+
+def without_pad(octets: bytes, pad: int) -> bytes:
+    """The payload in front of a pad of so many bytes."""
+    payload_bytes = len(octets) - pad
+    if payload_bytes < 0 or pad != pad_bytes(payload_bytes):
+        raise WireError(f"pad of {pad} in {len(octets)} bytes of payload and pad")
+    return octets[:payload_bytes]

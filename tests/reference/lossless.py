@@ -6,20 +6,16 @@ import heapq
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from fractions import Fraction
 from itertools import count
+from typing import TypeAlias
+
+from mrc_testbed.agents.abi import FlowControl
+
+FlowKind: TypeAlias = FlowControl
 
 CONTROL, DATA = 0, 1
 BUCKET_NS = 1 << 10
-
-
-class FlowKind(IntEnum):
-    """enum mrc_flow_control."""
-
-    NONE = 0
-    PFC = 1
-    CREDITS = 2
 
 
 @dataclass(frozen=True, slots=True)

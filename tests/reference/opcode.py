@@ -1,4 +1,4 @@
-"""The twelve opcodes, one of our own, and what follows the BTH under each of them.
+"""The twelve opcodes, and one of our own.
 
 Source: docs/reference/protocol.md, "Opcodes".
 """
@@ -30,10 +30,4 @@ class Opcode(IntEnum):
 
     @property
     def has_immediate(self) -> bool:
-        """Return True if ImmDt follows RETH."""
         return self in {Opcode.WRITE_LAST_IMMEDIATE, Opcode.WRITE_ONLY_IMMEDIATE}
-
-    @property
-    def ends_message(self) -> bool:
-        """Return True if the packet is the last of its message."""
-        return self.is_write and self not in {Opcode.WRITE_FIRST, Opcode.WRITE_MIDDLE}

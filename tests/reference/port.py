@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from fractions import Fraction
 
+from reference.fault_rules import seeded_draw
+
 CONTROL, DATA = 0, 1
-_64_BITS = (1 << 64) - 1
 
 
 class Verdict(Enum):
@@ -51,14 +52,6 @@ class Carried:
     deliveries: list[Delivery]
     verdicts: dict[int, Verdict]
     delays_ns: tuple[list[int], list[int]]
-
-
-def seeded_draw(seed: int, sequence: int) -> int:
-    """The sequence-th 32-bit number of a seed: finaliser of SplitMix64."""
-    x = sequence * 0x9E3779B97F4A7C15 + (seed << 32 | seed) & _64_BITS
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & _64_BITS
-    x = (x ^ x >> 27) * 0x94D049BB133111EB & _64_BITS
-    return (x ^ x >> 31) >> 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,11 +48,6 @@ def caused_by_psn(seth: Seth) -> Psn | None:
     return None if seth.is_probe_response else psn_add(Psn(seth.cack_psn), seth.ack_psn_offset)
 
 
-def caused_by_probe(seth: Seth) -> int | None:
-    """The id of the probe that the SACK answers; None for any other SACK."""
-    return seth.ack_psn_offset % (1 << 16) if seth.is_probe_response else None
-
-
 def acknowledged_psns(seth: Seth) -> Iterator[Psn]:
     """The PSNs that the bitmap reports as received, in order.
 

@@ -7,35 +7,17 @@ Source: docs/reference/protocol.md, "Traffic classes".
 """
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+from mrc_testbed.agents import abi
 
-class Dscp(IntEnum):
-    """Class of a packet."""
-
-    NO_TRIM = 0
-    TRIMMABLE = 4
-    TRIMMABLE_RETX = 8
-    TRIMMED = 12
-    TRIMMED_LASTHOP = 16
-    CONTROL = 46
-
-    @property
-    def is_trimmed(self) -> bool:
-        """Return True if a switch has cut the payload off."""
-        return self in {Dscp.TRIMMED, Dscp.TRIMMED_LASTHOP}
-
-    @property
-    def is_control(self) -> bool:
-        """Return True if the packet waits in the control queue, before data."""
-        return self is Dscp.CONTROL or self.is_trimmed
+Dscp: TypeAlias = abi.Dscp
 
 
 class Ecn(IntEnum):
     """Congestion notification bits."""
 
     NOT_ECT = 0
-    ECT1 = 1
     ECT0 = 2
     CE = 3
 
@@ -44,7 +26,7 @@ class TrafficClass(NamedTuple):
     """The two parts of the byte. The DSCP is a plain number: other traffic uses values that are not ours."""
 
     dscp: int
-    ecn: Ecn
+    ecn: int
 
     @property
     def octet(self) -> int:
@@ -54,4 +36,4 @@ class TrafficClass(NamedTuple):
 
 def decode_traffic_class(octet: int) -> TrafficClass:
     """The parts of a traffic class byte."""
-    return TrafficClass(octet >> 2, Ecn(octet & 3))
+    return TrafficClass(octet >> 2, octet & 3)
