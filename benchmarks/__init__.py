@@ -8,4 +8,4 @@ from pathlib import Path
 
 _TESTS = Path(__file__).parents[1] / "tests"
 # The tests' helpers, by the bare names that they have for one another.
-sys.path += [str(_TESTS), str(_TESTS / "bpf" / "nic"), str(_TESTS / "netns" / "queue")]
+sys.path += [str(_TESTS / folder) for folder in ("", "bpf", "bpf/nic", "netns/queue")]

@@ -19,8 +19,6 @@ from mrc_testbed.agents.abi_generate import generate
 from mrc_testbed.agents.bpf.libbpf import BpfObject, library, run_once
 from mrc_testbed.agents.protocol.dcqcn import DcqcnParameters, cnp_interval_ns
 
-pytestmark = pytest.mark.root
-
 HERE = Path(__file__).parent
 INCLUDE = HERE.parents[2] / "agents" / "include"
 START_NS = 10**12

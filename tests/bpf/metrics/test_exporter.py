@@ -49,8 +49,6 @@ from mrc_testbed.metrics.run_info import RunInfo, announce_run
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import TopologySpec
 
-pytestmark = pytest.mark.root
-
 Page = dict[str, dict[frozenset[tuple[str, str]], float]]
 
 

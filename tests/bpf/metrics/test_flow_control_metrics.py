@@ -18,7 +18,7 @@ from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.flow_control_spec import FlowControlKind
 from mrc_testbed.topology.spec import TopologySpec
 
-pytestmark = [pytest.mark.root, pytest.mark.usefixtures("state_root")]
+pytestmark = pytest.mark.usefixtures("state_root")
 
 SECOND = 10**9
 

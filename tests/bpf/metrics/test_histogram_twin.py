@@ -3,7 +3,6 @@
 import ctypes
 import random
 
-import pytest
 from histograms import histogram_of
 from map_filling import HistogramProgram
 
@@ -11,8 +10,6 @@ from mrc_testbed.agents.abi import Histogram as MapHistogram
 from mrc_testbed.agents.bpf.batch import WholeMap
 from mrc_testbed.agents.nic.histogram import VALUE_BITS, bucket_index
 from mrc_testbed.metrics.histogram import BUCKET_COUNT, VALUE_BYTES, Histogram, bucket_lower_ns
-
-pytestmark = pytest.mark.root
 
 
 def interesting_times() -> list[int]:

@@ -28,8 +28,6 @@ from mrc_testbed.metrics.lab_watch import open_reader
 from mrc_testbed.metrics.reader import LabReader
 from mrc_testbed.metrics.sampler import take_reading
 
-pytestmark = pytest.mark.root
-
 
 @pytest.fixture
 def reader(pinned_lab: PinnedLab) -> Iterator[LabReader]:

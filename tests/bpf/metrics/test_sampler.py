@@ -16,8 +16,6 @@ from mrc_testbed.metrics.reader import LabReader
 from mrc_testbed.metrics.sampler import Sampler
 from mrc_testbed.metrics.series import Reading
 
-pytestmark = pytest.mark.root
-
 INTERVAL_NS = 10_000_000
 
 

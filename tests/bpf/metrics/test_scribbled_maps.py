@@ -20,8 +20,6 @@ from mrc_testbed.live.feed import Feed, Update
 from mrc_testbed.live.page_data import update_document
 from mrc_testbed.metrics.exporter import Exporter
 
-pytestmark = pytest.mark.root
-
 ROUNDS = 12
 ELEMENTS = 8
 

@@ -5,18 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite(
-    "far_end",
-    "fuzzed_qp",
-    "nic_bench",
-    "rc_bench",
-    "write_source",
-    "write_target",
-)
+pytest.register_assert_rewrite("far_end", "fuzzed_qp", "nic_bench", "write_source", "write_target")
 
 from far_end import FarEnd
 from nic_bench import QP_COUNT, NicBench
-from rc_bench import RcBench
+from write_source import WriteSource
+from write_target import WriteTarget
 
 from mrc_testbed.agents.nic.work_queue import QPN_MIN
 from mrc_testbed.topology.clos import Clos
@@ -41,14 +35,14 @@ def nic(bench: NicBench) -> NicBench:
 
 
 @pytest.fixture(scope="module")
-def rc_bench() -> Iterator[RcBench]:
+def rc_bench() -> Iterator[NicBench]:
     """The same NIC with the program of reliable connections; what earlier tests did to it is still there."""
-    with RcBench(FABRIC, HOST) as nic:
+    with NicBench(FABRIC, HOST, has_rc=True) as nic:
         yield nic
 
 
 @pytest.fixture
-def rc_nic(rc_bench: RcBench) -> RcBench:
+def rc_nic(rc_bench: NicBench) -> NicBench:
     """That NIC as new."""
     rc_bench.reset()
     return rc_bench
@@ -70,3 +64,15 @@ def timed() -> FarEnd:
 def neighbour() -> FarEnd:
     """A host at the same T0."""
     return FarEnd(FABRIC, HOST, NEIGHBOUR)
+
+
+@pytest.fixture
+def source(nic: NicBench, distant: FarEnd) -> WriteSource:
+    """A QP that sends to the distant host."""
+    return WriteSource(nic, distant)
+
+
+@pytest.fixture
+def target(nic: NicBench, distant: FarEnd) -> WriteTarget:
+    """A QP that receives from it."""
+    return WriteTarget(nic, distant)

@@ -11,7 +11,8 @@ from typing import Final
 
 from far_end import FarEnd
 from frame_offsets import OUTER_AT, PAYLOAD_AT
-from nic_bench import MEMORY_BYTES, NicBench, Outcome, Verdict
+from nic_bench import MEMORY_BYTES, NicBench, Outcome
+from program_bench import Verdict
 from reference.ev_partition import ev_partition
 from reference.frame import Frame, decode_frame
 from reference.layout import WireError
@@ -95,7 +96,7 @@ class FuzzedQp:
         self.source = WriteSource(self.nic, self.far, self.source.attributes, first_psn)
         self.target.expected[:] = self.nic.memory
         self.target.reference = type(self.target.reference).starting_at(first_psn)
-        self.nic.work_ring().mailbox = 1 + MAILBOX_PAGE
+        self.nic.work[0].mailbox = 1 + MAILBOX_PAGE
         self.source.post(100_000)
         self.source.send()
         self.nic.probe(range(PROBES))
@@ -117,7 +118,7 @@ class FuzzedQp:
             lambda: self.far.probe_request(random.getrandbits(16)),
         ]
         if not random.randrange(len(makers) + 1):
-            request_id = random.randrange(self.nic.next_probe_id + PROBES)
+            request_id = random.randrange(self.nic.next_kick.next_probe_id + PROBES)
             probed = self.nic.probe_under_way(request_id).entropy
             ev = plane << 28 | probed & (1 << 28) - 1
             return self.far.arriving_octets(self.far.probe_response(request_id), plane, ev)

@@ -5,10 +5,11 @@ from dataclasses import replace
 from ipaddress import IPv6Address
 
 import pytest
-from far_end import FarEnd, packet_of
+from far_end import packet_of
 from frame_offsets import BTH_AT, INNER_AT, OUTER_AT, patched
-from nic_bench import MEMORY_BYTES, NicBench, Verdict
-from reference.frame import Frame, decode_frame, encode_frame
+from nic_bench import MEMORY_BYTES
+from program_bench import Verdict
+from reference.frame import Frame, encode_frame
 from reference.opcode import Opcode
 from reference.packet import Acknowledge, Nack
 from reference.psn import wire_psn
@@ -20,15 +21,8 @@ from mrc_testbed.agents.abi import Limit, NicCounter, QpState
 from mrc_testbed.agents.nic.work_queue import QPN_MIN
 from mrc_testbed.topology.usid import Role, Usid, pack_carrier
 
-pytestmark = pytest.mark.root
-
 REGION_BYTES = MEMORY_BYTES - REGION_OFFSET
 ARRIVAL_PLANE = 2
-
-
-@pytest.fixture
-def target(nic: NicBench, distant: FarEnd) -> WriteTarget:
-    return WriteTarget(nic, distant)
 
 
 @pytest.fixture
@@ -41,14 +35,10 @@ def check_nak(target: WriteTarget, va: int, r_key: int, length: int, counter: Ni
     """A write there is refused with a NAK, counted, and not taken for received."""
     packet = target.far.write(7, random_bytes(length), va=va, r_key=r_key, msn=0x4321)
     before = bytes(target.nic.qp())
-    outcome = target.nic.receive(target.far.arriving_octets(packet, ARRIVAL_PLANE), ARRIVAL_PLANE)
-    nak = Acknowledge(
-        Bth(Opcode.ACKNOWLEDGE, target.far.peer_qpn, 7), Aeth.nak(NakCode.REMOTE_ACCESS_ERROR, 0x4321)
-    )
-    expected = target.far.leaving(nak, ARRIVAL_PLANE, uplink=0, ev=ARRIVAL_PLANE << 28)
-    assert decode_frame(outcome.frame) == expected
-    assert outcome.frame == encode_frame(expected)
-    assert (outcome.verdict, outcome.planes) == (Verdict.REDIRECT, (ARRIVAL_PLANE,))
+    outcome = target.arrive(packet, ARRIVAL_PLANE)
+    bth = Bth(Opcode.ACKNOWLEDGE, target.far.peer_qpn, 7)
+    nak = Acknowledge(bth, Aeth.nak(NakCode.REMOTE_ACCESS_ERROR, 0x4321))
+    target.far.check_leaves(outcome, nak, ARRIVAL_PLANE << 28)
     assert outcome.counters == {counter: 1, NicCounter.TX_NAK: 1}
     assert bytes(target.nic.qp()) == before
     target.check_memory()
@@ -79,15 +69,13 @@ def test_region_that_is_not_remotely_writable_is_refused(target: WriteTarget) ->
 def test_region_of_another_protection_domain_is_refused(target: WriteTarget) -> None:
     target.nic.regions[REGION_SLOT].pd = 1
     check_nak(target, 0, target.r_key, 10, NicCounter.DROP_R_KEY)
-    with target.nic.editing_qp() as qp:
-        qp.pd = 1
+    target.nic.edit_qp(pd=1)
     target.deliver(target.packet(0, b"its own"), 0)
 
 
 @pytest.mark.parametrize("length", [0, 10])
 def test_qp_by_which_nobody_may_write_refuses(target: WriteTarget, length: int) -> None:
-    with target.nic.editing_qp() as qp:
-        qp.is_writable = 0
+    target.nic.edit_qp(is_writable=0)
     check_nak(target, 0, target.r_key, length, NicCounter.DROP_R_KEY)
 
 
@@ -137,14 +125,12 @@ def test_unknown_qp(target: WriteTarget, good: Frame, qpn: int) -> None:
 
 @pytest.mark.parametrize("state", [QpState.RESET, QpState.INIT])
 def test_qp_in_a_state_that_does_not_receive(target: WriteTarget, good: Frame, state: QpState) -> None:
-    with target.nic.editing_qp() as qp:
-        qp.state = state
+    target.nic.edit_qp(state=state)
     target.refuse(encode_frame(good), NicCounter.DROP_QP_STATE)
 
 
 def test_qp_in_error_sends_the_peer_one_nack_for_many_packets(target: WriteTarget, good: Frame) -> None:
-    with target.nic.editing_qp() as qp:
-        qp.state = QpState.ERROR
+    target.nic.edit_qp(state=QpState.ERROR)
     first, second = (target.nic.receive(encode_frame(good), 0) for _ in range(2))
     nack = packet_of(first.frame, Nack)
     assert (nack.bth.destination_qpn, nack.neth.reason) == (target.far.peer_qpn, NackReason.UNEXPECTED_EVENT)
@@ -155,8 +141,7 @@ def test_qp_in_error_sends_the_peer_one_nack_for_many_packets(target: WriteTarge
 
 
 def test_qp_in_rtr_receives(target: WriteTarget) -> None:
-    with target.nic.editing_qp() as qp:
-        qp.state = QpState.RTR
+    target.nic.edit_qp(state=QpState.RTR)
     target.deliver(target.packet(0, b"ready to receive"), 0)
 
 

@@ -1,21 +1,18 @@
 """ACK-path EVs: where a responder answers, and how it finds out where answers arrive."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
 import pytest
 from far_end import FarEnd, packet_of
 from nic_bench import NicBench, Outcome
-from reference.frame import Frame, decode_frame, encode_frame
+from reference.frame import decode_frame
 from reference.opcode import Opcode
 from reference.packet import EndpointRequest, Sack
 from write_source import WriteSource
 from write_target import WriteTarget
 
 from mrc_testbed.agents.abi import Limit, NicCounter
-
-pytestmark = pytest.mark.root
 
 SPACING = int(Limit.ACK_PATH_SPACING)
 PLANES = 4
@@ -40,11 +37,9 @@ class Receiver:
     def deliver(self, plane: int = 0, ev: int | None = None, *, is_marked: bool = False) -> Outcome:
         """The next packet comes in; the answer or the probe must be where the model says."""
         entropy = plane << 28 | 1 << 16 | 77 if ev is None else ev
-        frame = self.far.arriving(
-            self.target.packet(self.psn, b"data", va=8 * self.psn), plane, entropy, is_marked=is_marked
-        )
+        packet = self.target.packet(self.psn, b"data", va=8 * self.psn)
+        outcome = self.target.arrive(packet, plane, entropy, is_marked=is_marked)
         self.psn += 1
-        outcome = self.nic.receive(encode_frame(frame), plane)
         self.since_probe += not is_marked
         if self.since_probe == SPACING:
             self.since_probe = 0
@@ -57,34 +52,28 @@ class Receiver:
 
     def _take_probe(self, outcome: Outcome) -> None:
         request = packet_of(outcome.frame, EndpointRequest)
-        frame = decode_frame(outcome.frame)
-        plane = frame.ev >> 28
-        assert frame.ev in self.target.far.attributes().evs
-        assert frame == self.far.leaving(request, plane, frame.ev >> 16 & 0xFFF, frame.ev)
-        assert outcome.planes == (plane,)
+        ev = decode_frame(outcome.frame).ev
+        plane = ev >> 28
+        assert ev in self.target.far.attributes().evs
+        self.far.check_leaves(outcome, request, ev)
         assert outcome.counters[NicCounter.TX_PROBE] == 1
         if plane in self.pending:
-            if plane in self.known:
-                assert frame.ev == self.known[plane]
+            assert ev == self.known.get(plane, ev)
             if self.pending[plane][1] == self.known.get(plane):
                 del self.known[plane]
-        self.pending[plane] = (request.bth.psn, frame.ev)
+        self.pending[plane] = (request.bth.psn, ev)
 
-    def check_path(self, outcome: Outcome, plane: int, arrived_on: int) -> Frame:
+    def check_path(self, outcome: Outcome, plane: int, arrived_on: int) -> None:
         """The frame that left went where answers to a packet of that plane and EV go."""
-        frame = decode_frame(outcome.frame)
-        ev = self.known.get(plane, arrived_on)
-        assert (frame.ev, outcome.planes) == (ev, (plane,))
-        assert frame == self.far.leaving(frame.packet, plane, ev >> 16 & 0xFFF, ev)
-        return frame
+        packet = decode_frame(outcome.frame).packet
+        self.far.check_leaves(outcome, packet, self.known.get(plane, arrived_on))
 
     def answer(self, request_id: int, ev: int) -> Outcome:
         """The peer's answer to a probe comes in."""
         plane = ev >> 28
         response = self.far.probe_response(request_id)
         outcome = self.nic.receive(self.far.arriving_octets(response, plane, ev), plane)
-        with self.nic.editing_qp() as qp:
-            qp.ack_path_rtt_ns = LONG_RTT_NS
+        self.nic.edit_qp(ack_path_rtt_ns=LONG_RTT_NS)
         return outcome
 
     def answer_pending(self, plane: int) -> Sack:
@@ -106,10 +95,8 @@ class Receiver:
 
 
 @pytest.fixture
-def receiver(nic: NicBench, distant: FarEnd) -> Iterator[Receiver]:
-    receiver = Receiver(nic, distant, WriteTarget(nic, distant))
-    yield receiver
-    assert len(nic.memory) == len(receiver.target.expected)
+def receiver(target: WriteTarget) -> Receiver:
+    return Receiver(target.nic, target.far, target)
 
 
 def test_one_frame_in_so_many_becomes_a_probe_and_its_answer_the_sack(receiver: Receiver) -> None:
@@ -173,8 +160,7 @@ def test_answer_counts_once(receiver: Receiver) -> None:
 
 def test_answer_to_a_probe_of_an_earlier_qp_is_stale(receiver: Receiver) -> None:
     request_id, ev = receiver.pending[receiver.until_probe()]
-    with receiver.nic.editing_qp() as qp:
-        qp.qpn += 1 << Limit.QP_INDEX_BITS
+    receiver.nic.edit_qp(qpn=receiver.nic.qp().qpn + (1 << Limit.QP_INDEX_BITS))
     assert receiver.answer(request_id, ev).counters == {NicCounter.DROP_STALE_PROBE: 1}
     assert not any(known.is_good for known in receiver.nic.qp().ack_path)
 
@@ -182,13 +168,10 @@ def test_answer_to_a_probe_of_an_earlier_qp_is_stale(receiver: Receiver) -> None
 def test_sender_with_little_under_way_is_not_kept_waiting(receiver: Receiver) -> None:
     """Packets that come one in a round trip: nothing else would bring the SACK."""
     receiver.answer_pending(receiver.until_probe())
-    with receiver.nic.editing_qp() as qp:
-        qp.ack_path_rtt_ns = 1
+    receiver.nic.edit_qp(ack_path_rtt_ns=1)
     receiver.known.clear()
     for _ in range(SPACING):
-        outcome = receiver.nic.receive(
-            receiver.far.arriving_octets(receiver.target.packet(receiver.psn, b"slow"), 0, 0x00010000), 0
-        )
+        outcome = receiver.target.arrive(receiver.target.packet(receiver.psn, b"slow"), 0, 0x00010000)
         receiver.psn += 1
         packet_of(outcome.frame, Sack)
     receiver.deliver(0)
@@ -202,7 +185,7 @@ def test_what_is_sent_again_is_answered_on_its_own_ev(receiver: Receiver, is_dup
     psn = receiver.psn - 1 if is_duplicate else receiver.psn
     again = receiver.target.packet(psn, b"data", va=8 * psn, is_retransmission=True)
     receiver.psn = psn + 1
-    outcome = receiver.nic.receive(receiver.far.arriving_octets(again, 2, 2 << 28 | 3 << 16), 2)
+    outcome = receiver.target.arrive(again, 2, 2 << 28 | 3 << 16)
     del receiver.known[2]
     receiver.check_path(outcome, 2, 2 << 28 | 3 << 16)
     for plane in range(PLANES):
@@ -212,39 +195,32 @@ def test_what_is_sent_again_is_answered_on_its_own_ev(receiver: Receiver, is_dup
 def test_answer_avoids_a_plane_whose_port_the_peer_has_lost(receiver: Receiver) -> None:
     for _ in range(PLANES):
         receiver.answer_pending(receiver.until_probe())
-    with receiver.nic.editing_qp() as qp:
-        qp.peer_port_mask = 0b0100
-    outcome = receiver.nic.receive(
-        receiver.far.arriving_octets(receiver.target.packet(receiver.psn, b"last words"), 1, 1 << 28), 1
-    )
+    receiver.nic.edit_qp(peer_port_mask=0b0100)
+    outcome = receiver.target.arrive(receiver.target.packet(receiver.psn, b"last words"), 1)
     assert (decode_frame(outcome.frame).ev, outcome.planes) == (receiver.known[2], (2,))
 
 
-def test_coalesced_sacks_leave_frames_for_probes(nic: NicBench, distant: FarEnd) -> None:
-    target = WriteTarget(nic, distant)
-    with nic.editing_qp() as qp:
-        qp.sack_every = 4
-    sent = [
-        nic.receive(distant.arriving_octets(target.packet(psn, b"x"), 0), 0) for psn in range(SPACING + 1)
-    ]
+def test_coalesced_sacks_leave_frames_for_probes(target: WriteTarget) -> None:
+    target.nic.edit_qp(sack_every=4)
+    sent = [target.arrive(target.packet(psn, b"x")) for psn in range(SPACING + 1)]
     probes = [psn for psn, outcome in enumerate(sent) if NicCounter.TX_PROBE in outcome.counters]
     sacks = [psn for psn, outcome in enumerate(sent) if NicCounter.TX_SACK in outcome.counters]
     assert probes == [SPACING - 1]
     assert sacks == [*range(3, SPACING - 1, 4), SPACING]
 
 
-def test_qp_that_sends_as_well_learns_from_its_sacks(nic: NicBench, distant: FarEnd) -> None:
-    source = WriteSource(nic, distant)
+def test_qp_that_sends_as_well_learns_from_its_sacks(
+    source: WriteSource, nic: NicBench, distant: FarEnd
+) -> None:
     source.post(2048 * 40)
     packets = source.send(12)
     for packet in packets:
         source.deliver(packet)
-    last = {packet.plane: distant.attributes().evs[packet.ev] for packet in packets}
+    last = {packet.plane: packet.entropy for packet in packets}
     target_key = nic.register(9, 0, 4096)
     for plane in range(PLANES):
-        write = distant.write(
-            plane, b"answer me", va=0, r_key=target_key, opcode=Opcode.WRITE_MIDDLE, message_bytes=100
-        )
+        middle = Opcode.WRITE_MIDDLE
+        write = distant.write(plane, b"answer me", va=0, r_key=target_key, opcode=middle, message_bytes=100)
         outcome = nic.receive(distant.arriving_octets(write, plane), plane)
         if plane < PLANES - 1:
             assert decode_frame(outcome.frame).ev == last[plane]

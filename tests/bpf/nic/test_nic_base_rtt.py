@@ -10,17 +10,14 @@ from far_end import FarEnd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nic_bench import NicBench
-from reference.responder import AckPathProbe, MessagesDone
-from write_source import UDP_OVERHEAD_BYTES, Sent, WriteSource
-from write_target import MESSAGE_ENDS
+from reference.responder import MessagesDone
+from write_source import Sent, WriteSource
 
 from mrc_testbed.agents.abi import Limit
 from mrc_testbed.agents.protocol.cc_profile import CcLink, CcParameters, derive_profile
 from mrc_testbed.topology import timing
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import TopologySpec
-
-pytestmark = pytest.mark.root
 
 PMTU_BYTES: Final = 2048
 ACK_FRAME_BYTES: Final = timing.SACK_FRAME_BYTES - 32
@@ -43,28 +40,12 @@ def idle_rtt_ns(packet: Sent, far: FarEnd, *, is_acked: bool) -> int:
 
 def deliver_in_an_empty_fabric(source: WriteSource, packet: Sent) -> Sent | None:
     """The packet arrives, and its SACK or ACK returns when theory says, in model time; what that became."""
-    entropy = source.attributes.evs[packet.ev]
-    said = source.reference.receive(
-        packet.psn,
-        UDP_OVERHEAD_BYTES + len(packet.write.payload) + packet.write.bth.pad_bytes,
-        entropy=entropy,
-        timestamp=0,
-        ends_message=packet.write.bth.opcode in MESSAGE_ENDS,
-    )
-    assert not isinstance(said, AckPathProbe)
-    answer = (
-        source.far.ack(said.psn, said.count)
-        if isinstance(said, MessagesDone)
-        else source.far.sack(said[0], said[1])
-    )
+    said = source.reply_to(packet)
+    is_acked = isinstance(said, MessagesDone)
+    answer = source.far.sack(*said) if isinstance(said, tuple) else source.far.ack(said.psn, said.count)
     sent_ns = source.nic.qp().tx[packet.psn % Limit.PSN_RING].sent_ns
-    _, following = source.try_packet(
-        answer,
-        plane=packet.plane,
-        entropy=entropy,
-        model_ns=sent_ns + idle_rtt_ns(packet, source.far, is_acked=isinstance(said, MessagesDone)),
-    )
-    return following
+    arrival_ns = sent_ns + idle_rtt_ns(packet, source.far, is_acked=is_acked)
+    return source.receive(answer, packet.plane, packet.entropy, arrival_ns)[1]
 
 
 @settings(max_examples=examples(40))

@@ -4,15 +4,14 @@ from itertools import count
 
 import pytest
 from far_end import FarEnd
-from nic_bench import NicBench, Verdict
+from nic_bench import NicBench
+from program_bench import Verdict
 from reference.ev_partition import ev_partition
 from reference.reliability_header import Seth
 from write_source import Completed, Sent, WriteSource
 
 from mrc_testbed.agents.abi import Command, Event, EventKind, EvReason, EvState, NicCounter, QpState, Status
 from mrc_testbed.agents.clock import monotonic_ns
-
-pytestmark = pytest.mark.root
 
 RTO_NS = 500_000_000  # a busy machine may stand still for hundreds of milliseconds
 PACE_S = 0.005

@@ -12,8 +12,6 @@ from write_source import Sent, WriteSource
 from mrc_testbed.agents.abi import EvState
 from mrc_testbed.topology.ev_set import build_ev_set
 
-pytestmark = pytest.mark.root
-
 WINDOW = 8
 THRESHOLD = 16
 SILENCE_ACKS = WINDOW + WINDOW // 4

@@ -16,8 +16,6 @@ from write_source import WriteSource
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import NicSpec, TopologySpec
 
-pytestmark = pytest.mark.root
-
 HOST, DISTANT = 2, 0
 WINDOW = 8
 TWINS = {"round_robin": RoundRobin, "reps": Reps}

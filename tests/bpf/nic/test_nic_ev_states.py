@@ -10,8 +10,6 @@ from write_source import Sent, WriteSource
 from mrc_testbed.agents.abi import Command, EventKind, EvLayout, EvReason, EvState, Limit, QpState, Status
 from mrc_testbed.topology.ev import Ev
 
-pytestmark = pytest.mark.root
-
 
 @pytest.fixture
 def source(nic: NicBench, distant: FarEnd) -> WriteSource:
@@ -27,7 +25,7 @@ def state_of(source: WriteSource, ev: int) -> tuple[EvState, EvReason]:
 
 def advise(source: WriteSource, packet: Sent, advice: PathAdvice) -> Sent | None:
     """Lets the SACK of a packet that is next in order come in with *advice*; what its frame turned into."""
-    reply = source.reference.receive(packet.psn, 100, entropy=source.attributes.evs[packet.ev], timestamp=0)
+    reply = source.reference.receive(packet.psn, 100, entropy=packet.entropy, timestamp=0)
     assert isinstance(reply, tuple)
     seth, _ = reply
     return source.feed(Seth(seth.cack_psn, seth.entropy, advice=advice, ack_psn_offset=0), plane=packet.plane)
@@ -123,7 +121,7 @@ def test_always_skip_ends_the_use_of_an_ev(source: WriteSource) -> None:
     packets = source.send(12)
     advise(source, packets[0], PathAdvice.ALWAYS_SKIP)
     assert state_of(source, packets[0].ev) == (EvState.ASSUMED_BAD, EvReason.ADVICE)
-    (event,) = [event for event in source.nic.events() if event.kind == EventKind.EV_STATE]
+    (event,) = source.nic.events(EventKind.EV_STATE)
     assert (event.a, event.b, event.c, event.d) == (
         packets[0].ev,
         EvState.GOOD,
@@ -236,8 +234,7 @@ def test_commands_about_evs_that_are_not_there(source: WriteSource) -> None:
 
 
 def test_qp_moves_to_rts_by_command_and_takes_the_negotiated_range(source: WriteSource) -> None:
-    with source.nic.editing_qp(source.index) as qp:
-        qp.state = QpState.RTR
+    source.nic.edit_qp(source.index, state=QpState.RTR)
     assert source.send() == []
     assert source.nic.command(Command.RTS, source.index, 128, 0)
     with source.nic.editing_qp(source.index) as qp:
@@ -247,8 +244,7 @@ def test_qp_moves_to_rts_by_command_and_takes_the_negotiated_range(source: Write
 
 @pytest.mark.parametrize("state", [QpState.RESET, QpState.INIT, QpState.RTS, QpState.ERROR])
 def test_only_rtr_leads_to_rts(source: WriteSource, state: QpState) -> None:
-    with source.nic.editing_qp(source.index) as qp:
-        qp.state = state
+    source.nic.edit_qp(source.index, state=state)
     assert not source.nic.command(Command.RTS, source.index, 1024, 0)
     assert source.nic.qp(source.index).state == state
 
@@ -256,6 +252,6 @@ def test_only_rtr_leads_to_rts(source: WriteSource, state: QpState) -> None:
 def test_qp_is_put_in_error_by_command(source: WriteSource) -> None:
     assert source.nic.command(Command.ERROR, source.index)
     assert not source.nic.command(Command.ERROR, source.index)
-    (event,) = [event for event in source.nic.events() if event.kind == EventKind.QP_STATE]
+    (event,) = source.nic.events(EventKind.QP_STATE)
     assert (event.a, event.b, event.c) == (QpState.RTS, QpState.ERROR, Status.FLUSHED)
     assert source.send() == []

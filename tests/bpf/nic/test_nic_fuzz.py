@@ -5,14 +5,11 @@
 
 from random import Random
 
-import pytest
 from far_end import FarEnd
 from fuzzed_qp import RECEIVED, REFUSALS, UNMET, FuzzedQp
 from nic_bench import NicBench
 
 from mrc_testbed.agents.abi import NicCounter
-
-pytestmark = pytest.mark.root
 
 FRAME_COUNT = 8000
 

@@ -5,13 +5,11 @@ Host 3 (row 1, downlink 1) and host 4 (row 2, downlink 0) of a fabric with two l
 0x00010007 is plane 0, uplink 1 (T1 0, lane 1), copy 7.
 """
 
-import pytest
 from far_end import FarEnd
-from nic_bench import NicBench, Verdict
+from nic_bench import NicBench
+from program_bench import Verdict
 
 from mrc_testbed.agents.abi import Work
-
-pytestmark = pytest.mark.root
 
 FIRST_PSN = 0xABCD
 EV = 0x00010007

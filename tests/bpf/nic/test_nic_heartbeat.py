@@ -13,8 +13,6 @@ from write_target import WriteTarget
 
 from mrc_testbed.agents.abi import Event, EventKind, NicCounter, QpState, Status
 
-pytestmark = pytest.mark.root
-
 LIMIT_NS = 1_000_000_000
 LOOKED_AT_PSN = 256
 RTO_NS = 40_000_000

@@ -5,7 +5,8 @@ from random import Random
 import pytest
 from far_end import FarEnd
 from frame_offsets import INNER_AT, OUTER_AT, RETH_AT
-from nic_bench import NicBench, Verdict
+from nic_bench import NicBench
+from program_bench import Verdict
 from reference.frame import decode_frame, encode_frame, trim_frame
 from reference.icrc import ICRC_BYTES, icrc
 from reference.opcode import Opcode
@@ -15,8 +16,6 @@ from write_source import WriteSource
 from write_target import WriteTarget, random_bytes
 
 from mrc_testbed.agents.abi import IcrcMode, NicCounter, ProbeKind
-
-pytestmark = pytest.mark.root
 
 FREE_OF_ICRC = {
     INNER_AT: 0x0F,

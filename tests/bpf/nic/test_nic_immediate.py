@@ -4,7 +4,8 @@ from random import Random
 
 import pytest
 from far_end import FarEnd
-from nic_bench import NicBench, Verdict
+from nic_bench import NicBench
+from program_bench import Verdict
 from reference.frame import decode_frame
 from reference.opcode import Opcode
 from reference.packet import Acknowledge, Nack, Sack, Write, make_write
@@ -15,18 +16,11 @@ from write_target import WriteTarget, random_bytes
 
 from mrc_testbed.agents.abi import EventKind, NicCounter, Work
 
-pytestmark = pytest.mark.root
-
 ONLY, ONLY_IMMEDIATE, LAST_IMMEDIATE = (
     Opcode.WRITE_ONLY,
     Opcode.WRITE_ONLY_IMMEDIATE,
     Opcode.WRITE_LAST_IMMEDIATE,
 )
-
-
-@pytest.fixture
-def target(nic: NicBench, distant: FarEnd) -> WriteTarget:
-    return WriteTarget(nic, distant)
 
 
 def immediate_write(target: WriteTarget, psn: int, number: int, immediate: int, length: int = 10) -> Write:
@@ -95,8 +89,7 @@ def test_immediate_that_nobody_waits_for_is_refused_until_a_receive_is_posted(ta
 
 @pytest.mark.parametrize("number", [0, 5, 0x8000])
 def test_more_than_the_responder_holds_back_ends_the_qp(target: WriteTarget, number: int) -> None:
-    with target.nic.editing_qp() as qp:
-        qp.max_wimm_dest = 4
+    target.nic.edit_qp(max_wimm_dest=4)
     target.nic.post_receives(100)
     outcome = target.nic.receive(target.far.arriving_octets(immediate_write(target, 9, number, 7), 0), 0)
     nak = decode_frame(outcome.frame).packet
@@ -107,8 +100,7 @@ def test_more_than_the_responder_holds_back_ends_the_qp(target: WriteTarget, num
 
 def test_number_wraps_at_16_bits(nic: NicBench, distant: FarEnd) -> None:
     target = WriteTarget(nic, distant)
-    with nic.editing_qp() as qp:
-        qp.completed_wimm = qp.delivered_wimm = 0xFFFE
+    nic.edit_qp(completed_wimm=0xFFFE, delivered_wimm=0xFFFE)
     nic.post_receives(0x10010)
     for psn in range(4):
         accept(target, immediate_write(target, psn, 0xFFFF + psn, psn), psn)

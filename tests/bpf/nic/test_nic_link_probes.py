@@ -7,7 +7,8 @@ from exploring import examples
 from far_end import FarEnd, packet_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nic_bench import NicBench, Verdict
+from nic_bench import NicBench
+from program_bench import Verdict
 from reference.frame import Frame, Route, build_frame, decode_frame, encode_frame
 from reference.link_probe_header import Lph
 from reference.network_header import parse_mac
@@ -18,8 +19,6 @@ from reference.transport_header import ENDPOINT_QPN, Bth
 from mrc_testbed.agents.abi import LinkProbePath, NicCounter
 from mrc_testbed.topology.probe_path import probe_paths
 from mrc_testbed.topology.usid import Role, Usid, pack_carrier
-
-pytestmark = pytest.mark.root
 
 ROUNDS_REMEMBERED = 64
 
@@ -106,7 +105,7 @@ def test_a_round_is_a_probe_on_every_path(nic: NicBench) -> None:
         assert decode_frame(outcome.frame) == expected_frame(nic, index, Lph(index, 0, sent_ns))
         assert (outcome.verdict, outcome.counters) == (Verdict.REDIRECT, {NicCounter.TX_LINK_PROBE: 1})
         assert outcome.planes == (probe_paths(nic.clos, nic.host)[index].plane,)
-    assert nic.kick_probe().verdict is Verdict.DROP
+    assert nic.kick_again().verdict is Verdict.DROP
 
 
 def test_what_comes_back_is_counted_with_its_round_trip_time(nic: NicBench) -> None:

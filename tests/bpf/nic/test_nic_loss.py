@@ -7,7 +7,8 @@ from itertools import count
 
 import pytest
 from far_end import FarEnd
-from nic_bench import NicBench, Verdict
+from nic_bench import NicBench
+from program_bench import Verdict
 from reference.ev_partition import ev_partition
 from reference.packet import Acknowledge
 from reference.reliability_header import PathAdvice, Seth
@@ -16,8 +17,6 @@ from reference.transport_header import NakCode
 from write_source import Sent, WriteSource
 
 from mrc_testbed.agents.abi import EventKind, EvReason, EvState, NicCounter, QpState, Status
-
-pytestmark = pytest.mark.root
 
 WINDOW = 8
 THRESHOLD = 16
@@ -222,8 +221,7 @@ def test_sack_of_another_host_than_the_peer(source: WriteSource) -> None:
 def test_sack_for_a_qp_that_does_not_send(source: WriteSource, state: QpState) -> None:
     source.post(2048 * 4)
     source.send()
-    with source.nic.editing_qp() as qp:
-        qp.state = state
+    source.nic.edit_qp(state=state)
     check_no_effect(source, Seth(cack_psn=3, entropy=0), {NicCounter.DROP_STALE_SACK: 1})
 
 

@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from far_end import FarEnd
 from frame_offsets import AFTER_BTH, BTH_AT, INNER_AT, OUTER_AT, RETH_AT, UDP_AT, patched
-from nic_bench import NicBench, Verdict
+from program_bench import Verdict
 from reference.frame import encode_frame
 from reference.opcode import Opcode
 from reference.packet import Packet
@@ -14,13 +13,6 @@ from reference.transport_header import NakCode
 from write_target import WriteTarget, random_bytes
 
 from mrc_testbed.agents.abi import NicCounter
-
-pytestmark = pytest.mark.root
-
-
-@pytest.fixture
-def target(nic: NicBench, distant: FarEnd) -> WriteTarget:
-    return WriteTarget(nic, distant)
 
 
 @pytest.fixture

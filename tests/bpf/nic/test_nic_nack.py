@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 import pytest
-from far_end import FarEnd
-from nic_bench import NicBench, Verdict
-from reference.frame import decode_frame, trim_frame
+from far_end import FarEnd, packet_of
+from nic_bench import NicBench
+from reference.frame import trim_frame
 from reference.opcode import Opcode
 from reference.packet import Nack
 from reference.reliability_header import NackReason, Neth
@@ -16,14 +16,7 @@ from write_target import WriteTarget, random_bytes
 
 from mrc_testbed.agents.abi import Command, EventKind, EvReason, EvState, NicCounter, QpState, Status
 
-pytestmark = pytest.mark.root
-
 RETRIED = (NackReason.NO_BITMAP, NackReason.NO_PACKET_BUFFER)
-
-
-@pytest.fixture
-def target(nic: NicBench, distant: FarEnd) -> WriteTarget:
-    return WriteTarget(nic, distant)
 
 
 @pytest.fixture
@@ -45,17 +38,9 @@ def test_trimmed_packet_is_refused_and_leaves_no_trace(target: WriteTarget, is_l
     frame = trim_frame(target.far.arriving_octets(packet, plane, ev), is_last_hop=is_last_hop)
     outcome = target.nic.receive(frame, plane)
     reason = NackReason.TRIMMED_LASTHOP if is_last_hop else NackReason.TRIMMED
-    neth = Neth(
-        reason,
-        5,
-        ev,
-        0x7654,
-        source_qpn_low=target.far.qpn & 0xFFFF,
-        destination_qpn_low=target.far.peer_qpn & 0xFFFF,
-    )
-    nack = Nack(Bth(Opcode.NACK, target.far.peer_qpn, 5), neth)
-    assert decode_frame(outcome.frame) == target.far.leaving(nack, plane, 1, ev)
-    assert (outcome.verdict, outcome.planes) == (Verdict.REDIRECT, (plane,))
+    ids = {"source_qpn_low": target.far.qpn & 0xFFFF, "destination_qpn_low": target.far.peer_qpn & 0xFFFF}
+    nack = Nack(Bth(Opcode.NACK, target.far.peer_qpn, 5), Neth(reason, 5, ev, 0x7654, **ids))
+    target.far.check_leaves(outcome, nack, ev)
     assert outcome.counters == {NicCounter.RX_TRIMMED: 1, NicCounter.TX_NACK: 1}
     assert bytes(target.nic.qp()) == before
     target.check_memory()
@@ -71,28 +56,22 @@ def test_switch_may_keep_more_or_less_of_a_trimmed_packet(target: WriteTarget, k
 
 def test_trimmed_packet_for_nobody_is_dropped(target: WriteTarget) -> None:
     frame = trim_frame(target.far.arriving_octets(target.packet(0, random_bytes(2048)), 0), is_last_hop=False)
-    with target.nic.editing_qp() as qp:
-        qp.state = QpState.ERROR
+    target.nic.edit_qp(state=QpState.ERROR)
     target.refuse(frame, NicCounter.DROP_QP_STATE)
 
 
 def test_psn_beyond_the_window_is_refused_but_not_each_of_a_burst(target: WriteTarget) -> None:
-    frames = [target.far.arriving_octets(target.packet(1024 + i, b"far"), 0) for i in range(3)]
-    outcomes = [target.nic.receive(frame, 0) for frame in frames]
+    outcomes = [target.arrive(target.packet(1024 + i, b"far")) for i in range(3)]
     assert [outcome.counters.get(NicCounter.DROP_OUT_OF_WINDOW) for outcome in outcomes] == [1, 1, 1]
-    nack = decode_frame(outcomes[0].frame).packet
-    assert isinstance(nack, Nack)
+    nack = packet_of(outcomes[0].frame, Nack)
     assert (nack.neth.reason, nack.neth.nack_psn) == (NackReason.PSN_OUT_OF_WINDOW, 1024)
-    with target.nic.editing_qp() as qp:  # as if the last refusal had just been
-        qp.nak_ns = (1 << 63) - 1
-    assert target.nic.receive(frames[0], 0).counters[NicCounter.DROP_OUT_OF_WINDOW] == 1
+    target.nic.edit_qp(nak_ns=(1 << 63) - 1)  # as if the last refusal had just been
+    assert target.arrive(target.packet(1024, b"far")).counters[NicCounter.DROP_OUT_OF_WINDOW] == 1
 
 
-def test_negotiated_range_bounds_the_window(nic: NicBench, distant: FarEnd) -> None:
-    target = WriteTarget(nic, distant)
-    with nic.editing_qp() as qp:
-        qp.mpr_dest_psns = qp.tracked_psns = 128
-    outcome = nic.receive(distant.arriving_octets(target.packet(128, b"far"), 0), 0)
+def test_negotiated_range_bounds_the_window(target: WriteTarget) -> None:
+    target.nic.edit_qp(mpr_dest_psns=128, tracked_psns=128)
+    outcome = target.arrive(target.packet(128, b"far"))
     assert outcome.counters == {NicCounter.DROP_OUT_OF_WINDOW: 1, NicCounter.TX_NACK: 1}
     target.deliver(target.packet(127, b"last"), 127)
 
@@ -100,14 +79,11 @@ def test_negotiated_range_bounds_the_window(nic: NicBench, distant: FarEnd) -> N
 # -- the requester -------------------------------------------------------------------------------------------
 
 
-def refuse(
-    source: WriteSource, packet: Sent, reason: int, ev: int | None = None
-) -> tuple[Mapping[NicCounter, int], Sent | None]:
+def refuse(source: WriteSource, packet: Sent, reason: int) -> tuple[Mapping[NicCounter, int], Sent | None]:
     """Lets a NACK for *packet* come in; the counters that changed and what its frame turned into."""
-    entropy = source.attributes.evs[packet.ev] if ev is None else ev
-    nack = Nack(Bth(Opcode.NACK, source.far.qpn, packet.psn), Neth(reason, packet.psn, entropy, 0))
-    outcome, sent = source.try_packet(nack, plane=packet.plane, entropy=entropy)
-    return dict(outcome.counters), sent
+    nack = source.far.nack(packet.psn, reason, packet.entropy)
+    outcome, sent = source.receive(nack, packet.plane, packet.entropy)
+    return outcome.counters, sent
 
 
 @pytest.mark.parametrize(
@@ -139,7 +115,7 @@ def test_want_of_resources_is_retried_up_to_the_limit(source: WriteSource, reaso
         packet = again
     refuse(source, packet, reason)
     assert source.nic.qp(source.index).state == QpState.ERROR
-    (event,) = [event for event in source.nic.events() if event.kind == EventKind.QP_STATE]
+    (event,) = source.nic.events(EventKind.QP_STATE)
     assert Status(event.c) == Status.RETRY_EXCEEDED
 
 
@@ -157,7 +133,7 @@ def test_what_cannot_be_fixed_ends_the_qp(source: WriteSource, reason: int) -> N
     _, again = refuse(source, packet, reason)
     assert again is None
     assert source.nic.qp(source.index).state == QpState.ERROR
-    (event,) = [event for event in source.nic.events() if event.kind == EventKind.QP_STATE]
+    (event,) = source.nic.events(EventKind.QP_STATE)
     assert Status(event.c) == Status.REMOTE_OPERATION
 
 
@@ -212,7 +188,7 @@ def test_rnr_retries_are_counted_by_themselves_and_end_the_qp(impatient: WriteSo
             source.nic.await_events()
         (packet,) = again
     refuse(source, packet, NackReason.NO_RESOURCE)
-    (event,) = [event for event in source.nic.events() if event.kind == EventKind.QP_STATE]
+    (event,) = source.nic.events(EventKind.QP_STATE)
     assert (event.b, Status(event.c)) == (QpState.ERROR, Status.RNR_RETRY_EXCEEDED)
 
 

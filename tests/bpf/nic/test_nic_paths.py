@@ -14,8 +14,6 @@ from mrc_testbed.agents.abi import EventKind, EvLayout, EvState, Limit, NicCount
 from mrc_testbed.agents.protocol.cc_profile import CcLink, CcParameters, derive_profile
 from mrc_testbed.topology.ev import Ev
 
-pytestmark = pytest.mark.root
-
 WINDOW = 24
 NEVER_ACKS = 1 << 20
 TAIL_NS = 50_000_000
@@ -33,7 +31,7 @@ def on_uplinks(far: FarEnd, *uplinks: int) -> tuple[int, ...]:
 
 def path_of(source: WriteSource, packet: Sent) -> int:
     """Plane and uplink of a packet's EV."""
-    return source.attributes.evs[packet.ev] >> 16
+    return packet.entropy >> 16
 
 
 @pytest.fixture
@@ -210,7 +208,7 @@ def test_ev_of_a_message_that_a_tail_loss_probe_completes_leaves(nic: NicBench, 
 
 def test_ev_of_a_message_that_had_only_been_late_stays(nic: NicBench, timed: FarEnd) -> None:
     source, packet, _ = probed_message(nic, timed)
-    source.acknowledge(packet.psn, 2, plane=packet.plane, entropy=source.attributes.evs[packet.ev])
+    source.acknowledge(packet.psn, 2, plane=packet.plane, entropy=packet.entropy)
     qp = nic.qp(source.index)
     assert qp.evs[packet.ev].state == EvState.GOOD
     assert qp.reo_wnd_steps == 1

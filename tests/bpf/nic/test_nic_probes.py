@@ -6,10 +6,11 @@ from ipaddress import IPv6Address
 
 import pytest
 from far_end import FarEnd, packet_of
-from nic_bench import NicBench, Outcome, Verdict
+from nic_bench import NicBench, Outcome
+from program_bench import Verdict
 from reference.endpoint_header import Eeth, EndpointOperation
 from reference.ev_partition import PlanePartition, ev_partition
-from reference.frame import decode_frame, encode_frame
+from reference.frame import encode_frame
 from reference.opcode import Opcode
 from reference.packet import EndpointRequest, EndpointResponse
 from reference.transport_header import ENDPOINT_QPN, Bth
@@ -18,8 +19,6 @@ from write_source import Sent, WriteSource
 from mrc_testbed.agents.abi import Command, EventKind, EvReason, EvState, Limit, NicCounter, ProbeKind
 from mrc_testbed.agents.nic.work_queue import QPN_MIN
 from mrc_testbed.topology.ev_set import build_ev_set
-
-pytestmark = pytest.mark.root
 
 SUCCESSES = 3
 
@@ -30,15 +29,10 @@ SUCCESSES = 3
 def check_answer(nic: NicBench, far: FarEnd, request_id: int, plane: int, uplink: int) -> None:
     """A probe on that path is answered on it, with id and timestamp of the request."""
     ev = far.clos.ev(plane, uplink, copy=7)
-    outcome = nic.receive(
-        far.arriving_octets(far.probe_request(request_id, timestamp=0xABCD), plane, ev), plane
-    )
+    request = far.probe_request(request_id, timestamp=0xABCD)
+    outcome = nic.receive(far.arriving_octets(request, plane, ev), plane)
     bth = Bth(Opcode.ENDPOINT_RESPONSE, ENDPOINT_QPN, request_id)
-    answer = EndpointResponse(bth, Eeth(EndpointOperation.EV_PROBE, 0xABCD))
-    expected = far.leaving(answer, plane, uplink, ev)
-    assert decode_frame(outcome.frame) == expected
-    assert outcome.frame == encode_frame(expected)
-    assert (outcome.verdict, outcome.planes) == (Verdict.REDIRECT, (plane,))
+    far.check_leaves(outcome, EndpointResponse(bth, Eeth(EndpointOperation.EV_PROBE, 0xABCD)), ev)
     assert outcome.counters == {NicCounter.TX_PROBE_RESPONSE: 1}
 
 
@@ -88,23 +82,19 @@ def test_probe_leaves_on_its_ev(source: WriteSource) -> None:
         request = packet_of(frame, EndpointRequest)
         assert request.bth.psn == number
         assert request.erth.operation is EndpointOperation.EV_PROBE
-        ev = evs[index]
-        expected = source.far.leaving(
-            replace(source.far.probe_request(number), erth=request.erth), ev >> 28, ev >> 16 & 0xFFF, ev
-        )
-        assert decode_frame(frame) == expected
-        assert frame == encode_frame(expected)
+        expected = replace(source.far.probe_request(number), erth=request.erth)
+        assert frame == encode_frame(source.far.leaving(expected, evs[index]))
 
 
 def test_request_ids_wrap(source: WriteSource) -> None:
-    source.nic.next_probe_id = 0xFFFE
+    source.nic.next_kick.next_probe_id = 0xFFFE
     ids = [packet_of(frame, EndpointRequest).bth.psn for frame in source.nic.probe([0, 1, 2, 3])]
     assert ids == [0xFFFE, 0xFFFF, 0, 1]
 
 
 def test_no_more_probes_leave_than_were_asked_for(source: WriteSource) -> None:
     source.nic.probe([1])
-    outcome = source.nic.kick_probe()
+    outcome = source.nic.kick_again()
     assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {})
 
 
@@ -133,7 +123,7 @@ def test_answer_is_matched_exactly_once(source: WriteSource) -> None:
 
 def test_request_whose_slot_was_taken_by_a_later_one_is_forgotten(source: WriteSource) -> None:
     source.nic.probe([3])
-    source.nic.next_probe_id = Limit.PROBE_RING
+    source.nic.next_kick.next_probe_id = Limit.PROBE_RING
     source.nic.probe([4])
     assert answer(source, 0).counters == {NicCounter.DROP_STALE_PROBE: 1}
     assert answer(source, Limit.PROBE_RING).counters == {NicCounter.RX_PROBE_RESPONSE: 1}
@@ -294,31 +284,26 @@ def test_answer_to_a_probe_of_an_earlier_ev_says_nothing_of_its_successor(source
 # -- probes of no QP -----------------------------------------------------------------------------------------
 
 
-def probe_paths(nic: NicBench, far: FarEnd, evs: list[int]) -> list[bytes]:
-    return nic.probe_paths(far.peer, evs)
-
-
 def test_path_probe_needs_no_qp(nic: NicBench, distant: FarEnd) -> None:
     evs = [0x00010000, 0x10020001, 0x30030000]
-    for number, (frame, ev) in enumerate(zip(probe_paths(nic, distant, evs), evs, strict=True)):
+    frames = nic.probe(evs, distant.peer, ProbeKind.PATH)
+    for number, (frame, ev) in enumerate(zip(frames, evs, strict=True)):
         request = packet_of(frame, EndpointRequest)
-        assert (request.bth.psn, nic.probe_ids[number]) == (number, number)
-        expected = distant.leaving(
-            replace(distant.probe_request(number), erth=request.erth), ev >> 28, ev >> 16 & 0xFFF, ev
-        )
-        assert frame == encode_frame(expected)
+        assert (request.bth.psn, nic.next_kick.probe_id[number]) == (number, number)
+        expected = replace(distant.probe_request(number), erth=request.erth)
+        assert frame == encode_frame(distant.leaving(expected, ev))
 
 
 def test_path_probe_to_a_neighbour_stays_at_the_t0(nic: NicBench, neighbour: FarEnd) -> None:
-    (frame,) = probe_paths(nic, neighbour, [0x20000005])
+    (frame,) = nic.probe([0x20000005], neighbour.peer, ProbeKind.PATH)
     request = packet_of(frame, EndpointRequest)
-    expected = neighbour.leaving(replace(neighbour.probe_request(0), erth=request.erth), 2, 0, 0x20000005)
-    assert frame == encode_frame(expected)
+    expected = replace(neighbour.probe_request(0), erth=request.erth)
+    assert frame == encode_frame(neighbour.leaving(expected, 0x20000005))
 
 
 def test_response_to_a_path_probe_is_reported_once_with_its_rtt(nic: NicBench, distant: FarEnd) -> None:
     ev = 0x10020001
-    probe_paths(nic, distant, [0x00010000, ev])
+    nic.probe([0x00010000, ev], distant.peer, ProbeKind.PATH)
     octets = distant.arriving_octets(distant.probe_response(1), 1, ev)
     assert nic.receive(octets, 1).counters == {NicCounter.RX_PROBE_RESPONSE: 1}
     assert nic.receive(octets, 1).counters == {NicCounter.DROP_STALE_PROBE: 1}

@@ -3,20 +3,19 @@
 from dataclasses import replace
 
 import pytest
-from far_end import FarEnd
-from nic_bench import NicBench, Verdict
-from reference.endpoint_header import Eeth, EndpointOperation
+from far_end import FarEnd, packet_of
+from nic_bench import NicBench
+from program_bench import Verdict
+from reference.endpoint_header import EndpointOperation
 from reference.frame import decode_frame
 from reference.opcode import Opcode
-from reference.packet import EndpointRequest, EndpointResponse, Probe, Sack
+from reference.packet import EndpointRequest, Probe, Sack
 from reference.reliability_header import PathAdvice, Peth, Seth
-from reference.transport_header import ENDPOINT_QPN, Bth
+from reference.transport_header import Bth
 from write_source import WriteSource
 from write_target import WriteTarget
 
 from mrc_testbed.agents.abi import EventKind, EvReason, EvState, NicCounter, ProbeKind, QpState
-
-pytestmark = pytest.mark.root
 
 EV = 1 << 28 | 1 << 16 | 5
 
@@ -37,10 +36,8 @@ def test_probe_is_answered_by_a_sack_at_once(nic: NicBench, distant: FarEnd) -> 
         target.deliver(target.packet(psn, b"x", psn), psn)
     probe = Probe(Bth(Opcode.PROBE, distant.qpn), Peth(0xFFFE, 0x1357))
     outcome = nic.receive(distant.arriving_octets(probe, 1, EV), 1)
-    frame = decode_frame(outcome.frame)
-    sack = frame.packet
-    assert isinstance(sack, Sack)
-    assert frame == distant.leaving(sack, 1, 1, EV)
+    sack = packet_of(outcome.frame, Sack)
+    distant.check_leaves(outcome, sack, EV)
     assert (sack.seth.is_probe_response, sack.seth.ack_psn_offset & 0xFFFF) == (True, 0xFFFE)
     assert (sack.seth.cack_psn, sack.seth.sack_bitmap, sack.seth.entropy) == (1, 0b10, EV)
     assert sack.cc_state.tx_timestamp == 0x1357
@@ -53,20 +50,16 @@ def test_probe_of_a_qp_that_does_not_receive_is_dropped(
     nic: NicBench, distant: FarEnd, state: QpState
 ) -> None:
     target = WriteTarget(nic, distant)
-    with nic.editing_qp() as qp:
-        qp.state = state
+    nic.edit_qp(state=state)
     probe = Probe(Bth(Opcode.PROBE, distant.qpn), Peth(1, 0))
     target.refuse(distant.arriving_octets(probe, 0), NicCounter.DROP_QP_STATE)
 
 
 def test_probe_leaves_on_its_ev_to_the_peers_qp(source: WriteSource) -> None:
     (octets,) = source.nic.probe([6], source.index, kind=ProbeKind.RELIABILITY)
-    frame = decode_frame(octets)
-    assert isinstance(frame.packet, Probe)
-    assert frame.ev == source.attributes.evs[6]
-    assert (frame.packet.bth.destination_qpn, frame.packet.bth.psn) == (source.far.peer_qpn, 0)
-    ev = frame.ev
-    assert frame == source.far.leaving(frame.packet, ev >> 28, ev >> 16 & 0xFFF, ev)
+    packet = packet_of(octets, Probe)
+    assert (packet.bth.destination_qpn, packet.bth.psn) == (source.far.peer_qpn, 0)
+    assert decode_frame(octets) == source.far.leaving(packet, source.evs[6])
 
 
 def answer_probe(source: WriteSource, ev: int, probe_id: int, advice: PathAdvice) -> None:
@@ -81,14 +74,13 @@ def answer_probe(source: WriteSource, ev: int, probe_id: int, advice: PathAdvice
 )
 def test_answer_brings_a_bad_ev_back(source: WriteSource, advice: PathAdvice, state: EvState) -> None:
     packet = source.send()[0]
-    entropy = source.attributes.evs[packet.ev]
+    entropy = packet.entropy
     source.feed(Seth(0, entropy, ack_psn_offset=0, advice=PathAdvice.ALWAYS_SKIP))
     assert source.nic.qp(source.index).evs[packet.ev].state == EvState.ASSUMED_BAD
     source.reference.next_psn = 1
     source.nic.events()
     (octets,) = source.nic.probe([packet.ev], source.index, kind=ProbeKind.RELIABILITY)
-    probe = decode_frame(octets).packet
-    assert isinstance(probe, Probe)
+    probe = packet_of(octets, Probe)
     samples = source.nic.rtt_samples(packet.plane)
     source.nic.control.port_up_mask = 0  # nothing leaves, so no turn comes
     answer_probe(source, packet.ev, probe.peth.probe_id, advice)
@@ -96,18 +88,17 @@ def test_answer_brings_a_bad_ev_back(source: WriteSource, advice: PathAdvice, st
     assert (EvState(ev.state), EvReason(ev.reason)) == (state, EvReason.PROBE)
     assert source.nic.rtt_samples(packet.plane) == samples  # it is of no data packet
     assert source.nic.qp(source.index).una_psn == 1
-    (event,) = [event for event in source.nic.events() if event.kind == EventKind.EV_STATE]
+    (event,) = source.nic.events(EventKind.EV_STATE)
     assert (event.b, event.c) == (EvState.ASSUMED_BAD, state)
 
 
 def test_answer_to_another_ev_or_to_no_probe_changes_no_ev(source: WriteSource) -> None:
     packet, *_ = source.send()
-    entropy = source.attributes.evs[packet.ev]
+    entropy = packet.entropy
     source.feed(Seth(0, entropy, ack_psn_offset=0, advice=PathAdvice.ALWAYS_SKIP))
     source.reference.next_psn = 1
     (octets,) = source.nic.probe([packet.ev], source.index, kind=ProbeKind.RELIABILITY)
-    probe = decode_frame(octets).packet
-    assert isinstance(probe, Probe)
+    probe = packet_of(octets, Probe)
     answer_probe(source, (packet.ev + 1) % 16, probe.peth.probe_id, PathAdvice.NONE)
     answer_probe(source, packet.ev, probe.peth.probe_id ^ 1, PathAdvice.NONE)
     assert source.nic.qp(source.index).evs[packet.ev].state == EvState.ASSUMED_BAD
@@ -119,11 +110,7 @@ def test_answer_to_another_ev_or_to_no_probe_changes_no_ev(source: WriteSource) 
 def test_peer_that_loses_a_port_is_left_on_that_plane_until_it_is_back(source: WriteSource) -> None:
     far, nic = source.far, source.nic
     outcome = nic.receive(far.arriving_octets(far.port_update(0b1101, 7), 0, 0), 0)
-    response = EndpointResponse(
-        Bth(Opcode.ENDPOINT_RESPONSE, ENDPOINT_QPN, 7), Eeth(EndpointOperation.PORT_STATUS_UPDATE, 0x4321)
-    )
-    assert decode_frame(outcome.frame) == far.leaving(response, 0, 0, 0)
-    assert outcome.verdict is Verdict.REDIRECT
+    far.check_leaves(outcome, far.probe_response(7, 0x4321, EndpointOperation.PORT_STATUS_UPDATE), 0)
     assert {packet.plane for packet in source.send(12)} == {0, 2, 3}
     nic.receive(far.arriving_octets(far.port_update(0b1111, 8), 0, 0), 0)
     assert {packet.plane for packet in source.send()} == {0, 1, 2, 3}
@@ -148,19 +135,13 @@ def test_ports_of_another_host_are_of_no_concern(source: WriteSource) -> None:
 def test_update_has_the_state_of_all_ports_and_its_response_is_reported(source: WriteSource) -> None:
     source.nic.control.port_up_mask = 0b1011
     (octets,) = source.nic.probe([0], source.index, kind=ProbeKind.PORT_STATUS)
-    request = decode_frame(octets).packet
-    assert isinstance(request, EndpointRequest)
-    assert (request.erth.operation, request.erth.port_status_mask) == (
-        EndpointOperation.PORT_STATUS_UPDATE,
-        0b1011,
-    )
+    request = packet_of(octets, EndpointRequest)
+    assert request.erth.operation is EndpointOperation.PORT_STATUS_UPDATE
+    assert request.erth.port_status_mask == 0b1011
     assert not source.nic.qp(source.index).evs[0].is_probe_pending
-    answer = EndpointResponse(
-        Bth(Opcode.ENDPOINT_RESPONSE, ENDPOINT_QPN, request.bth.psn),
-        Eeth(EndpointOperation.PORT_STATUS_UPDATE, 0),
-    )
+    answer = source.far.probe_response(request.bth.psn, 0, EndpointOperation.PORT_STATUS_UPDATE)
     source.nic.receive(source.far.arriving_octets(answer, 0, source.attributes.evs[0]), 0)
-    (event,) = [event for event in source.nic.events() if event.kind == EventKind.PORT_STATUS]
+    (event,) = source.nic.events(EventKind.PORT_STATUS)
     assert (event.qp_index, event.a) == (source.index, 0b1011)
 
 
@@ -171,8 +152,7 @@ def test_sack_names_the_ports_that_are_down(nic: NicBench, distant: FarEnd) -> N
     target = WriteTarget(nic, distant)
     nic.control.port_up_mask = 0b1011
     outcome = nic.receive(distant.arriving_octets(target.packet(0, b"x"), 0), 0)
-    sack = decode_frame(outcome.frame).packet
-    assert isinstance(sack, Sack)
+    sack = packet_of(outcome.frame, Sack)
     assert (sack.seth.ports_down, sack.seth.cack_psn) == (0b0100, 0)
 
 

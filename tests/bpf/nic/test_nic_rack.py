@@ -2,14 +2,11 @@
 
 from fractions import Fraction
 
-import pytest
 from far_end import FarEnd
 from nic_bench import NicBench
 from write_source import Sent, WriteSource
 
 from mrc_testbed.agents.abi import EvState
-
-pytestmark = pytest.mark.root
 
 REO_WND_NS = 50_000_000
 RTO_NS = 40 * REO_WND_NS
@@ -90,13 +87,7 @@ def test_packet_that_had_only_been_late_makes_the_window_grow(nic: NicBench, tim
     for packet in others:
         source.deliver(packet)
     sent_when_asked(source)
-    said = source.reference.receive(
-        late.psn,
-        48 + len(late.write.payload),
-        entropy=source.attributes.evs[late.ev],
-        timestamp=0,
-        ends_message=False,
-    )
+    said = source.reply_to(late)
     assert isinstance(said, tuple)
     source.feed(said[0], plane=late.plane)
     assert nic.qp(source.index).reo_wnd_steps == 1

@@ -11,21 +11,13 @@ from write_target import WriteTarget
 
 from mrc_testbed.agents.abi import Command, Limit, NicCounter, QpState
 
-pytestmark = pytest.mark.root
-
 UNIT = int(Limit.MPR_UNIT)
 WHOLE = int(Limit.PSN_RING)
 
 
-@pytest.fixture
-def target(nic: NicBench, distant: FarEnd) -> WriteTarget:
-    return WriteTarget(nic, distant)
-
-
 def refusal(target: WriteTarget, psn: int) -> NackReason | None:
     """Why a packet is refused; None when it is taken."""
-    with target.nic.editing_qp() as qp:
-        qp.nak_ns = 0
+    target.nic.edit_qp(nak_ns=0)
     outcome = target.nic.receive(target.far.arriving_octets(target.packet(psn, b"x", va=psn), 0), 0)
     if NicCounter.TX_NACK in outcome.counters:
         return NackReason(packet_of(outcome.frame, Nack).neth.reason)
@@ -57,8 +49,7 @@ def test_smaller_range_holds_once_all_that_was_allowed_has_come(target: WriteTar
 
 
 def test_larger_range_holds_at_once(target: WriteTarget) -> None:
-    with target.nic.editing_qp() as qp:
-        qp.tracked_psns = UNIT
+    target.nic.edit_qp(tracked_psns=UNIT)
     assert refusal(target, UNIT) is NackReason.NO_BITMAP
     assert target.nic.command(Command.TRACK, 0, 3 * UNIT)
     assert refusal(target, UNIT) is None
@@ -72,8 +63,7 @@ def test_range_that_cannot_be(target: WriteTarget, psns: int) -> None:
 
 def test_range_is_in_sacks_where_both_sides_want_it(target: WriteTarget) -> None:
     assert mpr_in_sack(target, 0) == 0
-    with target.nic.editing_qp() as qp:
-        qp.is_mpr_dynamic = 1
+    target.nic.edit_qp(is_mpr_dynamic=1)
     assert mpr_in_sack(target, 1) == WHOLE // UNIT
     target.nic.command(Command.TRACK, 0, 2 * UNIT)
     assert mpr_in_sack(target, 2) == 2
@@ -90,8 +80,7 @@ def test_requester_takes_the_range_of_the_newest_sack(nic: NicBench, distant: Fa
     source.post(2048 * 40)
     source.send(20)
     assert mpr_after_sack(source, 1, 2) == WHOLE  # nothing was agreed
-    with nic.editing_qp() as qp:
-        qp.is_mpr_dynamic = 1
+    nic.edit_qp(is_mpr_dynamic=1)
     assert mpr_after_sack(source, 5, 2) == 2 * UNIT
     assert mpr_after_sack(source, 4, 8) == 2 * UNIT  # an old SACK
     assert mpr_after_sack(source, 6, 0) == 2 * UNIT  # no change
@@ -101,8 +90,7 @@ def test_requester_takes_the_range_of_the_newest_sack(nic: NicBench, distant: Fa
 
 def test_requester_keeps_within_the_range_of_the_sack(nic: NicBench, distant: FarEnd) -> None:
     source = WriteSource(nic, distant, distant.attributes(window_packets=1024))
-    with nic.editing_qp() as qp:
-        qp.is_mpr_dynamic = 1
+    nic.edit_qp(is_mpr_dynamic=1)
     source.post(2048 * 400)
     source.send(1)
     source.try_feed(Seth(cack_psn=0, entropy=0, ack_psn_offset=0, mpr=1))

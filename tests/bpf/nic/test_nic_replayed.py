@@ -2,7 +2,8 @@
 
 import pytest
 from far_end import FarEnd, packet_of
-from nic_bench import NicBench, Verdict
+from nic_bench import NicBench
+from program_bench import Verdict
 from reference.frame import decode_frame, encode_frame, trim_frame
 from reference.opcode import Opcode
 from reference.packet import Acknowledge, Nack, Sack
@@ -12,14 +13,7 @@ from write_target import REGION_OFFSET, WriteTarget, random_bytes
 
 from mrc_testbed.agents.abi import Limit, NicCounter
 
-pytestmark = pytest.mark.root
-
 RING = int(Limit.PSN_RING)
-
-
-@pytest.fixture
-def target(nic: NicBench, distant: FarEnd) -> WriteTarget:
-    return WriteTarget(nic, distant)
 
 
 def overwrite(target: WriteTarget, length: int) -> None:
@@ -87,7 +81,7 @@ def test_second_nack_for_a_packet_is_stale(nic: NicBench, distant: FarEnd) -> No
     source = WriteSource(nic, distant)
     source.post(2048 * 20)
     packet = source.send(4)[2]
-    ev = source.attributes.evs[packet.ev]
+    ev = packet.entropy
     nack = distant.arriving_octets(distant.nack(packet.psn, NackReason.TRIMMED, ev), packet.plane, ev)
     nic.control.port_up_mask = 0  # it stays lost
     assert nic.receive(nack, packet.plane).counters[NicCounter.RX_NACK] == 1

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 from far_end import FarEnd
-from nic_bench import NicBench, Verdict
+from nic_bench import NicBench
+from program_bench import Verdict
 from reference.opcode import Opcode
 from reference.reliability_header import Seth
 from reference.traffic_class import Dscp
@@ -14,14 +15,7 @@ from write_source import REMOTE_KEY, Completed, WriteSource
 from mrc_testbed.agents.abi import EventKind, Limit, NicCounter, Status
 from mrc_testbed.topology.ev_set import build_ev_set
 
-pytestmark = pytest.mark.root
-
 FIRST, MIDDLE, LAST, ONLY = Opcode.WRITE_FIRST, Opcode.WRITE_MIDDLE, Opcode.WRITE_LAST, Opcode.WRITE_ONLY
-
-
-@pytest.fixture
-def source(nic: NicBench, distant: FarEnd) -> WriteSource:
-    return WriteSource(nic, distant)
 
 
 @pytest.mark.parametrize(
@@ -186,8 +180,7 @@ def test_psn_range_limits_how_far_ahead_of_a_hole_packets_run(nic: NicBench, dis
     )
     source = WriteSource(nic, distant, attributes)
     source.post(64 * 1200, iterations=1, depth=1)
-    with nic.editing_qp() as qp:
-        qp.pmtu_bytes = 64
+    nic.edit_qp(pmtu_bytes=64)
     sent = source.send(2000)
     assert len(sent) == Limit.PSN_RING
     for packet in sent[1:]:
@@ -254,7 +247,7 @@ def test_work_ring_may_be_filled_again_and_again(source: WriteSource) -> None:
 def test_stopped_work_ends_after_the_messages_that_have_begun(source: WriteSource) -> None:
     source.post(2048 * 3, work_id=5, iterations=1000, depth=2)
     begun = source.send(4)
-    source.nic.posted(0).stop = 1
+    source.nic.work[0].entries[0].stop = 1
     rest = source.send()
     assert [packet.write.bth.opcode for packet in begun + rest] == [FIRST, MIDDLE, LAST, FIRST, MIDDLE, LAST]
     for packet in begun + rest:
@@ -265,14 +258,14 @@ def test_stopped_work_ends_after_the_messages_that_have_begun(source: WriteSourc
 def test_work_stopped_between_two_messages_sends_no_more(source: WriteSource) -> None:
     source.post(100, work_id=5, iterations=1000, depth=2)
     begun = source.send()
-    source.nic.posted(0).stop = 1
+    source.nic.work[0].entries[0].stop = 1
     assert [source.deliver(packet) for packet in begun] == [None, None]
     assert source.completions() == [Completed(5, 2, Status.SUCCESS, 100)]
 
 
 def test_work_stopped_before_it_began_completes_empty(source: WriteSource) -> None:
     source.post(100, work_id=5, iterations=1000)
-    source.nic.posted(0).stop = 1
+    source.nic.work[0].entries[0].stop = 1
     source.post(50, work_id=6)
     (packet,) = source.send()
     assert packet.write.reth.message_bytes == 50

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from ctypes import sizeof
 from dataclasses import asdict, dataclass, replace
 
-import pytest
 from exploring import examples
 from far_end import FarEnd, packet_of
 from hypothesis import given, settings
@@ -19,16 +18,13 @@ from reference.packet import EndpointRequest, Packet
 from reference.psn import wire_psn
 from reference.reliability_header import CcState, NackReason, PathAdvice, Seth
 from reference.requester import ReferenceRequester
-from reference.responder import AckPathProbe, MessagesDone
+from reference.responder import MessagesDone
 from write_source import Sent, WriteSource
-from write_target import MESSAGE_ENDS
 
 from mrc_testbed.agents.abi import EventKind, EvLayout, EvState, Limit, NicCounter
 from mrc_testbed.agents.abi import Nscc as NsccState
 from mrc_testbed.agents.protocol.cc_profile import CcLink, CcParameters, Setting, derive_profile
 from mrc_testbed.agents.protocol.sizes import write_nominal_bytes
-
-pytestmark = pytest.mark.root
 
 PMTU_BYTES = 256
 BASE_RTT_NS = 1_000_000
@@ -164,8 +160,8 @@ class Network:
     def _trim(self, place: int) -> None:
         if self.packets:
             packet = self.packets.pop(place % len(self.packets))
-            entropy = self.source.attributes.evs[packet.ev]
-            self.answers.append(Answer(Trimmed(wire_psn(packet.psn)), entropy, is_retransmission=False))
+            trimmed = Trimmed(wire_psn(packet.psn))
+            self.answers.append(Answer(trimmed, packet.entropy, is_retransmission=False))
 
     def _arrive(self, place: int, *, stays: bool, is_marked: bool = False) -> None:
         if not self.packets:
@@ -173,19 +169,10 @@ class Network:
         packet = self.packets[place % len(self.packets)]
         if not stays:
             self.packets.remove(packet)
-        entropy = self.source.attributes.evs[packet.ev]
-        said = self.source.reference.receive(
-            packet.psn,
-            304,
-            entropy=entropy,
-            timestamp=0,
-            ends_message=packet.write.bth.opcode in MESSAGE_ENDS,
-            is_marked=is_marked,
-        )
-        assert not isinstance(said, AckPathProbe)
+        said = self.source.reply_to(packet, is_marked=is_marked)
         if is_marked and not isinstance(said, MessagesDone):
             said = replace(said[0], advice=PathAdvice.SKIP_ONCE), said[1]
-        self.answers.append(Answer(said, entropy, packet.write.bth.is_retransmission))
+        self.answers.append(Answer(said, packet.entropy, packet.write.bth.is_retransmission))
 
     def _lose(self, place: int) -> None:
         if self.packets:
@@ -215,7 +202,7 @@ class Network:
             counter = NicCounter.RX_SACK if is_fresh else NicCounter.DROP_STALE_SACK
             packet = far.sack(*said, is_retransmission=is_retransmission)
         plane = entropy >> EvLayout.PLANE_SHIFT
-        outcome, sent = self.source.try_packet(packet, plane=plane, entropy=entropy, model_ns=now_ns)
+        outcome, sent = self.source.receive(packet, plane, entropy, now_ns)
         assert outcome.counters[counter] == 1
         self.reference.adopt(ev_partition(self.source.nic.qp()))
         expected = self.reference.next_to_send() if is_fresh else None

@@ -4,21 +4,15 @@ from dataclasses import replace
 
 import pytest
 from far_end import FarEnd
-from nic_bench import MEMORY_BYTES, NicBench, Verdict
+from nic_bench import MEMORY_BYTES, NicBench
+from program_bench import Verdict
 from reference.opcode import Opcode
 from reference.responder import WINDOW_PSNS
 from write_target import REGION_OFFSET, REGION_SLOT, WriteTarget, random_bytes
 
 from mrc_testbed.agents.abi import Limit, NicCounter
 
-pytestmark = pytest.mark.root
-
 SEGMENT_BYTES = Limit.MEMORY_SEGMENT.value
-
-
-@pytest.fixture
-def target(nic: NicBench, distant: FarEnd) -> WriteTarget:
-    return WriteTarget(nic, distant)
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 3, 4, 5, 255, 256, 1023, 2045, 2046, 2047, 2048])

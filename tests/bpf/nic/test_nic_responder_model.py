@@ -1,6 +1,5 @@
 """The responder against its reference, on any sequence of packets: late, doubled, ancient, too far ahead."""
 
-import pytest
 from exploring import examples
 from far_end import FarEnd
 from hypothesis import given, settings
@@ -11,8 +10,6 @@ from reference.responder import WINDOW_PSNS
 from write_target import WriteTarget, random_bytes
 
 from mrc_testbed.agents.abi import NicCounter
-
-pytestmark = pytest.mark.root
 
 REGION_BYTES = 100_000
 

@@ -2,7 +2,8 @@
 
 import pytest
 from far_end import FarEnd
-from nic_bench import NicBench, Verdict
+from nic_bench import NicBench
+from program_bench import Verdict
 from reference.frame import decode_frame
 from reference.opcode import Opcode
 from reference.packet import Acknowledge, Nack, make_write
@@ -12,8 +13,6 @@ from write_target import WriteTarget, random_bytes
 
 from mrc_testbed.agents.abi import Limit, NicCounter, ReservedKey
 
-pytestmark = pytest.mark.root
-
 PAGE = 40
 BYTES = 1500
 
@@ -22,9 +21,8 @@ BYTES = 1500
 def target(nic: NicBench, distant: FarEnd) -> WriteTarget:
     """A QP with a mailbox, whose peer may not write elsewhere."""
     target = WriteTarget(nic, distant)
-    nic.work_ring().mailbox = 1 + PAGE
-    with nic.editing_qp() as qp:
-        qp.is_writable = 0
+    nic.work[0].mailbox = 1 + PAGE
+    nic.edit_qp(is_writable=0)
     return target
 
 
@@ -45,7 +43,7 @@ def part(target: WriteTarget, psn: int, key: int, va: int, payload: bytes) -> by
 
 def arrivals(nic: NicBench) -> list[tuple[int, int, int]]:
     """(key, immediate, bytes) of what the ring reports."""
-    return [(each.r_key, each.immediate, each.length) for each in nic.work_ring().arrivals if each.number]
+    return [(each.r_key, each.immediate, each.length) for each in nic.work[0].arrivals if each.number]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +80,7 @@ def test_part_goes_nowhere_but_to_a_mailbox(
 ) -> None:
     target.nic.post_receives(1)
     if not has_mailbox:
-        target.nic.work_ring().mailbox = 0
+        target.nic.work[0].mailbox = 0
     outcome = target.nic.receive(part(target, 0, ReservedKey.SEND_PART, va, random_bytes(BYTES)), 0)
     nak = decode_frame(outcome.frame).packet
     assert isinstance(nak, Acknowledge)
@@ -98,8 +96,7 @@ def test_end_of_a_write_has_the_length_of_all_of_it(target: WriteTarget) -> None
 
 
 def test_end_of_a_write_carries_nothing(target: WriteTarget) -> None:
-    with target.nic.editing_qp() as qp:
-        qp.is_writable = 1
+    target.nic.edit_qp(is_writable=1)
     target.nic.post_receives(1)
     outcome = target.nic.receive(part(target, 0, ReservedKey.WRITE_END, 0, random_bytes(BYTES)), 0)
     assert outcome.counters[NicCounter.DROP_R_KEY] == 1

@@ -12,8 +12,6 @@ from mrc_testbed.agents.abi import Command, EventKind, EvLayout, EvReason, EvSta
 from mrc_testbed.agents.nic.qp import QpAttributes, nic_path
 from mrc_testbed.topology.ev import Ev
 
-pytestmark = pytest.mark.root
-
 UPLINKS = (0, 1, 2, 3)
 SRTT_MAX_NS = (1 << 30) - 1
 
@@ -46,8 +44,7 @@ def lose_one(source: WriteSource) -> Sent:
 
 def deliver_late(nic: NicBench, source: WriteSource, packet: Sent, *, srtt_ns: int = SRTT_MAX_NS) -> None:
     """Lets a packet arrive that was given up, by default in time however slow this machine is."""
-    with nic.editing_qp() as qp:
-        qp.srtt_ns = srtt_ns
+    nic.edit_qp(srtt_ns=srtt_ns)
     source.deliver(packet)
 
 
@@ -144,7 +141,7 @@ def test_packet_that_was_only_late_gives_back_its_ev_and_its_path(nic: NicBench,
     ev = nic.qp().evs[lost.ev]
     assert (ev.state, ev.reason) == (EvState.GOOD, EvReason.LATE)
     assert place.suspected_ns == 0
-    (event,) = [event for event in nic.events() if event.kind == EventKind.EV_STATE]
+    (event,) = nic.events(EventKind.EV_STATE)
     assert (event.a, event.b, event.c, event.d) == (
         lost.ev,
         EvState.ASSUMED_BAD,

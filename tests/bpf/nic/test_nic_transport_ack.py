@@ -4,7 +4,8 @@ from random import Random
 
 import pytest
 from far_end import FarEnd
-from nic_bench import NicBench, Verdict
+from nic_bench import NicBench
+from program_bench import Verdict
 from reference.opcode import Opcode
 from reference.received_bytes import received_units
 from reference.reliability_header import Seth
@@ -15,8 +16,6 @@ from write_target import WriteTarget, random_bytes
 from mrc_testbed.agents.abi import EventKind, NicCounter, QpState, Status
 from mrc_testbed.agents.protocol.sizes import write_nominal_bytes
 
-pytestmark = pytest.mark.root
-
 FIRST, MIDDLE, LAST, ONLY = Opcode.WRITE_FIRST, Opcode.WRITE_MIDDLE, Opcode.WRITE_LAST, Opcode.WRITE_ONLY
 START = 0xFFFFFE
 
@@ -24,11 +23,6 @@ START = 0xFFFFFE
 @pytest.fixture
 def target(nic: NicBench, distant: FarEnd) -> WriteTarget:
     return WriteTarget(nic, distant, first_psn=START)
-
-
-@pytest.fixture
-def source(nic: NicBench, distant: FarEnd) -> WriteSource:
-    return WriteSource(nic, distant)
 
 
 # -- the responder -------------------------------------------------------------------------------------------
@@ -104,14 +98,14 @@ def test_ack_that_contradicts_what_was_sent_is_stale(source: WriteSource, psn: i
     source.post(10, iterations=10, depth=10)
     source.send()
     before = bytes(source.nic.qp(source.index))
-    outcome, _ = source.try_packet(source.far.ack(psn, count), plane=0, entropy=0)
+    outcome, _ = source.receive(source.far.ack(psn, count), plane=0, entropy=0)
     assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {NicCounter.DROP_STALE_ACK: 1})
     assert bytes(source.nic.qp(source.index)) == before
 
 
 def test_a_silent_request_is_completed_without_an_event(source: WriteSource) -> None:
     source.post(10)
-    work = source.nic.work_ring(source.index).entries[0]
+    work = source.nic.work[source.index].entries[0]
     work.is_silent = 1
     assert len(source.send()) == 1
     assert source.acknowledge(0, 1, plane=0, entropy=0) is None
@@ -124,7 +118,7 @@ def test_ack_that_names_no_end_of_a_message_is_stale(source: WriteSource, psn: i
     source.post(3 * 2048)
     assert len(source.send()) == 3
     before = bytes(source.nic.qp(source.index))
-    outcome, _ = source.try_packet(source.far.ack(psn, 1), plane=0, entropy=0)
+    outcome, _ = source.receive(source.far.ack(psn, 1), plane=0, entropy=0)
     assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {NicCounter.DROP_STALE_ACK: 1})
     assert bytes(source.nic.qp(source.index)) == before
 
@@ -133,7 +127,7 @@ def test_ack_gives_a_round_trip_of_the_path_it_came_by(source: WriteSource) -> N
     source.post(10)
     (packet,) = source.send()
     before = source.nic.rtt_samples(packet.plane)
-    source.acknowledge(0, 1, plane=packet.plane, entropy=source.attributes.evs[packet.ev])
+    source.acknowledge(0, 1, plane=packet.plane, entropy=packet.entropy)
     assert source.nic.rtt_samples(packet.plane) == before + 1
 
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from far_end import FarEnd
 from frame_offsets import patched
-from nic_bench import NicBench, Verdict
-from reference.endpoint_header import Eeth, EndpointOperation
+from nic_bench import NicBench
+from program_bench import Verdict
 from reference.frame import Frame, decode_frame, encode_frame, trim_frame
 from reference.opcode import Opcode
-from reference.packet import EndpointRequest, EndpointResponse, Nack, Packet, Sack, Write
+from reference.packet import EndpointRequest, Nack, Packet, Sack, Write
 from reference.reliability_header import NackReason, Neth
-from reference.transport_header import ENDPOINT_QPN, Bth
+from reference.transport_header import Bth
 from write_source import WriteSource
 from write_target import WriteTarget, random_bytes
 
@@ -20,8 +20,6 @@ from mrc_testbed.agents.abi import EvState, NicCounter
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ev_set import build_ev_set
 from mrc_testbed.topology.spec import TopologySpec
-
-pytestmark = pytest.mark.root
 
 HOST, NEIGHBOUR, DISTANT = 3, 2, 4
 IPV6_AT, UDP_AT, AFTER_BTH = 14, 54, 74
@@ -81,16 +79,14 @@ def test_trimmed_packet_is_refused(nic: NicBench, far: FarEnd, is_last_hop: bool
     reason = NackReason.TRIMMED_LASTHOP if is_last_hop else NackReason.TRIMMED
     ids = {"source_qpn_low": far.qpn & 0xFFFF, "destination_qpn_low": far.peer_qpn & 0xFFFF}
     nack = Nack(Bth(Opcode.NACK, far.peer_qpn, 5), Neth(reason, 5, ev, 0x7654, **ids))
-    assert decode_frame(outcome.frame) == far.leaving(nack, plane, 1, ev)
+    far.check_leaves(outcome, nack, ev)
     assert outcome.counters == {NicCounter.RX_TRIMMED: 1, NicCounter.TX_NACK: 1}
 
 
 def test_probe_is_answered_on_its_ev(nic: NicBench, far: FarEnd) -> None:
     plane, ev = 3, 3 << 28 | 1 << 16 | 0x0102
     outcome = nic.receive(far.arriving_octets(far.probe_request(77, timestamp=0xABCD), plane, ev), plane)
-    bth = Bth(Opcode.ENDPOINT_RESPONSE, ENDPOINT_QPN, 77)
-    answer = EndpointResponse(bth, Eeth(EndpointOperation.EV_PROBE, 0xABCD))
-    assert decode_frame(outcome.frame) == far.leaving(answer, plane, 1, ev)
+    far.check_leaves(outcome, far.probe_response(77, 0xABCD), ev)
     assert outcome.counters == {NicCounter.TX_PROBE_RESPONSE: 1}
 
 
@@ -100,7 +96,7 @@ def test_probes_leave_on_their_evs(nic: NicBench, far: FarEnd) -> None:
     assert [frame.ev for frame in frames] == [source.attributes.evs[index] for index in (0, 5, 11)]
     assert all(isinstance(frame.packet, EndpointRequest) for frame in frames)
     for frame in frames:
-        assert frame == far.leaving(frame.packet, frame.ev >> 28, 0, frame.ev)
+        assert frame == far.leaving(frame.packet, frame.ev)
 
 
 def test_truncated_frame_of_any_length(nic: NicBench, far: FarEnd) -> None:

@@ -5,17 +5,12 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from far_end import FarEnd
+from far_end import RC_PATH, FarEnd
 from nic_bench import MEMORY_BYTES, NicBench, Outcome
-from rc_bench import RcBench, attributes
-from reference.rc_packet import RcOpcode, make_rc_write
-from reference.transport_header import Reth
-from write_target import WriteTarget, random_bytes
+from reference.opcode import Opcode
+from write_target import RcTarget, WriteTarget, random_bytes
 
 from mrc_testbed.agents.abi import Limit, NicCounter
-from mrc_testbed.agents.nic.work_queue import qp_index
-
-pytestmark = pytest.mark.root
 
 PAGE = int(Limit.PAGE_BYTES)
 SLOT = 9
@@ -25,7 +20,6 @@ LENGTH = 4 * PAGE + 1000
 LIST = Limit.MEMORY_SEGMENT - 8
 """Offset of the list, which goes on in the next segment."""
 
-PATH = 0x0001_0007
 Arrive = Callable[[int, int, bytes], Outcome]
 """(PSN, address, payload) of a packet to a QP."""
 
@@ -70,36 +64,17 @@ class Listed:
         assert bytes(self.nic.memory) == bytes(self.expected)
 
 
-@pytest.fixture
-def listed_of_mrc(nic: NicBench, distant: FarEnd) -> Listed:
-    target = WriteTarget(nic, distant)
-    r_key = nic.register(SLOT, 0, LENGTH)
-
-    def arrive(psn: int, va: int, payload: bytes) -> Outcome:
-        packet = distant.write(psn, payload, va=va, r_key=r_key, msn=0)
-        return target.nic.receive(distant.arriving_octets(packet, 0), 0)
-
-    return Listed(nic, arrive)
-
-
-@pytest.fixture
-def listed_of_rc(rc_nic: RcBench, distant: FarEnd) -> Listed:
-    r_key = rc_nic.register(SLOT, 0, LENGTH)
-    rc_nic.connect(qp_index(distant.qpn), attributes(distant, peer_first_psn=0), distant.peer_qpn)
-
-    def arrive(psn: int, va: int, payload: bytes) -> Outcome:
-        packet = make_rc_write(
-            RcOpcode.WRITE_ONLY, distant.qpn, psn, payload, reth=Reth(va, r_key, len(payload))
-        )
-        return rc_nic.receive(distant.arriving_octets(packet, 0, PATH), 0)
-
-    return Listed(rc_nic, arrive)
-
-
-@pytest.fixture(params=["mrc", "rc"])
-def listed(request: pytest.FixtureRequest) -> Listed:
-    found: Listed = request.getfixturevalue(f"listed_of_{request.param}")
-    return found
+@pytest.fixture(params=["nic", "rc_nic"], ids=["mrc", "rc"])
+def listed(request: pytest.FixtureRequest, distant: FarEnd) -> Listed:
+    nic: NicBench = request.getfixturevalue(request.param)
+    if request.param == "nic":
+        mrc = WriteTarget(nic, distant)
+        mrc.r_key = nic.register(SLOT, 0, LENGTH)
+        only = {"opcode": Opcode.WRITE_ONLY}
+        return Listed(nic, lambda psn, va, payload: mrc.arrive(mrc.packet(psn, payload, va, **only)))
+    rc = RcTarget(nic, distant)
+    rc.r_key = nic.register(SLOT, 0, LENGTH)
+    return Listed(nic, lambda psn, va, payload: rc.arrive(rc.packet(psn, payload, va=va), 0, RC_PATH))
 
 
 def test_packets_within_and_across_pages(listed: Listed) -> None:

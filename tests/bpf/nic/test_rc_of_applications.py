@@ -1,23 +1,21 @@
 """Reliable connections of applications: doorbells, arrivals, addresses, domains, limits, states."""
 
 import os
-import time
 from ctypes import c_uint32
 from dataclasses import replace
 
 import pytest
-from far_end import FarEnd
-from nic_bench import MEMORY_BYTES, Outcome, Verdict
-from rc_bench import REMOTE_KEY, RcBench, RcSource, attributes
-from reference.frame import decode_frame
-from reference.psn import wire_psn
-from reference.rc_packet import RcAcknowledge, RcBth, RcOpcode, make_rc_write
-from reference.transport_header import AckKind, Aeth, ImmDt, NakCode, Reth
+from far_end import RC_PATH, FarEnd
+from nic_bench import NicBench, Outcome
+from program_bench import Verdict
+from reference.rc_packet import RcOpcode
+from reference.transport_header import AckKind, NakCode, Reth
+from write_source import REMOTE_KEY, RcSource
+from write_target import REGION_OFFSET, REGION_SLOT, RcTarget, aeth_of
 
 from mrc_testbed.agents.abi import (
     Command,
     DoorbellFormat,
-    Event,
     EventKind,
     KickMode,
     Limit,
@@ -25,87 +23,68 @@ from mrc_testbed.agents.abi import (
     Notify,
     QpState,
     Status,
-    Work,
     WorkSide,
 )
 from mrc_testbed.agents.bpf.maps import RingBuffer, create_ring, map_update
 from mrc_testbed.agents.nic.qp import QpLimits
-from mrc_testbed.agents.nic.work_queue import qp_index
 
-pytestmark = pytest.mark.root
-
-PATH = 0x0001_0007
-SLOT, PD = 5, 3
+PD = 3
 BASE = 0x7F00_FFFF_F000
 RTO_NS = 40_000_000
 
 
-class Target:
+@pytest.fixture
+def target(rc_nic: NicBench, distant: FarEnd) -> RcTarget:
     """A connection of an application's domain, and a region there at virtual addresses."""
-
-    def __init__(self, nic: RcBench, far: FarEnd) -> None:
-        self.nic, self.far, self.index = nic, far, qp_index(far.qpn)
-        self.r_key = nic.register(SLOT, 0, MEMORY_BYTES)
-        nic.regions[SLOT].base, nic.regions[SLOT].pd = BASE, PD
-        nic.connect(self.index, attributes(far, peer_first_psn=0), far.peer_qpn)
-        self.edit(pd=PD)
-
-    def edit(self, **values: int) -> None:
-        self.nic.edit_rc_qp(self.index, **values)
-
-    def arrive(self, psn: int, payload: bytes, *, va: int = BASE, immediate: int | None = None) -> Outcome:
-        opcode = RcOpcode.WRITE_ONLY if immediate is None else RcOpcode.WRITE_ONLY_IMMEDIATE
-        carried = None if immediate is None else ImmDt(immediate)
-        reth = Reth(va, self.r_key, len(payload))
-        packet = make_rc_write(opcode, self.far.qpn, psn, payload, reth=reth, immediate=carried)
-        return self.nic.receive(self.far.arriving_octets(packet, 0, PATH), 0)
+    target = RcTarget(rc_nic, distant)
+    region = rc_nic.regions[REGION_SLOT]
+    region.base, region.pd = BASE, PD
+    rc_nic.edit_rc_qp(pd=PD)
+    return target
 
 
 @pytest.fixture
-def target(rc_nic: RcBench, distant: FarEnd) -> Target:
-    return Target(rc_nic, distant)
+def source(rc_nic: NicBench, distant: FarEnd) -> RcSource:
+    return RcSource(rc_nic, distant)
 
 
-@pytest.fixture
-def source(rc_nic: RcBench, distant: FarEnd) -> RcSource:
-    return RcSource(rc_nic, distant, attributes(distant))
+def arrive(
+    target: RcTarget, psn: int, payload: bytes, va: int = BASE, immediate: int | None = None
+) -> Outcome:
+    opcode = RcOpcode.WRITE_ONLY if immediate is None else RcOpcode.WRITE_ONLY_IMMEDIATE
+    packet = target.packet(psn, payload, opcode, va=va, immediate=immediate or 0)
+    return target.arrive(packet, 0, RC_PATH)
 
 
-def answer(outcome: Outcome) -> Aeth:
-    packet = decode_frame(outcome.frame).packet
-    assert isinstance(packet, RcAcknowledge)
-    return packet.aeth
-
-
-def test_bytes_go_where_an_address_says(target: Target) -> None:
-    assert answer(target.arrive(0, b"hello", va=BASE + 9)).kind is AckKind.ACK
-    assert bytes(target.nic.memory[9:14]) == b"hello"
-    assert answer(target.arrive(1, b"outside", va=BASE - 1)).value == NakCode.REMOTE_ACCESS_ERROR
-    assert answer(target.arrive(1, b"far off", va=BASE + (1 << 32))).value == NakCode.REMOTE_ACCESS_ERROR
+def test_bytes_go_where_an_address_says(target: RcTarget) -> None:
+    assert aeth_of(arrive(target, 0, b"hello", va=BASE + 9)).kind is AckKind.ACK
+    assert bytes(target.nic.memory[REGION_OFFSET + 9 :][:5]) == b"hello"
+    assert aeth_of(arrive(target, 1, b"outside", va=BASE - 1)).value == NakCode.REMOTE_ACCESS_ERROR
+    assert aeth_of(arrive(target, 1, b"far off", va=BASE + (1 << 32))).value == NakCode.REMOTE_ACCESS_ERROR
 
 
 @pytest.mark.parametrize("values", [{"pd": PD + 1}, {"pd": 0}, {"is_writable": 0}])
 def test_peers_write_to_their_domain_alone_and_where_the_qp_lets_them(
-    target: Target, values: dict[str, int]
+    target: RcTarget, values: dict[str, int]
 ) -> None:
-    target.edit(**values)
-    outcome = target.arrive(0, b"hello")
-    assert answer(outcome).value == NakCode.REMOTE_ACCESS_ERROR
+    target.nic.edit_rc_qp(**values)
+    outcome = arrive(target, 0, b"hello")
+    assert aeth_of(outcome).value == NakCode.REMOTE_ACCESS_ERROR
     assert outcome.counters[NicCounter.DROP_R_KEY] == 1
-    assert not any(target.nic.memory[:5])
+    target.check_memory()
 
 
-def test_an_armed_channel_is_woken_once_in_place_of_an_event(target: Target) -> None:
+def test_an_armed_channel_is_woken_once_in_place_of_an_event(target: RcTarget) -> None:
     place = 3
     channel = create_ring("channel", Limit.PAGE_BYTES)
     map_update(target.nic.map_fd("channels"), c_uint32(place), c_uint32(channel))
     wakes = RingBuffer(channel)
-    ring = target.nic.work_ring(target.index)
+    ring = target.nic.work[target.index]
     ring.channels[WorkSide.RECEIVES] = 1 + place
     ring.notify[:] = [Notify.ARMED, Notify.ARMED]
     target.nic.post_receives(2, target.index)
     for psn in range(2):
-        target.arrive(psn, b"x", immediate=psn)
+        arrive(target, psn, b"x", immediate=psn)
     assert target.nic.events() == []
     assert len(wakes.drain()) == 1
     assert list(ring.notify) == [Notify.ARMED, Notify.NEVER]
@@ -113,25 +92,22 @@ def test_an_armed_channel_is_woken_once_in_place_of_an_event(target: Target) -> 
     os.close(channel)
 
 
-def test_arrivals_are_in_the_ring_and_an_event_comes_when_one_was_asked_for(target: Target) -> None:
-    ring = target.nic.work_ring(target.index)
+def test_arrivals_are_in_the_ring_and_an_event_comes_when_one_was_asked_for(target: RcTarget) -> None:
+    ring = target.nic.work[target.index]
     target.nic.post_receives(3, target.index)
     for psn, notify in enumerate((Notify.NEVER, Notify.ARMED, Notify.ALWAYS)):
         ring.notify[WorkSide.RECEIVES] = notify
-        target.arrive(psn, b"x" * (psn + 1), immediate=0x70 + psn)
+        arrive(target, psn, b"x" * (psn + 1), immediate=0x70 + psn)
         events = [event.a for event in target.nic.events()]
         assert events == ([] if notify == Notify.NEVER else [psn + 1])
     arrivals = [ring.arrivals[number] for number in (1, 2, 3)]
-    assert [(each.number, each.immediate, each.length) for each in arrivals] == [
-        (1, 0x70, 1),
-        (2, 0x71, 2),
-        (3, 0x72, 3),
-    ]
+    found = [(each.number, each.immediate, each.length) for each in arrivals]
+    assert found == [(1, 0x70, 1), (2, 0x71, 2), (3, 0x72, 3)]
 
 
 def test_a_doorbell_sends_whatever_the_agent_kicks(source: RcSource) -> None:
     source.post(100)
-    source.nic.kick_once(7, KickMode.DATA, 1)
+    source.nic.ask(KickMode.DATA, qp_index=7, frames_left=1)
     outcome = source.nic.ring_doorbell(DoorbellFormat.RC_MAGIC, source.index)
     assert source.take(outcome).write.reth == Reth(0, REMOTE_KEY, 100)
     assert source.nic.ring_doorbell(DoorbellFormat.RC_MAGIC, source.index).verdict is Verdict.DROP
@@ -154,15 +130,12 @@ def test_a_doorbell_leaves_to_acknowledgements_and_agent_what_they_send(source: 
 
 
 def test_an_address_may_lie_beyond_4_gib(source: RcSource) -> None:
-    work = Work(id=1, length=10, iterations=1, depth=1, local_slots=1, remote_slots=1, r_key=REMOTE_KEY)
-    work.remote_offset, work.remote_high = BASE & 0xFFFFFFFF, BASE >> 32
-    source.nic.post(work, source.index)
+    source.post(10, remote=(BASE, 1))
     (left,) = source.send()
     assert left.write.reth == Reth(BASE, REMOTE_KEY, 10)
 
 
-def test_states_follow_one_another(rc_nic: RcBench, distant: FarEnd) -> None:
-    source = RcSource(rc_nic, distant, attributes(distant))
+def test_states_follow_one_another(source: RcSource, rc_nic: NicBench) -> None:
     rc_nic.edit_rc_qp(source.index, state=QpState.RTR)
     source.post(10)
     assert source.send() == []
@@ -172,7 +145,7 @@ def test_states_follow_one_another(rc_nic: RcBench, distant: FarEnd) -> None:
     assert [left.psn for left in source.send()] == [0x123456]
     assert rc_nic.rc_command(Command.ERROR, source.index)
     assert not rc_nic.rc_command(Command.ERROR, source.index)
-    (event,) = (event for event in source.events() if event.kind == EventKind.QP_STATE)
+    (event,) = source.nic.events(EventKind.QP_STATE)
     assert (event.a, event.b, event.c) == (QpState.RTS, QpState.ERROR, Status.FLUSHED)
     assert not rc_nic.rc_command(Command.DENY, source.index, 0)
 
@@ -188,39 +161,28 @@ def test_limits_change_while_it_sends(source: RcSource) -> None:
 def test_rnr_naks_beyond_the_limit_end_it(source: RcSource) -> None:
     source.nic.rc_command(Command.LIMITS, source.index, 0, 10**9, 1, 1)
     source.post(10, immediate=1)
-    no_receive = RcAcknowledge(
-        RcBth(RcOpcode.ACKNOWLEDGE, source.far.qpn, wire_psn(0)), Aeth(AckKind.RNR_NAK, 0x0E, 0)
-    )
     for _ in range(3):  # those that come during a wait are the same wait
         source.send()
-        source.receive(no_receive, 0, PATH)
+        source.nak(0, 0x0E, AckKind.RNR_NAK)
     assert source.nic.rc_qp().state == QpState.RTS
     source.nic.edit_rc_qp(source.index, is_rnr_wait=0)
     source.send()
-    source.receive(no_receive, 0, PATH)
-    (event,) = (event for event in source.events() if event.kind == EventKind.QP_STATE)
+    source.nak(0, 0x0E, AckKind.RNR_NAK)
+    (event,) = source.nic.events(EventKind.QP_STATE)
     assert (event.b, event.c) == (QpState.ERROR, Status.RNR_RETRY_EXCEEDED)
 
 
-def let_agent_die(nic: RcBench) -> None:
-    nic.control.heartbeat_limit_ns = 1_000_000_000
-    nic.control.heartbeat_ns = time.monotonic_ns() - 1_000_000_001
-
-
-def test_without_its_agent_it_stops(rc_nic: RcBench, distant: FarEnd) -> None:
-    source = RcSource(rc_nic, distant, attributes(distant, rto_ns=RTO_NS, retry_limit=1000))
+def test_without_its_agent_it_stops(rc_nic: NicBench, distant: FarEnd) -> None:
+    source = RcSource(rc_nic, distant, rto_ns=RTO_NS, retry_limit=1000)
     source.post(2048, iterations=1000)
     source.send(1)
-    let_agent_die(rc_nic)
-    events: list[Event] = []
-    while not any(event.kind == EventKind.QP_STATE for event in events):
-        events += rc_nic.await_events()
+    rc_nic.let_agent_die()
+    assert rc_nic.await_error()[-1].c == Status.FLUSHED
     assert rc_nic.rc_qp(source.index).state == QpState.ERROR
-    assert events[-1].c == Status.FLUSHED
 
 
-def test_without_its_agent_it_receives_no_more(target: Target) -> None:
-    let_agent_die(target.nic)
-    assert target.arrive(0, b"nobody is there").verdict is Verdict.DROP
+def test_without_its_agent_it_receives_no_more(target: RcTarget) -> None:
+    target.nic.let_agent_die()
+    assert arrive(target, 0, b"nobody is there").verdict is Verdict.DROP
     assert target.nic.rc_qp(target.index).state == QpState.ERROR
-    assert not any(target.nic.memory[:5])
+    target.check_memory()

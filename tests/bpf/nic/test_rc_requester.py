@@ -1,69 +1,50 @@
 """A reliable connection that sends: order, acknowledgements, going back, congestion notifications."""
 
-from dataclasses import replace
 from random import Random
 
 import pytest
 from exploring import examples
-from far_end import FarEnd
+from far_end import RC_PATH, FarEnd
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nic_bench import Verdict
-from rc_bench import Left, RcBench, RcSource, attributes
-from reference.psn import wire_psn
-from reference.rc_packet import Cnp, RcAcknowledge, RcBth, RcOpcode
-from reference.transport_header import AckKind, Aeth, NakCode
+from nic_bench import NicBench
+from program_bench import Verdict
+from reference.rc_packet import Cnp, RcBth, RcOpcode
+from reference.transport_header import AckKind, Aeth, ImmDt, NakCode, Reth
+from write_source import REMOTE_KEY, Completed, RcSource, Sent
 
 from mrc_testbed.agents.abi import DcqcnReason, EventKind, NicCounter, QpState, Status
-
-pytestmark = pytest.mark.root
-
-PATH = 0x0001_0007
+from mrc_testbed.agents.protocol.dcqcn import DcqcnParameters
 
 
 @pytest.fixture
-def source(rc_nic: RcBench, distant: FarEnd) -> RcSource:
-    return RcSource(rc_nic, distant, attributes(distant))
-
-
-def ack(source: RcSource, psn: int, messages: int = 0) -> RcAcknowledge:
-    return RcAcknowledge(RcBth(RcOpcode.ACKNOWLEDGE, source.far.qpn, wire_psn(psn)), Aeth.ack(messages))
-
-
-def nak(source: RcSource, psn: int, code: int, kind: AckKind = AckKind.NAK) -> RcAcknowledge:
-    return RcAcknowledge(RcBth(RcOpcode.ACKNOWLEDGE, source.far.qpn, wire_psn(psn)), Aeth(kind, code, 0))
+def source(rc_nic: NicBench, distant: FarEnd) -> RcSource:
+    return RcSource(rc_nic, distant)
 
 
 def test_a_message_is_cut_into_packets_of_one_path(source: RcSource) -> None:
     source.post(2048 * 3 + 5)
     left = source.send()
     assert [packet.psn for packet in left] == [0, 1, 2, 3]
-    assert [packet.write.bth.opcode for packet in left] == [
-        RcOpcode.WRITE_FIRST,
-        RcOpcode.WRITE_MIDDLE,
-        RcOpcode.WRITE_MIDDLE,
-        RcOpcode.WRITE_LAST,
-    ]
-    assert {(packet.plane, packet.ev) for packet in left} == {(0, PATH)}
+    first, middle, last = RcOpcode.WRITE_FIRST, RcOpcode.WRITE_MIDDLE, RcOpcode.WRITE_LAST
+    assert [packet.write.bth.opcode for packet in left] == [first, middle, middle, last]
+    assert {(packet.plane, packet.entropy) for packet in left} == {(0, RC_PATH)}
     assert b"".join(packet.write.payload for packet in left) == bytes(source.nic.memory[: 2048 * 3 + 5])
-    first = left[0].write.reth
-    assert first is not None
-    assert (first.va, first.r_key, first.message_bytes) == (0, 0xC0FFEE41, 2048 * 3 + 5)
+    assert left[0].write.reth == Reth(0, REMOTE_KEY, 2048 * 3 + 5)
 
 
 def test_short_messages_are_single_packets_with_their_immediate(source: RcSource) -> None:
     source.post(7, immediate=0xABCD)
     (packet,) = source.send()
     assert packet.write.bth.opcode is RcOpcode.WRITE_ONLY_IMMEDIATE
-    assert packet.write.immediate is not None
-    assert packet.write.immediate.immediate == 0xABCD
+    assert packet.write.immediate == ImmDt(0xABCD)
     assert packet.write.bth.pad_bytes == 1
 
 
 def test_no_more_than_the_window_is_under_way_and_each_ack_lets_one_go(source: RcSource) -> None:
     source.post(2048 * 200)
     assert len(source.send()) == 64
-    outcome, packet = source.receive(ack(source, 0), 0, PATH)
+    outcome, packet = source.ack(0)
     assert outcome.counters[NicCounter.RX_ACK] == 1
     assert packet is not None
     assert packet.psn == 64
@@ -72,26 +53,26 @@ def test_no_more_than_the_window_is_under_way_and_each_ack_lets_one_go(source: R
 def test_an_ack_covers_all_before_it_and_completes_messages(source: RcSource) -> None:
     source.post(2048 * 2, iterations=3)
     assert len(source.send()) == 6
-    source.receive(ack(source, 3), 0, PATH)
+    source.ack(3)
     assert source.completions() == []
-    outcome, _ = source.receive(ack(source, 5, 3), 0, PATH)
+    outcome, _ = source.ack(5, 3)
     assert outcome.counters[NicCounter.MESSAGES] == 1
-    assert source.completions() == [(3, 4096)]
+    assert source.completions() == [Completed(1, 3, Status.SUCCESS, 4096)]
     assert source.nic.rc_qp().acked_bytes == 3 * 4096
 
 
 def test_sixty_messages_may_complete_at_once(source: RcSource) -> None:
     source.post(1, iterations=60, depth=60)
     assert len(source.send()) == 60
-    outcome, _ = source.receive(ack(source, 59, 60), 0, PATH)
+    outcome, _ = source.ack(59, 60)
     assert outcome.counters[NicCounter.MESSAGES] == 60
-    assert source.completions() == [(60, 1)]
+    assert source.completions() == [Completed(1, 60, Status.SUCCESS, 1)]
 
 
 def test_a_sequence_nak_sends_everything_from_there_again(source: RcSource) -> None:
     source.post(2048 * 20)
     first = source.send()
-    _, again = source.receive(nak(source, 5, NakCode.PSN_SEQUENCE_ERROR), 0, PATH)
+    _, again = source.nak(5, NakCode.PSN_SEQUENCE_ERROR)
     assert again is not None
     resent = [again, *source.send()]
     assert [packet.psn for packet in resent] == list(range(5, 20))
@@ -102,8 +83,7 @@ def test_a_sequence_nak_sends_everything_from_there_again(source: RcSource) -> N
 def test_an_ack_that_names_what_was_never_sent_is_dropped(source: RcSource) -> None:
     source.post(2048 * 4)
     source.send()
-    for packet in (ack(source, 4), ack(source, -2), nak(source, 5, NakCode.PSN_SEQUENCE_ERROR)):
-        outcome, _ = source.receive(packet, 0, PATH)
+    for outcome, _ in (source.ack(4), source.ack(-2), source.nak(5, NakCode.PSN_SEQUENCE_ERROR)):
         assert outcome.verdict is Verdict.DROP
         assert outcome.counters.keys() <= {NicCounter.DROP_STALE_ACK, NicCounter.DROP_STALE_NACK}
     assert source.nic.rc_qp().acked_psn == 0
@@ -121,11 +101,11 @@ def test_an_ack_that_names_what_was_never_sent_is_dropped(source: RcSource) -> N
 def test_a_nak_for_a_packet_that_was_not_sent_is_stale(
     source: RcSource, psn: int, code: int, kind: AckKind
 ) -> None:
-    outcome, following = source.receive(nak(source, psn, code, kind), 0, PATH)
+    outcome, following = source.nak(psn, code, kind)
     assert (following, outcome.counters) == (None, {NicCounter.DROP_STALE_NACK: 1})
     source.post(2048)
     assert [packet.psn for packet in source.send()] == [0]
-    outcome, following = source.receive(nak(source, psn + 1 if psn >= 0 else psn, code, kind), 0, PATH)
+    outcome, following = source.nak(psn + 1 if psn >= 0 else psn, code, kind)
     assert (following, outcome.counters) == (None, {NicCounter.DROP_STALE_NACK: 1})
     assert source.nic.rc_qp().state == QpState.RTS
 
@@ -141,37 +121,34 @@ def test_a_nak_for_a_packet_that_was_not_sent_is_stale(
 def test_other_naks_end_the_connection(source: RcSource, code: NakCode, status: Status) -> None:
     source.post(100)
     source.send()
-    source.receive(nak(source, 0, code), 0, PATH)
+    source.nak(0, code)
     assert source.nic.rc_qp().state == QpState.ERROR
-    (event,) = source.events()
+    (event,) = source.nic.events()
     assert (event.kind, event.b, event.c) == (EventKind.QP_STATE, QpState.ERROR, status)
 
 
 def test_nothing_leaves_while_the_peer_has_no_receive(source: RcSource) -> None:
     source.post(10, iterations=5, immediate=1)
     source.send()
-    _, packet = source.receive(nak(source, 0, 0x0E, AckKind.RNR_NAK), 0, PATH)
+    _, packet = source.nak(0, 0x0E, AckKind.RNR_NAK)
     assert packet is None
     assert source.send() == []
     assert source.nic.rc_qp().is_rnr_wait
 
 
-def test_a_time_out_goes_back_and_too_many_end_the_connection(rc_nic: RcBench, distant: FarEnd) -> None:
-    source = RcSource(rc_nic, distant, attributes(distant, retry_limit=1))
+def test_a_time_out_goes_back_and_too_many_end_the_connection(rc_nic: NicBench, distant: FarEnd) -> None:
+    source = RcSource(rc_nic, distant, retry_limit=1)
     source.post(2048 * 3)
     assert {packet.psn for packet in source.send()} == {0, 1, 2}
     rc_nic.edit_rc_qp(source.index, rto_ns=50_000_000, is_timer_armed=0)  # a store stops the timer
-    rc_nic.kick_rc(source.index)
-    kinds: list[int] = []
-    while EventKind.QP_STATE not in kinds:
-        kinds += [event.kind for event in rc_nic.await_events()]
-    assert EventKind.KICK in kinds
+    assert source.send() == []
+    assert EventKind.KICK in {event.kind for event in rc_nic.await_error()}
     assert rc_nic.rc_qp().state == QpState.ERROR
 
 
-def test_several_evs_take_turns_over_planes_that_work(rc_nic: RcBench, distant: FarEnd) -> None:
+def test_several_evs_take_turns_over_planes_that_work(rc_nic: NicBench, distant: FarEnd) -> None:
     evs = tuple(plane << 28 | copy for copy in range(2) for plane in range(4))
-    source = RcSource(rc_nic, distant, attributes(distant, evs=evs))
+    source = RcSource(rc_nic, distant, evs=evs)
     rc_nic.control.port_up_mask = 0b1011
     source.post(2048 * 24)
     planes = [packet.plane for packet in source.send()]
@@ -179,14 +156,12 @@ def test_several_evs_take_turns_over_planes_that_work(rc_nic: RcBench, distant: 
     assert {plane: planes.count(plane) for plane in set(planes)} == {0: 8, 1: 8, 3: 8}
 
 
-def test_a_cnp_cuts_the_rate_and_acknowledges(rc_nic: RcBench, distant: FarEnd) -> None:
-    chosen = attributes(distant)
-    cc = type(chosen.cc).scaled(10**9, 750_000, 2190)
-    source = RcSource(rc_nic, distant, replace(chosen, cc=cc))
+def test_a_cnp_cuts_the_rate_and_acknowledges(rc_nic: NicBench, distant: FarEnd) -> None:
+    source = RcSource(rc_nic, distant, cc=DcqcnParameters.scaled(10**9, 750_000, 2190))
     source.post(2048 * 100)
     assert len(source.send()) == 42  # rate x RTT in frames
     cnp = Cnp(RcBth(RcOpcode.CNP, distant.qpn, 20, becn=True), Aeth.ack(0))
-    outcome, _ = source.receive(cnp, 0, PATH)
+    outcome, _ = source.receive(cnp, 0, RC_PATH)
     assert outcome.counters[NicCounter.RX_CNP] == 1
     qp = rc_nic.rc_qp()
     assert qp.acked_psn == 21
@@ -202,24 +177,22 @@ def test_a_cnp_cuts_the_rate_and_acknowledges(rc_nic: RcBench, distant: FarEnd) 
     is_sprayed=st.booleans(),
 )
 def test_all_arrives_in_order_whatever_the_network_does(
-    rc_nic: RcBench, distant: FarEnd, seed: int, first_psn: int, length: int, loss: float, is_sprayed: bool
+    rc_nic: NicBench, distant: FarEnd, seed: int, first_psn: int, length: int, loss: float, is_sprayed: bool
 ) -> None:
     """The network loses, delays and reorders in both directions; a stall is ended as the clock would."""
     rc_nic.reset()
     random = Random(seed)
-    evs = tuple(plane << 28 for plane in range(4)) if is_sprayed else (PATH,)
-    source = RcSource(rc_nic, distant, attributes(distant, evs=evs, first_psn=first_psn))
+    evs = tuple(plane << 28 for plane in range(4)) if is_sprayed else (RC_PATH,)
+    source = RcSource(rc_nic, distant, evs=evs, first_psn=first_psn)
     iterations = 4
     source.post(length, iterations=iterations)
-    under_way: list[Left] = source.send()
+    under_way: list[Sent] = source.send()
     stalls = 0
     while not source.completions():
         if not under_way:
             stalls += 1
             assert stalls < 200
-            value = rc_nic.rc_qp()
-            value.next_psn = value.acked_psn  # what a time-out does
-            rc_nic._rc_qps.write(0, value)
+            rc_nic.edit_rc_qp(next_psn=rc_nic.rc_qp().acked_psn)  # what a time-out does
             under_way = source.send()
             continue
         packet = under_way.pop(random.randrange(min(4, len(under_way))) if is_sprayed else 0)
@@ -228,9 +201,11 @@ def test_all_arrives_in_order_whatever_the_network_does(
         said = source.responder.receive(packet.psn, packet.write)
         if said is None or random.random() < loss:
             continue
-        _, following = source.receive(source.responder.answer(said, distant.qpn), packet.plane, packet.ev)
+        _, following = source.receive(
+            source.responder.answer(said, distant.qpn), packet.plane, packet.entropy
+        )
         under_way += [following] if following else []
-        under_way += source.send(most=4)
+        under_way += source.send(4)
     packets = source.responder.taken
     assert source.responder.messages == iterations
     whole = b"".join(write.payload for write in packets)

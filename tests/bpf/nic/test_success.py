@@ -8,8 +8,6 @@ from two_nics import Replacement, TwoNics
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import TopologySpec
 
-pytestmark = pytest.mark.root
-
 FABRIC = Clos(TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=1))
 LIVES = 300
 

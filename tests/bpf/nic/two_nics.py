@@ -9,18 +9,15 @@ from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Any, Final, Self, cast
 
-from nic_bench import QP_COUNT, Verdict
-from rc_bench import RcBench
+from nic_bench import LIVE_FRAME, QP_COUNT, NicBench
+from program_bench import Verdict
 
-from mrc_testbed.agents.abi import Event, EventKind, KickMode, Limit, WorkRing
-from mrc_testbed.agents.bpf.libbpf import run_once
-from mrc_testbed.agents.bpf.maps import MappedArray
+from mrc_testbed.agents.abi import EventKind, KickMode
 from mrc_testbed.agents.errors import AgentError
 from mrc_testbed.agents.nic.config import NicSettings
 from mrc_testbed.agents.nic.device import NicDevice
 from mrc_testbed.agents.nic.verbs import Verbs
 from mrc_testbed.agents.protocol.dcqcn import DcqcnParameters
-from mrc_testbed.topology.addressing import ifindex
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ev_set import build_ev_set
 from mrc_testbed.topology.usid import Role, Usid, pack_carrier
@@ -33,7 +30,6 @@ _LIFETIME_NS: Final = 1_000_000_000
 _ETHERNET_BYTES: Final = 14
 _CARRIER: Final = slice(_ETHERNET_BYTES + 24, _ETHERNET_BYTES + 40)
 _INNER_PLANE: Final = slice(_ETHERNET_BYTES + 40 + 30, _ETHERNET_BYTES + 40 + 32)
-_LIVE_FRAME: Final = bytes(Limit.FRAME_BYTES_MAX)
 _CC: Final = asdict(DcqcnParameters.scaled(10**10, 750_000, 2190, is_fixed=True))
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
@@ -50,12 +46,11 @@ class Flying:
 class Device:
     """Stands in for mrc_testbed.agents.nic.device.NicDevice: the maps of a test's NIC; its frames fly."""
 
-    def __init__(self, nic: RcBench, fabric: "Fabric", side: int) -> None:
+    def __init__(self, nic: NicBench, fabric: "Fabric", side: int) -> None:
         self._nic, self._fabric, self._side = nic, fabric, side
         self.config, self.control, self.regions = nic.config, nic.control, nic.regions
-        self.work = MappedArray(nic.map_fd("work_ring"), WorkRing)
-        self.memory = nic.mapped_memory
-        self.qps, self.rc_qps = nic.maps_of_qps()
+        self.work, self.memory = nic.work, nic.mapped_memory
+        self.qps, self.rc_qps = nic.qps, nic.rc_qps
         self.qp_count = QP_COUNT
         self.reliable_connections: set[int] = set()
         self.command = nic.command
@@ -67,8 +62,9 @@ class Device:
         """Send the packets; they fly."""
         mode = KickMode.RC if qp_index in self.reliable_connections else KickMode.DATA
         for left in range(packets, 0, -1):
-            frame = self._nic.kick_once(qp_index, mode, left)
-            if frame is None:
+            self._nic.ask(mode, qp_index=qp_index, frames_left=left)
+            verdict, frame = self._nic.run(LIVE_FRAME)
+            if verdict is not Verdict.REDIRECT:
                 break
             self._fabric.depart(self._side, frame)
 
@@ -131,7 +127,7 @@ class TwoNics:
         with ExitStack() as undo:
             self._namespaces, self.nics = [], []
             for host in self.hosts:
-                self.nics.append(undo.enter_context(RcBench(self.clos, host)))
+                self.nics.append(undo.enter_context(NicBench(self.clos, host, has_rc=True)))
                 descriptor = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
                 undo.callback(os.close, descriptor)
                 self._namespaces.append(descriptor)
@@ -144,13 +140,8 @@ class TwoNics:
         self._stack.close()
 
     def _new_agent(self, side: int) -> Verbs:
-        config = NicSettings(
-            f"h{self.hosts[side]}",
-            rto_ns=RTO_NS,
-            retry_limit=1000,
-            pto_min_ns=RTO_NS // 2,
-            packet_lifetime_ns=_LIFETIME_NS,
-        )
+        times: Any = {"rto_ns": RTO_NS, "pto_min_ns": RTO_NS // 2, "packet_lifetime_ns": _LIFETIME_NS}
+        config = NicSettings(f"h{self.hosts[side]}", retry_limit=1000, **times)
         verbs = Verbs(config, cast("NicDevice", self.devices[side]))
         self._take_events_of(side, verbs)
         verbs.numbers.take_events = lambda: self._take_events_of(side, verbs)
@@ -166,25 +157,21 @@ class TwoNics:
         arrived = False
         for frame in self.fabric.arrivals():
             arrived = True
-            left = self._receive(frame)
-            if left is not None:
-                self.fabric.depart(frame.to, left)
+            self._receive(frame)
         for side, verbs in enumerate(self.verbs):
             self._take_events_of(side, verbs, seconds=0 if arrived else _STILL_SECONDS)
 
-    def _receive(self, frame: Flying) -> bytes | None:
+    def _receive(self, frame: Flying) -> None:
         if _libc.setns(self._namespaces[frame.to], 0):
             raise AgentError("cannot enter a NIC's namespace")
         nic = self.nics[frame.to]
-        verdict, left = run_once(
-            nic.program_fd, frame.octets, ingress_ifindex=ifindex(nic.ports[frame.plane].id)
-        )
-        return left if verdict == Verdict.REDIRECT else None
+        verdict, left = nic.run(frame.octets, nic.ports[frame.plane].id)
+        if verdict is Verdict.REDIRECT:
+            self.fabric.depart(frame.to, left)
 
     def _take_events_of(self, side: int, verbs: Verbs, seconds: float = 0.0) -> None:
-        events: list[Event] = self.nics[side].events_within(seconds)
         kicks: dict[int, int] = {}
-        for event in events:
+        for event in self.nics[side].events_within(seconds):
             if event.kind == EventKind.KICK:
                 kicks[event.qp_index] = max(kicks.get(event.qp_index, 0), event.a)
             else:

@@ -1,28 +1,31 @@
-"""A QP that receives: delivers data packets to the NIC and compares all that follows with the reference."""
+"""QPs that receive: they deliver data packets to the NIC and compare all that follows with the reference."""
 
 from dataclasses import replace
 from random import Random
-from typing import Final
+from typing import Any, Final
 
-from far_end import FarEnd, packet_of
-from nic_bench import MEMORY_BYTES, NicBench, Outcome, Verdict
-from reference.frame import decode_frame, encode_frame
+from far_end import RC_PATH, FarEnd, InOrder, packet_of
+from nic_bench import MEMORY_BYTES, NicBench, Outcome
+from program_bench import Verdict
 from reference.opcode import Opcode
-from reference.packet import Acknowledge, EndpointRequest, Sack, Write
-from reference.reliability_header import PathAdvice
+from reference.packet import Acknowledge, EndpointRequest, Packet, Sack, Write
+from reference.psn import wire_psn
+from reference.rc_packet import RcAcknowledge, RcOpcode, RcWrite, make_rc_write
+from reference.reliability_header import CcState, PathAdvice, Seth
 from reference.responder import AckPathProbe, MessagesDone, ReferenceResponder
-from reference.transport_header import Aeth, Bth
+from reference.transport_header import AckKind, Aeth, Bth, ImmDt, NakCode, Reth
 
 from mrc_testbed.agents.abi import NicCounter
-from mrc_testbed.agents.nic.work_queue import qp_index
 
 REGION_SLOT: Final = 5
 REGION_OFFSET: Final = 4096
 UDP_OVERHEAD_BYTES: Final = 8 + 12 + 4 + 4 + 16 + 4
+"""UDP, BTH, METH, TSETH, RETH and iCRC."""
 MESSAGE_ENDS: Final = frozenset(
     {Opcode.WRITE_LAST, Opcode.WRITE_ONLY, Opcode.WRITE_LAST_IMMEDIATE, Opcode.WRITE_ONLY_IMMEDIATE}
 )
-"""UDP, BTH, METH, TSETH, RETH and iCRC."""
+Reply = tuple[Seth, CcState] | MessagesDone | AckPathProbe
+"""A reply of the reference."""
 
 
 def random_bytes(count: int, seed: int = 0) -> bytes:
@@ -30,55 +33,69 @@ def random_bytes(count: int, seed: int = 0) -> bytes:
     return Random(f"{seed}/{count}").randbytes(count)
 
 
-class WriteTarget:
-    """A QP of the NIC in RTS, a region that takes all memory from REGION_OFFSET on, and the reference.
+def reply_to(reference: ReferenceResponder, psn: int, packet: Write, **options: Any) -> Reply:
+    """The reply of *reference* when *packet* arrives; *options* as its `receive` has them."""
+    udp_bytes = UDP_OVERHEAD_BYTES + len(packet.payload) + packet.bth.pad_bytes
+    return reference.receive(psn, udp_bytes, ends_message=packet.bth.opcode in MESSAGE_ENDS, **options)
+
+
+class Target:
+    """A region that takes all memory of a NIC from REGION_OFFSET on, for a QP of it.
 
     Args:
         nic: under test.
         far: who sends.
-        first_psn: counter of the first packet.
         expected: what is in memory; shared by the QPs of one NIC.
 
     Attributes:
-        reference: what the QP ought to have received.
         r_key: of the region.
+    """
+
+    def __init__(self, nic: NicBench, far: FarEnd, expected: bytearray | None = None) -> None:
+        self.nic = nic
+        self.far = far
+        self.index = far.index
+        self.expected = bytearray(MEMORY_BYTES) if expected is None else expected
+        self.r_key = nic.register(REGION_SLOT, REGION_OFFSET, MEMORY_BYTES - REGION_OFFSET)
+
+    def expect(self, va: int, payload: bytes) -> None:
+        """*payload* ought to stand in the region from now on."""
+        self.expected[REGION_OFFSET + va : REGION_OFFSET + va + len(payload)] = payload
+
+    def arrive(
+        self, packet: Packet, plane: int = 0, ev: int | None = None, *, is_marked: bool = False
+    ) -> Outcome:
+        """Lets *packet* come in, by default on plane 0 and its uplink 0."""
+        return self.nic.receive(self.far.arriving_octets(packet, plane, ev, is_marked=is_marked), plane)
+
+    def check_memory(self) -> None:
+        """All of the NIC's memory is as expected."""
+        assert bytes(self.nic.memory) == self.expected
+
+
+class WriteTarget(Target):
+    """A QP in RTS whose packets start at *first_psn*.
+
+    Attributes:
+        reference: what the QP ought to have received.
     """
 
     def __init__(
         self, nic: NicBench, far: FarEnd, first_psn: int = 0, *, expected: bytearray | None = None
     ) -> None:
-        self.nic = nic
-        self.far = far
+        super().__init__(nic, far, expected)
         self.reference = ReferenceResponder.starting_at(first_psn)
         self.reference.probes_ack_path = True
-        self.expected = bytearray(MEMORY_BYTES) if expected is None else expected
-        self.r_key = nic.register(REGION_SLOT, REGION_OFFSET, MEMORY_BYTES - REGION_OFFSET)
-        nic.create_qp(qp_index(far.qpn), far.attributes(), far.peer_qpn, first_psn=first_psn)
+        nic.create_qp(far.index, far.attributes(), far.peer_qpn, first_psn=first_psn)
 
-    def packet(
-        self,
-        psn: int,
-        payload: bytes,
-        va: int = 0,
-        *,
-        opcode: Opcode = Opcode.WRITE_MIDDLE,
-        message_bytes: int | None = None,
-        msn: int = 0,
-        timestamp: int = 0x1234,
-        is_retransmission: bool = False,
-    ) -> Write:
+    def packet(self, psn: int, payload: bytes, va: int = 0, **options: Any) -> Write:
         """A data packet that the QP accepts if its PSN is in the window; it ends no message by default."""
-        return self.far.write(
-            psn,
-            payload,
-            va=va,
-            r_key=self.r_key,
-            opcode=opcode,
-            message_bytes=message_bytes,
-            msn=msn,
-            timestamp=timestamp,
-            is_retransmission=is_retransmission,
-        )
+        options = {"opcode": Opcode.WRITE_MIDDLE, "r_key": self.r_key} | options
+        return self.far.write(psn, payload, va=va, **options)
+
+    def frame(self, psn: int, payload: bytes, va: int = 0, **options: Any) -> bytes:
+        """The frame of such a packet on plane 0."""
+        return self.far.arriving_octets(self.packet(psn, payload, va, **options), 0)
 
     def deliver(
         self, packet: Write, psn: int, *, plane: int = 0, ev: int | None = None, is_marked: bool = False
@@ -95,30 +112,24 @@ class WriteTarget:
         entropy = plane << 28 if ev is None else ev
         is_new = not self.reference.has(psn)
         if is_new:
-            start = REGION_OFFSET + packet.reth.va
-            self.expected[start : start + len(packet.payload)] = packet.payload
+            self.expect(packet.reth.va, packet.payload)
         reply = self._expected_reply(packet, psn, entropy, is_marked=is_marked)
-        arriving = self.far.arriving(packet, plane, entropy, is_marked=is_marked)
-        outcome = self.nic.receive(encode_frame(arriving), plane)
-        if reply is None:
-            self._check_counters(outcome, NicCounter.TX_PROBE, len(packet.payload))
-            self.check_memory()
-            return packet_of(outcome.frame, EndpointRequest)
-        answer = self.far.leaving(reply, plane, entropy >> 16 & 0xFFF, entropy)
-        assert decode_frame(outcome.frame) == answer
-        assert outcome.frame == encode_frame(answer)
-        assert outcome.verdict is Verdict.REDIRECT
-        assert outcome.planes == (plane,)
-        sent = NicCounter.TX_SACK if isinstance(reply, Sack) else NicCounter.TX_ACK
-        self._check_counters(outcome, sent, len(packet.payload) if is_new else None)
+        outcome = self.arrive(packet, plane, entropy, is_marked=is_marked)
         self.check_memory()
-        return reply
+        answer = packet_of(outcome.frame, EndpointRequest) if reply is None else reply
+        if reply is not None:
+            self.far.check_leaves(outcome, reply, entropy)
+        sent = {Sack: NicCounter.TX_SACK, Acknowledge: NicCounter.TX_ACK}.get(
+            type(answer), NicCounter.TX_PROBE
+        )
+        placed = {NicCounter.RX_PLACED_BYTES: len(packet.payload)} if packet.payload else {}
+        more = placed if is_new else {NicCounter.RX_DUPLICATE: 1}
+        assert outcome.counters == {NicCounter.RX_DATA: 1, sent: 1} | more
+        return answer
 
-    def deliver_for_sack(
-        self, packet: Write, psn: int, *, plane: int = 0, ev: int | None = None, is_marked: bool = False
-    ) -> Sack:
+    def deliver_for_sack(self, packet: Write, psn: int, **options: Any) -> Sack:
         """The same for a packet that is answered by a SACK."""
-        reply = self.deliver(packet, psn, plane=plane, ev=ev, is_marked=is_marked)
+        reply = self.deliver(packet, psn, **options)
         assert isinstance(reply, Sack)
         return reply
 
@@ -127,17 +138,9 @@ class WriteTarget:
     ) -> Sack | Acknowledge | None:
         """None where an ACK-path probe takes its place."""
         assert packet.tseth is not None
-        udp_bytes = UDP_OVERHEAD_BYTES + len(packet.payload) + packet.bth.pad_bytes
-        timestamp = packet.tseth.tx_timestamp
-        said = self.reference.receive(
-            psn,
-            udp_bytes,
-            entropy=entropy,
-            timestamp=timestamp,
-            ends_message=packet.bth.opcode in MESSAGE_ENDS,
-            is_marked=is_marked,
-            is_retransmission=packet.bth.is_retransmission,
-        )
+        rtx, timestamp = packet.bth.is_retransmission, packet.tseth.tx_timestamp
+        options = {"is_marked": is_marked, "is_retransmission": rtx}
+        said = reply_to(self.reference, psn, packet, entropy=entropy, timestamp=timestamp, **options)
         if isinstance(said, AckPathProbe):
             return None
         if isinstance(said, MessagesDone):
@@ -151,27 +154,70 @@ class WriteTarget:
             source_qpn_low=self.far.qpn & 0xFFFF,
             destination_qpn_low=self.far.peer_qpn & 0xFFFF,
         )
-        rtx = packet.bth.is_retransmission
         return Sack(Bth(Opcode.SACK, self.far.peer_qpn, seth.cack_psn, is_retransmission=rtx), seth, state)
-
-    @staticmethod
-    def _check_counters(outcome: Outcome, sent: NicCounter, placed_bytes: int | None) -> None:
-        expected = {NicCounter.RX_DATA: 1, sent: 1}
-        if placed_bytes is None:
-            expected[NicCounter.RX_DUPLICATE] = 1
-        elif placed_bytes:
-            expected[NicCounter.RX_PLACED_BYTES] = placed_bytes
-        assert outcome.counters == expected
 
     def refuse(self, frame: bytes, counter: NicCounter, *, plane: int = 0) -> None:
         """Lets *frame* come in, which must be dropped, counted under *counter* alone, and leave no trace."""
-        before = bytes(self.nic.qp(qp_index(self.far.qpn)))
+        before = bytes(self.nic.qp(self.index))
         outcome = self.nic.receive(frame, plane)
         assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {counter: 1})
         assert outcome.planes == ()
-        assert bytes(self.nic.qp(qp_index(self.far.qpn))) == before
+        assert bytes(self.nic.qp(self.index)) == before
         self.check_memory()
 
-    def check_memory(self) -> None:
-        """All of the NIC's memory is as expected."""
-        assert bytes(self.nic.memory) == self.expected
+
+class RcTarget(Target):
+    """A reliable connection in RTS that receives, with *changes* of its attributes, and its reference."""
+
+    def __init__(self, nic: NicBench, far: FarEnd, first_psn: int = 0, **changes: Any) -> None:
+        super().__init__(nic, far)
+        self.reference = InOrder(expected=first_psn)
+        self._va = 0
+        nic.connect(far.index, far.rc_attributes(peer_first_psn=first_psn, **changes), far.peer_qpn)
+
+    def packet(
+        self,
+        psn: int,
+        payload: bytes,
+        opcode: RcOpcode = RcOpcode.WRITE_ONLY,
+        *,
+        va: int = 0,
+        whole: int | None = None,
+        immediate: int = 0x1234,
+    ) -> RcWrite:
+        """A data packet of a message of *whole* bytes; a part of it that *opcode* has not is left out."""
+        reth = Reth(va, self.r_key, len(payload) if whole is None else whole) if opcode.has_reth else None
+        imm_dt = ImmDt(immediate) if opcode.has_immediate else None
+        return make_rc_write(opcode, self.far.qpn, wire_psn(psn), payload, reth=reth, immediate=imm_dt)
+
+    def come(
+        self, psn: int, payload: bytes, opcode: RcOpcode = RcOpcode.WRITE_ONLY, **options: Any
+    ) -> Outcome:
+        """Lets such a packet come in on the path of the connection."""
+        return self.arrive(self.packet(psn, payload, opcode, **options), 0, RC_PATH)
+
+    def deliver(self, psn: int, packet: RcWrite) -> None:
+        """Lets *packet* come in; answer, memory and silence must be the reference's."""
+        is_taken = psn == self.reference.expected
+        said = self.reference.receive(psn, packet)
+        if is_taken:
+            self._va = packet.reth.va if packet.reth else self._va
+            self.expect(self._va, packet.payload)
+            self._va += len(packet.payload)
+        outcome = self.arrive(packet, 0, RC_PATH)
+        if said is None:
+            assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {NicCounter.DROP_OUT_OF_ORDER: 1})
+        else:
+            self.far.check_leaves(outcome, self.reference.answer(said, self.far.peer_qpn), RC_PATH)
+        self.check_memory()
+
+    def refuse(self, packet: RcWrite, code: NakCode) -> None:
+        """Lets *packet* come in, which must be answered by that NAK, and placed nowhere."""
+        aeth = aeth_of(self.arrive(packet, 0, RC_PATH))
+        assert (aeth.kind, aeth.value) == (AckKind.NAK, code)
+        self.check_memory()
+
+
+def aeth_of(outcome: Outcome) -> Aeth:
+    """The AETH in the answer of a connection."""
+    return packet_of(outcome.frame, RcAcknowledge).aeth

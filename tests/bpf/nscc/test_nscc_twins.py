@@ -25,8 +25,6 @@ from mrc_testbed.agents.protocol.cc_profile import (
     derive_profile,
 )
 
-pytestmark = pytest.mark.root
-
 PACKETS_MASK = 0x1FFFFF
 session_fixtures = settings(max_examples=examples(60))
 

@@ -5,35 +5,29 @@ bears the MAC address of the port it leaves by, which says where it comes in nex
 """
 
 from contextlib import ExitStack
-from ctypes import c_uint32
 from dataclasses import dataclass
-from typing import Self
 
+from program_bench import ProgramBench, Verdict
 from reference.frame import Frame, Route, build_frame
 from reference.network_header import parse_mac
 from reference.opcode import Opcode
 from reference.packet import Sack
 from reference.reliability_header import CcState, Seth
 from reference.transport_header import Bth
-from switch_bench import FORWARD, FRAME_TIME, FRAME_TIME_MAGIC, Verdict
+from switch_bench import FORWARD, PORT_MAPS
 
-from mrc_testbed.agents.abi import FaultLimit, PortCounter, PortCounters
+from mrc_testbed.agents.abi import FaultLimit, PortCounter
 from mrc_testbed.agents.abi import Port as PortEntry
-from mrc_testbed.agents.bpf.libbpf import BpfObject, attach_xdp, run_once
-from mrc_testbed.agents.bpf.maps import MappedArray, PerCpuArray, map_update
+from mrc_testbed.agents.bpf.maps import MappedArray
 from mrc_testbed.agents.switch.queue_maps import queue_map_entries
 from mrc_testbed.fabric.data_plane import fabric_rodata, fill_fabric, forward_program
-from mrc_testbed.fabric.link import silence_interfaces
-from mrc_testbed.fabric.namespace import unnamed_namespace
-from mrc_testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, mac_bytes, set_link_up
-from mrc_testbed.topology.addressing import INTERFACE_MTU_BYTES, ifindex
+from mrc_testbed.fabric.netlink import mac_bytes
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Port
 from mrc_testbed.topology.forwarding import FIB_STRIDE
 from mrc_testbed.topology.path import explain_ev
 
 _MAC_BYTES = 6
-_PORT_MAPS = ("port_table", "port_fault", "fault_accounts", "fault_locks", "port_counters", "port_devmap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,66 +56,32 @@ def frame_of(clos: Clos, source: int, destination: int, ev: int) -> Frame:
     return build_frame(route, Sack(Bth(Opcode.SACK, 300, 1), Seth(1, ev), CcState(0)))
 
 
-class FabricBench:
+class FabricBench(ProgramBench):
     """The switches of *clos*, to be entered as a context by one thread."""
 
     def __init__(self, clos: Clos) -> None:
         self.clos = clos
-        self._program = forward_program(clos)
-        self._stack = ExitStack()
 
-    def __enter__(self) -> Self:
-        with ExitStack() as undo:
-            namespace_fd = undo.enter_context(unnamed_namespace())
-            silence_interfaces()  # a frame of the kernel's own would be counted
-            entries = dict.fromkeys(_PORT_MAPS, self.clos.numbering.port_count)
-            entries["fib"] = self.clos.numbering.switch_count * FIB_STRIDE
-            if self.clos.spec.is_shaped:
-                entries["fault_lines"] = self.clos.numbering.port_count * FaultLimit.LINES
-                entries |= queue_map_entries(self.clos.numbering.port_count)
-            rodata = fabric_rodata(self.clos)
-            self._switch = undo.enter_context(
-                BpfObject(FORWARD, rodata=rodata, max_entries=entries, programs=[self._program])
-            )
-            self.port_table = MappedArray(self._switch.map_fd("port_table"), PortEntry)
-            self._counters = PerCpuArray(self._switch.map_fd("port_counters"), PortCounters)
-            fill_fabric(self._switch, self.clos)
-            self._create_links(namespace_fd)
-            self._stack = undo.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def _create_links(self, namespace_fd: int) -> None:
-        program_fd = self._switch.program_fd(self._program)
-        with RouteSocket() as route:
-            for link in self.clos.links():
-                near, far = (
-                    VethEnd(namespace_fd, f"port{port.id}", ifindex(port.id), mac_bytes(port.mac))
-                    for port in link.ports
-                )
-                route.perform([create_veth(near.interface, near, far, INTERFACE_MTU_BYTES)])
-                for port in link.ports:
-                    index = ifindex(port.id)
-                    route.perform([set_link_up(f"port{port.id}", index, is_up=True)])
-                    attach_xdp(index, program_fd)
-                    map_update(self._switch.map_fd("port_devmap"), c_uint32(port.id), c_uint32(index))
-
-    def map_fd(self, name: str) -> int:
-        return self._switch.map_fd(name)
+    def open(self, undo: ExitStack) -> None:
+        count = self.clos.numbering.port_count
+        entries = dict.fromkeys(PORT_MAPS, count)
+        entries["fib"] = self.clos.numbering.switch_count * FIB_STRIDE
+        if self.clos.spec.is_shaped:
+            entries |= queue_map_entries(count) | {"fault_lines": count * FaultLimit.LINES}
+        program = forward_program(self.clos)
+        self.load(undo, FORWARD, program, rodata=fabric_rodata(self.clos), max_entries=entries)
+        self.port_table = MappedArray(self.map_fd("port_table"), PortEntry)
+        fill_fabric(self.loaded, self.clos)
+        links = ([(port.id, mac_bytes(port.mac)) for port in link.ports] for link in self.clos.links())
+        self.create_links(links, has_both_ends=True)
 
     def counts(self) -> tuple[tuple[int, ...], ...]:
         """All counters, by port id."""
-        return tuple(tuple(self._counters.sum(port_id)) for port_id in range(len(self.port_table)))
+        return tuple(tuple(self.port_counters.sum(port_id)) for port_id in range(len(self.port_table)))
 
     def receive(self, frame: bytes, port: Port, arrival_ns: int | None = None) -> tuple[Verdict, bytes]:
         """Lets *frame* come in through a port of a switch, at *arrival_ns* in the model if given."""
-        metadata = b"" if arrival_ns is None else FRAME_TIME.pack(arrival_ns, FRAME_TIME_MAGIC, 0)
-        verdict, left = run_once(
-            self._switch.program_fd(self._program), frame, ingress_ifindex=ifindex(port.id), metadata=metadata
-        )
-        return Verdict(verdict), left
+        return self.run(frame, port.id, arrival_ns)
 
     def send(self, frame: bytes, host: int, plane: int) -> Journey:
         egress = self.clos.host_link(host, plane).lower
@@ -130,10 +90,10 @@ class FabricBench:
             port = self.clos.peer(egress)
             if not port.node.is_switch:
                 return Journey(tuple(links), port, frame, None)
-            before = self._counters.sum(port.id)
+            before = self.port_counters.sum(port.id)
             verdict, left = self.receive(frame, port)
             if verdict is not Verdict.REDIRECT:
-                counts = zip(before, self._counters.sum(port.id), strict=True)
+                counts = zip(before, self.port_counters.sum(port.id), strict=True)
                 (reason,) = (PortCounter(i) for i, (old, new) in enumerate(counts) if new != old)
                 return Journey(tuple(links), port, frame, reason)
             frame = left

@@ -6,8 +6,8 @@ and the bench plays the drainer, in order of time.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from ctypes import byref, memmove, sizeof
-from typing import Self
 
 from reference.lossless import Account, Frame, PortShape
 from switch_bench import Departure, SwitchBench, frame_for, label_of
@@ -31,57 +31,46 @@ _IDLE_TURNS_MAX = 3  # of the wheel port: so long nothing else moved
 _IDLE_RUNS_MAX = 100
 
 
-class LosslessBench:
+class LosslessBench(SwitchBench):
     """A bench of *senders* ports that send; to be entered as a context by one thread."""
 
     def __init__(self, senders: int) -> None:
+        super().__init__(2 * senders + 2)
         self._senders = senders
-        self._wheel_port = (
-            2 * senders + 1
-        )  # always has a frame on its wire: an empty wheel forgets its position
-        self._bench = SwitchBench(2 * senders + 2)
+        # always has a frame on its wire: an empty wheel forgets its position
+        self._wheel_port = 2 * senders + 1
 
-    def __enter__(self) -> Self:
-        self._bench.__enter__()
-        map_fd = self._bench.switch.map_fd
-        self.settings = MappedArray(map_fd("lossless_settings"), LosslessSettings)
-        self.links = MappedArray(map_fd("lossless_links"), LosslessLink)
-        self.pool = self._bench.pool
-        self.ports = self._bench.ports
-        self._bench.shape(self._wheel_port, rate_bps=10**9, delay_ns=_WHEEL_PORT_DELAY_NS)
-        for port in self._bench.port_table:
+    def open(self, undo: ExitStack) -> None:
+        super().open(undo)
+        self.flow_control = MappedArray(self.map_fd("lossless_settings"), LosslessSettings)
+        self.links = MappedArray(self.map_fd("lossless_links"), LosslessLink)
+        self.shape(self._wheel_port, rate_bps=10**9, delay_ns=_WHEEL_PORT_DELAY_NS)
+        for port in self.port_table:
             port.kind = PortKind.T0_UP
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self._bench.__exit__(*details)
-
-    def map_fd(self, name: str) -> int:
-        return self._bench.switch.map_fd(name)
 
     def take_link_down(self, port_id: int) -> None:
         """Lets nothing through that leaves by *port_id*."""
         down = FaultRule(action=FaultAction.DOWN, chance_q32=CERTAIN_Q32, classes=ALL_CLASSES)
-        set_rule(self._bench, port_id, 0, down)
+        set_rule(self, port_id, 0, down)
 
     def take_link_up(self, port_id: int) -> None:
         """Ends what `take_link_down` began."""
-        clear_rule(self._bench, port_id, 0)
+        clear_rule(self, port_id, 0)
 
     def far_end(self, port_id: int) -> int:
         """The port at the other end of the link that *port_id* sends into."""
         return self._senders + port_id
 
-    def shape(self, shapes: Mapping[int, PortShape]) -> None:
+    def shape_all(self, shapes: Mapping[int, PortShape]) -> None:
         """Sets up all ports of a network that is quiet; updates under way and counts are forgotten."""
         for port_id, shape in shapes.items():
             far_id = self.far_end(port_id)
-            self._bench.shape(port_id, rate_bps=shape.rate_bps, delay_ns=shape.delay_ns)
-            table = self._bench.port_table
+            self.shape(port_id, rate_bps=shape.rate_bps, delay_ns=shape.delay_ns)
+            table = self.port_table
             table[port_id].peer_port, table[far_id].peer_port = far_id, port_id
             table[far_id].delay_ns = shape.far_delay_ns
             table[far_id].kind = PortKind.NIC if shape.ends_at_nic else PortKind.T0_UP
-            settings = self.settings[port_id]
+            settings = self.flow_control[port_id]
             settings.flow_control = shape.kind
             settings.xoff_bytes, settings.xon_bytes = shape.xoff_bytes, shape.xon_bytes
             settings.buffer_bytes = shape.buffer_bytes
@@ -125,7 +114,7 @@ class LosslessBench:
         deliveries: list[tuple[int, int]] = []
         idle_turns = 0
         while idle_turns < _IDLE_TURNS_MAX:
-            departure = self._bench.drain_one()
+            departure = self.drain_one()
             if departure is None:
                 continue
             meanwhile(departure.arrival_ns - start_ns)
@@ -148,7 +137,7 @@ class LosslessBench:
         routes = self._inject(start_ns, arrivals)
         count = idle_runs = 0
         while idle_runs < _IDLE_RUNS_MAX:
-            departure = self._bench.drain_one()
+            departure = self.drain_one()
             idle_runs += 1
             if departure is None:
                 continue
@@ -162,19 +151,19 @@ class LosslessBench:
     def _inject(self, start_ns: int, arrivals: Iterable[tuple[int, Frame]]) -> dict[int, list[int]]:
         """Lets all frames come in, the wheel's position before them. By label, the rest of each route."""
         assert self.pool.read(0).used == 0
-        self._bench.drainer.scan = start_ns >> QueueLimit.BUCKET_SHIFT
+        self.drainer.scan = start_ns >> QueueLimit.BUCKET_SHIFT
         self._keep(start_ns)
         routes: dict[int, list[int]] = {}
         for time_ns, frame in arrivals:
             routes[frame.label] = list(frame.route[1:])
             kind = TrafficClass(frame.traffic_class)
             octets = frame_for(frame.route[0], frame.length_bytes, traffic_class=kind, label=frame.label)
-            self._bench.receive(octets, start_ns + time_ns)
+            self.receive(octets, start_ns + time_ns)
         return routes
 
     def _pass_on(self, departure: Departure, next_port: int) -> None:
         octets = departure.frame
-        self._bench.receive(
+        self.receive(
             octets[: USID_AT + 1] + bytes([next_port]) + octets[USID_AT + 2 :],
             departure.arrival_ns,
             ingress=self.far_end(departure.port_id),
@@ -182,8 +171,8 @@ class LosslessBench:
         )
 
     def _keep(self, time_ns: int) -> None:
-        self._bench.receive(frame_for(self._wheel_port, 100, traffic_class=TrafficClass.DATA), time_ns)
+        self.receive(frame_for(self._wheel_port, 100, traffic_class=TrafficClass.DATA), time_ns)
 
     def drops(self, port_id: int) -> int:
         """Data frames that found no room at *port_id*, ever."""
-        return self._bench.counter(port_id, PortCounter.DROP_QUEUE_FULL)
+        return self.counter(port_id, PortCounter.DROP_QUEUE_FULL)

@@ -8,21 +8,20 @@ import ctypes
 import struct
 import time
 from contextlib import ExitStack
-from ctypes import c_uint32
+from ctypes import c_uint32, sizeof
 from dataclasses import dataclass
-from enum import IntEnum
-from pathlib import Path
-from typing import Self
+
+from program_bench import FRAME_TIME_MAGIC, ProgramBench, Verdict
 
 from mrc_testbed.agents.abi import (
     Dscp,
     FabricConfig,
     FaultAccounts,
     FaultLimit,
+    FrameTime,
     Limit,
     Port,
     PortCounter,
-    PortCounters,
     PortFault,
     QueueDelays,
     QueueDrainer,
@@ -34,36 +33,14 @@ from mrc_testbed.agents.abi import (
     TrafficClass,
     Usid,
 )
-from mrc_testbed.agents.bpf.libbpf import BpfObject, attach_xdp, run_once
-from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray, PerCpuArray, map_update
+from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray, map_update
 from mrc_testbed.agents.switch.queue_maps import QUEUE_PORT_MAPS
-from mrc_testbed.fabric.link import silence_interfaces
-from mrc_testbed.fabric.namespace import unnamed_namespace
-from mrc_testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, set_link_up
 
-FORWARD = Path(__file__).parents[3] / "agents" / "_objects" / "forward.bpf.o"
+FORWARD = "forward.bpf.o"
 SRV6_BLOCK = 0xFCBB0000
 NODE_ID = 1
 ETHERNET_AND_IPV6_BYTES = 54
-FRAME_TIME = struct.Struct("=QII")  # struct mrc_frame_time
-FRAME_TIME_MAGIC = int.from_bytes(b"mrct", "big")
-PER_PORT_MAPS = (
-    "port_table",
-    "port_fault",
-    "fault_accounts",
-    "fault_locks",
-    "port_counters",
-    "port_devmap",
-    *QUEUE_PORT_MAPS,
-)
-
-
-class Verdict(IntEnum):
-    """enum xdp_action."""
-
-    DROP = 1
-    PASS = 2
-    REDIRECT = 4
+PORT_MAPS = ("port_table", "port_fault", "fault_accounts", "fault_locks", "port_counters", "port_devmap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,64 +83,40 @@ def label_of(frame: bytes) -> int:
     return int(struct.unpack_from("=I", frame, ETHERNET_AND_IPV6_BYTES)[0])
 
 
-class SwitchBench:
+class SwitchBench(ProgramBench):
     """A switch of *port_count* ports, to be entered as a context by one thread."""
 
     def __init__(self, port_count: int, *, pool_frames: int = 4096) -> None:
         self.port_count = port_count
         self._pool_frames = pool_frames
-        self._stack = ExitStack()
 
-    def __enter__(self) -> Self:
-        with ExitStack() as undo:
-            namespace_fd = undo.enter_context(unnamed_namespace())
-            silence_interfaces()  # a frame of the kernel's own would be counted
-            entries = dict.fromkeys(PER_PORT_MAPS, self.port_count)
-            entries |= {"fib": Limit.FIB_STRIDE * (NODE_ID + 2), "queue_frames": self._pool_frames}
-            entries["fault_lines"] = FaultLimit.LINES * self.port_count
-            rodata = bytes(FabricConfig(srv6_block=SRV6_BLOCK, is_shaped=1))
-            self.switch = undo.enter_context(
-                BpfObject(FORWARD, rodata=rodata, max_entries=entries, programs=["forward"])
-            )
-            self.port_table = MappedArray(self.switch.map_fd("port_table"), Port)
-            self.port_fault = MappedArray(self.switch.map_fd("port_fault"), PortFault)
-            self.settings = MappedArray(self.switch.map_fd("queue_settings"), QueueSettings)
-            self.delays = MappedArray(self.switch.map_fd("queue_delays"), QueueDelays)
-            self.fault_accounts = MappedArray(self.switch.map_fd("fault_accounts"), FaultAccounts)
-            self.state = MappedArray(self.switch.map_fd("queue_state"), QueueState)
-            self.drainer = MappedArray(self.switch.map_fd("queue_drainer"), QueueDrainer)[0]
-            self.ports = ArrayMap(self.switch.map_fd("queue_ports"), QueuePort, locked=True)
-            self.pool = ArrayMap(self.switch.map_fd("queue_pool"), QueuePool, locked=True)
-            self._counters = PerCpuArray(self.switch.map_fd("port_counters"), PortCounters)
-            self._create_ports(namespace_fd)
-            self._stack = undo.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def _create_ports(self, namespace_fd: int) -> None:
-        far_base = Limit.IFINDEX_BASE + self.port_count
-        with RouteSocket() as route:
-            for port_id in range(self.port_count):
-                ifindex = Limit.IFINDEX_BASE + port_id
-                near = VethEnd(namespace_fd, f"port{port_id}", ifindex, mac_of(port_id))
-                far = VethEnd(namespace_fd, f"far{port_id}", far_base + port_id, mac_of(0xF00000 + port_id))
-                route.perform([create_veth(near.interface, near, far, 3000)])
-                route.perform([set_link_up(near.interface, ifindex, is_up=True)])
-                attach_xdp(ifindex, self.switch.program_fd("forward"))
-                map_update(self.switch.map_fd("port_devmap"), c_uint32(port_id), c_uint32(ifindex))
+    def open(self, undo: ExitStack) -> None:
+        entries = dict.fromkeys((*PORT_MAPS, *QUEUE_PORT_MAPS), self.port_count)
+        entries |= {"fib": Limit.FIB_STRIDE * (NODE_ID + 2), "queue_frames": self._pool_frames}
+        entries["fault_lines"] = FaultLimit.LINES * self.port_count
+        rodata = bytes(FabricConfig(srv6_block=SRV6_BLOCK, is_shaped=1))
+        self.load(undo, FORWARD, "forward", rodata=rodata, max_entries=entries)
+        self.port_table = MappedArray(self.map_fd("port_table"), Port)
+        self.port_fault = MappedArray(self.map_fd("port_fault"), PortFault)
+        self.settings = MappedArray(self.map_fd("queue_settings"), QueueSettings)
+        self.delays = MappedArray(self.map_fd("queue_delays"), QueueDelays)
+        self.fault_accounts = MappedArray(self.map_fd("fault_accounts"), FaultAccounts)
+        self.state = MappedArray(self.map_fd("queue_state"), QueueState)
+        self.drainer = MappedArray(self.map_fd("queue_drainer"), QueueDrainer)[0]
+        self.ports = ArrayMap(self.map_fd("queue_ports"), QueuePort, locked=True)
+        self.pool = ArrayMap(self.map_fd("queue_pool"), QueuePool, locked=True)
+        count = self.port_count
+        self.create_links(((i, mac_of(i)), (count + i, mac_of(count + i))) for i in range(count))
         for port_id, port in enumerate(self.port_table):
             port.node_id = NODE_ID
             port.is_configured = 1
             port.mac[:] = list(mac_of(port_id))
-            fib_index = NODE_ID * Limit.FIB_STRIDE + (Usid.T0 << Usid.PLANE_SHIFT | port_id)
-            map_update(self.switch.map_fd("fib"), c_uint32(fib_index), c_uint32(port_id + 1))
+            self.route(NODE_ID, port_id, port_id)
 
     def route(self, node_id: int, usid_index: int, egress_id: int) -> None:
         """Sends what a node gets for a uSID out of a port."""
         fib_index = node_id * Limit.FIB_STRIDE + (Usid.T0 << Usid.PLANE_SHIFT | usid_index)
-        map_update(self.switch.map_fd("fib"), c_uint32(fib_index), c_uint32(egress_id + 1))
+        map_update(self.map_fd("fib"), c_uint32(fib_index), c_uint32(egress_id + 1))
 
     def shape(
         self,
@@ -196,31 +149,18 @@ class SwitchBench:
         self, frame: bytes, arrival_ns: int | None = None, *, ingress: int = 0, credit_bytes: int = 0
     ) -> Verdict:
         """Lets *frame* come in, at *arrival_ns* in the model; without it, from an unshaped link."""
-        metadata = b"" if arrival_ns is None else FRAME_TIME.pack(arrival_ns, FRAME_TIME_MAGIC, credit_bytes)
-        verdict, _ = run_once(
-            self.switch.program_fd("forward"),
-            frame,
-            ingress_ifindex=Limit.IFINDEX_BASE + ingress,
-            metadata=metadata,
-        )
-        return Verdict(verdict)
-
-    def pass_through(self, frame: bytes) -> tuple[Verdict, bytes]:
-        """The verdict on *frame* that comes in from an unshaped link, and its bytes then."""
-        verdict, left = run_once(self.switch.program_fd("forward"), frame, ingress_ifindex=Limit.IFINDEX_BASE)
-        return Verdict(verdict), left
+        return self.run(frame, ingress, arrival_ns, credit_bytes)[0]
 
     def drain_one(self) -> Departure | None:
         """One run of the drainer: the next due frame, if there is one."""
-        live_frame = bytes(QueueLimit.FRAME_BYTES)
-        verdict, left = run_once(self.switch.program_fd("forward"), live_frame)
-        if verdict == Verdict.DROP:
+        verdict, left = self.run(bytes(QueueLimit.FRAME_BYTES))
+        if verdict is Verdict.DROP:
             return None
-        assert verdict == Verdict.REDIRECT
-        arrival_ns, magic, credit_bytes = FRAME_TIME.unpack_from(left)
-        assert magic == FRAME_TIME_MAGIC
-        frame = left[FRAME_TIME.size :]
-        return Departure(int.from_bytes(frame[9:12], "big"), arrival_ns, frame, credit_bytes)
+        assert verdict is Verdict.REDIRECT
+        time = FrameTime.from_buffer_copy(left)
+        assert time.magic == FRAME_TIME_MAGIC
+        frame = left[sizeof(FrameTime) :]
+        return Departure(int.from_bytes(frame[9:12], "big"), time.arrival_ns, frame, time.credit_bytes)
 
     def drain(self) -> list[Departure]:
         """Runs the drainer until the pool is empty; all frames must be due."""
@@ -236,7 +176,7 @@ class SwitchBench:
 
     def counter(self, port_id: int, which: PortCounter) -> int:
         """One counter of a port, over all CPUs."""
-        return self._counters.sum(port_id)[which]
+        return self.port_counters.sum(port_id)[which]
 
 
 def now_ns() -> int:

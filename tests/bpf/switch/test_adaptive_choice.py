@@ -32,8 +32,6 @@ from mrc_testbed.topology.host_forwarding import choose_lane, choose_uplink, flo
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.topology.usid import PLANE_SHIFT, Role
 
-pytestmark = pytest.mark.root
-
 NEAR, FAR = 0, 2
 BYTE_PER_NS = 8 * 10**9
 

@@ -16,8 +16,6 @@ from switch_bench import NODE_ID, SwitchBench, frame_for, label_of, now_ns
 
 from mrc_testbed.agents.abi import PortCounter, PortKind, QueueLimit, TrafficClass
 
-pytestmark = pytest.mark.root
-
 MBIT = 10**6
 DATA, CONTROL = TrafficClass.DATA, TrafficClass.CONTROL
 HOP_LIMIT_AT = 21

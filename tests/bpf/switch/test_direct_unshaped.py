@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from fabric_bench import FabricBench, frame_of
+from program_bench import Verdict
 from reference.frame import encode_frame
-from switch_bench import Verdict
 
 from mrc_testbed.agents.abi import PortCounter
 from mrc_testbed.fabric.netlink import mac_bytes
@@ -14,8 +14,6 @@ from mrc_testbed.topology.element import Port
 from mrc_testbed.topology.ev_set import build_ev_set
 from mrc_testbed.topology.path import explain_ev
 from mrc_testbed.topology.spec import TopologySpec
-
-pytestmark = pytest.mark.root
 
 NEAR, NEIGHBOUR, FAR = 0, 1, 2
 SOURCE_MAC = slice(6, 12)

@@ -11,8 +11,6 @@ from switch_bench import Departure, SwitchBench, now_ns
 from mrc_testbed.agents.abi import FaultAction, FaultLimit, FaultRule, PortCounter, TrafficClass
 from mrc_testbed.fabric.port_fault import ALL_CLASSES, CERTAIN_Q32, clear_rule, is_healthy, set_rule
 
-pytestmark = pytest.mark.root
-
 OUT = 1
 SECOND, MS, US = 10**9, 10**6, 10**3
 RATE_BPS = 10**9

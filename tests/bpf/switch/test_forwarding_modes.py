@@ -7,8 +7,8 @@ from ipaddress import IPv6Address
 
 import pytest
 from fabric_bench import FabricBench, frame_of
+from program_bench import Verdict
 from reference.frame import Frame, decode_frame, encode_frame
-from switch_bench import Verdict
 
 from mrc_testbed.agents.abi import PortCounter
 from mrc_testbed.topology.clos import Clos
@@ -16,8 +16,6 @@ from mrc_testbed.topology.ev_set import build_ev_set
 from mrc_testbed.topology.path import explain_ev, uplink_of_ev
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.topology.usid import Role, Usid, pack_carrier
-
-pytestmark = pytest.mark.root
 
 HOSTS_PER_T0 = 2
 NEAR, NEIGHBOUR, FAR = 0, 1, 2

@@ -9,9 +9,10 @@ from exploring import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from mrc_packet import BTH_END, IP_UDP_BTH_BYTES, Packet
+from program_bench import Verdict
 from reference.fault_rules import ReferenceFaults, ReferenceRule
 from reference.icrc import icrc
-from switch_bench import SwitchBench, Verdict
+from switch_bench import SwitchBench
 
 from mrc_testbed.agents.abi import FaultAction, FaultLimit, FaultRule, PortCounter, TrafficClass
 from mrc_testbed.agents.clock import monotonic_ns
@@ -27,8 +28,6 @@ from mrc_testbed.fabric.port_fault import (
 from mrc_testbed.faults.kinds import BurstLoss
 from mrc_testbed.faults.rule import FrameRule, as_abi
 from mrc_testbed.faults.schedule import Flap, Schedule
-
-pytestmark = pytest.mark.root
 
 CONTROL, DATA = TrafficClass.CONTROL, TrafficClass.DATA
 OUT, OTHER = 1, 2
@@ -58,7 +57,7 @@ def rule(action: FaultAction, ratio: float = 1.0, **fields: int) -> FaultRule:
 
 def send(bench: SwitchBench, packet: Packet = PLAIN, port_id: int = OUT) -> bytes | None:
     """The frame that leaves through the port; None without one."""
-    verdict, left = bench.pass_through(packet.frame(port_id))
+    verdict, left = bench.run(packet.frame(port_id), 0)
     if verdict == Verdict.DROP:
         return None
     assert verdict == Verdict.REDIRECT

@@ -17,8 +17,6 @@ from lossless_bench import LosslessBench
 from reference.lossless import BUCKET_NS, CONTROL, DATA, FlowKind, Frame, PortShape, ReferenceNetwork
 from switch_bench import now_ns
 
-pytestmark = pytest.mark.root
-
 MBIT = 10**6
 SECOND = 10**9
 SOURCES, UPLINKS, DOWNLINKS = (1, 2), (3, 4), (5, 6)
@@ -102,7 +100,7 @@ def test_any_traffic_is_held_as_the_reference_says(
     network.carry(arrivals)
     assume(not network.is_ambiguous)
 
-    bench.shape(shapes)
+    bench.shape_all(shapes)
     before = sum(bench.drops(port) for port in DOWNLINKS)
     deliveries = bench.carry(next(past_times_ns), arrivals)
 

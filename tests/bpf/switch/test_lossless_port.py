@@ -18,8 +18,6 @@ from mrc_testbed.agents.abi import LosslessLimit, QueueLimit
 from mrc_testbed.fabric.deadlock import Deadlock
 from mrc_testbed.fabric.lossless import LosslessReader
 
-pytestmark = pytest.mark.root
-
 MBIT = 10**6
 SECOND = 10**9
 BUCKET_NS = 1 << QueueLimit.BUCKET_SHIFT
@@ -76,7 +74,7 @@ def test_a_pause_takes_effect_one_propagation_delay_after_the_frame_that_filled_
     bench: LosslessBench, past_times_ns: Iterator[int]
 ) -> None:
     """The second frame waits and fills the buffer; the third is being sent when the pause comes."""
-    bench.shape(network(uplink(FlowKind.PFC, xoff=FRAME_BYTES, xon=0)))
+    bench.shape_all(network(uplink(FlowKind.PFC, xoff=FRAME_BYTES, xon=0)))
     arrivals = [(0, frame(n, 5)) for n in range(4)]
     arrived = {label: time for time, label in bench.carry(next(past_times_ns), arrivals)}
     source_ns = FRAME_BYTES * 8 // 1000
@@ -98,16 +96,16 @@ def test_a_victim_waits_behind_frames_that_are_held(
     """Head-of-line blocking: its own way is free."""
     shapes = network(uplink(FlowKind.PFC, xoff=FRAME_BYTES, xon=0))
     arrivals = [(0, frame(n, 5)) for n in range(8)] + [(100, frame(99, 6))]
-    bench.shape(shapes)
+    bench.shape_all(shapes)
     held = {label: time for time, label in bench.carry(next(past_times_ns), arrivals)}
-    bench.shape(network(uplink(FlowKind.PFC, xoff=1 << 20, xon=0)))
+    bench.shape_all(network(uplink(FlowKind.PFC, xoff=1 << 20, xon=0)))
     free = {label: time for time, label in bench.carry(next(past_times_ns), arrivals)}
     assert free[99] < 9 * FAST_NS + 2 * DELAY_NS + FAST_NS + 10
     assert held[99] > 4 * SLOW_NS
 
 
 def test_control_passes_a_port_that_is_paused(bench: LosslessBench, past_times_ns: Iterator[int]) -> None:
-    bench.shape(network(uplink(FlowKind.PFC, xoff=FRAME_BYTES, xon=0)))
+    bench.shape_all(network(uplink(FlowKind.PFC, xoff=FRAME_BYTES, xon=0)))
     paused_ns = 1_000_000
     arrivals = [(0, frame(n, 5)) for n in range(8)]
     arrivals.append((paused_ns, frame(99, 6, traffic_class=CONTROL)))
@@ -118,7 +116,7 @@ def test_control_passes_a_port_that_is_paused(bench: LosslessBench, past_times_n
 def test_too_little_headroom_loses_frames_and_counts_them(
     bench: LosslessBench, past_times_ns: Iterator[int]
 ) -> None:
-    bench.shape(network(uplink(FlowKind.PFC, xoff=FRAME_BYTES, xon=0, buffer_bytes=FRAME_BYTES)))
+    bench.shape_all(network(uplink(FlowKind.PFC, xoff=FRAME_BYTES, xon=0, buffer_bytes=FRAME_BYTES)))
     before = bench.drops(5)
     deliveries = bench.carry(next(past_times_ns), [(0, frame(n, 5)) for n in range(6)])
     assert len(deliveries) < 6
@@ -128,7 +126,7 @@ def test_too_little_headroom_loses_frames_and_counts_them(
 def test_with_credits_no_more_is_under_way_than_the_buffer_holds(
     bench: LosslessBench, past_times_ns: Iterator[int]
 ) -> None:
-    bench.shape(network(uplink(FlowKind.CREDITS, buffer_bytes=2 * FRAME_BYTES)))
+    bench.shape_all(network(uplink(FlowKind.CREDITS, buffer_bytes=2 * FRAME_BYTES)))
     deliveries = bench.carry(next(past_times_ns), [(0, frame(n, 5)) for n in range(5)])
     # two are sent; the first leaves at once, the second when the first is through, and so on
     first_out_ns = FAST_NS + DELAY_NS
@@ -146,8 +144,8 @@ def test_a_port_whose_far_end_is_forced_sends_no_data_until_that_ends(
     bench: LosslessBench, past_times_ns: Iterator[int], kind: FlowKind
 ) -> None:
     shapes = network(uplink(kind, xoff=1 << 19))
-    bench.shape(shapes)
-    bench.settings[3].is_forced = 1
+    bench.shape_all(shapes)
+    bench.flow_control[3].is_forced = 1
     start_ns = next(past_times_ns)
     arrivals = [(0, frame(n, 6)) for n in range(3)] + [(1000, frame(9, 6, traffic_class=CONTROL))]
     forced_ns = 0
@@ -156,7 +154,7 @@ def test_a_port_whose_far_end_is_forced_sends_no_data_until_that_ends(
         nonlocal forced_ns
         if now_ns >= 5_000_000 and not forced_ns:
             forced_ns = now_ns
-            bench.settings[3].is_forced = 0
+            bench.flow_control[3].is_forced = 0
 
     deliveries = bench.carry(start_ns, arrivals, meanwhile=end_force)
     arrived = {label: time for time, label in deliveries}
@@ -175,7 +173,7 @@ def test_credit_comes_back_from_a_frame_that_the_switch_could_not_forward(
     bench: LosslessBench, past_times_ns: Iterator[int]
 ) -> None:
     """With room for one frame, a single lost credit would end everything."""
-    bench.shape(network(uplink(FlowKind.CREDITS, buffer_bytes=FRAME_BYTES)))
+    bench.shape_all(network(uplink(FlowKind.CREDITS, buffer_bytes=FRAME_BYTES)))
     nowhere = 0x3F  # no route
     arrivals = [(0, Frame(0, DATA, FRAME_BYTES, (1, 3, nowhere))), (1, frame(1, 6)), (2, frame(2, 6))]
     deliveries = bench.carry(next(past_times_ns), arrivals)
@@ -185,7 +183,7 @@ def test_credit_comes_back_from_a_frame_that_the_switch_could_not_forward(
 def test_credit_comes_back_from_a_frame_that_the_link_lost(
     bench: LosslessBench, past_times_ns: Iterator[int]
 ) -> None:
-    bench.shape(network(uplink(FlowKind.CREDITS, buffer_bytes=FRAME_BYTES)))
+    bench.shape_all(network(uplink(FlowKind.CREDITS, buffer_bytes=FRAME_BYTES)))
     bench.take_link_down(3)
     assert bench.carry(next(past_times_ns), [(n, frame(n, 6)) for n in range(3)]) == []
     bench.take_link_up(3)
@@ -198,7 +196,7 @@ def test_a_switch_that_does_not_look_is_sent_no_more_than_the_headroom_allows_fo
 ) -> None:
     """However late the switch runs: what would overrun its buffer is not sent before it has looked."""
     with LosslessBench(6) as switch:
-        switch.shape(network(uplink(FlowKind.PFC, xoff=1 << 19)))
+        switch.shape_all(network(uplink(FlowKind.PFC, xoff=1 << 19)))
         count_sent = switch.drain_unseen(
             next(past_times_ns), [(n, frame(n, 6)) for n in range(40)], port_id=3
         )
@@ -219,7 +217,7 @@ def test_a_ring_of_full_buffers_is_a_deadlock_and_is_found(
     held = uplink(kind, xoff=2 * FRAME_BYTES, xon=FRAME_BYTES, buffer_bytes=4 * FRAME_BYTES)
     with LosslessBench(6) as switch:
         reader = LosslessReader(far_ports_of(ring), switch.map_fd)
-        switch.shape({1: SOURCE, 2: SOURCE, 3: SOURCE} | dict.fromkeys(ring, held))
+        switch.shape_all({1: SOURCE, 2: SOURCE, 3: SOURCE} | dict.fromkeys(ring, held))
         arrivals = [
             (
                 n * 100 + side,
@@ -245,7 +243,7 @@ def test_a_ring_with_room_to_spare_is_no_deadlock(
     ring = (4, 5, 6)
     reader = LosslessReader(far_ports_of(ring), shared_bench.map_fd)
     held = uplink(FlowKind.PFC, xoff=2 * FRAME_BYTES, xon=FRAME_BYTES, buffer_bytes=40 * FRAME_BYTES)
-    shared_bench.shape({1: SOURCE, 2: SOURCE, 3: SOURCE} | dict.fromkeys(ring, held))
+    shared_bench.shape_all({1: SOURCE, 2: SOURCE, 3: SOURCE} | dict.fromkeys(ring, held))
     found: list[Deadlock | None] = []
     arrivals = [(n * 100, Frame(n, DATA, FRAME_BYTES, (1, 4, 5, 6))) for n in range(30)]
     deliveries = shared_bench.carry(

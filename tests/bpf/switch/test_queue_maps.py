@@ -1,17 +1,16 @@
 """Sizes of the queue maps, and that the switch program has maps of those names."""
 
 import pytest
+from program_bench import OBJECTS
 from switch_bench import FORWARD
 
 from mrc_testbed.agents.abi import QueueLimit
 from mrc_testbed.agents.bpf.libbpf import BpfObject
 from mrc_testbed.agents.switch.queue_maps import pool_frames, queue_map_entries
 
-pytestmark = pytest.mark.root
-
 
 def test_switch_program_loads_with_the_sizes_of_a_shaped_lab() -> None:
-    with BpfObject(FORWARD, max_entries=queue_map_entries(96), programs=[]) as switch:
+    with BpfObject(OBJECTS / FORWARD, max_entries=queue_map_entries(96), programs=[]) as switch:
         assert queue_map_entries(96).keys() <= set(switch.map_names())
 
 

@@ -18,8 +18,6 @@ from switch_bench import SwitchBench, frame_for, label_of, now_ns
 from mrc_testbed.agents.abi import Dscp, PortCounter, PortKind, TrafficClass
 from mrc_testbed.metrics.queue_delay import delay_index
 
-pytestmark = pytest.mark.root
-
 MBIT = 10**6
 SECOND = 10**9
 ECT0, CE = 2, 3

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 from port_faults import write_port_fault
-from switch_bench import SwitchBench, Verdict, frame_for, label_of, now_ns
+from program_bench import Verdict
+from switch_bench import SwitchBench, frame_for, label_of, now_ns
 
 from mrc_testbed.agents.abi import PortCounter, QueueLimit, TrafficClass
-
-pytestmark = pytest.mark.root
 
 CONTROL, DATA = TrafficClass.CONTROL, TrafficClass.DATA
 MBIT = 10**6
