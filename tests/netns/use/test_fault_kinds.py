@@ -91,7 +91,7 @@ def loads(live: Lab) -> list[int]:
 
 
 def changed(live: Lab) -> set[str]:
-    """What of the lab is not as in one without faults."""
+    """Parts of the lab that are not as in one without faults."""
     hosts = [host.name for host in live.clos.hosts()]
     running = [
         host for host in hosts if is_alive(agent_of(live, host)) and not is_stopped(agent_of(live, host))

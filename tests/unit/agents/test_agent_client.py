@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 
 Reply = Callable[[dict[str, Any]], bytes | Iterable[object]]
-"""What an agent says to a request: bytes, or messages."""
+"""Response of an agent to a request: bytes, or messages."""
 
 
 @contextmanager
