@@ -1,13 +1,10 @@
 """The layouts in Python are those of the compiled programs: agents/abi.py is not stale."""
 
 import ctypes
-import json
-import subprocess
 from pathlib import Path
-from platform import machine
-from typing import Any
 
 import pytest
+from compiling import btf_of, compile_program
 
 from mrc_testbed.agents import abi
 from mrc_testbed.agents.abi_generate import class_name, generate
@@ -79,20 +76,8 @@ PRIVATE_MAPS = {
 """Never read from outside the kernel."""
 
 
-def btf_of(path: Path) -> dict[str, Any]:
-    """The types in an object file, as bpftool prints them."""
-    command = ["bpftool", "-j", "btf", "dump", "file", str(path)]
-    answer = subprocess.run(command, check=True, capture_output=True, text=True)
-    types: dict[str, Any] = json.loads(answer.stdout)
-    return types
-
-
 def test_committed_module_is_generated_from_the_header(tmp_path: Path) -> None:
-    compiled = tmp_path / "abi.bpf.o"
-    options = ["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-Werror"]
-    headers = [f"-I{ROOT / 'agents' / 'include'}", "-idirafter", f"/usr/include/{machine()}-linux-gnu"]
-    source = ROOT / "agents" / "abi.bpf.c"
-    subprocess.run(["clang", *options, *headers, "-c", str(source), "-o", str(compiled)], check=True)
+    compiled = compile_program(ROOT / "agents" / "abi.bpf.c", tmp_path)
     committed = (ROOT / "agents" / "abi.py").read_text()
     assert committed == generate(btf_of(compiled)), "run `make abi`"
 

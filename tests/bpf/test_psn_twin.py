@@ -1,11 +1,11 @@
 """PSN arithmetic of the BPF programs, compiled for this machine, against plain Python on any numbers."""
 
 import ctypes
-import subprocess
 from ctypes import c_int, c_int32, c_uint32, c_uint64
 from pathlib import Path
 
 import pytest
+from compiling import compile_library
 from exploring import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +14,6 @@ from reference.psn import psn_distance, psn_expand, wire_psn
 from mrc_testbed.agents.abi import Limit
 
 SOURCE = Path(__file__).parent / "psn_twin.c"
-INCLUDE = Path(__file__).parents[2] / "agents" / "include"
 RING_PSNS = Limit.PSN_RING.value
 
 twin_settings = settings(max_examples=examples(300))
@@ -26,10 +25,7 @@ WORDS = st.lists(st.integers(0, 2**64 - 1), min_size=RING_PSNS // 64, max_size=R
 @pytest.fixture(scope="module")
 def twin(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """The functions of psn.h."""
-    library = tmp_path_factory.mktemp("psn") / "psn_twin.so"
-    options = ["-O2", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}", "-shared", "-fPIC"]
-    subprocess.run(["clang", *options, str(SOURCE), "-o", str(library)], check=True)
-    loaded = ctypes.CDLL(str(library))
+    loaded = ctypes.CDLL(str(compile_library(SOURCE, tmp_path_factory.mktemp("psn"))))
     bits = ctypes.POINTER(c_uint64)
     for name, result, arguments in (
         ("twin_expand", c_uint32, (c_uint32, c_uint32)),

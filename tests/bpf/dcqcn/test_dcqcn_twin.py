@@ -1,26 +1,23 @@
 """DCQCN in the kernel against its reference: after any events, the same state, the same window."""
 
-import json
-import subprocess
 from collections.abc import Iterator
 from ctypes import Structure, byref, c_uint32
 from dataclasses import asdict, replace
 from pathlib import Path
-from platform import machine
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from compiling import compile_program, layouts
 from exploring import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.dcqcn import Dcqcn, DcqcnReason
 
-from mrc_testbed.agents.abi_generate import generate
 from mrc_testbed.agents.bpf.libbpf import BpfObject, library, run_once
 from mrc_testbed.agents.protocol.dcqcn import DcqcnParameters, cnp_interval_ns
 
-HERE = Path(__file__).parent
-INCLUDE = HERE.parents[2] / "agents" / "include"
+SOURCE = Path(__file__).parent / "dcqcn_twin.bpf.c"
 START_NS = 10**12
 RTT_NS = 750_000
 USUAL = DcqcnParameters.scaled(400_000_000, RTT_NS, 2190)
@@ -30,12 +27,12 @@ START, CNP, ACK = range(3)
 class KernelTwin:
     """The compiled twin."""
 
-    def __init__(self, program: BpfObject, layouts: dict[str, Any]) -> None:
+    def __init__(self, program: BpfObject, types: SimpleNamespace) -> None:
         self._program_fd = program.program_fd("step")
         self._map_fd = program.map_fd("states")
-        self._locked: type[Structure] = layouts["Locked"]
-        self._parameters: type[Structure] = layouts["DcqcnParameters"]
-        self._step: type[Structure] = layouts["Step"]
+        self._locked: type[Structure] = types.Locked
+        self._parameters: type[Structure] = types.DcqcnParameters
+        self._step: type[Structure] = types.Step
 
     def begin(self, parameters: DcqcnParameters) -> None:
         value = self._locked(parameters=self._parameters(**asdict(parameters)))
@@ -56,18 +53,9 @@ class KernelTwin:
 
 @pytest.fixture(scope="module")
 def twin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KernelTwin]:
-    target = tmp_path_factory.mktemp("dcqcn") / "dcqcn_twin.bpf.o"
-    flags = ["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}"]
-    headers = ["-idirafter", f"/usr/include/{machine()}-linux-gnu"]
-    source = HERE / "dcqcn_twin.bpf.c"
-    subprocess.run(["clang", *flags, *headers, "-c", str(source), "-o", str(target)], check=True)
-    dump = subprocess.run(
-        ["bpftool", "-j", "btf", "dump", "file", str(target)], check=True, capture_output=True, text=True
-    )
-    layouts: dict[str, Any] = {"__name__": "dcqcn_layouts"}
-    exec(generate(json.loads(dump.stdout)), layouts)  # noqa: S102 - our own generator's output
+    target = compile_program(SOURCE, tmp_path_factory.mktemp("dcqcn"))
     with BpfObject(target) as program:
-        yield KernelTwin(program, layouts)
+        yield KernelTwin(program, layouts(target))
 
 
 def fields(dcqcn: Dcqcn) -> dict[str, int]:

@@ -1,31 +1,23 @@
 """A lab of which only the maps exist, and the program that fills histograms."""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from platform import machine
 
 import pytest
-from map_filling import HistogramProgram, PinnedLab
+from compiling import compile_program
+from map_filling import HistogramProgram, PinnedLab, lab_up
 
 from mrc_testbed.agents.bpf.libbpf import BpfObject
-from mrc_testbed.fabric.paths import lab_paths
-from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import TopologySpec
 
 SPEC = TopologySpec(planes=2, t0=1, t1=1, hosts_per_t0=2)
 SOURCE = Path(__file__).parent / "histogram_twin.bpf.c"
-INCLUDE = Path(__file__).parents[3] / "agents" / "include"
 
 
 @pytest.fixture(scope="session")
 def twin_object(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The compiled program that adds times to a histogram."""
-    compiled = tmp_path_factory.mktemp("bpf") / "histogram_twin.bpf.o"
-    options = ["-target", "bpf", "-O2", "-g", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}"]
-    headers = ["-idirafter", f"/usr/include/{machine()}-linux-gnu"]
-    subprocess.run(["clang", *options, *headers, "-c", str(SOURCE), "-o", str(compiled)], check=True)
-    return compiled
+    return compile_program(SOURCE, tmp_path_factory.mktemp("bpf"))
 
 
 @pytest.fixture
@@ -46,9 +38,5 @@ def state_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def pinned_lab(state_root: Path) -> Iterator[PinnedLab]:
     """A lab of two planes and two hosts, `observed`, that is up."""
-    lab = PinnedLab(lab_paths("observed"), Clos(SPEC))
-    try:
-        lab.bring_up()
+    with lab_up("observed", SPEC) as lab:
         yield lab
-    finally:
-        lab.take_down()

@@ -20,9 +20,10 @@ from mrc_testbed.agents.objects import OBJECTS_DIR
 from mrc_testbed.fabric import data_plane
 from mrc_testbed.fabric.bpf_file_system import prepare_pins, remove_pins
 from mrc_testbed.fabric.nic_data_plane import load_nic
-from mrc_testbed.fabric.paths import LabPaths
+from mrc_testbed.fabric.paths import LabPaths, lab_paths
 from mrc_testbed.fabric.state import LabState, Phase, RuntimeName, write_state
 from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.spec import TopologySpec
 
 Number = TypeVar("Number", bound=IntEnum)
 
@@ -94,6 +95,17 @@ class PinnedLab:
             return
         remove_pins(self.paths)
         shutil.rmtree(self.paths.folder)
+
+
+@contextmanager
+def lab_up(name: str, spec: TopologySpec) -> Iterator[PinnedLab]:
+    """A lab of that name that is up."""
+    lab = PinnedLab(lab_paths(name), Clos(spec))
+    try:
+        lab.bring_up()
+        yield lab
+    finally:
+        lab.take_down()
 
 
 def write_per_cpu(

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import pytest
-from map_filling import PinnedLab, filling, opened, write_per_cpu
+from map_filling import PinnedLab, filling, lab_up, opened, write_per_cpu
 from prometheus_client.parser import text_string_to_metric_families
 from waiting import DEADLINE_S
 
@@ -33,7 +33,6 @@ from mrc_testbed.agents.abi import (
 )
 from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
 from mrc_testbed.errors import PreflightError, UsageError
-from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.fabric.state import Phase
 from mrc_testbed.faults.event import FaultEvent
 from mrc_testbed.faults.fault import ScheduledFault
@@ -46,7 +45,6 @@ from mrc_testbed.metrics.measured import COLLECTIVE, STEP, MeasuredTimes, Recove
 from mrc_testbed.metrics.metric import MetricType
 from mrc_testbed.metrics.reader import ev_transition_index
 from mrc_testbed.metrics.run_info import RunInfo, announce_run
-from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import TopologySpec
 
 Page = dict[str, dict[frozenset[tuple[str, str]], float]]
@@ -140,9 +138,7 @@ def test_evs_are_shown_by_the_links_across_t1s(
     state_root: Path,
 ) -> None:
     """Two links of T1 1 are crossed by a QP from h0 to h2; h0 reaches h1 without."""
-    lab = PinnedLab(lab_paths("paths"), Clos(TopologySpec(planes=2, t0=3, t1=2, hosts_per_t0=2)))
-    try:
-        lab.bring_up()
+    with lab_up("paths", TopologySpec(planes=2, t0=3, t1=2, hosts_per_t0=2)) as lab:
         for index, (peer, ev_state) in enumerate(((2, EvState.ASSUMED_BAD), (1, EvState.GOOD))):
             qp = Qp(state=QpState.RTS, peer_host=peer)
             for copy in range(3):
@@ -152,8 +148,6 @@ def test_evs_are_shown_by_the_links_across_t1s(
                 ArrayMap(descriptor, Qp).write(index, qp)
         with exporter_running(["paths"], port=0) as url:
             page = scrape(url)
-    finally:
-        lab.take_down()
     shown = {
         (dict(labels)["plane"], dict(labels)["node"], dict(labels)["link"], dict(labels)["state"]): count
         for labels, count in page["mrc_link_evs"].items()
@@ -165,26 +159,16 @@ def test_evs_are_shown_by_the_links_across_t1s(
 
 
 def test_labs_whose_switches_hash_show_no_evs_by_link(state_root: Path) -> None:
-    lab = PinnedLab(
-        lab_paths("hashed"), Clos(TopologySpec(planes=1, t0=2, t1=1, hosts_per_t0=1, forwarding="ecmp"))
-    )
-    try:
-        lab.bring_up()
-        with exporter_running(["hashed"], port=0) as url:
-            assert "mrc_link_evs" not in scrape(url)
-    finally:
-        lab.take_down()
+    spec = TopologySpec(planes=1, t0=2, t1=1, hosts_per_t0=1, forwarding="ecmp")
+    with lab_up("hashed", spec), exporter_running(["hashed"], port=0) as url:
+        assert "mrc_link_evs" not in scrape(url)
 
 
 @pytest.fixture
 def shaped_lab(state_root: Path) -> Iterator[PinnedLab]:
     spec = TopologySpec(planes=1, t0=1, t1=1, hosts_per_t0=2, port_rate=100_000_000)
-    lab = PinnedLab(lab_paths("shaped"), Clos(spec))
-    try:
-        lab.bring_up()
+    with lab_up("shaped", spec) as lab:
         yield lab
-    finally:
-        lab.take_down()
 
 
 OF_FLOW_CONTROL = ("labs with PFC only.", "labs with credits only.", "labs with flow control only.")
@@ -295,30 +279,22 @@ def test_a_lab_asked_for_by_name_is_shown_as_down_until_it_is_up(pinned_lab: Pin
 
 
 def test_two_labs_are_shown_side_by_side(pinned_lab: PinnedLab) -> None:
-    other = PinnedLab(lab_paths("second"), Clos(TopologySpec(planes=1, t0=1, t1=1, hosts_per_t0=2)))
-    try:
-        other.bring_up()
+    with lab_up("second", TopologySpec(planes=1, t0=1, t1=1, hosts_per_t0=2)) as other:
         count_bytes(pinned_lab, 10)
         count_bytes(other, 20)
         with exporter_running(port=0) as url:
             page = scrape(url)
         assert goodput(page) == 10
         assert value(page, "mrc_goodput_bytes_total", lab="second", node="h1") == 20
-    finally:
-        other.take_down()
 
 
 def test_a_lab_with_a_missing_map_does_not_hide_the_others(pinned_lab: PinnedLab) -> None:
-    broken = PinnedLab(lab_paths("broken"), Clos(TopologySpec(planes=1, t0=1, t1=1, hosts_per_t0=2)))
-    try:
-        broken.bring_up()
+    with lab_up("broken", TopologySpec(planes=1, t0=1, t1=1, hosts_per_t0=2)) as broken:
         (broken.paths.node_pins("h0") / "qps").unlink()
         with exporter_running(port=0) as url:
             page = scrape(url)
         assert value(page, "mrc_testbed_lab_up", lab="broken") == 0
         assert value(page, "mrc_testbed_lab_up", lab="observed") == 1
-    finally:
-        broken.take_down()
 
 
 def test_counters_never_step_back_while_they_are_scraped(

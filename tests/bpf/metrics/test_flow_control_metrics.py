@@ -4,17 +4,15 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from map_filling import PinnedLab, opened
+from map_filling import PinnedLab, lab_up, opened
 
 from mrc_testbed.agents.abi import LosslessLink
 from mrc_testbed.agents.bpf.maps import MappedArray
-from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.metrics.collector import LabCollector
 from mrc_testbed.metrics.exposition import Samples, Value
 from mrc_testbed.metrics.reader import LabReader
 from mrc_testbed.metrics.sampler import take_reading
 from mrc_testbed.metrics.series import FlowCounts
-from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.flow_control_spec import FlowControlKind
 from mrc_testbed.topology.spec import TopologySpec
 
@@ -27,12 +25,8 @@ SECOND = 10**9
 def lab(request: pytest.FixtureRequest) -> Iterator[PinnedLab]:
     kind: FlowControlKind = request.param
     spec = TopologySpec(planes=1, t0=1, t1=1, hosts_per_t0=2, port_rate=10**8, flow_control=kind)
-    made = PinnedLab(lab_paths("held"), Clos(spec))
-    try:
-        made.bring_up()
+    with lab_up("held", spec) as made:
         yield made
-    finally:
-        made.take_down()
 
 
 @pytest.fixture

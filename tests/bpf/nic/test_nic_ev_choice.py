@@ -69,23 +69,11 @@ def test_retransmission_avoids_the_ev_that_lost_the_packet_even_if_the_floor_kee
     assert nic.qp().evs[lost.ev].state == EvState.GOOD
 
 
-def evs_on_uplinks(far: FarEnd, *uplinks: int) -> tuple[int, ...]:
-    """EVs that lie alike in every plane, on *uplinks*, no two of them equal."""
-    return tuple(
-        far.clos.ev(plane, uplink, copy)
-        for plane in range(far.clos.spec.planes)
-        for copy, uplink in enumerate(uplinks)
-    )
-
-
 def with_order_as_given(nic: NicBench, source: WriteSource) -> None:
     """Puts the EVs of each plane in the order of their indices, the last one backup."""
     with nic.editing_qp() as qp:
-        for plane in range(qp.plane_count):
-            for position in range(qp.evs_per_plane):
-                index = plane * qp.evs_per_plane + position
-                qp.order[index] = index
-                qp.evs[index].position = position
+        for index in range(qp.plane_count * qp.evs_per_plane):
+            qp.order[index], qp.evs[index].position = index, index % qp.evs_per_plane
     ev_partition(nic.qp())
 
 
@@ -96,7 +84,7 @@ def test_backup_must_be_on_another_path(
     nic: NicBench, distant: FarEnd, uplinks: tuple[int, ...], stands_in: bool
 ) -> None:
     attributes = distant.attributes(
-        evs=evs_on_uplinks(distant, *uplinks), window_packets=WINDOW, loss_threshold_acks=THRESHOLD
+        evs=distant.evs_on_uplinks(*uplinks), window_packets=WINDOW, loss_threshold_acks=THRESHOLD
     )
     source = WriteSource(nic, distant, attributes)
     with_order_as_given(nic, source)
@@ -111,7 +99,7 @@ def test_backup_must_be_on_another_path(
 
 def test_backup_on_another_path_is_found_behind_twins(nic: NicBench, distant: FarEnd) -> None:
     attributes = distant.attributes(
-        evs=evs_on_uplinks(distant, 0, 3, 0, 0),
+        evs=distant.evs_on_uplinks(0, 3, 0, 0),
         backup_per_plane=3,
         window_packets=WINDOW,
         loss_threshold_acks=THRESHOLD,
@@ -126,7 +114,7 @@ def test_backup_on_another_path_is_found_behind_twins(nic: NicBench, distant: Fa
 
 def test_hosts_of_one_t0_have_one_path_and_so_any_backup_will_do(nic: NicBench, neighbour: FarEnd) -> None:
     attributes = neighbour.attributes(
-        evs=evs_on_uplinks(neighbour, 0, 0, 0, 0), window_packets=WINDOW, loss_threshold_acks=THRESHOLD
+        evs=neighbour.evs_on_uplinks(0, 0, 0, 0), window_packets=WINDOW, loss_threshold_acks=THRESHOLD
     )
     source = WriteSource(nic, neighbour, attributes)
     with_order_as_given(nic, source)
@@ -137,7 +125,7 @@ def test_hosts_of_one_t0_have_one_path_and_so_any_backup_will_do(nic: NicBench, 
 
 def test_backup_falls_when_a_packet_from_its_former_life_proves_lost(nic: NicBench, distant: FarEnd) -> None:
     attributes = distant.attributes(
-        evs=evs_on_uplinks(distant, 0, 1),
+        evs=distant.evs_on_uplinks(0, 1),
         window_packets=WINDOW,
         loss_threshold_acks=THRESHOLD,
         probe_success_target=1,
@@ -171,7 +159,7 @@ def test_dead_path_carries_nothing_while_any_other_comes_along(
     nic: NicBench, distant: FarEnd, first_plane: int
 ) -> None:
     """Though every other EV has lost its turn."""
-    source = WriteSource(nic, distant, distant.attributes(evs=evs_on_uplinks(distant, 0, 0, 0)))
+    source = WriteSource(nic, distant, distant.attributes(evs=distant.evs_on_uplinks(0, 0, 0)))
     source.post(2048)
     with nic.editing_qp() as qp:
         for ev in qp.evs[: len(source.attributes.evs)]:

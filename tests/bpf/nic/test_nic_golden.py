@@ -85,19 +85,8 @@ def test_work_becomes_data(nic: NicBench, distant: FarEnd) -> None:
     attributes = distant.attributes(evs=evs, backup_per_plane=0)
     nic.create_qp(0, attributes, 0xBEEF, first_psn=FIRST_PSN)
     nic.memory[0x500:0x505] = b"world"
-    nic.post(
-        Work(
-            id=1,
-            length=5,
-            iterations=1,
-            local_offset=0x500,
-            local_slots=1,
-            remote_offset=0x3000,
-            remote_slots=1,
-            r_key=0x00C0FFEE,
-            depth=1,
-        )
-    )
+    places = {"local_offset": 0x500, "local_slots": 1, "remote_offset": 0x3000, "remote_slots": 1}
+    nic.post(Work(id=1, length=5, iterations=1, r_key=0x00C0FFEE, depth=1, **places))
     outcome = nic.kick()
     clock = outcome.frame[118:120]
     assert (outcome.verdict, outcome.frame) == (Verdict.REDIRECT, octets(DATA_OUT, clock))

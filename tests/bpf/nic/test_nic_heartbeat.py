@@ -11,17 +11,11 @@ from reference.reliability_header import NackReason
 from write_source import WriteSource
 from write_target import WriteTarget
 
-from mrc_testbed.agents.abi import Event, EventKind, NicCounter, QpState, Status
+from mrc_testbed.agents.abi import EventKind, NicCounter, QpState, Status
 
 LIMIT_NS = 1_000_000_000
 LOOKED_AT_PSN = 256
 RTO_NS = 40_000_000
-
-
-def let_agent_die(nic: NicBench) -> None:
-    """The agent's last sign of life is longer ago than its limit."""
-    nic.control.heartbeat_limit_ns = LIMIT_NS
-    nic.control.heartbeat_ns = time.monotonic_ns() - LIMIT_NS - 1
 
 
 def let_agent_live(nic: NicBench) -> None:
@@ -34,11 +28,8 @@ def test_requester_stops_at_the_next_tick_of_its_clock(nic: NicBench, timed: Far
     source = WriteSource(nic, timed, timed.attributes(rto_ns=RTO_NS, retry_limit=1000))
     source.post(2048, iterations=1000)
     assert len(source.send(1)) == 1
-    let_agent_die(nic)
-    events: list[Event] = []
-    while not any(event.kind == EventKind.QP_STATE for event in events):
-        events += nic.await_events()
-    (change,) = (event for event in events if event.kind == EventKind.QP_STATE)
+    nic.let_agent_die()
+    (change,) = (event for event in nic.await_error() if event.kind == EventKind.QP_STATE)
     assert (change.a, change.b, change.c) == (QpState.RTS, QpState.ERROR, Status.FLUSHED)
     assert nic.qp(source.index).state == QpState.ERROR
     assert source.send() == []
@@ -46,7 +37,7 @@ def test_requester_stops_at_the_next_tick_of_its_clock(nic: NicBench, timed: Far
 
 def test_responder_refuses_and_reports_it_to_its_peer(nic: NicBench, distant: FarEnd) -> None:
     target = WriteTarget(nic, distant, LOOKED_AT_PSN - 1)
-    let_agent_die(nic)
+    nic.let_agent_die()
     target.deliver(target.packet(LOOKED_AT_PSN - 1, b"not looked at yet"), LOOKED_AT_PSN - 1)
     frame = encode_frame(distant.arriving(target.packet(LOOKED_AT_PSN, b"nobody is there"), 0))
     outcome = nic.receive(frame, 0)
@@ -65,7 +56,7 @@ def test_qp_of_a_living_agent_and_one_without_a_limit_go_on(
     if is_watched:
         let_agent_live(nic)
     else:
-        let_agent_die(nic)
+        nic.let_agent_die()
         nic.control.heartbeat_limit_ns = 0
     target.deliver(target.packet(LOOKED_AT_PSN, b"somebody is there"), LOOKED_AT_PSN)
 

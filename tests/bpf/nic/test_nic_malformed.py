@@ -18,7 +18,7 @@ from mrc_testbed.agents.abi import NicCounter
 @pytest.fixture
 def good(target: WriteTarget) -> bytes:
     """A frame that the NIC accepts: 98 bytes of payload, 2 of pad."""
-    return target.far.arriving_octets(target.packet(0, random_bytes(98), opcode=Opcode.WRITE_ONLY), 0)
+    return target.frame(0, random_bytes(98), opcode=Opcode.WRITE_ONLY)
 
 
 def test_truncated_frame_of_any_length(target: WriteTarget, good: bytes) -> None:

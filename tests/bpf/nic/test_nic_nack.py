@@ -55,7 +55,7 @@ def test_switch_may_keep_more_or_less_of_a_trimmed_packet(target: WriteTarget, k
 
 
 def test_trimmed_packet_for_nobody_is_dropped(target: WriteTarget) -> None:
-    frame = trim_frame(target.far.arriving_octets(target.packet(0, random_bytes(2048)), 0), is_last_hop=False)
+    frame = trim_frame(target.frame(0, random_bytes(2048)), is_last_hop=False)
     target.nic.edit_qp(state=QpState.ERROR)
     target.refuse(frame, NicCounter.DROP_QP_STATE)
 

@@ -106,15 +106,19 @@ def answer(source: WriteSource, request_id: int, ev: int | None = None) -> Outco
     return source.nic.receive(source.far.arriving_octets(response, plane, entropy), plane)
 
 
-def probe_and_answer(source: WriteSource, ev: int) -> None:
+def probe(source: WriteSource, ev: int) -> int:
+    """The request id of a probe."""
     (frame,) = source.nic.probe([ev])
-    outcome = answer(source, packet_of(frame, EndpointRequest).bth.psn)
+    return packet_of(frame, EndpointRequest).bth.psn
+
+
+def probe_and_answer(source: WriteSource, ev: int) -> None:
+    outcome = answer(source, probe(source, ev))
     assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {NicCounter.RX_PROBE_RESPONSE: 1})
 
 
 def test_answer_is_matched_exactly_once(source: WriteSource) -> None:
-    (frame,) = source.nic.probe([3])
-    request_id = packet_of(frame, EndpointRequest).bth.psn
+    request_id = probe(source, 3)
     for stale in (request_id + 1, request_id + Limit.PROBE_RING, 0xFFFF):
         assert answer(source, stale).counters == {NicCounter.DROP_STALE_PROBE: 1}
     assert answer(source, request_id).counters == {NicCounter.RX_PROBE_RESPONSE: 1}
@@ -228,16 +232,14 @@ def test_returned_ev_that_falls_again_has_to_earn_its_return_again(nic: NicBench
 
 
 def test_answer_on_another_ev_than_the_probe_is_none(source: WriteSource) -> None:
-    (frame,) = source.nic.probe([6])
-    request_id = packet_of(frame, EndpointRequest).bth.psn
+    request_id = probe(source, 6)
     for other in (source.attributes.evs[7], source.attributes.evs[6] ^ 1):
         assert answer(source, request_id, other).counters == {NicCounter.DROP_STALE_PROBE: 1}
     assert answer(source, request_id).counters == {NicCounter.RX_PROBE_RESPONSE: 1}
 
 
 def test_answer_of_another_host_is_none(source: WriteSource) -> None:
-    (frame,) = source.nic.probe([0])
-    request_id = packet_of(frame, EndpointRequest).bth.psn
+    request_id = probe(source, 0)
     stranger = replace(source.far, peer=5)
     octets = stranger.arriving_octets(stranger.probe_response(request_id), 0, source.attributes.evs[0])
     assert source.nic.receive(octets, 0).counters == {NicCounter.DROP_STALE_PROBE: 1}
@@ -245,8 +247,7 @@ def test_answer_of_another_host_is_none(source: WriteSource) -> None:
 
 
 def test_answer_to_another_qp_than_the_endpoint(source: WriteSource) -> None:
-    (frame,) = source.nic.probe([0])
-    request_id = packet_of(frame, EndpointRequest).bth.psn
+    request_id = probe(source, 0)
     response = source.far.probe_response(request_id)
     astray = replace(response, bth=replace(response.bth, destination_qpn=source.far.qpn))
     octets = source.far.arriving_octets(astray, 0, source.attributes.evs[0])
@@ -258,9 +259,8 @@ def test_answer_to_a_probe_of_an_earlier_qp_says_nothing_of_its_successor(source
     lost = lose_one(source)
     frames = [*source.nic.probe([lost]), *source.nic.probe([lost], kind=ProbeKind.PORT_STATUS)]
     ids = [packet_of(frame, EndpointRequest).bth.psn for frame in frames]
-    with source.nic.editing_qp() as qp:
-        qp.qpn += 1 << Limit.QP_INDEX_BITS
-        qp.probe_success_target = 1
+    qpn = source.nic.qp().qpn + (1 << Limit.QP_INDEX_BITS)
+    source.nic.edit_qp(qpn=qpn, probe_success_target=1)
     before = bytes(source.nic.qp())
     for request_id in ids:
         assert answer(source, request_id).counters == {NicCounter.DROP_STALE_PROBE: 1}
@@ -269,13 +269,12 @@ def test_answer_to_a_probe_of_an_earlier_qp_says_nothing_of_its_successor(source
 
 
 def test_answer_to_a_probe_of_an_earlier_ev_says_nothing_of_its_successor(source: WriteSource) -> None:
-    (frame,) = source.nic.probe([6])
+    request_id = probe(source, 6)
     old = source.attributes.evs[6]
     new = old ^ 1
     assert source.nic.command(Command.REPLACE, source.index, 6, new, source.nic.qp().evs[6].path)
     before = bytes(source.nic.qp())
     source.nic.events()
-    request_id = packet_of(frame, EndpointRequest).bth.psn
     assert answer(source, request_id, old).counters == {NicCounter.DROP_STALE_PROBE: 1}
     assert bytes(source.nic.qp()) == before
     assert source.nic.events() == []

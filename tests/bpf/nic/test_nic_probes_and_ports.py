@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from far_end import FarEnd, packet_of
-from nic_bench import NicBench
+from nic_bench import NicBench, Outcome
 from program_bench import Verdict
 from reference.endpoint_header import EndpointOperation
 from reference.frame import decode_frame
@@ -23,15 +23,14 @@ EV = 1 << 28 | 1 << 16 | 5
 @pytest.fixture
 def source(nic: NicBench, distant: FarEnd) -> WriteSource:
     source = WriteSource(nic, distant)
-    source.post(2048 * 20)
+    source.post(2048 * 200)
     return source
 
 
 # -- reliability probes --------------------------------------------------------------------------------------
 
 
-def test_probe_is_answered_by_a_sack_at_once(nic: NicBench, distant: FarEnd) -> None:
-    target = WriteTarget(nic, distant)
+def test_probe_is_answered_by_a_sack_at_once(target: WriteTarget, nic: NicBench, distant: FarEnd) -> None:
     for psn in (0, 1, 3):
         target.deliver(target.packet(psn, b"x", psn), psn)
     probe = Probe(Bth(Opcode.PROBE, distant.qpn), Peth(0xFFFE, 0x1357))
@@ -47,9 +46,8 @@ def test_probe_is_answered_by_a_sack_at_once(nic: NicBench, distant: FarEnd) -> 
 
 @pytest.mark.parametrize("state", [QpState.RESET, QpState.INIT, QpState.ERROR])
 def test_probe_of_a_qp_that_does_not_receive_is_dropped(
-    nic: NicBench, distant: FarEnd, state: QpState
+    target: WriteTarget, nic: NicBench, distant: FarEnd, state: QpState
 ) -> None:
-    target = WriteTarget(nic, distant)
     nic.edit_qp(state=state)
     probe = Probe(Bth(Opcode.PROBE, distant.qpn), Peth(1, 0))
     target.refuse(distant.arriving_octets(probe, 0), NicCounter.DROP_QP_STATE)
@@ -107,21 +105,27 @@ def test_answer_to_another_ev_or_to_no_probe_changes_no_ev(source: WriteSource) 
 # -- port status ---------------------------------------------------------------------------------------------
 
 
+def update_ports(source: WriteSource, mask: int, request_id: int) -> Outcome:
+    """The peer's message about its ports comes in."""
+    update = source.far.port_update(mask, request_id)
+    return source.nic.receive(source.far.arriving_octets(update, 0), 0)
+
+
 def test_peer_that_loses_a_port_is_left_on_that_plane_until_it_is_back(source: WriteSource) -> None:
-    far, nic = source.far, source.nic
-    outcome = nic.receive(far.arriving_octets(far.port_update(0b1101, 7), 0, 0), 0)
+    far = source.far
+    outcome = update_ports(source, 0b1101, 7)
     far.check_leaves(outcome, far.probe_response(7, 0x4321, EndpointOperation.PORT_STATUS_UPDATE), 0)
     assert {packet.plane for packet in source.send(12)} == {0, 2, 3}
-    nic.receive(far.arriving_octets(far.port_update(0b1111, 8), 0, 0), 0)
+    update_ports(source, 0b1111, 8)
     assert {packet.plane for packet in source.send()} == {0, 1, 2, 3}
-    reported = [(event.a, event.b) for event in nic.events() if event.kind == EventKind.PEER_PORTS]
+    reported = [(event.a, event.b) for event in source.nic.events(EventKind.PEER_PORTS)]
     assert reported == [(far.peer, 0b1101), (far.peer, 0b1111)]
 
 
 @pytest.mark.parametrize(("first", "late"), [(7, 6), (7, 7), (2, 0xFFFF)])
 def test_late_update_does_not_undo_a_newer_one(source: WriteSource, first: int, late: int) -> None:
-    source.nic.receive(source.far.arriving_octets(source.far.port_update(0b0001, first), 0, 0), 0)
-    outcome = source.nic.receive(source.far.arriving_octets(source.far.port_update(0b1111, late), 0, 0), 0)
+    update_ports(source, 0b0001, first)
+    outcome = update_ports(source, 0b1111, late)
     assert outcome.verdict is Verdict.REDIRECT  # it is answered all the same
     assert source.nic.qp(source.index).peer_port_mask == 0b0001
 
@@ -148,10 +152,9 @@ def test_update_has_the_state_of_all_ports_and_its_response_is_reported(source: 
 # -- ports in SACKs ------------------------------------------------------------------------------------------
 
 
-def test_sack_names_the_ports_that_are_down(nic: NicBench, distant: FarEnd) -> None:
-    target = WriteTarget(nic, distant)
+def test_sack_names_the_ports_that_are_down(target: WriteTarget, nic: NicBench) -> None:
     nic.control.port_up_mask = 0b1011
-    outcome = nic.receive(distant.arriving_octets(target.packet(0, b"x"), 0), 0)
+    outcome = target.arrive(target.packet(0, b"x"))
     sack = packet_of(outcome.frame, Sack)
     assert (sack.seth.ports_down, sack.seth.cack_psn) == (0b0100, 0)
 
@@ -166,11 +169,7 @@ def receive_sack(source: WriteSource, cack: int, ports_down: int) -> None:
     source.try_feed(Seth(cack_psn=cack, entropy=ev, ack_psn_offset=0, ports_down=ports_down))
 
 
-def test_requester_leaves_a_plane_with_the_first_sack_and_returns_with_the_next(
-    nic: NicBench, distant: FarEnd
-) -> None:
-    source = WriteSource(nic, distant)
-    source.post(2048 * 200)
+def test_requester_leaves_a_plane_with_the_first_sack_and_returns_with_the_next(source: WriteSource) -> None:
     assert planes_in_use(source) == {0, 1, 2, 3}
     receive_sack(source, 0, 0b0110)
     assert planes_in_use(source) == {0, 3}
@@ -178,33 +177,27 @@ def test_requester_leaves_a_plane_with_the_first_sack_and_returns_with_the_next(
     assert planes_in_use(source) == {0, 1, 2, 3}
 
 
-def test_old_sack_says_nothing_of_ports(nic: NicBench, distant: FarEnd) -> None:
-    source = WriteSource(nic, distant)
-    source.post(2048 * 200)
+def test_old_sack_says_nothing_of_ports(source: WriteSource) -> None:
     source.send(8)
     receive_sack(source, 3, 0b0001)
     receive_sack(source, 2, 0)
     assert planes_in_use(source) == {1, 2, 3}
 
 
-def test_neither_sack_nor_update_overrules_the_other(nic: NicBench, distant: FarEnd) -> None:
-    source = WriteSource(nic, distant)
-    source.post(2048 * 200)
+def test_neither_sack_nor_update_overrules_the_other(source: WriteSource) -> None:
     source.send(8)
-    nic.receive(distant.arriving_octets(distant.port_update(0b0111, 1), 0), 0)
+    update_ports(source, 0b0111, 1)
     receive_sack(source, 0, 0b0001)
     assert planes_in_use(source) == {1, 2}
     receive_sack(source, 1, 0)  # of a peer that never fills the field
     assert planes_in_use(source) == {0, 1, 2}
-    nic.receive(distant.arriving_octets(distant.port_update(0b1111, 2), 0), 0)
+    update_ports(source, 0b1111, 2)
     assert planes_in_use(source) == {0, 1, 2, 3}
 
 
-def test_update_is_newer_than_any_sack_before_it(nic: NicBench, distant: FarEnd) -> None:
-    source = WriteSource(nic, distant)
-    source.post(2048 * 200)
+def test_update_is_newer_than_any_sack_before_it(source: WriteSource) -> None:
     source.send(8)
     receive_sack(source, 0, 0b1110)
     assert planes_in_use(source) == {0}
-    nic.receive(distant.arriving_octets(distant.port_update(0b1111, 1), 0), 0)
+    update_ports(source, 0b1111, 1)
     assert planes_in_use(source) | planes_in_use(source) | planes_in_use(source) == {0, 1, 2, 3}

@@ -15,9 +15,7 @@ RTO_NS = 40 * REO_WND_NS
 def sent_when_asked(source: WriteSource) -> list[Sent]:
     """The packets that RACK or the RTO asks for, whose times begin now."""
     source.hasten(rto_ns=RTO_NS, reo_wnd_min_ns=REO_WND_NS)
-    while not (sent := source.send()):
-        source.nic.await_events()
-    return sent
+    return source.send_when_asked()[0]
 
 
 def test_first_sample_is_the_estimate_and_later_ones_move_it_by_less_than_a_ns_too(
@@ -95,8 +93,7 @@ def test_packet_that_had_only_been_late_makes_the_window_grow(nic: NicBench, tim
 
 def test_window_shrinks_again_after_losses_that_had_not_been_late(nic: NicBench, timed: FarEnd) -> None:
     source = WriteSource(nic, timed)
-    with nic.editing_qp(source.index) as qp:
-        qp.reo_wnd_steps, qp.reo_wnd_losses = 1, 2
+    nic.edit_qp(source.index, reo_wnd_steps=1, reo_wnd_losses=2)
     for left, steps in ((1, 1), (0, 0)):
         source.post(2048 * 4)
         _, *others = source.send()

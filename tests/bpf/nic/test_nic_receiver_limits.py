@@ -18,7 +18,7 @@ WHOLE = int(Limit.PSN_RING)
 def refusal(target: WriteTarget, psn: int) -> NackReason | None:
     """Why a packet is refused; None when it is taken."""
     target.nic.edit_qp(nak_ns=0)
-    outcome = target.nic.receive(target.far.arriving_octets(target.packet(psn, b"x", va=psn), 0), 0)
+    outcome = target.arrive(target.packet(psn, b"x", va=psn))
     if NicCounter.TX_NACK in outcome.counters:
         return NackReason(packet_of(outcome.frame, Nack).neth.reason)
     return None
@@ -26,7 +26,7 @@ def refusal(target: WriteTarget, psn: int) -> NackReason | None:
 
 def mpr_in_sack(target: WriteTarget, psn: int) -> int:
     """SETH.mpr of the SACK for a packet."""
-    frame = target.far.arriving_octets(target.packet(psn, b"x", va=psn), 0)
+    frame = target.frame(psn, b"x", va=psn)
     return packet_of(target.nic.receive(frame, 0).frame, Sack).seth.mpr
 
 
@@ -37,10 +37,10 @@ def test_smaller_range_holds_once_all_that_was_allowed_has_come(target: WriteTar
     assert target.nic.command(Command.TRACK, 0, UNIT)
     assert refusal(target, WHOLE - 1) is None
     for psn in range(WHOLE - UNIT):
-        target.nic.receive(target.far.arriving_octets(target.packet(psn, b"x"), 0), 0)
+        target.arrive(target.packet(psn, b"x"))
     assert refusal(target, WHOLE) is NackReason.NO_BITMAP
     for psn in range(WHOLE - UNIT, WHOLE):
-        target.nic.receive(target.far.arriving_octets(target.packet(psn, b"x"), 0), 0)
+        target.arrive(target.packet(psn, b"x"))
     assert target.nic.qp().cack_next == WHOLE
     assert refusal(target, WHOLE + UNIT - 1) is None
     assert refusal(target, WHOLE + UNIT) is NackReason.NO_BITMAP
@@ -75,8 +75,7 @@ def mpr_after_sack(source: WriteSource, cack: int, mpr: int) -> int:
     return source.nic.qp(source.index).mpr_psns
 
 
-def test_requester_takes_the_range_of_the_newest_sack(nic: NicBench, distant: FarEnd) -> None:
-    source = WriteSource(nic, distant)
+def test_requester_takes_the_range_of_the_newest_sack(source: WriteSource, nic: NicBench) -> None:
     source.post(2048 * 40)
     source.send(20)
     assert mpr_after_sack(source, 1, 2) == WHOLE  # nothing was agreed
@@ -105,7 +104,7 @@ def test_requester_keeps_within_the_range_of_the_sack(nic: NicBench, distant: Fa
 
 def penalty_in_sack(target: WriteTarget, psn: int) -> tuple[int, bool]:
     """Penalty and end of penalty in the SACK for a packet."""
-    frame = target.far.arriving_octets(target.packet(psn, b"x"), 0)
+    frame = target.frame(psn, b"x")
     state = packet_of(target.nic.receive(frame, 0).frame, Sack).cc_state
     return state.cwnd_penalty, state.restores_cwnd
 
@@ -137,7 +136,7 @@ def test_penalty_beyond_its_field(target: WriteTarget) -> None:
 
 def test_bytes_received_are_in_sacks_beside_the_penalty(target: WriteTarget) -> None:
     target.nic.command(Command.PENALTY, 0, 127)
-    frame = target.far.arriving_octets(target.packet(0, bytes(2048)), 0)
+    frame = target.frame(0, bytes(2048))
     state = packet_of(target.nic.receive(frame, 0).frame, Sack).cc_state
     assert (state.received_units, state.cwnd_penalty) == (9, 127)  # 2136 bytes
 
@@ -145,8 +144,7 @@ def test_bytes_received_are_in_sacks_beside_the_penalty(target: WriteTarget) -> 
 # -- buffers -------------------------------------------------------------------------------------------------
 
 
-def test_memory_that_is_registered_but_not_there(nic: NicBench, distant: FarEnd) -> None:
-    target = WriteTarget(nic, distant)
+def test_memory_that_is_registered_but_not_there(target: WriteTarget, nic: NicBench, distant: FarEnd) -> None:
     target.r_key = nic.register(7, MEMORY_BYTES, 4096)
     frame = distant.arriving_octets(target.packet(0, b"nowhere"), 0)
     outcome = nic.receive(frame, 0)

@@ -24,10 +24,10 @@ def overwrite(target: WriteTarget, length: int) -> None:
 
 @pytest.mark.parametrize("behind", [1, 63, 64, RING - 1, RING, 3 * RING])
 def test_replayed_data_is_not_placed_again(target: WriteTarget, behind: int) -> None:
-    old = target.far.arriving_octets(target.packet(0, random_bytes(200)), 0)
+    old = target.frame(0, random_bytes(200))
     assert target.nic.receive(old, 0).counters[NicCounter.RX_PLACED_BYTES] == 200
     for psn in range(1, behind):
-        target.nic.receive(target.far.arriving_octets(target.packet(psn, b"", va=4096), 0), 0)
+        target.arrive(target.packet(psn, b"", va=4096))
     overwrite(target, 200)
     target.expected[REGION_OFFSET:] = target.nic.memory[REGION_OFFSET:]
     before = target.nic.qp()
@@ -40,7 +40,7 @@ def test_replayed_data_is_not_placed_again(target: WriteTarget, behind: int) -> 
 
 
 def test_replay_of_a_finished_message_completes_it_no_second_time(target: WriteTarget) -> None:
-    old = target.far.arriving_octets(target.packet(0, b"all of it", opcode=Opcode.WRITE_ONLY), 0)
+    old = target.frame(0, b"all of it", opcode=Opcode.WRITE_ONLY)
     first, second = target.nic.receive(old, 0), target.nic.receive(old, 0)
     assert packet_of(first.frame, Acknowledge).aeth == packet_of(second.frame, Acknowledge).aeth
     assert target.nic.qp().completed_messages == 1
@@ -77,8 +77,7 @@ def test_packet_trimmed_below_its_timestamp(target: WriteTarget, kept_bytes: int
     target.refuse(trim_frame(whole, is_last_hop=True, kept_bytes=kept_bytes), NicCounter.DROP_MALFORMED)
 
 
-def test_second_nack_for_a_packet_is_stale(nic: NicBench, distant: FarEnd) -> None:
-    source = WriteSource(nic, distant)
+def test_second_nack_for_a_packet_is_stale(source: WriteSource, nic: NicBench, distant: FarEnd) -> None:
     source.post(2048 * 20)
     packet = source.send(4)[2]
     ev = packet.entropy
@@ -91,8 +90,9 @@ def test_second_nack_for_a_packet_is_stale(nic: NicBench, distant: FarEnd) -> No
     assert (nic.qp().lost_count, nic.qp().retries) == (before.lost_count, before.retries) == (1, 0)
 
 
-def test_replayed_sack_and_ack_complete_nothing_twice(nic: NicBench, distant: FarEnd) -> None:
-    source = WriteSource(nic, distant)
+def test_replayed_sack_and_ack_complete_nothing_twice(
+    source: WriteSource, nic: NicBench, distant: FarEnd
+) -> None:
     source.post(100, iterations=3, depth=3)
     packets = source.send(3)
     source.deliver(packets[0])

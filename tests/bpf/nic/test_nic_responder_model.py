@@ -48,8 +48,7 @@ def test_any_sequence_of_packets(
         if target.reference.accepts(psn):
             target.deliver(packet, psn, plane=plane, is_marked=is_marked)
         else:
-            with bench.editing_qp() as qp:  # as if no refusal had ever been
-                qp.nak_ns = 0
+            bench.edit_qp(nak_ns=0)  # as if no refusal had ever been
             outcome = bench.receive(target.far.arriving_octets(packet, plane), plane)
             assert outcome.counters == {NicCounter.DROP_OUT_OF_WINDOW: 1, NicCounter.TX_NACK: 1}
             target.check_memory()

@@ -1,14 +1,13 @@
 """Parts of SENDs: WRITEs with immediate by reserved keys, into the mailbox of their QP."""
 
 import pytest
-from far_end import FarEnd
+from far_end import FarEnd, packet_of
 from nic_bench import NicBench
 from program_bench import Verdict
-from reference.frame import decode_frame
 from reference.opcode import Opcode
-from reference.packet import Acknowledge, Nack, make_write
+from reference.packet import Acknowledge, Nack
 from reference.reliability_header import NackReason
-from reference.transport_header import AckKind, ImmDt, Meth, NakCode, Reth, Tseth
+from reference.transport_header import AckKind, ImmDt, NakCode
 from write_target import WriteTarget, random_bytes
 
 from mrc_testbed.agents.abi import Limit, NicCounter, ReservedKey
@@ -28,17 +27,8 @@ def target(nic: NicBench, distant: FarEnd) -> WriteTarget:
 
 def part(target: WriteTarget, psn: int, key: int, va: int, payload: bytes) -> bytes:
     """The frame of a WRITE with immediate 7 in one packet, the first of its QP."""
-    packet = make_write(
-        Opcode.WRITE_ONLY_IMMEDIATE,
-        target.far.qpn,
-        psn,
-        Meth(psn + 1, psn),
-        Reth(va, key, len(payload)),
-        payload,
-        tseth=Tseth(1),
-        immediate=ImmDt(7),
-    )
-    return target.far.arriving_octets(packet, 0)
+    options = {"rqmsn": psn + 1, "msn": psn, "r_key": key, "immediate": ImmDt(7)}
+    return target.frame(psn, payload, va, opcode=Opcode.WRITE_ONLY_IMMEDIATE, **options)
 
 
 def arrivals(nic: NicBench) -> list[tuple[int, int, int]]:
@@ -60,8 +50,7 @@ def test_part_lies_in_the_mailbox_and_its_key_is_reported(target: WriteTarget, k
 
 def test_part_without_a_receive_waits_and_writes_nothing(target: WriteTarget) -> None:
     outcome = target.nic.receive(part(target, 0, ReservedKey.SEND_LAST, 0, random_bytes(BYTES)), 0)
-    nack = decode_frame(outcome.frame).packet
-    assert isinstance(nack, Nack)
+    nack = packet_of(outcome.frame, Nack)
     assert nack.neth.reason == NackReason.NO_RESOURCE
     assert arrivals(target.nic) == []
     target.check_memory()
@@ -82,8 +71,7 @@ def test_part_goes_nowhere_but_to_a_mailbox(
     if not has_mailbox:
         target.nic.work[0].mailbox = 0
     outcome = target.nic.receive(part(target, 0, ReservedKey.SEND_PART, va, random_bytes(BYTES)), 0)
-    nak = decode_frame(outcome.frame).packet
-    assert isinstance(nak, Acknowledge)
+    nak = packet_of(outcome.frame, Acknowledge)
     assert (nak.aeth.kind, nak.aeth.value) == (AckKind.NAK, NakCode.REMOTE_ACCESS_ERROR)
     assert outcome.counters[counter] == 1
     target.check_memory()

@@ -38,15 +38,8 @@ def test_messages_in_any_order_of_packets(target: WriteTarget, seed: int) -> Non
         length = random.randint(1, 5)
         for i in range(length):
             kind = ONLY if length == 1 else FIRST if i == 0 else LAST if i == length - 1 else MIDDLE
-            payload = random_bytes(20, psn)
-            packet = target.packet(
-                psn,
-                payload,
-                20 * (psn - START),
-                opcode=kind,
-                msn=msn,
-                message_bytes=20 * length if kind != ONLY else 20,
-            )
+            options = {"opcode": kind, "msn": msn, "message_bytes": 20 * length}
+            packet = target.packet(psn, random_bytes(20, psn), 20 * (psn - START), **options)
             waiting.append((psn, packet))
             psn += 1
     while waiting:
@@ -70,7 +63,7 @@ def test_sack_alone_completes_nothing_and_makes_the_nic_ask(source: WriteSource)
     assert source.completions() == []
     assert source.nic.qp(source.index).inflight == 0
     assert source.send() == []  # it asks once
-    assert source.acknowledge(1, 1, plane=0, entropy=0) is None
+    assert source.acknowledge(1, 1) is None
     assert source.completions() == [Completed(1, 1, Status.SUCCESS, 3000)]
     assert first.psn == 0
 
@@ -78,7 +71,7 @@ def test_sack_alone_completes_nothing_and_makes_the_nic_ask(source: WriteSource)
 def test_ack_that_another_cpu_is_busy_with_is_no_drift_and_counts_once(source: WriteSource) -> None:
     source.post(2048, iterations=3)
     assert len(source.send()) == 3
-    assert source.acknowledge(2, 3, plane=0, entropy=0) is None
+    assert source.acknowledge(2, 3) is None
     size = write_nominal_bytes(2048)
     # As that ACK leaves the QP between its steps: its packets are off the books, its bytes not yet.
     with source.nic.editing_qp(source.index) as qp:
@@ -97,10 +90,7 @@ def test_ack_that_another_cpu_is_busy_with_is_no_drift_and_counts_once(source: W
 def test_ack_that_contradicts_what_was_sent_is_stale(source: WriteSource, psn: int, count: int) -> None:
     source.post(10, iterations=10, depth=10)
     source.send()
-    before = bytes(source.nic.qp(source.index))
-    outcome, _ = source.receive(source.far.ack(psn, count), plane=0, entropy=0)
-    assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {NicCounter.DROP_STALE_ACK: 1})
-    assert bytes(source.nic.qp(source.index)) == before
+    check_stale(source, psn, count)
 
 
 def test_a_silent_request_is_completed_without_an_event(source: WriteSource) -> None:
@@ -108,7 +98,7 @@ def test_a_silent_request_is_completed_without_an_event(source: WriteSource) -> 
     work = source.nic.work[source.index].entries[0]
     work.is_silent = 1
     assert len(source.send()) == 1
-    assert source.acknowledge(0, 1, plane=0, entropy=0) is None
+    assert source.acknowledge(0, 1) is None
     assert source.completions() == []
     assert work.is_completed == 1
 
@@ -117,10 +107,15 @@ def test_a_silent_request_is_completed_without_an_event(source: WriteSource) -> 
 def test_ack_that_names_no_end_of_a_message_is_stale(source: WriteSource, psn: int) -> None:
     source.post(3 * 2048)
     assert len(source.send()) == 3
-    before = bytes(source.nic.qp(source.index))
-    outcome, _ = source.receive(source.far.ack(psn, 1), plane=0, entropy=0)
+    check_stale(source, psn, 1)
+
+
+def check_stale(source: WriteSource, psn: int, count: int) -> None:
+    """An ACK is dropped, counted so, and leaves the QP as it was."""
+    before = bytes(source.nic.qp())
+    outcome, _ = source.receive(source.far.ack(psn, count), 0, 0)
     assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {NicCounter.DROP_STALE_ACK: 1})
-    assert bytes(source.nic.qp(source.index)) == before
+    assert bytes(source.nic.qp()) == before
 
 
 def test_ack_gives_a_round_trip_of_the_path_it_came_by(source: WriteSource) -> None:

@@ -13,7 +13,7 @@ from reference.rc_packet import Cnp, RcBth, RcOpcode
 from reference.transport_header import AckKind, Aeth, ImmDt, NakCode, Reth
 from write_source import REMOTE_KEY, Completed, RcSource, Sent
 
-from mrc_testbed.agents.abi import DcqcnReason, EventKind, NicCounter, QpState, Status
+from mrc_testbed.agents.abi import Command, DcqcnReason, EventKind, NicCounter, QpState, Status
 from mrc_testbed.agents.protocol.dcqcn import DcqcnParameters
 
 
@@ -128,6 +128,9 @@ def test_other_naks_end_the_connection(source: RcSource, code: NakCode, status: 
 
 
 def test_nothing_leaves_while_the_peer_has_no_receive(source: RcSource) -> None:
+    assert source.nic.rc_command(
+        Command.LIMITS, source.index, 0, 10**9, 7, 1
+    )  # its timer is not up meanwhile
     source.post(10, iterations=5, immediate=1)
     source.send()
     _, packet = source.nak(0, 0x0E, AckKind.RNR_NAK)

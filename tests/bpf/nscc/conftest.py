@@ -6,17 +6,20 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from nscc_twins import KernelTwin, LibraryTwin, compile_library, compile_program, layouts
+from compiling import compile_library, compile_program, layouts
+from nscc_twins import KernelTwin, LibraryTwin
 
 from mrc_testbed.agents.abi import FabricConfig
 from mrc_testbed.agents.algorithms import CC, names_of
 from mrc_testbed.agents.bpf.libbpf import BpfObject
 
+HERE = Path(__file__).parent
+
 
 @pytest.fixture(scope="session")
 def twin_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The object of the XDP program."""
-    return compile_program(tmp_path_factory.mktemp("nscc"))
+    return compile_program(HERE / "nscc_twin.bpf.c", tmp_path_factory.mktemp("nscc"))
 
 
 @pytest.fixture(scope="session")
@@ -27,8 +30,9 @@ def types(twin_program: Path) -> SimpleNamespace:
 
 @pytest.fixture(scope="session")
 def library_twin(types: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -> LibraryTwin:
-    """NSCC as a shared library."""
-    return LibraryTwin(compile_library(tmp_path_factory.mktemp("nscc")), types)
+    """NSCC as a shared library, which ends the process on undefined behaviour, such as a shift too far."""
+    checks = "-fsanitize=undefined", "-fsanitize-trap=undefined"
+    return LibraryTwin(compile_library(HERE / "nscc_twin.c", tmp_path_factory.mktemp("nscc"), *checks), types)
 
 
 @pytest.fixture(scope="session")

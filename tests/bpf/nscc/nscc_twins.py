@@ -1,60 +1,17 @@
 """NSCC in C, twice: in the kernel under BPF_PROG_TEST_RUN, and as a shared library."""
 
 import ctypes
-import json
-import subprocess
 from collections.abc import Mapping
 from ctypes import Structure, byref, c_uint32, sizeof
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
-from platform import machine
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Protocol
 
 from reference.congestion import Congestion
 
-from mrc_testbed.agents.abi_generate import generate
 from mrc_testbed.agents.bpf.libbpf import BpfObject, library, run_once
 from mrc_testbed.agents.protocol.cc_profile import CcParameters
-
-HERE = Path(__file__).parent
-INCLUDE = HERE.parents[2] / "agents" / "include"
-OBJECTS = HERE.parents[2] / "agents" / "_objects"
-WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]
-OPTIONS = ["-O2", "-g", *WARNINGS, f"-I{INCLUDE}", f"-I{OBJECTS}"]
-SANITIZER = ["-fsanitize=undefined", "-fsanitize-trap=undefined"]
-
-
-def compile_program(folder: Path) -> Path:
-    """The XDP program's object, compiled as the NIC's is."""
-    target = folder / "nscc_twin.bpf.o"
-    headers = ["-idirafter", f"/usr/include/{machine()}-linux-gnu"]
-    source = HERE / "nscc_twin.bpf.c"
-    bpf = ["-target", "bpf", "-mcpu=v3"]
-    subprocess.run(["clang", *bpf, *OPTIONS, *headers, "-c", str(source), "-o", str(target)], check=True)
-    return target
-
-
-def compile_library(folder: Path) -> Path:
-    """The shared library; it ends the process on undefined behaviour, such as a shift too far."""
-    target = folder / "nscc_twin.so"
-    source = HERE / "nscc_twin.c"
-    options = [*OPTIONS, *SANITIZER, "-shared", "-fPIC"]
-    subprocess.run(["clang", *options, str(source), "-o", str(target)], check=True)
-    return target
-
-
-@cache
-def layouts(program: Path) -> SimpleNamespace:
-    """The structures and enumerations that *program* declares, from its BTF."""
-    dump = subprocess.run(
-        ["bpftool", "-j", "btf", "dump", "file", str(program)], check=True, capture_output=True, text=True
-    )
-    # the generated module does not import the signed type, which no map has had so far
-    names: dict[str, Any] = {"c_int64": ctypes.c_int64, "__name__": "nscc_layouts"}
-    exec(generate(json.loads(dump.stdout)), names)  # noqa: S102 - our own generator's output
-    return SimpleNamespace(**names)
 
 
 def state_fields(congestion: Congestion) -> dict[str, int]:
