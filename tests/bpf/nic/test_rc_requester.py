@@ -128,9 +128,8 @@ def test_other_naks_end_the_connection(source: RcSource, code: NakCode, status: 
 
 
 def test_nothing_leaves_while_the_peer_has_no_receive(source: RcSource) -> None:
-    assert source.nic.rc_command(
-        Command.LIMITS, source.index, 0, 10**9, 7, 1
-    )  # its timer is not up meanwhile
+    # its timer is not up before the test is over
+    assert source.nic.rc_command(Command.LIMITS, source.index, 0, 10**9, 7, 1)
     source.post(10, iterations=5, immediate=1)
     source.send()
     _, packet = source.nak(0, 0x0E, AckKind.RNR_NAK)

@@ -16,8 +16,6 @@ from waiting import DEADLINE_S
 from mrc_testbed.fabric.namespace import namespace_names
 from mrc_testbed.fabric.ownership import parse_owned_name
 
-pytestmark = pytest.mark.root
-
 SCENARIO = """\
 apiVersion: mrc-testbed/v1
 kind: Scenario

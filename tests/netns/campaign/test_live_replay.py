@@ -11,8 +11,6 @@ from own_lab import own_state_dir
 from mrc_testbed.cli.app import run
 from mrc_testbed.fabric.namespace import namespace_names
 
-pytestmark = pytest.mark.root
-
 NAME = f"again{os.getpid()}"
 
 KEPT = Path(__file__).parents[2] / "unit" / "campaign" / "kept"

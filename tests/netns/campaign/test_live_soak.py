@@ -20,8 +20,6 @@ from mrc_testbed.scenario.run.signal_clock import NO_DESCRIPTOR, SignalClock
 from mrc_testbed.soak import lab_state
 from mrc_testbed.topology.spec import TopologySpec
 
-pytestmark = pytest.mark.root
-
 SPEC = TopologySpec(planes=2, t0=1, t1=1, hosts_per_t0=2)
 
 

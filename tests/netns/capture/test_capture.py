@@ -27,8 +27,6 @@ from mrc_testbed.workloads.bench import run_bench
 from mrc_testbed.workloads.load import build_loads
 from mrc_testbed.workloads.spec import WriteBw
 
-pytestmark = pytest.mark.root
-
 SNAP_BYTES = 160
 QUIET_S = 0.3  # what is still under way is the kernel's: no process holds it up
 LINK = "p0-t0-0:2~p0-t1-0:0"

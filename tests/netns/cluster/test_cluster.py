@@ -8,8 +8,6 @@ import pytest
 from dask_cluster import ADDRESS, CAMPAIGN, Cluster, cluster_of, interrupt
 from waiting import DEADLINE_S, poll_until
 
-pytestmark = pytest.mark.root
-
 RUNS = 24
 MANY = 160
 

@@ -24,8 +24,6 @@ from mrc_testbed.fabric.process import find_marked, kill_processes
 from mrc_testbed.fabric.state import Phase, read_state
 from mrc_testbed.scenario.run.stage import lab_for_run
 
-pytestmark = pytest.mark.root
-
 SHAPED = SMALL.model_copy(update={"port_rate": 100_000_000})
 STEPS = (
     "a place for pinned maps",

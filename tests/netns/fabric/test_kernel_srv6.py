@@ -13,8 +13,6 @@ from mrc_testbed.fabric.live import Lab
 from mrc_testbed.topology.queue_spec import QueueSpec
 from mrc_testbed.topology.spec import TopologySpec
 
-pytestmark = pytest.mark.root
-
 
 @pytest.fixture(
     params=[

@@ -12,8 +12,6 @@ from waiting import poll_until
 
 from tests.sessions import MARK, processes_of
 
-pytestmark = pytest.mark.root
-
 TESTS = Path(__file__).parents[2]
 NAME = "killed"
 SESSION = f"""\

@@ -20,8 +20,6 @@ from mrc_testbed.fabric.process import (
     stop_processes,
 )
 
-pytestmark = pytest.mark.root
-
 _GRACE_NS = 300_000_000
 _STUBBORN = """
 import signal

@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 from core_only import commands
 
-pytestmark = pytest.mark.root
-
 TOPOLOGY = """\
 apiVersion: mrc-testbed/v1
 kind: Topology

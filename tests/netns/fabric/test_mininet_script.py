@@ -12,8 +12,6 @@ from mrc_testbed.fabric.port_state import observe_ports
 from mrc_testbed.mininet_net import ClosTopo, MrcNet
 from mrc_testbed.topology.spec import TopologySpec
 
-pytestmark = pytest.mark.root
-
 _SPEC = TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1)
 
 

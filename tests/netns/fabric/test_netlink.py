@@ -21,8 +21,6 @@ from mrc_testbed.fabric.netlink import (
 )
 from mrc_testbed.fabric.paths import lab_paths
 
-pytestmark = pytest.mark.root
-
 
 @pytest.fixture
 def namespace_fd() -> Iterator[int]:

@@ -11,8 +11,6 @@ from mrc_testbed.errors import AgentError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.log_file import log_lines
 
-pytestmark = pytest.mark.root
-
 CONTENT: Final = "of the machine\n"
 PUT: Final[dict[str, Callable[[Path, Path], None]]] = {
     "symbolic link": lambda path, target: path.symlink_to(target),

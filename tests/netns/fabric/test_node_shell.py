@@ -13,8 +13,6 @@ from mrc_testbed.fabric.process import find_marked
 from mrc_testbed.mininet_net import FabricShell, MrcNet
 from mrc_testbed.topology.element import Port
 
-pytestmark = pytest.mark.root
-
 
 def _observe(lab_name: str, port: Port) -> PortObservation:
     (observed,) = observe_ports(lab_name, port.node.name, [port])

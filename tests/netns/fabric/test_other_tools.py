@@ -19,8 +19,6 @@ from mrc_testbed.fabric.known_labs import orphans
 from mrc_testbed.fabric.paths import LabPaths, lab_folders
 from mrc_testbed.scenario.run.stage import remove_orphans
 
-pytestmark = pytest.mark.root
-
 MRC_TESTBED = str(Path(sys.executable).with_name("mrc-testbed"))
 BIND_AGAIN = ["mount", "--rbind", "/run/netns", "/run/netns"]
 """Command that the first `ip netns add` runs where /run/netns is an ordinary folder."""

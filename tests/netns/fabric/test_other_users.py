@@ -16,8 +16,6 @@ from mrc_testbed.fabric.lock import exclusive
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
 
-pytestmark = pytest.mark.root
-
 SHAPED = TopologySpec(planes=1, t0=2, t1=1, hosts_per_t0=1, port_rate=20_000_000)
 
 

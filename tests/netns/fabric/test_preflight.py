@@ -15,8 +15,6 @@ from mrc_testbed.fabric.state import RuntimeName
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import NicSpec, TopologySpec
 
-pytestmark = pytest.mark.root
-
 CHECK_MACHINE = """
 from mrc_testbed.errors import PreflightError
 from mrc_testbed.fabric import preflight

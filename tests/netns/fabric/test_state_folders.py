@@ -21,8 +21,6 @@ from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.fabric.process import find_marked, kill_processes
 from mrc_testbed.scenario.run.stage import lab_for_run
 
-pytestmark = pytest.mark.root
-
 STEP = "links"
 """While this is done there are nodes and no processes."""
 

@@ -25,8 +25,6 @@ from mrc_testbed.topology.queue_spec import QueueSpec
 from mrc_testbed.topology.spec import NicSpec, TopologySpec
 from mrc_testbed.topology.timing import full_frame_bytes
 
-pytestmark = pytest.mark.root
-
 
 def test_a_lab_comes_up_and_carries_packets_through_every_plane(small_lab: str) -> None:
     status = lab.status(small_lab)

@@ -15,7 +15,6 @@ from mrc_testbed.fabric.live import Lab
 from mrc_testbed.topology.ev_set import build_ev_set
 from mrc_testbed.topology.path import explain_ev
 
-pytestmark = pytest.mark.root
 MESSAGE_BYTES = 64 * 2048
 TRIALS = 50
 

@@ -11,8 +11,6 @@ from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.lossless import LinkFlow, opened_lossless
 from mrc_testbed.faults.interactive import LabFaults, parse_fault
 
-pytestmark = pytest.mark.root
-
 DROPPING = pytest.param("none", marks=pytest.mark.slow("a third lab; loss is what the other two do without"))
 CREDITS = pytest.param("credits", marks=[pytest.mark.slow("another lab; pfc does as much"), pytest.mark.ci])
 EVERY_LAB = pytest.mark.parametrize("held_lab", [DROPPING, "pfc", CREDITS], indirect=True, scope="module")

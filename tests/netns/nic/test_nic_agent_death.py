@@ -20,8 +20,6 @@ from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.process import is_alive
 from mrc_testbed.fabric.repair import Repair
 
-pytestmark = pytest.mark.root
-
 BURST = 20 * BATCH
 
 

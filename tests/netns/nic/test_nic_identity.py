@@ -15,8 +15,6 @@ from mrc_testbed.agents.nic.device import NicDevice
 from mrc_testbed.errors import FabricError
 from mrc_testbed.fabric.live import Lab
 
-pytestmark = pytest.mark.root
-
 
 @pytest.fixture
 def identity(live: Lab) -> Iterator[int]:

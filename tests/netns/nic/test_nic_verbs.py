@@ -16,8 +16,6 @@ from mrc_testbed.fabric.live import Lab
 from mrc_testbed.topology.ev_set import build_ev_set
 from mrc_testbed.topology.spec import TopologySpec
 
-pytestmark = pytest.mark.root
-
 NAME = f"verbs{os.getpid() % 10000}"
 NEAR, FAR = 0, 1
 WRAP = 0xFFFFF8

@@ -8,11 +8,8 @@ from nic_lab import BATCH, DISTANT, NEIGHBOURS, WritePair
 from waiting import DEADLINE_S
 
 from mrc_testbed.agents.nic.client import AgentClient
-from mrc_testbed.agents.nic.work_queue import QPN_MIN
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.live import Lab
-
-pytestmark = pytest.mark.root
 
 
 @pytest.mark.parametrize("hosts", [NEIGHBOURS, DISTANT], ids=["same T0", "across a T1"])
@@ -80,38 +77,6 @@ def test_what_is_no_request_is_answered_and_the_connection_lives(live: Lab) -> N
             raw.sendall(b'{"id": 2, "verb": "hello"}\n')
             assert json.loads(answers.readline())["result"]["host"] == "h0"
     assert live.agent("h0").list_qps() == []
-
-
-def test_new_qp_receives_nothing_of_the_one_whose_place_it_has(live: Lab) -> None:
-    """Requests sent in one go are answered before the agent looks at events: the old QP's still wait."""
-    with WritePair(live, NEIGHBOURS, 64) as pair:
-        pair.complete(pair.post(BATCH))
-        pair.source.poll(pair.qpn)
-        write = {
-            "qpn": pair.qpn,
-            "length": 64,
-            "local_offset": pair.local["offset"],
-            "remote_offset": 0,
-            "r_key": pair.remote["r_key"],
-        }
-        create = {"peer_host": 1, "evs": list(pair.evs)}
-        successor = pair.qpn + QPN_MIN  # the QP that is made when all others are in use
-        requests = [
-            *[("post_write", write)] * 20,
-            ("destroy_qp", {"qpn": pair.qpn}),
-            *[("create_qp", create)] * live.spec.nic.qps_max,
-            ("wait", {"qpn": successor, "wait_ns": 50_000_000}),
-        ]
-        with socket.socket(socket.AF_UNIX) as raw:
-            raw.settimeout(DEADLINE_S)
-            raw.connect(str(live.paths.agent_socket("h0")))
-            lines = [{"id": i, "verb": verb, "arguments": given} for i, (verb, given) in enumerate(requests)]
-            raw.sendall(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
-            with raw.makefile("rb") as answers:
-                results = [json.loads(answers.readline()) for _ in requests]
-        assert [result.get("error") for result in results] == [None] * len(requests)
-        assert results[-2]["result"] == successor
-        assert results[-1]["result"] == []
 
 
 def test_qps_and_memory_end_with_the_connection_that_made_them(live: Lab) -> None:

@@ -12,8 +12,6 @@ from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.namespace import entered
 from mrc_testbed.fabric.runtime import node_namespace
 
-pytestmark = pytest.mark.root
-
 ROUNDS = 40
 OTHERS = ("h1", "h3")
 

@@ -18,8 +18,6 @@ from mrc_testbed.probing.localisation import Diagnosis, localise
 from mrc_testbed.topology.probe_outcome import PathOutcome, since
 from mrc_testbed.topology.probe_path import probe_paths
 
-pytestmark = pytest.mark.root
-
 JUDGED_PER_PATH = 100
 LAG_ROUNDS = 50  # of the fastest rounds here, as many as fit into the time-out
 UPLINK, HOST_LINK = "p1-t0-0:2~p1-t1-0:0", "h3:0~p0-t0-1:1"

@@ -13,8 +13,6 @@ from waiting import poll_until
 
 from mrc_testbed.agents.abi import PortCounter
 
-pytestmark = pytest.mark.root
-
 MBIT = 10**6
 
 

@@ -12,8 +12,6 @@ from waiting import DEADLINE_S, poll_until
 
 from mrc_testbed.agents.abi import DrainerMode
 
-pytestmark = pytest.mark.root
-
 SHAPED = [LinkShape(100_000_000)] * 2
 FOREVER = 2**64 - 1
 STATUS_USAGE, STATUS_PINS = 2, 3

@@ -10,8 +10,6 @@ from shaped_line import TO_FAR, TO_NEAR, LineFactory, LinkShape
 
 from mrc_testbed.agents.abi import PortCounter
 
-pytestmark = pytest.mark.root
-
 MBIT = 10**6
 HEADER_BYTES = 58  # Ethernet, IPv6, label
 

@@ -4,7 +4,6 @@ import os
 from contextlib import closing
 from pathlib import Path
 
-import pytest
 from live_scenario import run_live
 from waiting import poll_until
 
@@ -24,8 +23,6 @@ from mrc_testbed.workloads.connectors import open_mrc
 from mrc_testbed.workloads.engine import WorkloadEngine
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.load import Load
-
-pytestmark = pytest.mark.root
 
 OVERLOAD = """\
 apiVersion: mrc-testbed/v1

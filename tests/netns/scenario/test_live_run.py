@@ -18,8 +18,6 @@ from mrc_testbed.observe.run_reports import report_page
 from mrc_testbed.scenario.measure.event import EvTransition, PortTransition
 from mrc_testbed.scenario.measure.verdict import Status
 
-pytestmark = pytest.mark.root
-
 HEAD = """\
 apiVersion: mrc-testbed/v1
 kind: Scenario

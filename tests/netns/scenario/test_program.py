@@ -16,8 +16,6 @@ from mrc_testbed.scenario.execution import FinishedRun
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.workloads.running_program import WITHOUT_A_STEP
 
-pytestmark = pytest.mark.root
-
 BEGIN = """
 import json, os, select, sys, time
 rank, fd = int(os.environ["RANK"]), int(os.environ["MRC_TESTBED_REPORT_FD"])

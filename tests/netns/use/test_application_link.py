@@ -19,8 +19,6 @@ from mrc_testbed.agents.abi import (
 from mrc_testbed.agents.nic.application_link import CHANNELS_MAX
 from mrc_testbed.fabric.live import Lab
 
-pytestmark = pytest.mark.root
-
 NONE = {"page_list": PageList.NO_PAGE_LIST}
 
 

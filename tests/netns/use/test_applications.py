@@ -30,8 +30,6 @@ from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.process import freeze, is_stopped, observe_process
 from mrc_testbed.fabric.rdma import TRANSPORT_VARIABLE, RdmaTransport, rdma_environment
 
-pytestmark = pytest.mark.root
-
 SOURCES = [Path(__file__).with_name(name) for name in ("verbs_pair.c", "verbs_memory.c", "verbs_limits.c")]
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "applications.md"
 TRANSPORTS = [each.value for each in RdmaTransport]

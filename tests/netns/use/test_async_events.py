@@ -13,8 +13,6 @@ from waiting import poll_until
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.faults.interactive import LabFaults, parse_fault
 
-pytestmark = pytest.mark.root
-
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:

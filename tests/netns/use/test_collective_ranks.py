@@ -13,8 +13,6 @@ from launching import Launch
 from mrc_testbed.agents.objects import OBJECTS_DIR
 from mrc_testbed.fabric.live import Lab
 
-pytestmark = pytest.mark.root
-
 PROGRAM = Path(__file__).with_name("collective_ranks.py")
 ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "mrc-torch"

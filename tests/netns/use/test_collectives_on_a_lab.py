@@ -5,39 +5,6 @@ import re
 import pytest
 from typed_command import Command
 
-from mrc_testbed.fabric.live import Lab
-from mrc_testbed.workloads.bench import run_collective
-from mrc_testbed.workloads.load import Load, build_loads
-from mrc_testbed.workloads.nccl import CollectiveResult
-from mrc_testbed.workloads.schedule import COLLECTIVE_KINDS
-from mrc_testbed.workloads.spec import CollectiveSpec
-
-pytestmark = pytest.mark.root
-
-SECOND_NS = 10**9
-RANKS = 4
-
-
-def collective(live: Lab, **fields: object) -> Load:
-    values = {"name": "bench", "kind": "all-reduce", "size": 256 << 10, "iterations": 3, **fields}
-    return build_loads(CollectiveSpec.model_validate(values), live.clos)[0]
-
-
-def carry_out(live: Lab, load: Load, duration_ns: int | None = None) -> CollectiveResult:
-    return run_collective(live, load, warmup_operations=0, duration_ns=duration_ns, seed=1)
-
-
-@pytest.mark.parametrize("kind", COLLECTIVE_KINDS)
-@pytest.mark.parametrize("qps", [1, 2])
-def test_every_result_is_right(live: Lab, kind: str, qps: int) -> None:
-    result = carry_out(live, collective(live, kind=kind, qps=qps))
-    assert result.errors == ()
-    assert result.wrong_bytes == 0
-    assert result.operation is not None
-    assert result.operation.count == 3
-    shares = {"all-reduce": 4, "reduce-scatter": 1, "all-gather": 3, "all-to-all": 3, "broadcast": 3}
-    assert result.compared_bytes == 3 * shares[kind] * (256 << 10)
-
 
 def test_bench_all_reduce_has_a_row_for_each_size(command: Command) -> None:
     shown = command("bench", "all-reduce", "-b", "4KiB", "-e", "64KiB", "-f", "4", "-i", "2", "-w", "1")

@@ -21,8 +21,6 @@ from mrc_testbed.fabric.namespace import namespace_names
 from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.fabric.process import find_marked
 
-pytestmark = pytest.mark.root
-
 LAB_SPEC = SPEC  # a lab of its own, which the last test removes
 
 LINK = "p0-t0-0:2~p0-t1-0:0"

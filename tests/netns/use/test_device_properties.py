@@ -3,12 +3,9 @@
 import json
 from typing import Any
 
-import pytest
 from rdma_program import NOBODY, finish, start
 
 from mrc_testbed.fabric.live import Lab
-
-pytestmark = pytest.mark.root
 
 LOOK = """
 import json, sys

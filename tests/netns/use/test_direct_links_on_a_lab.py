@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 
-import pytest
 from fault_traffic import send
 from typed_command import Command
 
@@ -13,8 +12,6 @@ from mrc_testbed.faults.interactive import LabFaults, parse_fault
 from mrc_testbed.topology.element import PortKind
 from mrc_testbed.topology.queue_spec import QueueSpec
 from mrc_testbed.topology.spec import TopologySpec
-
-pytestmark = pytest.mark.root
 
 LAB_SPEC = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=2, queue=QueueSpec(links="direct"))
 LINK = "p0-t0-0:2~p0-t1-0:0"

@@ -10,8 +10,6 @@ from rdma_program import NOBODY, build, finish, start
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.rdma import VERBS_LIBRARY
 
-pytestmark = pytest.mark.root
-
 SOURCE = Path(__file__).with_name("verbs_dlopen.c")
 
 

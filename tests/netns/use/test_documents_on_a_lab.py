@@ -11,8 +11,6 @@ from typed_command import Command
 from mrc_testbed.cli.app import run
 from mrc_testbed.topology.spec import TopologySpec
 
-pytestmark = pytest.mark.root
-
 
 @pytest.mark.parametrize(
     "words",

@@ -12,8 +12,6 @@ from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.namespace import entered
 from mrc_testbed.fabric.rdma import RdmaTransport
 
-pytestmark = pytest.mark.root
-
 ITERATIONS: Final = "200"
 LATENCY: Final = ("ib_write_lat", "-d", "mrc0", "-s", "2", "-n", ITERATIONS)
 

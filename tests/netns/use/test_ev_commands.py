@@ -12,8 +12,6 @@ from mrc_testbed.agents.nic.work_queue import QPN_MIN
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.topology.ev_set import build_ev_set
 
-pytestmark = pytest.mark.root
-
 PATHS = SPEC.planes * SPEC.t1
 
 

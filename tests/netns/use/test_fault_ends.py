@@ -34,8 +34,6 @@ from mrc_testbed.metrics.lab_watch import open_reader
 from mrc_testbed.topology.port_selection import port_rates_bps
 from mrc_testbed.topology.spec import TopologySpec
 
-pytestmark = pytest.mark.root
-
 OpenFaults = Callable[[], LabFaults]
 
 LAB_SPEC = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=2, port_rate=20_000_000, flow_control="pfc")

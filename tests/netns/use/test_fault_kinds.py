@@ -13,7 +13,7 @@ import pytest
 from fault_traffic import send
 from killed_runner import kill_a_runner_with
 from shared_lab import agent_of, ports_down, unhealthy_ports
-from waiting import poll_until
+from waiting import DEADLINE_NS, poll_until
 
 from mrc_testbed.agents.abi import (
     IcrcMode,
@@ -25,6 +25,7 @@ from mrc_testbed.agents.abi import (
 )
 from mrc_testbed.agents.bpf.libbpf import open_pinned
 from mrc_testbed.agents.bpf.maps import MappedArray, PerCpuArray
+from mrc_testbed.agents.nic.client import AgentClient
 from mrc_testbed.errors import FabricError, FaultError
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.process import find_marked, is_alive, is_stopped
@@ -34,8 +35,6 @@ from mrc_testbed.faults.session import FaultSession
 from mrc_testbed.faults.spec import KINDS
 from mrc_testbed.topology.port_selection import port_rates_bps
 from mrc_testbed.topology.spec import TopologySpec
-
-pytestmark = pytest.mark.root
 
 LAB_SPEC = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=2, port_rate=20_000_000, flow_control="pfc")
 
@@ -220,3 +219,22 @@ def test_the_same_fault_twice_is_refused_and_changes_nothing(live: Lab, faults: 
         add(faults_now, "loss", "h0:0", id="b", ratio="50%", direction="a-to-b")
     rules = live.port_fault[live.clos.link("h0:0").lower.id].rule
     assert [rule.action != 0 for rule in rules].count(True) == 1
+
+
+def test_a_nic_port_that_is_down_is_noticed_by_its_nic_and_comes_back_with_its_address(
+    live: Lab, faults: OpenFaults
+) -> None:
+    with AgentClient(live.paths.agent_socket("h0")) as listener:
+        listener.subscribe()
+        faults_now = faults()
+        add(faults_now, "nic-port-down", "h0:1")
+        down = listener.next_event(DEADLINE_NS)
+        assert (down["event"], down["plane"], down["is_up"]) == ("port_state", 1, False)
+        assert live.agent("h0").port_status() == [True, False]
+        faults_now.clear("f1")
+        while (event := listener.next_event(DEADLINE_NS))["event"] != "port_state":
+            pass
+        assert (event["plane"], event["is_up"]) == (1, True)
+    switch_port = live.clos.peer(live.clos.port("h0:1"))
+    shown = live.node(switch_port.node.name).cmd(f"ip -6 -o addr show dev {switch_port.interface}")
+    assert f"fe80::{switch_port.id + 1:x}/64" in shown

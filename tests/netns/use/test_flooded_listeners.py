@@ -22,8 +22,6 @@ from mrc_testbed.live.server import LiveServer, live_server
 from mrc_testbed.metrics.exporter import exporter_running
 from mrc_testbed.topology.spec import TopologySpec
 
-pytestmark = pytest.mark.root
-
 LAB_SPEC = TopologySpec(planes=1, t0=2, t1=1, hosts_per_t0=1)
 STRANGER = 65534
 

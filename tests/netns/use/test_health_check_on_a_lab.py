@@ -11,8 +11,6 @@ from mrc_testbed.cli.app import run
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.faults.interactive import LabFaults, parse_fault
 
-pytestmark = pytest.mark.root
-
 FASTER = ("--size", "4KiB", "--repetitions", "4")
 
 

@@ -12,8 +12,6 @@ from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.management import management_address
 from mrc_testbed.fabric.paths import lab_paths
 
-pytestmark = pytest.mark.root
-
 MEETING = """
 import os, socket
 rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

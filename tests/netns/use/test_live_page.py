@@ -16,8 +16,6 @@ from mrc_testbed.live.request_guard import new_token
 from mrc_testbed.live.server import LiveServer, live_server
 from mrc_testbed.topology.spec import TopologySpec
 
-pytestmark = pytest.mark.root
-
 LAB_SPEC = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=1)
 LINK = "p0-t0-0:1~p0-t1-0:0"
 

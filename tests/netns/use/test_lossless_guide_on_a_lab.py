@@ -14,8 +14,6 @@ import pytest
 from own_lab import assert_nothing_left
 from waiting import DEADLINE_S
 
-pytestmark = pytest.mark.root
-
 GUIDE = (Path(__file__).parents[3] / "docs" / "guide" / "lossless.md").read_text()
 COMMANDS = re.findall(r"```console\n(.*?)```", GUIDE, re.DOTALL)[0].splitlines()
 LAB = f"g{os.getpid()}"

@@ -14,8 +14,6 @@ from mrc_testbed.agents.bpf.maps import map_info
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab
 
-pytestmark = pytest.mark.root
-
 HOST = "h0"
 LARGE = 40 << 20
 CHUNK = int(Limit.MEMORY_CHUNK)

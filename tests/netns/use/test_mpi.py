@@ -12,8 +12,6 @@ from mrc_testbed.fabric.rdma import TRANSPORT_VARIABLE
 from mrc_testbed.faults.interactive import LabFaults, parse_fault
 from mrc_testbed.topology.spec import TopologySpec
 
-pytestmark = pytest.mark.root
-
 LAB_SPEC = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=4)
 SOURCE = Path(__file__).with_name("mpi_ring.c")
 HOSTS = ("h0", "h1", "h2", "h3")

@@ -14,8 +14,6 @@ from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.ownership import owned_name
 from mrc_testbed.fabric.port_state import observe_ports
 
-pytestmark = pytest.mark.root
-
 SIZES = {"planes", "t0", "t1", "hosts_per_t0"}
 BREAKS = {
     "down": (("down",), "is down, and no fault wants it so"),

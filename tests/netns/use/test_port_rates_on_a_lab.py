@@ -1,14 +1,10 @@
 """A lab with a rate of its own for a tier and for a link: its ports have it in the kernel."""
 
-import pytest
-
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.topology.port_selection import port_rates_bps
 from mrc_testbed.topology.queue_spec import QueueOverride, QueueSpec
 from mrc_testbed.topology.selector_spec import LinkSelector
 from mrc_testbed.topology.spec import NicSpec, TopologySpec
-
-pytestmark = pytest.mark.root
 
 MBIT = 10**6
 USUAL, OF_T1S, OF_THE_LINK = 20 * MBIT, 8 * MBIT, 4 * MBIT

@@ -10,8 +10,6 @@ from rdma_program import NOBODY, TESTBED, finish, start
 
 from mrc_testbed.fabric.live import Lab
 
-pytestmark = pytest.mark.root
-
 LOOK = """
 import json, os, pty, socket, stat
 from multiprocessing import shared_memory

@@ -11,8 +11,6 @@ from mrc_testbed.fabric.live import Lab
 from mrc_testbed.topology.ev_set import build_ev_set
 from mrc_testbed.topology.spec import TopologySpec
 
-pytestmark = pytest.mark.root
-
 LENGTH = 1 << 17
 TRIES = 10
 LAB_SPEC = TopologySpec(planes=1, t0=2, t1=1, hosts_per_t0=1, port_rate=20_000_000)

@@ -6,8 +6,6 @@ from typed_command import Command
 from mrc_testbed.topology.queue_spec import EcnSpec, QueueSpec, TrimSpec
 from mrc_testbed.topology.spec import NicSpec, TopologySpec
 
-pytestmark = pytest.mark.root
-
 LAB_SPEC = TopologySpec(
     planes=2,
     t0=2,

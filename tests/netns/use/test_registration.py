@@ -7,8 +7,6 @@ from rdma_program import NOBODY, build, finish, start
 
 from mrc_testbed.fabric.live import Lab
 
-pytestmark = pytest.mark.root
-
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -18,8 +18,6 @@ from mrc_testbed.fabric.namespace import namespace_names
 from mrc_testbed.fabric.paths import lab_folders, lab_paths
 from mrc_testbed.faults.ledger import Ledger
 
-pytestmark = pytest.mark.root
-
 VERDICTS = (0, 7)
 """Passed, or UNTRUSTED because the machine was busy with something else."""
 

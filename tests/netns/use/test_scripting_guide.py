@@ -12,8 +12,6 @@ from mrc_testbed.agents.nic.context import QpError
 from mrc_testbed.errors import AgentError, UsageError
 from mrc_testbed.fabric.live import Lab
 
-pytestmark = pytest.mark.root
-
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "scripting-a-nic.md"
 PRINTED = ["immediate 7", " ns", "create_qp: mpr: 9; 1 to 8 is accepted"]
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)

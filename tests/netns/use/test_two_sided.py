@@ -7,8 +7,6 @@ from rdma_program import NOBODY, build, finish, said_by_both, start
 
 from mrc_testbed.fabric.live import Lab
 
-pytestmark = pytest.mark.root
-
 long = (pytest.mark.slow("seconds each, many of them"), pytest.mark.ci)
 TRANSPORTS = ["mrc", pytest.param("rocev2", marks=long)]
 
