@@ -53,8 +53,8 @@ def judge_fidelity(recording: Recording) -> tuple[Finding, ...]:
 def lateness_of_warmup(recording: Recording) -> str | None:
     """Reason to end a run with its warm-up, one sentence with what to do; None while there is none.
 
-    Its frames are late by more than an idle RTT at a mean, all of them and those since the last reading but
-    one: this bounds no figure, so the run would be UNTRUSTED at its end too.
+    The mean lateness exceeds an idle RTT, over the whole warm-up and over its last two readings. That bounds
+    no figure, so the run would be UNTRUSTED at its end too.
     """
     readings, limit_ns = lateness_readings(recording), limits_of(recording).mean_lateness_ns
     if recording.is_simulated or len(readings) < 2 or limit_ns is None:
@@ -71,7 +71,7 @@ def lateness_of_warmup(recording: Recording) -> str | None:
         remedy += f", or with a port_rate of {fitting}"
     return (
         f"frames left their queues late by {format_time(mean_ns)} at a mean in the warm-up (limit: "
-        f"{format_time(limit_ns)}), more than this machine's figures bear; {remedy}"
+        f"{format_time(limit_ns)}), which bounds no figure; {remedy}"
     )
 
 
