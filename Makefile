@@ -11,15 +11,18 @@ BIN := $(VENV)/bin
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 PYTHON_PACKAGES := python3 python3-venv python3-apt ca-certificates
 
+AGENTS := agents/mrc_agents
+OBJECTS := $(AGENTS)/_objects
+
 CLANG ?= clang
 # A folder with cc/NAME.h and ev/NAME.h of one's own: docs/guide/your-own-congestion-control.md. A function of an algorithm need not
 # use all that it is given.
 ALGORITHMS ?=
 # The same sources give the same objects wherever the clone is.
 ANYWHERE := -ffile-prefix-map=$(CURDIR)=.
-BPF_CFLAGS := $(ANYWHERE) -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -Iagents/include -Iagents/_objects \
+BPF_CFLAGS := $(ANYWHERE) -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -I$(AGENTS)/include -I$(OBJECTS) \
 	-idirafter /usr/include/$(shell uname -m)-linux-gnu
-CFLAGS := $(ANYWHERE) -O2 -g -Wall -Wextra -Werror -Iagents/include
+CFLAGS := $(ANYWHERE) -O2 -g -Wall -Wextra -Werror -I$(AGENTS)/include
 
 # Sums are to be the same wherever they are compiled: no multiplication is fused with an addition.
 EXACT_SUMS := -ffp-contract=off
@@ -28,7 +31,7 @@ EXACT_SUMS := -ffp-contract=off
 VIRTUAL_CFLAGS := $(ANYWHERE) -O2 -g
 VIRTUAL_FLAGS := -DMRC_VIRTUAL -std=gnu11 -fPIC -fvisibility=hidden -fno-strict-aliasing $(EXACT_SUMS) -Wall -Wextra -Werror \
 	-Wno-unknown-pragmas -Wno-address-of-packed-member -Wno-uninitialized -Wno-sign-compare -Wno-unused-command-line-argument -Wno-unused-parameter -Wa,--no-warn \
-	-Iagents/virtual/shim -Iagents/include -Iagents/_objects -Iagents/virtual
+	-I$(AGENTS)/virtual/shim -I$(AGENTS)/include -I$(OBJECTS) -I$(AGENTS)/virtual
 
 # PyTorch for `make train` and the tests of mrc-torch, in an environment of its own. Its CPU build has an index of its own, which uv
 # knows by --torch-backend; pip takes what it is configured for.
@@ -41,23 +44,23 @@ TORCH_BY_pip := $(TORCH_VENV)/bin/python -m pip --disable-pip-version-check inst
 # Draws the charts of pages, which carry it; the hash is that of its npm package.
 UPLOT_VERSION := 1.6.32
 UPLOT_INTEGRITY := sha512-KIMVnG68zvu5XXUbC4LQEPnhwOxBuLyW1AHtpm6IKTXImkbLgkMy+jabjLgSLMasNuGGzQm/ep3tOkyTxpiQIw==
-UPLOT := testbed/report/assets/_uplot
+UPLOT := testbed/mrc_testbed/report/assets/_uplot
 UPLOT_FILES := package/dist/uPlot.iife.min.js package/dist/uPlot.min.css package/LICENSE
 
-BPF_SOURCES := $(shell find agents -name '*.bpf.c')
-BPF_OBJECTS := $(patsubst %.c,agents/_objects/%.o,$(notdir $(BPF_SOURCES)))
-DRAINER_SOURCES := $(wildcard agents/switch/drainer/*.c)
-DRAINER := $(if $(DRAINER_SOURCES),agents/_objects/drainer)
-VIRTUAL_SOURCES := $(wildcard agents/virtual/*.c) $(addprefix agents/collectives/,operations.c progress.c reduce.c slots.c virtual.c)
-VIRTUAL := agents/_objects/libmrc_virtual.so
-VERBS_SOURCES := $(wildcard agents/verbs/*.c)
-VERBS_VERSIONS := agents/verbs/versions.map
-VERBS := agents/_objects/libmrc_verbs.so
-COLLECTIVES_SOURCES := $(filter-out %/virtual.c,$(wildcard agents/collectives/*.c))
-COLLECTIVES := agents/_objects/libmrc_coll.so
-BPF_HEADERS := $(shell find agents/include agents/nic agents/switch/bpf -name '*.h')
-TABLE := agents/_objects/cc_algorithms.h agents/_objects/ev_selectors.h
-C_FILES := $(shell find agents benchmarks/ranks -path agents/_objects -prune -o -name '*.[ch]' -print)
+BPF_SOURCES := $(shell find $(AGENTS) -name '*.bpf.c')
+BPF_OBJECTS := $(patsubst %.c,$(OBJECTS)/%.o,$(notdir $(BPF_SOURCES)))
+DRAINER_SOURCES := $(wildcard $(AGENTS)/switch/drainer/*.c)
+DRAINER := $(if $(DRAINER_SOURCES),$(OBJECTS)/drainer)
+VIRTUAL_SOURCES := $(wildcard $(AGENTS)/virtual/*.c) $(addprefix $(AGENTS)/collectives/,operations.c progress.c reduce.c slots.c virtual.c)
+VIRTUAL := $(OBJECTS)/libmrc_virtual.so
+VERBS_SOURCES := $(wildcard $(AGENTS)/verbs/*.c)
+VERBS_VERSIONS := $(AGENTS)/verbs/versions.map
+VERBS := $(OBJECTS)/libmrc_verbs.so
+COLLECTIVES_SOURCES := $(filter-out %/virtual.c,$(wildcard $(AGENTS)/collectives/*.c))
+COLLECTIVES := $(OBJECTS)/libmrc_coll.so
+BPF_HEADERS := $(shell find $(AGENTS)/include $(AGENTS)/nic $(AGENTS)/switch/bpf -name '*.h')
+TABLE := $(OBJECTS)/cc_algorithms.h $(OBJECTS)/ev_selectors.h
+C_FILES := $(shell find $(AGENTS) benchmarks/ranks -path $(OBJECTS) -prune -o -name '*.[ch]' -print)
 vpath %.bpf.c $(sort $(dir $(BPF_SOURCES)))
 
 # What the machine was given lasts until it restarts: /run and its mounts do not survive that.
@@ -86,7 +89,7 @@ help:
 	@echo "sudo make kernels the programs, tests/bpf and a lab under other kernels; KERNELS='6.1 6.12 running'"
 	@echo "sudo make budgets what the programs cost the running kernel's verifier, after a change that is meant"
 	@echo "sudo make pictures  redraw docs/images"
-	@echo "make bpf | abi    compile the BPF programs | regenerate agents/abi.py"
+	@echo "make bpf | abi    compile the BPF programs | regenerate agents/mrc_agents/abi.py"
 	@echo "make charts       fetch the chart library of pages, by npm"
 	@echo "make virtual      compile the same programs for virtual time; needs cc alone"
 	@echo "make torch        PyTorch's CPU build and mrc-torch, in build/torch"
@@ -182,14 +185,7 @@ bench: setup test-tools
 
 # ---- Python ---------------------------------------------------------------------------------
 
-# The import names, which an archive of sources does not hold.
-mrc_testbed:
-	@ln -s testbed $@
-
-testbed/agents:
-	@ln -s ../agents $@
-
-$(VENV)/.synced: requirements.lock pyproject.toml | mrc_testbed testbed/agents
+$(VENV)/.synced: requirements.lock pyproject.toml
 	@missing=; for package in $(PYTHON_PACKAGES); do \
 		dpkg-query --show --showformat='$${db:Status-Status}' $$package 2>/dev/null | grep -qx installed \
 			|| missing="$$missing $$package"; \
@@ -314,14 +310,14 @@ bpf: $(BPF_OBJECTS) $(DRAINER) $(VIRTUAL) $(VERBS) $(COLLECTIVES)
 # Which algorithms there are is looked up every time; what has not changed is not written, and nothing is compiled again.
 .PHONY: FORCE
 $(TABLE) &: FORCE
-	@$(PYTHON) agents/algorithms.py $(@D) $(ALGORITHMS)
+	@$(PYTHON) $(AGENTS)/algorithms.py $(@D) $(ALGORITHMS)
 
-agents/_objects/%.bpf.o: %.bpf.c Makefile | $(TABLE)
+$(OBJECTS)/%.bpf.o: %.bpf.c Makefile | $(TABLE)
 	@mkdir -p $(@D)
 	@echo "compiling $(@F)"
 	@$(CLANG) $(BPF_CFLAGS) -MMD -MP -c $< -o $@
 
-agents/_objects/drainer: $(DRAINER_SOURCES) Makefile
+$(OBJECTS)/drainer: $(DRAINER_SOURCES) Makefile
 	@mkdir -p $(@D)
 	@echo "compiling $(@F)"
 	@$(CLANG) $(CFLAGS) -MMD -MP -MF $@.d -o $@ $(DRAINER_SOURCES) -lbpf
@@ -345,36 +341,37 @@ virtual: $(VENV)/.synced $(VIRTUAL) charts
 	@:
 
 # A map that maps.def does not name would be looked up in vain, silently.
-$(VIRTUAL): $(VIRTUAL_SOURCES) agents/virtual/maps.def Makefile | $(TABLE)
+$(VIRTUAL): $(VIRTUAL_SOURCES) $(AGENTS)/virtual/maps.def Makefile | $(TABLE)
 	@mkdir -p $(@D)
 	@echo "compiling $(@F)"
 	@$(CC) $(VIRTUAL_FLAGS) $(VIRTUAL_CFLAGS) -shared -Wl,-z,defs -o $@ $(VIRTUAL_SOURCES)
 	@$(CC) $(VIRTUAL_FLAGS) -MM -MP -MT $@ $(VIRTUAL_SOURCES) > $@.d
-	@diff <(sed -n 's/^[A-Z]*(\(.*\))$$/\1/p' agents/virtual/maps.def | sort) \
+	@diff <(sed -n 's/^[A-Z]*(\(.*\))$$/\1/p' $(AGENTS)/virtual/maps.def | sort) \
 		<(objdump -t $@ | awk '$$4 == ".maps" && $$NF !~ /^[._]/ {print $$NF}' | sort) >&2 \
-		|| { rm $@; echo "agents/virtual/maps.def and the maps of the programs differ" >&2; exit 1; }
+		|| { rm $@; echo "$(AGENTS)/virtual/maps.def and the maps of the programs differ" >&2; exit 1; }
 
 # What was built from a source that has moved since is built again: make would not find the source.
-$(shell for made in agents/_objects/*.d; do \
-	for source in $$(grep -ohE 'agents/[^ ]+\.c' "$$made" 2>/dev/null); do \
+$(shell for made in $(OBJECTS)/*.d; do \
+	for source in $$(grep -ohE '$(AGENTS)/[^ ]+\.c' "$$made" 2>/dev/null); do \
 		[ -e "$$source" ] || { rm -f "$$made" "$${made%.d}" "$${made%.d}.o"; break; }; \
 	done; done)
--include $(wildcard agents/_objects/*.d)
+-include $(wildcard $(OBJECTS)/*.d)
 
 # Each by itself: what it needs it includes, so that the order of includes means nothing.
 headers: $(TABLE)
 	@printf '%s\n' $(BPF_HEADERS) | xargs -n 1 -P 2 $(CLANG) $(BPF_CFLAGS) -Wno-unused-function -fsyntax-only
 
-build/abi.py: agents/_objects/abi.bpf.o agents/abi_generate.py $(VENV)/.synced
+build/abi.py: $(OBJECTS)/abi.bpf.o $(AGENTS)/abi_generate.py $(VENV)/.synced
 	@mkdir -p $(@D)
-	$(BIN)/python -m mrc_testbed.agents.abi_generate $< > $@
+	$(BIN)/python -m mrc_agents.abi_generate $< > $@
 
 abi: build/abi.py
-	cp $< agents/abi.py
+	cp $< $(AGENTS)/abi.py
 
 abi-check: build/abi.py
-	diff -u agents/abi.py $<
+	diff -u $(AGENTS)/abi.py $<
 
+# agents/_objects and testbed/report are where versions up to 0.3 built.
 clean:
-	rm -rf build dist agents/_objects $(UPLOT) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache $(VENV)
-	find agents testbed tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf build dist $(OBJECTS) agents/_objects $(UPLOT) testbed/report .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache $(VENV)
+	find agents testbed tests benchmarks dashboards mrc-torch -name __pycache__ -prune -exec rm -rf {} +

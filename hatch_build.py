@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_OBJECTS: Final = "agents/_objects"
+_OBJECTS: Final = "agents/mrc_agents/_objects"
 _NOT_LOADED: Final = "abi.bpf.o"
-"""Source of agents/abi.py."""
+"""Source of mrc_agents/abi.py."""
 
-_CHARTS: Final = "testbed/report/assets/_uplot"
+_CHARTS: Final = "testbed/mrc_testbed/report/assets/_uplot"
 _SHIPPED: Final = (
     "scenarios",
     "playbooks",
@@ -21,7 +21,7 @@ _SHIPPED: Final = (
     "dashboards/rules",
     "docs/guide/alerts.md",
 )
-"""Go to testbed/_shipped, where testbed/installation.py finds them."""
+"""Go to mrc_testbed/_shipped, where mrc_testbed/installation.py finds them."""
 
 
 class CustomBuildHook(BuildHookInterface[Any]):
@@ -38,7 +38,9 @@ class CustomBuildHook(BuildHookInterface[Any]):
         objects = _objects(root / _OBJECTS)
         build_data["force_include"][str(root / _CHARTS)] = _CHARTS
         build_data["force_include"] |= {str(path): f"{_OBJECTS}/{path.name}" for path in objects}
-        build_data["force_include"] |= {str(root / each): f"testbed/_shipped/{each}" for each in _SHIPPED}
+        build_data["force_include"] |= {
+            str(root / each): f"testbed/mrc_testbed/_shipped/{each}" for each in _SHIPPED
+        }
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{_platform_tag(objects)}"
 

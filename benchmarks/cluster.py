@@ -13,7 +13,7 @@ from time import monotonic, process_time
 from typing import Final
 
 from benchmarks.figure import Figure
-from mrc_testbed.agents.clock import machine_ns
+from mrc_agents.clock import machine_ns
 from mrc_testbed.campaign.execution import carry_out_virtually, execute_in_parallel
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.plan import plan_campaign

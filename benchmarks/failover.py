@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab, pause
 from benchmarks.unshaped import LINKS
-from mrc_testbed.agents.clock import monotonic_ns
+from mrc_agents.clock import monotonic_ns
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.port_fault import DOWN_RULE, clear_rule, prepare_rule
 from mrc_testbed.topology.path import uplink_of_ev

@@ -13,9 +13,9 @@ from itertools import cycle, islice
 
 from benchmarks.figure import Figure
 from benchmarks.transfer import live_lab, pause
-from mrc_testbed.agents.abi import PortCounter
-from mrc_testbed.agents.clock import monotonic_ns
-from mrc_testbed.agents.nic.client import AgentClient
+from mrc_agents.abi import PortCounter
+from mrc_agents.clock import monotonic_ns
+from mrc_agents.nic.client import AgentClient
 from mrc_testbed.errors import AgentError
 from mrc_testbed.fabric import lab as labs
 from mrc_testbed.fabric.data_plane import FabricMaps

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.figure import Figure
-from mrc_testbed.agents.clock import monotonic_ns
+from mrc_agents.clock import monotonic_ns
 
 ROOT: Final = Path(__file__).parents[1]
 SAMPLES: Final = 3

@@ -15,7 +15,7 @@ from typing import Final
 from benchmarks.applications import COMMAND
 from benchmarks.figure import Figure
 from benchmarks.transfer import live_lab
-from mrc_testbed.agents.objects import OBJECTS_DIR
+from mrc_agents.objects import OBJECTS_DIR
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.topology.spec import TopologySpec
 
@@ -57,7 +57,7 @@ def _figure(name: str, unit: str, samples: list[float], target: str = "") -> Fig
 
 def _compiled(folder: Path) -> str:
     program = str(folder / "all_reduce")
-    flags = ["-O2", "-I", str(ROOT / "agents" / "collectives"), "-L", str(OBJECTS_DIR)]
+    flags = ["-O2", "-I", str(ROOT / "agents/mrc_agents" / "collectives"), "-L", str(OBJECTS_DIR)]
     source = str(SOURCES / "all_reduce.c")
     subprocess.run(["clang", *flags, source, "-o", program, "-lmrc_coll", "-libverbs"], check=True)
     return program

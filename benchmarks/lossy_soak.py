@@ -15,7 +15,7 @@ import yaml
 
 from benchmarks.figure import Figure
 from benchmarks.transfer import live_lab
-from mrc_testbed.agents.abi import NicCounter
+from mrc_agents.abi import NicCounter
 from mrc_testbed.metrics.lab_watch import open_reader
 from mrc_testbed.scenario.execution import execute
 from mrc_testbed.scenario.run.live import LiveLab, live_world

@@ -17,8 +17,8 @@ from fuzzed_qp import FuzzedQp
 from nic_bench import NicBench
 
 from benchmarks.figure import Figure
-from mrc_testbed.agents.abi import NicCounter
-from mrc_testbed.agents.nic.work_queue import QPN_MIN
+from mrc_agents.abi import NicCounter
+from mrc_agents.nic.work_queue import QPN_MIN
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
 

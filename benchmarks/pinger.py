@@ -17,10 +17,10 @@ from shaped_line import SRV6_BLOCK, TO_FAR, TO_NEAR, LinkShape, ShapedLine
 
 from benchmarks.cpu_time import busy_s
 from benchmarks.transfer import pause
-from mrc_testbed.agents.abi import DrainerMode, FabricConfig
-from mrc_testbed.agents.abi import Histogram as HistogramValue
-from mrc_testbed.agents.bpf.libbpf import run_live
-from mrc_testbed.agents.bpf.maps import MappedArray
+from mrc_agents.abi import DrainerMode, FabricConfig
+from mrc_agents.abi import Histogram as HistogramValue
+from mrc_agents.bpf.libbpf import run_live
+from mrc_agents.bpf.maps import MappedArray
 from mrc_testbed.metrics.histogram import Histogram, merge
 
 DATA_BYTES = 2190
@@ -110,7 +110,11 @@ def compile_pinger() -> Path:
     target = _ROOT / "build" / "pinger.bpf.o"
     target.parent.mkdir(exist_ok=True)
     options = ["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-Werror"]
-    include = [f"-I{_ROOT / 'agents' / 'include'}", "-idirafter", f"/usr/include/{machine()}-linux-gnu"]
+    include = [
+        f"-I{_ROOT / 'agents/mrc_agents' / 'include'}",
+        "-idirafter",
+        f"/usr/include/{machine()}-linux-gnu",
+    ]
     subprocess.run(["clang", *options, *include, "-c", _SOURCE, "-o", target], check=True)
     return target
 

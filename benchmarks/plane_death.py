@@ -12,7 +12,7 @@ from contextlib import closing
 
 from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab, pause
-from mrc_testbed.agents.nic.nic_maps import NicMaps
+from mrc_agents.nic.nic_maps import NicMaps
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.port_fault import DOWN_RULE, clear_rule, set_rule
 from mrc_testbed.topology.spec import TopologySpec

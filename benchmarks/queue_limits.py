@@ -13,7 +13,7 @@ from shaped_line import LinkShape
 from benchmarks.figure import Figure
 from benchmarks.pinger import Interval, Pinger, compile_pinger, private_bpffs, round_trip_ns
 from benchmarks.transfer import pause
-from mrc_testbed.agents.abi import DrainerMode
+from mrc_agents.abi import DrainerMode
 from mrc_testbed.metrics.histogram import Histogram
 
 REPETITIONS = 3

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from mrc_testbed.agents.nic.context import Completion, connect_mrc
+from mrc_agents.nic.context import Completion, connect_mrc
 from mrc_testbed.errors import AgentError
 from mrc_testbed.fabric import lab as labs
 from mrc_testbed.fabric.live import Lab

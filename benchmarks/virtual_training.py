@@ -12,7 +12,7 @@ from typing import Final
 from benchmarks.figure import Figure
 from benchmarks.gloo import by_gloo
 from benchmarks.gloo import losses as of_ranks
-from mrc_testbed.agents.clock import monotonic_ns
+from mrc_agents.clock import monotonic_ns
 
 ROOT: Final = Path(__file__).parents[1]
 PYTHON: Final = ROOT / "build" / "torch" / "bin" / "python"

@@ -5,7 +5,7 @@ import os
 from contextlib import ExitStack
 from pathlib import Path
 
-from mrc_testbed.agents.bpf.libbpf import library, open_pinned_in
+from mrc_agents.bpf.libbpf import library, open_pinned_in
 
 BpfObjects = frozenset[tuple[str, int]]
 """Each by kind, `prog` or `map`, and by its id, which the kernel gives to no other for a long time."""

@@ -84,7 +84,7 @@ def python(program: str, folder: Path, given: str = "", **environment: str) -> s
 def absent_packages() -> frozenset[str]:
     """Names by which one imports what is installed here and not with the core."""
     core = brought_by(PROJECT["dependencies"])
-    return frozenset({*packages_distributions(), "distutils"} - {*core, "mrc_testbed"})
+    return frozenset({*packages_distributions(), "distutils"} - {*core, "mrc_testbed", "mrc_agents"})
 
 
 def brought_by(requirements: Iterable[str]) -> set[str]:

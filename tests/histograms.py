@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Iterable
 
-from mrc_testbed.agents.nic.histogram import bucket_index
+from mrc_agents.nic.histogram import bucket_index
 from mrc_testbed.metrics.histogram import BUCKET_COUNT, Histogram
 
 

@@ -1,6 +1,6 @@
 """Faults of a port without a ledger, for tests of what is below the faults."""
 
-from mrc_testbed.agents.abi import FaultAction, FaultRule
+from mrc_agents.abi import FaultAction, FaultRule
 from mrc_testbed.fabric.port_fault import ALL_CLASSES, DOWN_RULE, FaultedMaps, clear_rule, set_rule
 
 

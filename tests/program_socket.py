@@ -4,7 +4,7 @@ import socket
 from ctypes import sizeof
 from typing import Final
 
-from mrc_testbed.agents.abi import (
+from mrc_agents.abi import (
     ApplicationLimit,
     ApplicationReply,
     ApplicationRequest,
@@ -12,7 +12,7 @@ from mrc_testbed.agents.abi import (
     Limit,
     PageList,
 )
-from mrc_testbed.agents.nic.application_link import SOCKET_NAME
+from mrc_agents.nic.application_link import SOCKET_NAME
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.namespace import entered
 from mrc_testbed.fabric.runtime import node_namespace

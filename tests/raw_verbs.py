@@ -1,6 +1,6 @@
 """Two QPs connected by their verbs alone, for tests of the verbs."""
 
-from mrc_testbed.agents.nic.connection import Connection
+from mrc_agents.nic.connection import Connection
 
 
 def connect_pair(near: Connection, qpn: int, far: Connection, peer_qpn: int) -> None:

@@ -5,8 +5,8 @@ import random
 from contextlib import ExitStack
 from pathlib import Path
 
-from mrc_testbed.agents.bpf.libbpf import library, open_pinned_in
-from mrc_testbed.agents.bpf.maps import map_info
+from mrc_agents.bpf.libbpf import library, open_pinned_in
+from mrc_agents.bpf.maps import map_info
 
 _ARRAY, _PER_CPU_ARRAY = 2, 6
 _ELEMENTS = 8

@@ -15,8 +15,8 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 FOLDERS: Final = ("testbed", "agents", "mrc-torch", "dashboards", "benchmarks", "tests")
 GENERATED: Final = (
-    "agents/abi.py",
-    "agents/nic/verb_methods.py",
+    "agents/mrc_agents/abi.py",
+    "agents/mrc_agents/nic/verb_methods.py",
     "dashboards/json",
     "tests/kernels/budgets.json",
 )
@@ -58,7 +58,8 @@ def _package(path: Path) -> str:
     for generated in GENERATED:
         if name == generated or name.startswith(f"{generated}/"):
             return f"generated {generated}"
-    return "/".join(path.parts[:2]) if len(path.parts) > 2 else path.parts[0]
+    parts = [part for part in path.parts if part not in {"mrc_agents", "mrc_testbed"}]
+    return "/".join(parts[:2]) if len(parts) > 2 else parts[0]
 
 
 def _table(lines: Mapping[str, int], ceilings: Mapping[str, int]) -> str:

@@ -11,4 +11,6 @@ _ROOT: Final = Path(__file__).parents[1]
 
 @pytest.fixture(scope="session", autouse=True)
 def library() -> None:
-    subprocess.run(["make", "-s", "-C", str(_ROOT), "agents/_objects/libmrc_virtual.so"], check=True)
+    subprocess.run(
+        ["make", "-s", "-C", str(_ROOT), "agents/mrc_agents/_objects/libmrc_virtual.so"], check=True
+    )

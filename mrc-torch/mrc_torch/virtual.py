@@ -1,7 +1,7 @@
 """A rank in virtual time: its clock, and the simulation that carries its operations. Needs no torch.
 
 `mrc-testbed launch --virtual` starts such ranks. The protocol is that of mrc-testbed's
-testbed/virtual/rank_channel.py.
+mrc_testbed/virtual/rank_channel.py.
 """
 
 import atexit

@@ -8,9 +8,9 @@ from platform import machine
 from types import SimpleNamespace
 from typing import Any, Final
 
-from mrc_testbed.agents.abi_generate import generate
+from mrc_agents.abi_generate import generate
 
-AGENTS: Final = Path(__file__).parents[2] / "agents"
+AGENTS: Final = Path(__file__).parents[2] / "agents/mrc_agents"
 _WARNINGS: Final = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter")
 _OPTIONS: Final = ("-O2", "-g", *_WARNINGS, f"-I{AGENTS / 'include'}", f"-I{AGENTS / '_objects'}")
 

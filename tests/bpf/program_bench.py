@@ -10,15 +10,15 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, Self
 
-from mrc_testbed.agents.abi import FrameTime, PortCounters
-from mrc_testbed.agents.bpf.libbpf import BpfObject, attach_xdp, run_once
-from mrc_testbed.agents.bpf.maps import PerCpuArray, map_update
+from mrc_agents.abi import FrameTime, PortCounters
+from mrc_agents.bpf.libbpf import BpfObject, attach_xdp, run_once
+from mrc_agents.bpf.maps import PerCpuArray, map_update
 from mrc_testbed.fabric.link import silence_interfaces
 from mrc_testbed.fabric.namespace import unnamed_namespace
 from mrc_testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, set_link_up
 from mrc_testbed.topology.addressing import INTERFACE_MTU_BYTES, ifindex
 
-OBJECTS: Final = Path(__file__).parents[2] / "agents" / "_objects"
+OBJECTS: Final = Path(__file__).parents[2] / "agents/mrc_agents" / "_objects"
 FRAME_TIME_MAGIC: Final = int.from_bytes(b"mrct", "big")
 
 End = tuple[int, bytes]

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* agents/include/mrc/psn.h as a shared library, for its comparison with reference.psn. */
+/* mrc_agents/include/mrc/psn.h as a shared library, for its comparison with reference.psn. */
 #include <mrc/psn.h>
 
 __u32 twin_expand(__u32 reference, __u32 wire_psn)

@@ -1,4 +1,4 @@
-"""The layouts in Python are those of the compiled programs: agents/abi.py is not stale."""
+"""The layouts in Python are those of the compiled programs: mrc_agents/abi.py is not stale."""
 
 import ctypes
 from pathlib import Path
@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from compiling import btf_of, compile_program
 
-from mrc_testbed.agents import abi
-from mrc_testbed.agents.abi_generate import class_name, generate
-from mrc_testbed.agents.bpf.libbpf import BpfObject
-from mrc_testbed.agents.bpf.maps import map_info
+from mrc_agents import abi
+from mrc_agents.abi_generate import class_name, generate
+from mrc_agents.bpf.libbpf import BpfObject
+from mrc_agents.bpf.maps import map_info
 
 ROOT = Path(__file__).parents[2]
-OBJECTS = ROOT / "agents" / "_objects"
+OBJECTS = ROOT / "agents/mrc_agents" / "_objects"
 OBJECT_NAMES = ["forward.bpf.o", "emit.bpf.o", "nic.bpf.o", "rc.bpf.o"]
 
 MAP_VALUES: dict[str, type[ctypes.Structure]] = {
@@ -77,8 +77,8 @@ PRIVATE_MAPS = {
 
 
 def test_committed_module_is_generated_from_the_header(tmp_path: Path) -> None:
-    compiled = compile_program(ROOT / "agents" / "abi.bpf.c", tmp_path)
-    committed = (ROOT / "agents" / "abi.py").read_text()
+    compiled = compile_program(ROOT / "agents/mrc_agents" / "abi.bpf.c", tmp_path)
+    committed = (ROOT / "agents/mrc_agents" / "abi.py").read_text()
     assert committed == generate(btf_of(compiled)), "run `make abi`"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mrc_testbed.agents.objects import OBJECTS_DIR
+from mrc_agents.objects import OBJECTS_DIR
 
 pytestmark = pytest.mark.parametrize("path", sorted(OBJECTS_DIR.glob("*.bpf.o")), ids=lambda path: path.name)
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.psn import psn_distance, psn_expand, wire_psn
 
-from mrc_testbed.agents.abi import Limit
+from mrc_agents.abi import Limit
 
 SOURCE = Path(__file__).parent / "psn_twin.c"
 RING_PSNS = Limit.PSN_RING.value

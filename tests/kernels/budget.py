@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from mrc_testbed.agents.algorithms import CC, EV, names_of
-from mrc_testbed.agents.bpf.libbpf import BpfObject
-from mrc_testbed.agents.objects import OBJECTS_DIR
+from mrc_agents.algorithms import CC, EV, names_of
+from mrc_agents.bpf.libbpf import BpfObject
+from mrc_agents.objects import OBJECTS_DIR
 from mrc_testbed.fabric.data_plane import fabric_rodata
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import NicSpec, TopologySpec

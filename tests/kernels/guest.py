@@ -182,7 +182,7 @@ def run_in_guest(kernel: Kernel, arguments: list[str], *, timeout_s: float) -> A
 
 def _pack_clone(archive: Path, command: str, folder: Path) -> None:
     tracked = _output("git", "ls-files", "--cached", "--others", "--exclude-standard").splitlines()
-    names = [*(name for name in tracked if (ROOT / name).exists()), ".venv", "agents/_objects"]
+    names = [*(name for name in tracked if (ROOT / name).exists()), ".venv", "agents/mrc_agents/_objects"]
     listed, script = folder / "names", folder / _COMMAND
     listed.write_text("".join(f"{(ROOT / name).relative_to('/')}\n" for name in names))
     script.write_text(f"#!/bin/bash\ncd {ROOT} && exec {command}\n")

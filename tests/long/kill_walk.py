@@ -23,7 +23,7 @@ from pkgutil import walk_packages
 from waiting import DEADLINE_NS
 
 import mrc_testbed
-from mrc_testbed.agents.clock import monotonic_ns
+from mrc_agents.clock import monotonic_ns
 from mrc_testbed.cli.app import run
 from mrc_testbed.cli.exit_codes import ExitCode
 

@@ -22,7 +22,7 @@ _OTHER: Final = tuple(
         (r"(?<![\w(])(?:[kKMGT]i?B/s|[kKMGT]bps|[kKMGT]b/s)\b", "kbit/s, Mbit/s, Gbit/s, Tbit/s"),
     )
 )
-_OF_OTHERS: Final = frozenset({"testbed/units.py", "tests/unit/test_units.py"})
+_OF_OTHERS: Final = frozenset({"testbed/mrc_testbed/units.py", "tests/unit/test_units.py"})
 """Files that name units of others, to say which of ours is meant."""
 
 _NUMBER: Final = r"\d[\d.,]*"

@@ -26,7 +26,7 @@ EXEMPT = (
 )
 """Files that name the words on purpose, or are there to be misread."""
 
-FOREIGN = frozenset({("news", "testbed/observe/grafana_server.py")})
+FOREIGN = frozenset({("news", "testbed/mrc_testbed/observe/grafana_server.py")})
 """Words in names of other programs, with the file: Grafana's section of its settings."""
 
 _WORD = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")

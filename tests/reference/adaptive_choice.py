@@ -5,8 +5,7 @@ classes, and what is left of the frame being sent. With credits it is the data t
 has not come back: the port with the most credit is loaded least. A port that PFC or a pause storm holds is
 taken only if all are held. Links that are down are not taken; a switch sees its own links and nothing behind.
 
-Source: docs/reference/protocol.md, "Forwarding modes"; agents/switch/bpf/forward_adaptive.h is the same in
-BPF.
+Source: docs/reference/protocol.md, "Forwarding modes"; mrc_agents/switch/bpf/forward_adaptive.h is its twin.
 """
 
 from collections.abc import Sequence

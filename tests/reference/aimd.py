@@ -1,4 +1,4 @@
-"""AIMD in fixed point: the executable reference of agents/nic/bpf/cc/aimd.h, bit for bit."""
+"""AIMD in fixed point: the executable reference of mrc_agents/nic/bpf/cc/aimd.h, bit for bit."""
 
 from dataclasses import dataclass
 

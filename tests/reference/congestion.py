@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Self
 
-from mrc_testbed.agents.protocol.cc_profile import RATIO_SHIFT, CcParameters
+from mrc_agents.protocol.cc_profile import RATIO_SHIFT, CcParameters
 from reference.received_bytes import newly_received_bytes
 
 DELAY_SHIFT: Final = 8

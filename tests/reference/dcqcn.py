@@ -1,4 +1,4 @@
-"""DCQCN, the reaction point, in fixed point: the executable reference of agents/include/mrc/dcqcn.h.
+"""DCQCN, the reaction point, in fixed point: the executable reference of mrc_agents/include/mrc/dcqcn.h.
 
     CNP         target = rate, rate -= rate * alpha / 2, alpha += (1 - alpha) * g, stages = 0
     no CNP      alpha -= alpha * g, every alpha_ns
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Self
 
-from mrc_testbed.agents.protocol.dcqcn import ONE_Q16, RATIO_SHIFT, DcqcnParameters
+from mrc_agents.protocol.dcqcn import ONE_Q16, RATIO_SHIFT, DcqcnParameters
 
 _STEPS_MAX: Final = 8
 _SRTT_SHIFT: Final = 3

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mrc_testbed.agents.abi import EvState, Qp
+from mrc_agents.abi import EvState, Qp
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Which EV the next packet has: the executable reference of agents/nic/bpf/ev/round_robin.h and reps.h.
+"""Which EV the next packet has: the executable reference of mrc_agents/nic/bpf/ev/round_robin.h and reps.h.
 
 All EVs are active, and none of their paths is late or dead; an EV in SKIP loses its turn, one at a
 time of those that name one path.

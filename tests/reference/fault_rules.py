@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from mrc_testbed.agents.abi import FaultAction, FaultRule, TrafficClass
+from mrc_agents.abi import FaultAction, FaultRule, TrafficClass
 
 _64_BITS = (1 << 64) - 1
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import count
 from typing import TypeAlias
 
-from mrc_testbed.agents.abi import FlowControl
+from mrc_agents.abi import FlowControl
 
 FlowKind: TypeAlias = FlowControl
 

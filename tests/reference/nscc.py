@@ -1,4 +1,4 @@
-"""NSCC in fixed point: the executable reference of agents/nic/bpf/cc/nscc.h, bit for bit.
+"""NSCC in fixed point: the executable reference of mrc_agents/nic/bpf/cc/nscc.h, bit for bit.
 
                     delay below target             delay at target or above
     no mark         proportional, fast increase    fair increase
@@ -13,7 +13,7 @@ Source: docs/reference/protocol.md, "Congestion control"; Ultra Ethernet 1.0 sec
 from dataclasses import dataclass
 from typing import Final
 
-from mrc_testbed.agents.protocol.cc_profile import RATIO_SHIFT
+from mrc_agents.protocol.cc_profile import RATIO_SHIFT
 from reference.congestion import DELAY_SHIFT, CcReason, Congestion, SackFeedback
 
 PENALTY_SHIFT: Final = 7

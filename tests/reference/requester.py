@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from mrc_testbed.agents.abi import Limit
-from mrc_testbed.agents.nic.qp import QpAttributes, path_numbers
-from mrc_testbed.agents.protocol.sizes import write_nominal_bytes
+from mrc_agents.abi import Limit
+from mrc_agents.nic.qp import QpAttributes, path_numbers
+from mrc_agents.protocol.sizes import write_nominal_bytes
 from reference.congestion import CcReason, SackFeedback
 from reference.ev_partition import PlanePartition
 from reference.nscc import Nscc

@@ -7,8 +7,8 @@ Source: docs/reference/protocol.md, "Responder", "SETH" and "CC_STATE".
 
 from dataclasses import dataclass, field
 
-from mrc_testbed.agents.abi import Limit
-from mrc_testbed.agents.protocol.sizes import nominal_bytes
+from mrc_agents.abi import Limit
+from mrc_agents.protocol.sizes import nominal_bytes
 from reference.psn import wire_psn
 from reference.received_bytes import received_units
 from reference.reliability_header import CcState, Seth

@@ -9,7 +9,7 @@ Source: docs/reference/protocol.md, "Traffic classes".
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
-from mrc_testbed.agents import abi
+from mrc_agents import abi
 
 Dscp: TypeAlias = abi.Dscp
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from mrc_testbed.agents import clock
+from mrc_agents import clock
 
 
 def test_it_is_that_of_the_machine_unless_simulated() -> None:

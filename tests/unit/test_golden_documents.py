@@ -65,7 +65,7 @@ def test_a_document_has_its_shape(kind, capsys):
 def kinds_in_source():
     """Kinds that are passed to `show` and `show_tables`, wherever they are written out."""
     found = set()
-    for path in (ROOT / "testbed" / "cli").glob("*.py"):
+    for path in (ROOT / "testbed/mrc_testbed" / "cli").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 named = [each.value for each in node.args if isinstance(each, ast.Constant)]

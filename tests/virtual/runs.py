@@ -5,7 +5,7 @@ from typing import Final
 
 from stopped_clock import StoppedClock
 
-from mrc_testbed.agents.bpf.virtual import LIBRARY, VirtualRuntime
+from mrc_agents.bpf.virtual import LIBRARY, VirtualRuntime
 from mrc_testbed.campaign.execution import execute_campaign, virtual_stage
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.plan import CampaignPlan

@@ -9,16 +9,16 @@ import pytest
 from runs import ROOT
 
 PROGRAMS = (
-    "agents/nic/bpf/nic.bpf.c",
-    "agents/nic/bpf/rc/rc.bpf.c",
-    "agents/switch/bpf/forward.bpf.c",
-    "agents/switch/bpf/emit.bpf.c",
-    "agents/switch/bpf/load.bpf.c",
+    "agents/mrc_agents/nic/bpf/nic.bpf.c",
+    "agents/mrc_agents/nic/bpf/rc/rc.bpf.c",
+    "agents/mrc_agents/switch/bpf/forward.bpf.c",
+    "agents/mrc_agents/switch/bpf/emit.bpf.c",
+    "agents/mrc_agents/switch/bpf/load.bpf.c",
 )
-OWN = "agents/virtual/"
-OWN_LAYOUTS = "agents/include/mrc/virtual_abi.h"
-WHEEL = "agents/include/mrc/queue_wheel.h"
-FLAGS = ("-Iagents/virtual/shim", "-Iagents/include", "-Iagents/_objects", "-Iagents/virtual")
+OWN = "agents/mrc_agents/virtual/"
+OWN_LAYOUTS = "agents/mrc_agents/include/mrc/virtual_abi.h"
+WHEEL = "agents/mrc_agents/include/mrc/queue_wheel.h"
+FLAGS = [f"-Iagents/mrc_agents/{each}" for each in ("virtual/shim", "include", "_objects", "virtual")]
 INCLUDE = re.compile(r'^#include ["<]([^">]+)[">]', re.MULTILINE)
 
 
@@ -32,14 +32,18 @@ def sources_in_kernel() -> set[str]:
             continue
         found.add(file)
         for name in INCLUDE.findall(file.read_text(encoding="utf-8")):
-            places = (file.parent / name, ROOT / "agents/include" / name, ROOT / "agents/_objects" / name)
+            places = (
+                file.parent / name,
+                ROOT / "agents/mrc_agents/include" / name,
+                ROOT / "agents/mrc_agents/_objects" / name,
+            )
             waiting += [path for path in places if path.is_file()]
     return {str(path.relative_to(ROOT)) for path in found}
 
 
 def sources_in_library() -> set[str]:
     """The same of the library's translation unit, as the compiler sees it."""
-    command = ["cc", *FLAGS, "-MM", "agents/virtual/programs.c"]
+    command = ["cc", *FLAGS, "-MM", "agents/mrc_agents/virtual/programs.c"]
     rule = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
     names = rule.replace("\\\n", " ").split()[1:]
     return {str((ROOT / name).resolve().relative_to(ROOT)) for name in names}
@@ -56,34 +60,34 @@ def test_only_the_wheel_is_replaced() -> None:
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     for name in (
-        "agents/include",
-        "agents/nic/bpf",
-        "agents/switch/bpf",
-        "agents/virtual",
-        "agents/collectives",
+        "agents/mrc_agents/include",
+        "agents/mrc_agents/nic/bpf",
+        "agents/mrc_agents/switch/bpf",
+        "agents/mrc_agents/virtual",
+        "agents/mrc_agents/collectives",
     ):
         shutil.copytree(ROOT / name, tmp_path / name)
-    for name in ("Makefile", "agents/__init__.py", "agents/algorithms.py"):
+    for name in ("Makefile", "agents/mrc_agents/__init__.py", "agents/mrc_agents/algorithms.py"):
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
 
 
 def make(clone: Path) -> subprocess.CompletedProcess[str]:
-    command = ["make", "-C", str(clone), "VIRTUAL_CFLAGS=-O0", "agents/_objects/libmrc_virtual.so"]
+    command = ["make", "-C", str(clone), "VIRTUAL_CFLAGS=-O0", "agents/mrc_agents/_objects/libmrc_virtual.so"]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_a_map_that_is_not_listed_fails_the_build(clone: Path) -> None:
-    listed = clone / "agents/virtual/maps.def"
+    listed = clone / "agents/mrc_agents/virtual/maps.def"
     listed.write_text(listed.read_text().replace("SCRATCH(lossless_scratch)\n", ""))
     done = make(clone)
     assert done.returncode
     assert "> lossless_scratch" in done.stderr
-    assert not (clone / "agents/_objects/libmrc_virtual.so").exists()
+    assert not (clone / "agents/mrc_agents/_objects/libmrc_virtual.so").exists()
 
 
 def test_a_helper_that_is_not_there_fails_the_build(clone: Path) -> None:
-    program = clone / "agents/switch/bpf/emit.bpf.c"
+    program = clone / "agents/mrc_agents/switch/bpf/emit.bpf.c"
     text = program.read_text()
     program.write_text(
         text.replace("	if (!request)\n", "	bpf_get_numa_node_id();\n	if (!request)\n", 1)

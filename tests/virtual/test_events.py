@@ -62,7 +62,7 @@ class Queue:
 def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("events")
     includes = [f"-I{ROOT / 'agents' / each}" for each in ("virtual/shim", "include", "_objects", "virtual")]
-    source = ROOT / "agents" / "virtual" / "events.c"
+    source = ROOT / "agents/mrc_agents" / "virtual" / "events.c"
     command = ["cc", "-shared", "-fPIC", "-DMRC_VIRTUAL", *includes, "-o", folder / "events.so", source]
     subprocess.run(command, check=True)
     return folder / "events.so"

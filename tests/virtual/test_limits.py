@@ -92,9 +92,9 @@ def test_ready_scenarios_are_let_through(folder: str) -> None:
 def test_memory_that_is_refused_is_one_clear_error() -> None:
     """The estimate is no promise: the library says so itself, and nothing is left of the lab."""
     program = """
-from mrc_testbed.agents.bpf.virtual import VirtualRuntime
-from mrc_testbed.agents.abi import VirtualPayload
-from mrc_testbed.agents.errors import PreflightError
+from mrc_agents.bpf.virtual import VirtualRuntime
+from mrc_agents.abi import VirtualPayload
+from mrc_agents.errors import PreflightError
 runtime = VirtualRuntime()
 try:
     runtime.begin({"memory": 1 << 20}, bytes(8), [0], seed=1, payload=VirtualPayload.COPY)

@@ -13,7 +13,7 @@ import pytest
 from runs import ROOT
 
 GUIDE = ROOT / "docs/guide/your-own-congestion-control.md"
-LIBRARY = "agents/_objects/libmrc_virtual.so"
+LIBRARY = "agents/mrc_agents/_objects/libmrc_virtual.so"
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -29,8 +29,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("clone")
     built = shutil.ignore_patterns("_objects", "__pycache__")
     for source in ("agents", "testbed"):
-        shutil.copytree(ROOT / source, folder / source, symlinks=True, ignore=built)
-    (folder / "mrc_testbed").symlink_to("testbed")
+        shutil.copytree(ROOT / source, folder / source, ignore=built)
     shutil.copy(ROOT / "Makefile", folder)
     (folder / "mine/cc").mkdir(parents=True)
     (folder / "mine/cc/my_aimd.h").write_text(blocks("c")[0])
@@ -61,7 +60,7 @@ def run(built: Path) -> Command:
         return subprocess.run(
             [Path(sys.executable).with_name("mrc-testbed"), *arguments],
             cwd=built,
-            env=os.environ | {"PYTHONPATH": str(built)},
+            env=os.environ | {"PYTHONPATH": f"{built}/testbed:{built}/agents"},
             capture_output=True,
             text=True,
             check=False,
@@ -76,7 +75,7 @@ def test_the_guides_algorithm_runs_and_is_compared(run: Command, built: Path) ->
     for number in range(len(blocks("yaml"))):
         done = run("run", "--virtual", "-o", "json", f"{number}.yaml")
         assert done.returncode == 0, done.stdout + done.stderr
-    names = json.loads((built / "agents/_objects/algorithms.json").read_text())
+    names = json.loads((built / "agents/mrc_agents/_objects/algorithms.json").read_text())
     assert names["cc"] == ["nscc", "aimd", "my_aimd"]
     assert names["ev"] == ["shuffle", "reps", "round_robin", "two_choices"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mrc_testbed.agents.nic.qp import QpLimits
-from mrc_testbed.agents.protocol.retry_times import NO_END_US, give_up_us, rnr_timer_us
+from mrc_agents.nic.qp import QpLimits
+from mrc_agents.protocol.retry_times import NO_END_US, give_up_us, rnr_timer_us
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.transport.reliable_connection import choose_rc_congestion

@@ -14,8 +14,8 @@ from runs import ROOT
 
 SCRIPT = """
 import pathlib, sys
-import mrc_testbed.agents.bpf.virtual
-mrc_testbed.agents.bpf.virtual.LIBRARY = pathlib.Path(sys.argv[1])
+import mrc_agents.bpf.virtual
+mrc_agents.bpf.virtual.LIBRARY = pathlib.Path(sys.argv[1])
 from mrc_testbed.soak.draw import draw_universe
 from mrc_testbed.soak.universe import run_document
 for seed in range(1, 6):

@@ -15,8 +15,8 @@ import pytest
 from runs import run
 from stopped_clock import StoppedClock
 
-from mrc_testbed.agents.abi import PortCounter
-from mrc_testbed.agents.bpf.virtual import VirtualRuntime
+from mrc_agents.abi import PortCounter
+from mrc_agents.bpf.virtual import VirtualRuntime
 from mrc_testbed.metrics.reader import LabReader
 from mrc_testbed.scenario.execution import execute
 from mrc_testbed.scenario.measure.verdict import Status

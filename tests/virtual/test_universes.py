@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from stopped_clock import StoppedClock
 
-from mrc_testbed.agents.abi import Event, EventKind, LosslessLink, Qp, QueuePool
-from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
-from mrc_testbed.agents.nic.context import MemoryRegion
-from mrc_testbed.agents.nic.kernel_events import KernelEvents
+from mrc_agents.abi import Event, EventKind, LosslessLink, Qp, QueuePool
+from mrc_agents.bpf.maps import ArrayMap, MappedArray
+from mrc_agents.nic.context import MemoryRegion
+from mrc_agents.nic.kernel_events import KernelEvents
 from mrc_testbed.errors import FabricError
 from mrc_testbed.faults.map_target import MapTarget
 from mrc_testbed.soak.avoided import AVOIDED, Avoided

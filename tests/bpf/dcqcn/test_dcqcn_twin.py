@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.dcqcn import Dcqcn, DcqcnReason
 
-from mrc_testbed.agents.bpf.libbpf import BpfObject, library, run_once
-from mrc_testbed.agents.protocol.dcqcn import DcqcnParameters, cnp_interval_ns
+from mrc_agents.bpf.libbpf import BpfObject, library, run_once
+from mrc_agents.protocol.dcqcn import DcqcnParameters, cnp_interval_ns
 
 SOURCE = Path(__file__).parent / "dcqcn_twin.bpf.c"
 START_NS = 10**12

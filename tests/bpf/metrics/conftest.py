@@ -7,7 +7,7 @@ import pytest
 from compiling import compile_program
 from map_filling import HistogramProgram, PinnedLab, lab_up
 
-from mrc_testbed.agents.bpf.libbpf import BpfObject
+from mrc_agents.bpf.libbpf import BpfObject
 from mrc_testbed.topology.spec import TopologySpec
 
 SPEC = TopologySpec(planes=2, t0=1, t1=1, hosts_per_t0=2)

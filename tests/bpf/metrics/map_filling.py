@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from mrc_testbed.agents.bpf.libbpf import BpfObject, library, open_pinned, run_once
-from mrc_testbed.agents.bpf.maps import map_info
-from mrc_testbed.agents.objects import OBJECTS_DIR
+from mrc_agents.bpf.libbpf import BpfObject, library, open_pinned, run_once
+from mrc_agents.bpf.maps import map_info
+from mrc_agents.objects import OBJECTS_DIR
 from mrc_testbed.fabric import data_plane
 from mrc_testbed.fabric.bpf_file_system import prepare_pins, remove_pins
 from mrc_testbed.fabric.nic_data_plane import load_nic
@@ -29,7 +29,7 @@ Number = TypeVar("Number", bound=IntEnum)
 
 
 class HistogramProgram:
-    """Runs agents/include/mrc/histogram.h in the kernel."""
+    """Runs mrc_agents/include/mrc/histogram.h in the kernel."""
 
     def __init__(self, loaded: BpfObject) -> None:
         self._loaded = loaded

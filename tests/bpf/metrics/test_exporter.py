@@ -18,7 +18,7 @@ from map_filling import PinnedLab, filling, lab_up, opened, write_per_cpu
 from prometheus_client.parser import text_string_to_metric_families
 from waiting import DEADLINE_S
 
-from mrc_testbed.agents.abi import (
+from mrc_agents.abi import (
     EvReason,
     EvState,
     EvTransitions,
@@ -31,7 +31,7 @@ from mrc_testbed.agents.abi import (
     QueueState,
     TrafficClass,
 )
-from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
+from mrc_agents.bpf.maps import ArrayMap, MappedArray
 from mrc_testbed.errors import PreflightError, UsageError
 from mrc_testbed.fabric.state import Phase
 from mrc_testbed.faults.event import FaultEvent

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from map_filling import PinnedLab, lab_up, opened
 
-from mrc_testbed.agents.abi import LosslessLink
-from mrc_testbed.agents.bpf.maps import MappedArray
+from mrc_agents.abi import LosslessLink
+from mrc_agents.bpf.maps import MappedArray
 from mrc_testbed.metrics.collector import LabCollector
 from mrc_testbed.metrics.exposition import Samples, Value
 from mrc_testbed.metrics.reader import LabReader

@@ -8,8 +8,8 @@ from histograms import histogram_of
 from map_filling import PinnedLab, filling, opened, write_per_cpu
 from port_faults import write_port_fault
 
-from mrc_testbed.agents import clock
-from mrc_testbed.agents.abi import (
+from mrc_agents import clock
+from mrc_agents.abi import (
     EvState,
     NicControl,
     NicCounter,
@@ -20,7 +20,7 @@ from mrc_testbed.agents.abi import (
     QpState,
     WorkRing,
 )
-from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
+from mrc_agents.bpf.maps import ArrayMap, MappedArray
 from mrc_testbed.errors import FabricError, UsageError
 from mrc_testbed.fabric.data_plane import FabricMaps
 from mrc_testbed.metrics.histogram import Histogram

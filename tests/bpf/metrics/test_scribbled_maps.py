@@ -12,9 +12,9 @@ from map_filling import PinnedLab, filling, opened, write_per_cpu
 from prometheus_client.parser import text_string_to_metric_families
 from scribbling import scribble
 
-from mrc_testbed.agents.abi import NicCounter, NicCounters
-from mrc_testbed.agents.bpf.libbpf import library
-from mrc_testbed.agents.bpf.maps import map_info
+from mrc_agents.abi import NicCounter, NicCounters
+from mrc_agents.bpf.libbpf import library
+from mrc_agents.bpf.maps import map_info
 from mrc_testbed.faults.ledger import Ledger
 from mrc_testbed.live.feed import Feed, Update
 from mrc_testbed.live.page_data import update_document

@@ -12,7 +12,7 @@ from nic_bench import QP_COUNT, NicBench
 from write_source import WriteSource
 from write_target import WriteTarget
 
-from mrc_testbed.agents.nic.work_queue import QPN_MIN
+from mrc_agents.nic.work_queue import QPN_MIN
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import TopologySpec
 

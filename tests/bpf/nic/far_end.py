@@ -25,10 +25,10 @@ from reference.reliability_header import CcState, Neth, Seth
 from reference.traffic_class import Ecn, TrafficClass
 from reference.transport_header import ENDPOINT_QPN, AckKind, Aeth, Bth, Meth, NakCode, Reth, Tseth
 
-from mrc_testbed.agents.nic.qp import QpAttributes
-from mrc_testbed.agents.nic.rc_qp import RcAttributes
-from mrc_testbed.agents.nic.work_queue import QPN_MIN, qp_index
-from mrc_testbed.agents.protocol.dcqcn import DcqcnParameters
+from mrc_agents.nic.qp import QpAttributes
+from mrc_agents.nic.rc_qp import RcAttributes
+from mrc_agents.nic.work_queue import QPN_MIN, qp_index
+from mrc_agents.protocol.dcqcn import DcqcnParameters
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ev_set import build_ev_set
 from mrc_testbed.topology.path import path_carrier

@@ -24,7 +24,7 @@ from reference.transport_header import P_KEY_DEFAULT, ImmDt, Meth, NakCode, Reth
 from write_source import WriteSource
 from write_target import REGION_OFFSET, WriteTarget
 
-from mrc_testbed.agents.abi import Command, EventKind, Limit, NicCounter, Qp, QpState, ReservedKey
+from mrc_agents.abi import Command, EventKind, Limit, NicCounter, Qp, QpState, ReservedKey
 from mrc_testbed.topology.usid import Role, Usid, pack_carrier
 
 WINDOW: Final = 32

@@ -15,7 +15,7 @@ from typing import Final
 from program_bench import OBJECTS, ProgramBench, Verdict
 from waiting import DEADLINE_S
 
-from mrc_testbed.agents.abi import (
+from mrc_agents.abi import (
     Command,
     Doorbell,
     Event,
@@ -43,12 +43,12 @@ from mrc_testbed.agents.abi import (
     Work,
     WorkRing,
 )
-from mrc_testbed.agents.bpf.chunks import ChunkedMemory
-from mrc_testbed.agents.bpf.libbpf import BpfObject
-from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray, PerCpuArray, RingBuffer, map_update
-from mrc_testbed.agents.nic.qp import QpAttributes, QueuePair, build_qp
-from mrc_testbed.agents.nic.rc_qp import RcAttributes, RcQueuePair, build_rc_qp
-from mrc_testbed.agents.nic.work_queue import QPN_MIN
+from mrc_agents.bpf.chunks import ChunkedMemory
+from mrc_agents.bpf.libbpf import BpfObject
+from mrc_agents.bpf.maps import ArrayMap, MappedArray, PerCpuArray, RingBuffer, map_update
+from mrc_agents.nic.qp import QpAttributes, QueuePair, build_qp
+from mrc_agents.nic.rc_qp import RcAttributes, RcQueuePair, build_rc_qp
+from mrc_agents.nic.work_queue import QPN_MIN
 from mrc_testbed.fabric.data_plane import fabric_rodata
 from mrc_testbed.fabric.netlink import mac_bytes
 from mrc_testbed.fabric.nic_data_plane import create_memory, fill_link_probes, nic_config, nic_map_entries

@@ -17,8 +17,8 @@ from reference.reliability_header import NackReason
 from reference.transport_header import Aeth, Bth, NakCode
 from write_target import REGION_OFFSET, REGION_SLOT, WriteTarget, random_bytes
 
-from mrc_testbed.agents.abi import Limit, NicCounter, QpState
-from mrc_testbed.agents.nic.work_queue import QPN_MIN
+from mrc_agents.abi import Limit, NicCounter, QpState
+from mrc_agents.nic.work_queue import QPN_MIN
 from mrc_testbed.topology.usid import Role, Usid, pack_carrier
 
 REGION_BYTES = MEMORY_BYTES - REGION_OFFSET

@@ -12,7 +12,7 @@ from reference.packet import EndpointRequest, Sack
 from write_source import WriteSource
 from write_target import WriteTarget
 
-from mrc_testbed.agents.abi import Limit, NicCounter
+from mrc_agents.abi import Limit, NicCounter
 
 SPACING = int(Limit.ACK_PATH_SPACING)
 PLANES = 4

@@ -13,8 +13,8 @@ from nic_bench import NicBench
 from reference.responder import MessagesDone
 from write_source import Sent, WriteSource
 
-from mrc_testbed.agents.abi import Limit
-from mrc_testbed.agents.protocol.cc_profile import CcLink, CcParameters, derive_profile
+from mrc_agents.abi import Limit
+from mrc_agents.protocol.cc_profile import CcLink, CcParameters, derive_profile
 from mrc_testbed.topology import timing
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import TopologySpec

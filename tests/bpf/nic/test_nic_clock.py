@@ -10,8 +10,8 @@ from reference.ev_partition import ev_partition
 from reference.reliability_header import Seth
 from write_source import Completed, Sent, WriteSource, completed
 
-from mrc_testbed.agents.abi import Command, Event, EventKind, EvReason, EvState, NicCounter, QpState, Status
-from mrc_testbed.agents.clock import monotonic_ns
+from mrc_agents.abi import Command, Event, EventKind, EvReason, EvState, NicCounter, QpState, Status
+from mrc_agents.clock import monotonic_ns
 
 RTO_NS = 500_000_000  # a busy machine may stand still for hundreds of milliseconds
 PACE_S = 0.005

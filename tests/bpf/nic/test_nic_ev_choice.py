@@ -9,7 +9,7 @@ from reference.ev_partition import PlanePartition, ev_partition
 from reference.packet import EndpointRequest
 from write_source import Sent, WriteSource
 
-from mrc_testbed.agents.abi import EvState
+from mrc_agents.abi import EvState
 from mrc_testbed.topology.ev_set import build_ev_set
 
 WINDOW = 8

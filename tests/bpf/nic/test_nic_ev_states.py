@@ -7,7 +7,7 @@ from reference.ev_partition import ev_partition
 from reference.reliability_header import PathAdvice, Seth
 from write_source import Sent, WriteSource
 
-from mrc_testbed.agents.abi import Command, EventKind, EvLayout, EvReason, EvState, Limit, QpState, Status
+from mrc_agents.abi import Command, EventKind, EvLayout, EvReason, EvState, Limit, QpState, Status
 from mrc_testbed.topology.ev import Ev
 
 

@@ -9,7 +9,7 @@ from far_end import FarEnd
 from fuzzed_qp import RECEIVED, REFUSALS, UNMET, FuzzedQp
 from nic_bench import NicBench
 
-from mrc_testbed.agents.abi import NicCounter
+from mrc_agents.abi import NicCounter
 
 FRAME_COUNT = 8000
 

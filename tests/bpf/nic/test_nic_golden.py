@@ -9,7 +9,7 @@ from far_end import FarEnd
 from nic_bench import NicBench
 from program_bench import Verdict
 
-from mrc_testbed.agents.abi import Work
+from mrc_agents.abi import Work
 
 FIRST_PSN = 0xABCD
 EV = 0x00010007

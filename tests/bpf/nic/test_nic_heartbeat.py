@@ -11,7 +11,7 @@ from reference.reliability_header import NackReason
 from write_source import WriteSource
 from write_target import WriteTarget
 
-from mrc_testbed.agents.abi import EventKind, NicCounter, QpState, Status
+from mrc_agents.abi import EventKind, NicCounter, QpState, Status
 
 LIMIT_NS = 1_000_000_000
 LOOKED_AT_PSN = 256

@@ -15,7 +15,7 @@ from reference.reliability_header import NackReason, Seth
 from write_source import WriteSource
 from write_target import WriteTarget, random_bytes
 
-from mrc_testbed.agents.abi import IcrcMode, NicCounter, ProbeKind
+from mrc_agents.abi import IcrcMode, NicCounter, ProbeKind
 
 FREE_OF_ICRC = {
     INNER_AT: 0x0F,

@@ -14,7 +14,7 @@ from reference.transport_header import AckKind, ImmDt, NakCode
 from write_source import WriteSource
 from write_target import WriteTarget, random_bytes
 
-from mrc_testbed.agents.abi import EventKind, NicCounter
+from mrc_agents.abi import EventKind, NicCounter
 
 ONLY, ONLY_IMMEDIATE, LAST_IMMEDIATE = (
     Opcode.WRITE_ONLY,

@@ -16,7 +16,7 @@ from reference.opcode import Opcode
 from reference.packet import LinkProbe
 from reference.transport_header import ENDPOINT_QPN, Bth
 
-from mrc_testbed.agents.abi import LinkProbePath, NicCounter
+from mrc_agents.abi import LinkProbePath, NicCounter
 from mrc_testbed.topology.probe_path import probe_paths
 from mrc_testbed.topology.usid import Role, Usid, pack_carrier
 

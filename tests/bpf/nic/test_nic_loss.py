@@ -16,7 +16,7 @@ from reference.traffic_class import Dscp
 from reference.transport_header import NakCode
 from write_source import Sent, WriteSource
 
-from mrc_testbed.agents.abi import EventKind, EvReason, EvState, NicCounter, QpState, Status
+from mrc_agents.abi import EventKind, EvReason, EvState, NicCounter, QpState, Status
 
 WINDOW = 8
 THRESHOLD = 16

@@ -12,7 +12,7 @@ from reference.reliability_header import Seth
 from reference.transport_header import NakCode
 from write_target import WriteTarget, random_bytes
 
-from mrc_testbed.agents.abi import NicCounter
+from mrc_agents.abi import NicCounter
 
 
 @pytest.fixture

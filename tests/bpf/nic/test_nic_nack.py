@@ -14,7 +14,7 @@ from reference.transport_header import Bth
 from write_source import Sent, WriteSource
 from write_target import WriteTarget, random_bytes
 
-from mrc_testbed.agents.abi import Command, EventKind, EvReason, EvState, NicCounter, QpState, Status
+from mrc_agents.abi import Command, EventKind, EvReason, EvState, NicCounter, QpState, Status
 
 RETRIED = (NackReason.NO_BITMAP, NackReason.NO_PACKET_BUFFER)
 

@@ -10,8 +10,8 @@ from reference.ev_partition import ev_partition
 from reference.packet import EndpointRequest
 from write_source import Sent, WriteSource
 
-from mrc_testbed.agents.abi import EventKind, EvLayout, EvState, Limit, NicCounter, QpState
-from mrc_testbed.agents.protocol.cc_profile import CcLink, CcParameters, derive_profile
+from mrc_agents.abi import EventKind, EvLayout, EvState, Limit, NicCounter, QpState
+from mrc_agents.protocol.cc_profile import CcLink, CcParameters, derive_profile
 
 WINDOW = 24
 NEVER_ACKS = 1 << 20

@@ -16,8 +16,8 @@ from reference.packet import EndpointRequest, EndpointResponse
 from reference.transport_header import ENDPOINT_QPN, Bth
 from write_source import Sent, WriteSource
 
-from mrc_testbed.agents.abi import Command, EventKind, EvReason, EvState, Limit, NicCounter, ProbeKind
-from mrc_testbed.agents.nic.work_queue import QPN_MIN
+from mrc_agents.abi import Command, EventKind, EvReason, EvState, Limit, NicCounter, ProbeKind
+from mrc_agents.nic.work_queue import QPN_MIN
 from mrc_testbed.topology.ev_set import build_ev_set
 
 SUCCESSES = 3

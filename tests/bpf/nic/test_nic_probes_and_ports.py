@@ -15,7 +15,7 @@ from reference.transport_header import Bth
 from write_source import WriteSource
 from write_target import WriteTarget
 
-from mrc_testbed.agents.abi import EventKind, EvReason, EvState, NicCounter, ProbeKind, QpState
+from mrc_agents.abi import EventKind, EvReason, EvState, NicCounter, ProbeKind, QpState
 
 EV = 1 << 28 | 1 << 16 | 5
 

@@ -6,7 +6,7 @@ from far_end import FarEnd
 from nic_bench import NicBench
 from write_source import Sent, WriteSource
 
-from mrc_testbed.agents.abi import EvState
+from mrc_agents.abi import EvState
 
 REO_WND_NS = 50_000_000
 RTO_NS = 40 * REO_WND_NS

@@ -9,7 +9,7 @@ from reference.reliability_header import NackReason, Seth
 from write_source import WriteSource
 from write_target import WriteTarget
 
-from mrc_testbed.agents.abi import Command, Limit, NicCounter, QpState
+from mrc_agents.abi import Command, Limit, NicCounter, QpState
 
 UNIT = int(Limit.MPR_UNIT)
 WHOLE = int(Limit.PSN_RING)

@@ -11,7 +11,7 @@ from reference.reliability_header import NackReason
 from write_source import WriteSource
 from write_target import REGION_OFFSET, WriteTarget, random_bytes
 
-from mrc_testbed.agents.abi import Limit, NicCounter
+from mrc_agents.abi import Limit, NicCounter
 
 RING = int(Limit.PSN_RING)
 

@@ -13,7 +13,7 @@ from reference.traffic_class import Dscp
 from reference.transport_header import Reth
 from write_source import REMOTE_KEY, Completed, WriteSource
 
-from mrc_testbed.agents.abi import EventKind, Limit, NicCounter, Status
+from mrc_agents.abi import EventKind, Limit, NicCounter, Status
 from mrc_testbed.topology.ev_set import build_ev_set
 
 FIRST, MIDDLE, LAST, ONLY = Opcode.WRITE_FIRST, Opcode.WRITE_MIDDLE, Opcode.WRITE_LAST, Opcode.WRITE_ONLY

@@ -21,10 +21,10 @@ from reference.requester import ReferenceRequester
 from reference.responder import MessagesDone
 from write_source import Sent, WriteSource
 
-from mrc_testbed.agents.abi import EventKind, EvLayout, EvState, Limit, NicCounter
-from mrc_testbed.agents.abi import Nscc as NsccState
-from mrc_testbed.agents.protocol.cc_profile import CcLink, CcParameters, Setting, derive_profile
-from mrc_testbed.agents.protocol.sizes import write_nominal_bytes
+from mrc_agents.abi import EventKind, EvLayout, EvState, Limit, NicCounter
+from mrc_agents.abi import Nscc as NsccState
+from mrc_agents.protocol.cc_profile import CcLink, CcParameters, Setting, derive_profile
+from mrc_agents.protocol.sizes import write_nominal_bytes
 
 PMTU_BYTES = 256
 BASE_RTT_NS = 1_000_000

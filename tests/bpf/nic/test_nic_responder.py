@@ -10,7 +10,7 @@ from reference.opcode import Opcode
 from reference.responder import WINDOW_PSNS
 from write_target import REGION_OFFSET, REGION_SLOT, WriteTarget, random_bytes
 
-from mrc_testbed.agents.abi import Limit, NicCounter
+from mrc_agents.abi import Limit, NicCounter
 
 SEGMENT_BYTES = Limit.MEMORY_SEGMENT.value
 

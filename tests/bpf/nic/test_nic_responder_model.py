@@ -9,7 +9,7 @@ from reference.opcode import Opcode
 from reference.responder import WINDOW_PSNS
 from write_target import WriteTarget, random_bytes
 
-from mrc_testbed.agents.abi import NicCounter
+from mrc_agents.abi import NicCounter
 
 REGION_BYTES = 100_000
 

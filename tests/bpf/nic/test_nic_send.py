@@ -10,7 +10,7 @@ from reference.reliability_header import NackReason
 from reference.transport_header import AckKind, ImmDt, NakCode
 from write_target import WriteTarget, random_bytes
 
-from mrc_testbed.agents.abi import Limit, NicCounter, ReservedKey
+from mrc_agents.abi import Limit, NicCounter, ReservedKey
 
 PAGE = 40
 BYTES = 1500

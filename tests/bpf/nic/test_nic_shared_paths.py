@@ -8,8 +8,8 @@ from nic_bench import NicBench
 from reference.packet import EndpointRequest
 from write_source import Sent, WriteSource
 
-from mrc_testbed.agents.abi import Command, EventKind, EvLayout, EvReason, EvState
-from mrc_testbed.agents.nic.qp import QpAttributes, nic_path
+from mrc_agents.abi import Command, EventKind, EvLayout, EvReason, EvState
+from mrc_agents.nic.qp import QpAttributes, nic_path
 from mrc_testbed.topology.ev import Ev
 
 UPLINKS = (0, 1, 2, 3)

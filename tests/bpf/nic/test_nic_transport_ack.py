@@ -13,8 +13,8 @@ from reference.traffic_class import Dscp
 from write_source import Completed, WriteSource
 from write_target import WriteTarget, random_bytes
 
-from mrc_testbed.agents.abi import EventKind, NicCounter, QpState, Status
-from mrc_testbed.agents.protocol.sizes import write_nominal_bytes
+from mrc_agents.abi import EventKind, NicCounter, QpState, Status
+from mrc_agents.protocol.sizes import write_nominal_bytes
 
 FIRST, MIDDLE, LAST, ONLY = Opcode.WRITE_FIRST, Opcode.WRITE_MIDDLE, Opcode.WRITE_LAST, Opcode.WRITE_ONLY
 START = 0xFFFFFE

@@ -16,7 +16,7 @@ from reference.transport_header import Bth
 from write_source import WriteSource
 from write_target import WriteTarget, random_bytes
 
-from mrc_testbed.agents.abi import EvState, NicCounter
+from mrc_agents.abi import EvState, NicCounter
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ev_set import build_ev_set
 from mrc_testbed.topology.spec import TopologySpec

@@ -10,7 +10,7 @@ from nic_bench import MEMORY_BYTES, NicBench, Outcome
 from reference.opcode import Opcode
 from write_target import RcTarget, WriteTarget, random_bytes
 
-from mrc_testbed.agents.abi import Limit, NicCounter
+from mrc_agents.abi import Limit, NicCounter
 
 PAGE = int(Limit.PAGE_BYTES)
 SLOT = 9

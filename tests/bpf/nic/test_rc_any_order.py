@@ -16,7 +16,7 @@ from reference.transport_header import AckKind, Aeth, NakCode, Reth
 from write_source import REMOTE_KEY, Completed, RcSource
 from write_target import REGION_OFFSET, RcTarget
 
-from mrc_testbed.agents.abi import EventKind, Limit, NicCounter, Status
+from mrc_agents.abi import EventKind, Limit, NicCounter, Status
 
 ONLY, ONLY_IMMEDIATE = RcOpcode.WRITE_ONLY, RcOpcode.WRITE_ONLY_IMMEDIATE
 

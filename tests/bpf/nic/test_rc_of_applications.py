@@ -13,7 +13,7 @@ from reference.transport_header import AckKind, NakCode, Reth
 from write_source import REMOTE_KEY, RcSource
 from write_target import REGION_OFFSET, REGION_SLOT, RcTarget, aeth_of
 
-from mrc_testbed.agents.abi import (
+from mrc_agents.abi import (
     Command,
     DoorbellFormat,
     EventKind,
@@ -25,8 +25,8 @@ from mrc_testbed.agents.abi import (
     Status,
     WorkSide,
 )
-from mrc_testbed.agents.bpf.maps import RingBuffer, create_ring, map_update
-from mrc_testbed.agents.nic.qp import QpLimits
+from mrc_agents.bpf.maps import RingBuffer, create_ring, map_update
+from mrc_agents.nic.qp import QpLimits
 
 PD = 3
 BASE = 0x7F00_FFFF_F000

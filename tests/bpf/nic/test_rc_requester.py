@@ -13,8 +13,8 @@ from reference.rc_packet import Cnp, RcBth, RcOpcode
 from reference.transport_header import AckKind, Aeth, ImmDt, NakCode, Reth
 from write_source import REMOTE_KEY, Completed, RcSource, Sent
 
-from mrc_testbed.agents.abi import Command, DcqcnReason, EventKind, NicCounter, QpState, Status
-from mrc_testbed.agents.protocol.dcqcn import DcqcnParameters
+from mrc_agents.abi import Command, DcqcnReason, EventKind, NicCounter, QpState, Status
+from mrc_agents.protocol.dcqcn import DcqcnParameters
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from reference.rc_packet import Cnp, RcAcknowledge, RcOpcode, RcWrite, make_rc_w
 from reference.transport_header import AckKind, Aeth, NakCode, Reth
 from write_target import REGION_OFFSET, RcTarget, aeth_of
 
-from mrc_testbed.agents.abi import EventKind, NicCounter
+from mrc_agents.abi import EventKind, NicCounter
 
 
 @pytest.fixture

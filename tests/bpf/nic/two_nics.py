@@ -12,12 +12,12 @@ from typing import Any, Final, Self, cast
 from nic_bench import LIVE_FRAME, QP_COUNT, NicBench
 from program_bench import Verdict
 
-from mrc_testbed.agents.abi import EventKind, KickMode
-from mrc_testbed.agents.errors import AgentError
-from mrc_testbed.agents.nic.config import NicSettings
-from mrc_testbed.agents.nic.device import NicDevice
-from mrc_testbed.agents.nic.verbs import Verbs
-from mrc_testbed.agents.protocol.dcqcn import DcqcnParameters
+from mrc_agents.abi import EventKind, KickMode
+from mrc_agents.errors import AgentError
+from mrc_agents.nic.config import NicSettings
+from mrc_agents.nic.device import NicDevice
+from mrc_agents.nic.verbs import Verbs
+from mrc_agents.protocol.dcqcn import DcqcnParameters
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ev_set import build_ev_set
 from mrc_testbed.topology.usid import Role, Usid, pack_carrier
@@ -44,7 +44,7 @@ class Flying:
 
 
 class Device:
-    """Stands in for mrc_testbed.agents.nic.device.NicDevice: the maps of a test's NIC; its frames fly."""
+    """Stands in for mrc_agents.nic.device.NicDevice: the maps of a test's NIC; its frames fly."""
 
     def __init__(self, nic: NicBench, fabric: "Fabric", side: int) -> None:
         self._nic, self._fabric, self._side = nic, fabric, side

@@ -18,10 +18,10 @@ from reference.responder import AckPathProbe, MessagesDone, ReferenceResponder
 from reference.transport_header import AckKind
 from write_target import reply_to
 
-from mrc_testbed.agents.abi import Event, EventKind, KickMode, Limit, NicCounter, Status, Work
-from mrc_testbed.agents.nic.qp import QpAttributes
-from mrc_testbed.agents.nic.rc_qp import RcAttributes
-from mrc_testbed.agents.protocol.sizes import write_nominal_bytes
+from mrc_agents.abi import Event, EventKind, KickMode, Limit, NicCounter, Status, Work
+from mrc_agents.nic.qp import QpAttributes
+from mrc_agents.nic.rc_qp import RcAttributes
+from mrc_agents.protocol.sizes import write_nominal_bytes
 
 REMOTE_KEY: Final = 0xC0FFEE41
 

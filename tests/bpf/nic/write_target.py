@@ -15,7 +15,7 @@ from reference.reliability_header import CcState, PathAdvice, Seth
 from reference.responder import AckPathProbe, MessagesDone, ReferenceResponder
 from reference.transport_header import AckKind, Aeth, Bth, ImmDt, NakCode, Reth
 
-from mrc_testbed.agents.abi import NicCounter
+from mrc_agents.abi import NicCounter
 
 REGION_SLOT: Final = 5
 REGION_OFFSET: Final = 4096

@@ -9,9 +9,9 @@ import pytest
 from compiling import compile_library, compile_program, layouts
 from nscc_twins import KernelTwin, LibraryTwin
 
-from mrc_testbed.agents.abi import FabricConfig
-from mrc_testbed.agents.algorithms import CC, names_of
-from mrc_testbed.agents.bpf.libbpf import BpfObject
+from mrc_agents.abi import FabricConfig
+from mrc_agents.algorithms import CC, names_of
+from mrc_agents.bpf.libbpf import BpfObject
 
 HERE = Path(__file__).parent
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from reference.congestion import Congestion, SackFeedback
 from reference.nscc import Nscc
 
-from mrc_testbed.agents.errors import UsageError
-from mrc_testbed.agents.protocol.cc_profile import CcLink, CcParameters, CcProfile, derive_profile
+from mrc_agents.errors import UsageError
+from mrc_agents.protocol.cc_profile import CcLink, CcParameters, CcProfile, derive_profile
 
 UNIT_BYTES = 256
 UNIT_COUNT = 1 << 24

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from reference.congestion import Congestion
 
-from mrc_testbed.agents.bpf.libbpf import BpfObject, library, run_once
-from mrc_testbed.agents.protocol.cc_profile import CcParameters
+from mrc_agents.bpf.libbpf import BpfObject, library, run_once
+from mrc_agents.protocol.cc_profile import CcParameters
 
 
 def state_fields(congestion: Congestion) -> dict[str, int]:

@@ -16,7 +16,7 @@ from reference.aimd import Aimd
 from reference.congestion import DELAY_SHIFT, CcReason, Congestion
 from reference.nscc import PENALTY_SHIFT, Nscc
 
-from mrc_testbed.agents.protocol.cc_profile import (
+from mrc_agents.protocol.cc_profile import (
     RATIO_SHIFT,
     CcLink,
     CcParameters,

@@ -16,10 +16,10 @@ from reference.reliability_header import CcState, Seth
 from reference.transport_header import Bth
 from switch_bench import FORWARD, PORT_MAPS
 
-from mrc_testbed.agents.abi import FaultLimit, PortCounter
-from mrc_testbed.agents.abi import Port as PortEntry
-from mrc_testbed.agents.bpf.maps import MappedArray
-from mrc_testbed.agents.switch.queue_maps import queue_map_entries
+from mrc_agents.abi import FaultLimit, PortCounter
+from mrc_agents.abi import Port as PortEntry
+from mrc_agents.bpf.maps import MappedArray
+from mrc_agents.switch.queue_maps import queue_map_entries
 from mrc_testbed.fabric.data_plane import fabric_rodata, fill_fabric, forward_program
 from mrc_testbed.fabric.netlink import mac_bytes
 from mrc_testbed.topology.clos import Clos

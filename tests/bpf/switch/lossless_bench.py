@@ -12,7 +12,7 @@ from ctypes import byref, memmove, sizeof
 from reference.lossless import Account, Frame, PortShape
 from switch_bench import Departure, SwitchBench, frame_for, label_of
 
-from mrc_testbed.agents.abi import (
+from mrc_agents.abi import (
     FaultAction,
     FaultRule,
     LosslessLink,
@@ -22,7 +22,7 @@ from mrc_testbed.agents.abi import (
     QueueLimit,
     TrafficClass,
 )
-from mrc_testbed.agents.bpf.maps import MappedArray
+from mrc_agents.bpf.maps import MappedArray
 from mrc_testbed.fabric.port_fault import ALL_CLASSES, CERTAIN_Q32, clear_rule, set_rule
 
 USID_AT = 42

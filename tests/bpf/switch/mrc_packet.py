@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from reference.icrc import icrc
 from switch_bench import frame_for
 
-from mrc_testbed.agents.abi import Dscp, TrafficClass
+from mrc_agents.abi import Dscp, TrafficClass
 
 IP_UDP_BTH_BYTES = 40 + 8 + 12
 BTH_END = 14 + 40 + IP_UDP_BTH_BYTES

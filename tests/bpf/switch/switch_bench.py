@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from program_bench import FRAME_TIME_MAGIC, ProgramBench, Verdict
 
-from mrc_testbed.agents.abi import (
+from mrc_agents.abi import (
     Dscp,
     FabricConfig,
     FaultAccounts,
@@ -33,8 +33,8 @@ from mrc_testbed.agents.abi import (
     TrafficClass,
     Usid,
 )
-from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray, map_update
-from mrc_testbed.agents.switch.queue_maps import QUEUE_PORT_MAPS
+from mrc_agents.bpf.maps import ArrayMap, MappedArray, map_update
+from mrc_agents.switch.queue_maps import QUEUE_PORT_MAPS
 
 FORWARD = "forward.bpf.o"
 SRV6_BLOCK = 0xFCBB0000

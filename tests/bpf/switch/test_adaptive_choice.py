@@ -13,7 +13,7 @@ from reference.adaptive_choice import UplinkLoad, choose_adaptively
 from reference.frame import encode_frame
 from switch_bench import now_ns
 
-from mrc_testbed.agents.abi import (
+from mrc_agents.abi import (
     FaultAction,
     LosslessLink,
     LosslessSettings,
@@ -25,7 +25,7 @@ from mrc_testbed.agents.abi import (
     QueueState,
     TrafficClass,
 )
-from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
+from mrc_agents.bpf.maps import ArrayMap, MappedArray
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.forwarding import FIB_STRIDE
 from mrc_testbed.topology.host_forwarding import choose_lane, choose_uplink, flow_of_ev

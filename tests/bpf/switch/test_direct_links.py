@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from reference.port import Arrival, Delivery, ReferencePort
 from switch_bench import NODE_ID, SwitchBench, frame_for, label_of, now_ns
 
-from mrc_testbed.agents.abi import PortCounter, PortKind, QueueLimit, TrafficClass
+from mrc_agents.abi import PortCounter, PortKind, QueueLimit, TrafficClass
 
 MBIT = 10**6
 DATA, CONTROL = TrafficClass.DATA, TrafficClass.CONTROL

@@ -7,7 +7,7 @@ from fabric_bench import FabricBench, frame_of
 from program_bench import Verdict
 from reference.frame import encode_frame
 
-from mrc_testbed.agents.abi import PortCounter
+from mrc_agents.abi import PortCounter
 from mrc_testbed.fabric.netlink import mac_bytes
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Port

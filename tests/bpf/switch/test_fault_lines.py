@@ -8,7 +8,7 @@ from mrc_packet import Packet
 from reference.fault_rules import ReferenceRule, seeded_draw
 from switch_bench import Departure, SwitchBench, now_ns
 
-from mrc_testbed.agents.abi import FaultAction, FaultLimit, FaultRule, PortCounter, TrafficClass
+from mrc_agents.abi import FaultAction, FaultLimit, FaultRule, PortCounter, TrafficClass
 from mrc_testbed.fabric.port_fault import ALL_CLASSES, CERTAIN_Q32, clear_rule, is_healthy, set_rule
 
 OUT = 1

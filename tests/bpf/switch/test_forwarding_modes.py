@@ -10,7 +10,7 @@ from fabric_bench import FabricBench, frame_of
 from program_bench import Verdict
 from reference.frame import Frame, decode_frame, encode_frame
 
-from mrc_testbed.agents.abi import PortCounter
+from mrc_agents.abi import PortCounter
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ev_set import build_ev_set
 from mrc_testbed.topology.path import explain_ev, uplink_of_ev

@@ -14,8 +14,8 @@ from reference.fault_rules import ReferenceFaults, ReferenceRule
 from reference.icrc import icrc
 from switch_bench import SwitchBench
 
-from mrc_testbed.agents.abi import FaultAction, FaultLimit, FaultRule, PortCounter, TrafficClass
-from mrc_testbed.agents.clock import monotonic_ns
+from mrc_agents.abi import FaultAction, FaultLimit, FaultRule, PortCounter, TrafficClass
+from mrc_agents.clock import monotonic_ns
 from mrc_testbed.fabric.port_fault import (
     ALL_CLASSES,
     CERTAIN_Q32,

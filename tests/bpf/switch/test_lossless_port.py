@@ -14,7 +14,7 @@ from lossless_bench import LosslessBench
 from reference.lossless import CONTROL, DATA, FlowKind, Frame, PortShape
 from switch_bench import now_ns
 
-from mrc_testbed.agents.abi import LosslessLimit, QueueLimit
+from mrc_agents.abi import LosslessLimit, QueueLimit
 from mrc_testbed.fabric.deadlock import Deadlock
 from mrc_testbed.fabric.lossless import LosslessReader
 

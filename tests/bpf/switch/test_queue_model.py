@@ -15,7 +15,7 @@ from reference.layout import WireError
 from reference.port import DROPS, Arrival, Delivery, Marking, ReferencePort, Verdict
 from switch_bench import SwitchBench, frame_for, label_of, now_ns
 
-from mrc_testbed.agents.abi import Dscp, PortCounter, PortKind, TrafficClass
+from mrc_agents.abi import Dscp, PortCounter, PortKind, TrafficClass
 from mrc_testbed.metrics.queue_delay import delay_index
 
 MBIT = 10**6

@@ -7,7 +7,7 @@ from port_faults import write_port_fault
 from program_bench import Verdict
 from switch_bench import SwitchBench, frame_for, label_of, now_ns
 
-from mrc_testbed.agents.abi import PortCounter, QueueLimit, TrafficClass
+from mrc_agents.abi import PortCounter, QueueLimit, TrafficClass
 
 CONTROL, DATA = TrafficClass.CONTROL, TrafficClass.DATA
 MBIT = 10**6

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from waiting import DEADLINE_S
 
-from mrc_testbed.agents.clock import monotonic_ns
+from mrc_agents.clock import monotonic_ns
 from mrc_testbed.live.feed import Feed, Update
 from mrc_testbed.live.server import live_server
 from mrc_testbed.live.terminal import View, render

@@ -10,7 +10,7 @@ import pytest
 from chromium import Browser, Scheme, browsing
 from own_lab import lab_up
 
-from mrc_testbed.agents.clock import monotonic_ns
+from mrc_agents.clock import monotonic_ns
 from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.live.control import ClearRequest, FaultRequest
 from mrc_testbed.live.feed import Feed

@@ -29,10 +29,10 @@ CONFIG_CALL = """
 import ctypes, mmap, sys
 from ctypes import c_uint32
 from pathlib import Path
-from mrc_testbed.agents.bpf.libbpf import open_pinned
-from mrc_testbed.agents.bpf.maps import map_update
-from mrc_testbed.agents.abi import NicConfig
-from mrc_testbed.agents.errors import FabricError
+from mrc_agents.bpf.libbpf import open_pinned
+from mrc_agents.bpf.maps import map_update
+from mrc_agents.abi import NicConfig
+from mrc_agents.errors import FabricError
 pin = open_pinned(Path(sys.argv[1]) / "nic_config")
 try:
     map_update(pin, c_uint32(0), NicConfig(host_index=0))

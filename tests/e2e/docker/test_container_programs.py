@@ -11,7 +11,7 @@ from program_socket import Program
 from rdma_program import NOBODY, TESTBED, Started, build, finish, kill_program, next_line, start
 from waiting import poll_until
 
-from mrc_testbed.agents.abi import ApplicationLimit, ApplicationVerb
+from mrc_agents.abi import ApplicationLimit, ApplicationVerb
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.rdma import RdmaTransport

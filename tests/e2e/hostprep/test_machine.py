@@ -63,7 +63,7 @@ def test_image_is_built_once_and_runs_the_agent_without_privileges() -> None:
     assert observe_image() is ImageState.CURRENT
     again = build_image()
     assert (again.changes, again.log) == ((), None)
-    load_libbpf = "import mrc_testbed.agents.bpf.libbpf as b; b.library(); print('ready')"
+    load_libbpf = "import mrc_agents.bpf.libbpf as b; b.library(); print('ready')"
     answer = docker(
         "run", "--rm", "--network=none", "--cap-drop=ALL", image_name(), "python3", "-c", load_libbpf
     )

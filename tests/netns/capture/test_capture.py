@@ -13,7 +13,7 @@ from threading import Event
 import pytest
 from captured_ports import captured_ports
 
-from mrc_testbed.agents.abi import PortCounter
+from mrc_agents.abi import PortCounter
 from mrc_testbed.capture.recording import CaptureCount, Recording
 from mrc_testbed.capture.selection import Selection, select_ports
 from mrc_testbed.capture.tap import Tap

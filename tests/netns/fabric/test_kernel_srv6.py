@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from kernel_srv6 import replace_switch_by_kernel_srv6, restore_switch
 
-from mrc_testbed.agents.abi import PortCounter
+from mrc_agents.abi import PortCounter
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mrc_testbed.agents.abi import PortCounter
+from mrc_agents.abi import PortCounter
 from mrc_testbed.fabric import lab
 from mrc_testbed.topology.element import PortKind
 from mrc_testbed.topology.spec import TopologySpec

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mrc_testbed.agents.bpf.libbpf import attach_xdp
+from mrc_agents.bpf.libbpf import attach_xdp
 from mrc_testbed.errors import FabricError
 from mrc_testbed.fabric.data_plane import load_object
 from mrc_testbed.fabric.namespace import unnamed_namespace

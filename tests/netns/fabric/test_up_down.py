@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from lab_leftovers import SMALL
 
-from mrc_testbed.agents.abi import DrainerMode, Limit, NicPaths, PortCounter
-from mrc_testbed.agents.bpf.libbpf import open_pinned
-from mrc_testbed.agents.bpf.maps import MappedArray
-from mrc_testbed.agents.clock import monotonic_ns
+from mrc_agents.abi import DrainerMode, Limit, NicPaths, PortCounter
+from mrc_agents.bpf.libbpf import open_pinned
+from mrc_agents.bpf.maps import MappedArray
+from mrc_agents.clock import monotonic_ns
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.build import Progress

@@ -7,8 +7,8 @@ from kernel_srv6 import replace_switch_by_kernel_srv6
 from raw_verbs import connect_pair
 from waiting import DEADLINE_NS
 
-from mrc_testbed.agents.abi import PortCounter
-from mrc_testbed.agents.nic.client import AgentClient
+from mrc_agents.abi import PortCounter
+from mrc_agents.nic.client import AgentClient
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.data_plane import FabricMaps
 from mrc_testbed.fabric.live import Lab

@@ -5,7 +5,7 @@ import json
 import pytest
 from waiting import poll_until
 
-from mrc_testbed.agents.abi import PortCounter
+from mrc_agents.abi import PortCounter
 from mrc_testbed.cli.app import run as command_line
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.lossless import LinkFlow, opened_lossless

@@ -9,8 +9,8 @@ from port_faults import write_port_fault
 from raw_verbs import connect_pair
 from waiting import DEADLINE_NS
 
-from mrc_testbed.agents.nic.client import AgentClient
-from mrc_testbed.agents.nic.pattern import seed_at
+from mrc_agents.nic.client import AgentClient
+from mrc_agents.nic.pattern import seed_at
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.topology.ev_set import build_ev_set
 from mrc_testbed.topology.spec import TopologySpec

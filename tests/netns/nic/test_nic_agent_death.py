@@ -10,10 +10,10 @@ import pytest
 from nic_lab import BATCH, DISTANT, SPEC, WritePair
 from waiting import DEADLINE_NS, DEADLINE_S, poll_until
 
-from mrc_testbed.agents.abi import Event, EventKind, NicControl, QpState, Status
-from mrc_testbed.agents.bpf.libbpf import open_pinned
-from mrc_testbed.agents.bpf.maps import MappedArray, RingBuffer
-from mrc_testbed.agents.nic.client import AgentClient
+from mrc_agents.abi import Event, EventKind, NicControl, QpState, Status
+from mrc_agents.bpf.libbpf import open_pinned
+from mrc_agents.bpf.maps import MappedArray, RingBuffer
+from mrc_agents.nic.client import AgentClient
 from mrc_testbed.errors import AgentError, UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab

@@ -8,10 +8,10 @@ from ctypes import c_uint32
 
 import pytest
 
-from mrc_testbed.agents.abi import EvLayout, Limit, NicConfig, PortCounter
-from mrc_testbed.agents.bpf.libbpf import open_pinned
-from mrc_testbed.agents.bpf.maps import map_update
-from mrc_testbed.agents.nic.device import NicDevice
+from mrc_agents.abi import EvLayout, Limit, NicConfig, PortCounter
+from mrc_agents.bpf.libbpf import open_pinned
+from mrc_agents.bpf.maps import map_update
+from mrc_agents.nic.device import NicDevice
 from mrc_testbed.errors import FabricError
 from mrc_testbed.fabric.live import Lab
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from nic_lab import BATCH, DISTANT, WritePair, set_loss
 
-from mrc_testbed.agents.abi import NicCounter, NicCounters
-from mrc_testbed.agents.bpf.libbpf import open_pinned
-from mrc_testbed.agents.bpf.maps import PerCpuArray
+from mrc_agents.abi import NicCounter, NicCounters
+from mrc_agents.bpf.libbpf import open_pinned
+from mrc_agents.bpf.maps import PerCpuArray
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab
 

@@ -9,7 +9,7 @@ from own_lab import lab_up
 from raw_verbs import connect_pair
 from waiting import DEADLINE_NS, poll_until
 
-from mrc_testbed.agents.nic.client import AgentClient
+from mrc_agents.nic.client import AgentClient
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab as labs
 from mrc_testbed.fabric.live import Lab

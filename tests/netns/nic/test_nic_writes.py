@@ -7,7 +7,7 @@ import pytest
 from nic_lab import BATCH, DISTANT, NEIGHBOURS, WritePair
 from waiting import DEADLINE_S
 
-from mrc_testbed.agents.nic.client import AgentClient
+from mrc_agents.nic.client import AgentClient
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.live import Lab
 

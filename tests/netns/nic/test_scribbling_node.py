@@ -6,7 +6,7 @@ import pytest
 from nic_lab import BATCH, WritePair
 from scribbling import scribble
 
-from mrc_testbed.agents.nic.device import NicDevice
+from mrc_agents.nic.device import NicDevice
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.namespace import entered

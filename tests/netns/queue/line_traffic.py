@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from shaped_line import SRV6_BLOCK, frame_to
 from waiting import DEADLINE_S
 
-from mrc_testbed.agents.abi import Dscp
+from mrc_agents.abi import Dscp
 
 BLOCK_AT = 38  # offset of the IPv6 destination in a frame
 LABEL_AT = 54

@@ -16,8 +16,8 @@ from line_traffic import Frame, labels, random_frames, receive, send
 from shaped_line import TO_FAR, TO_NEAR, ShapedLine
 from waiting import DEADLINE_S
 
-from mrc_testbed.agents.abi import DrainerMode, Dscp, PortCounter, QueueDescriptors, QueuePort
-from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
+from mrc_agents.abi import DrainerMode, Dscp, PortCounter, QueueDescriptors, QueuePort
+from mrc_agents.bpf.maps import ArrayMap, MappedArray
 
 DROPS = (PortCounter.DROP_QUEUE_FULL, PortCounter.DROP_CONTROL_FULL, PortCounter.DROP_POOL_EMPTY)
 FRAMES_PER_ROUND = 240

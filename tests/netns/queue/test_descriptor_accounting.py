@@ -11,7 +11,7 @@ from shaped_line import TO_FAR, TO_NEAR, LineFactory, LinkShape
 from soak import DROPS, Soaked, assert_nothing_is_lost, soak_round
 from waiting import poll_until
 
-from mrc_testbed.agents.abi import PortCounter
+from mrc_agents.abi import PortCounter
 
 MBIT = 10**6
 

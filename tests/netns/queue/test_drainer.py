@@ -10,7 +10,7 @@ from line_traffic import assert_same_frames, equal_frames, random_frames, receiv
 from shaped_line import DRAINER, TO_FAR, LineFactory, LinkShape, ShapedLine
 from waiting import DEADLINE_S, poll_until
 
-from mrc_testbed.agents.abi import DrainerMode
+from mrc_agents.abi import DrainerMode
 
 SHAPED = [LinkShape(100_000_000)] * 2
 FOREVER = 2**64 - 1

@@ -8,7 +8,7 @@ import pytest
 from line_traffic import Window, assert_same_frames, equal_frames, labels, random_frames, receive, send
 from shaped_line import TO_FAR, TO_NEAR, LineFactory, LinkShape
 
-from mrc_testbed.agents.abi import PortCounter
+from mrc_agents.abi import PortCounter
 
 MBIT = 10**6
 HEADER_BYTES = 58  # Ethernet, IPv6, label

@@ -7,7 +7,7 @@ from pathlib import Path
 from live_scenario import run_live
 from waiting import poll_until
 
-from mrc_testbed.agents.nic.client import AgentClient
+from mrc_agents.nic.client import AgentClient
 from mrc_testbed.fabric import lab as labs
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.ring_drops import ring_drops

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from live_scenario import run_live
 
-from mrc_testbed.agents.abi import EvState
+from mrc_agents.abi import EvState
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.fabric.root import state_root

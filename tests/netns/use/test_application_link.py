@@ -8,7 +8,7 @@ from ctypes import sizeof
 import pytest
 from program_socket import ADDRESS, PAGE, Program
 
-from mrc_testbed.agents.abi import (
+from mrc_agents.abi import (
     ApplicationLimit,
     ApplicationRequest,
     ApplicationTransport,
@@ -16,7 +16,7 @@ from mrc_testbed.agents.abi import (
     PageList,
     QpState,
 )
-from mrc_testbed.agents.nic.application_link import CHANNELS_MAX
+from mrc_agents.nic.application_link import CHANNELS_MAX
 from mrc_testbed.fabric.live import Lab
 
 NONE = {"page_list": PageList.NO_PAGE_LIST}

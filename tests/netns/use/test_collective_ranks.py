@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from launching import Launch
 
-from mrc_testbed.agents.objects import OBJECTS_DIR
+from mrc_agents.objects import OBJECTS_DIR
 from mrc_testbed.fabric.live import Lab
 
 PROGRAM = Path(__file__).with_name("collective_ranks.py")
@@ -49,7 +49,7 @@ def test_the_program_of_the_guide(launch: Launch, tmp_path: Path) -> None:
     (example,) = re.findall(r"```c\n(.*?)```", (ROOT / "docs/guide/training.md").read_text(), re.DOTALL)
     (tmp_path / "sum.c").write_text(example)
     program = tmp_path / "sum"
-    flags = ["-Wall", "-Wextra", "-Werror", f"-I{ROOT}/agents/collectives", f"-L{OBJECTS_DIR}"]
+    flags = ["-Wall", "-Wextra", "-Werror", f"-I{ROOT}/agents/mrc_agents/collectives", f"-L{OBJECTS_DIR}"]
     libraries = ["-lmrc_coll", "-libverbs"]
     subprocess.run(["clang", *flags, str(tmp_path / "sum.c"), "-o", str(program), *libraries], check=True)
     status, said, complained = launch("--", str(program))

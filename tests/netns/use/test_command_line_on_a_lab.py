@@ -15,7 +15,7 @@ from shared_lab import SPEC, unhealthy_ports
 from typed_command import Command
 from waiting import DEADLINE_S, poll_until
 
-from mrc_testbed.agents.clock import monotonic_ns
+from mrc_agents.clock import monotonic_ns
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.namespace import namespace_names
 from mrc_testbed.fabric.paths import lab_paths

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 from rdma_program import NOBODY, finish, said_by_both, start
 
-from mrc_testbed.agents.abi import DoorbellFormat, Limit
+from mrc_agents.abi import DoorbellFormat, Limit
 from mrc_testbed.fabric.doorbell import DOORBELL
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.namespace import entered

@@ -7,8 +7,8 @@ from port_faults import write_port_fault
 from shared_lab import SPEC
 from typed_command import Command
 
-from mrc_testbed.agents.nic.client import AgentClient
-from mrc_testbed.agents.nic.work_queue import QPN_MIN
+from mrc_agents.nic.client import AgentClient
+from mrc_agents.nic.work_queue import QPN_MIN
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.topology.ev_set import build_ev_set
 

@@ -14,7 +14,7 @@ from shared_lab import agent_of, await_ports_down, unhealthy_ports
 from typed_command import Command
 from waiting import DEADLINE_S, poll_until
 
-from mrc_testbed.agents.clock import monotonic_ns
+from mrc_agents.clock import monotonic_ns
 from mrc_testbed.fabric.folder_watch import FolderWatch
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.paths import lab_paths

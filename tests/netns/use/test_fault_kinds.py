@@ -15,7 +15,7 @@ from killed_runner import kill_a_runner_with
 from shared_lab import agent_of, ports_down, unhealthy_ports
 from waiting import DEADLINE_NS, poll_until
 
-from mrc_testbed.agents.abi import (
+from mrc_agents.abi import (
     IcrcMode,
     LosslessSettings,
     NicControl,
@@ -23,9 +23,9 @@ from mrc_testbed.agents.abi import (
     NicCounters,
     PortCounter,
 )
-from mrc_testbed.agents.bpf.libbpf import open_pinned
-from mrc_testbed.agents.bpf.maps import MappedArray, PerCpuArray
-from mrc_testbed.agents.nic.client import AgentClient
+from mrc_agents.bpf.libbpf import open_pinned
+from mrc_agents.bpf.maps import MappedArray, PerCpuArray
+from mrc_agents.nic.client import AgentClient
 from mrc_testbed.errors import FabricError, FaultError
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.process import find_marked, is_alive, is_stopped

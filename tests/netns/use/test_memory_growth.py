@@ -8,9 +8,9 @@ import pytest
 from program_socket import Program
 from waiting import poll_until
 
-from mrc_testbed.agents.abi import ApplicationVerb, Limit
-from mrc_testbed.agents.bpf.libbpf import library, open_pinned_in
-from mrc_testbed.agents.bpf.maps import map_info
+from mrc_agents.abi import ApplicationVerb, Limit
+from mrc_agents.bpf.libbpf import library, open_pinned_in
+from mrc_agents.bpf.maps import map_info
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab
 

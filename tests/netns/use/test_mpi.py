@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rdma_program import NOBODY, build, finish, start
 
-from mrc_testbed.agents.abi import NicCounter
+from mrc_agents.abi import NicCounter
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.rdma import TRANSPORT_VARIABLE
 from mrc_testbed.faults.interactive import LabFaults, parse_fault

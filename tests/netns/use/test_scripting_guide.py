@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from waiting import DEADLINE_S
 
-from mrc_testbed.agents.nic.context import QpError
+from mrc_agents.nic.context import QpError
 from mrc_testbed.errors import AgentError, UsageError
 from mrc_testbed.fabric.live import Lab
 

@@ -10,7 +10,7 @@ import pytest
 from scripted_agent import answer, scripted_agent, send
 from waiting import DEADLINE_NS
 
-from mrc_testbed.agents.nic.client import MESSAGE_BYTES_MAX, AgentClient
+from mrc_agents.nic.client import MESSAGE_BYTES_MAX, AgentClient
 from mrc_testbed.errors import AgentError, UsageError
 from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.fabric.process import own_identity

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mrc_testbed.agents.nic.config import AgentConfig, config_document, load_config
+from mrc_agents.nic.config import AgentConfig, config_document, load_config
 from mrc_testbed.errors import UsageError
 
 CONFIG = AgentConfig(

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mrc_testbed.agents.nic.config import AgentConfig, config_document
-from mrc_testbed.agents.nic.log import BoundedLog
+from mrc_agents.nic.config import AgentConfig, config_document
+from mrc_agents.nic.log import BoundedLog
 
 
 def record(text: str) -> logging.LogRecord:
@@ -61,7 +61,7 @@ def test_agent_that_breaks_leaves_its_trace_in_the_log(tmp_path: Path) -> None:
     config = AgentConfig("h7", pins=tmp_path, socket=tmp_path / "agent.sock", log=log)
     file.write_text(json.dumps(config_document(config)))
     code = (
-        "import mrc_testbed.agents.nic.__main__ as program\n"
+        "import mrc_agents.nic.__main__ as program\n"
         "class Broken:\n"
         "    def __init__(self, config): raise IndexError('scribbled')\n"
         "program.NicAgent = Broken\n"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from mrc_testbed.agents.algorithms import CC, EV, AlgorithmError, find_algorithms, names_of, write_table
+from mrc_agents.algorithms import CC, EV, AlgorithmError, find_algorithms, names_of, write_table
 
-BUILT_IN = Path(__file__).parents[3] / "agents" / "nic" / "bpf"
+BUILT_IN = Path(__file__).parents[3] / "agents/mrc_agents" / "nic" / "bpf"
 WHOLE = "mine_window( mine_on_ack( mine_on_trim( mine_on_loss("
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from virtual_nic import VirtualNic, virtual_nic
 
-from mrc_testbed.agents.abi import ApplicationTransport, QpState
-from mrc_testbed.agents.nic.config import NicSettings
-from mrc_testbed.agents.nic.qp import QpLimits
-from mrc_testbed.agents.nic.verbs import Verbs
-from mrc_testbed.agents.nic.work_queue import qp_index
+from mrc_agents.abi import ApplicationTransport, QpState
+from mrc_agents.nic.config import NicSettings
+from mrc_agents.nic.qp import QpLimits
+from mrc_agents.nic.verbs import Verbs
+from mrc_agents.nic.work_queue import qp_index
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.agent_process import nic_settings
 from mrc_testbed.topology.clos import Clos

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from virtual_nic import virtual_nic
 
-from mrc_testbed.agents.nic.arguments import check_arguments
-from mrc_testbed.agents.nic.config import NicSettings
-from mrc_testbed.agents.nic.verbs import Verbs
+from mrc_agents.nic.arguments import check_arguments
+from mrc_agents.nic.config import NicSettings
+from mrc_agents.nic.verbs import Verbs
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import TopologySpec

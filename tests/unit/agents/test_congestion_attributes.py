@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from virtual_nic import VirtualNic, virtual_nic
 
-from mrc_testbed.agents.abi import Qp
-from mrc_testbed.agents.nic.config import NicSettings
-from mrc_testbed.agents.nic.qp import path_numbers, replacement_path
-from mrc_testbed.agents.nic.verbs import Verbs
-from mrc_testbed.agents.nic.work_queue import qp_index
-from mrc_testbed.agents.protocol.sizes import ROUNDING_MAX_BYTES, write_nominal_bytes
+from mrc_agents.abi import Qp
+from mrc_agents.nic.config import NicSettings
+from mrc_agents.nic.qp import path_numbers, replacement_path
+from mrc_agents.nic.verbs import Verbs
+from mrc_agents.nic.work_queue import qp_index
+from mrc_agents.protocol.sizes import ROUNDING_MAX_BYTES, write_nominal_bytes
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ev import Ev

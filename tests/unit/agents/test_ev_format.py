@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.agents.nic.ev_format import (
+from mrc_agents.nic.ev_format import (
     BODY_BITS,
     USUAL_WIDTHS,
     EvField,

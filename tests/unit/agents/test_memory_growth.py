@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from virtual_nic import VirtualNic, virtual_nic
 
-from mrc_testbed.agents.abi import Limit
-from mrc_testbed.agents.nic.memory import NoRoomError, RegionPlace, RegionTable
+from mrc_agents.abi import Limit
+from mrc_agents.nic.memory import NoRoomError, RegionPlace, RegionTable
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import TopologySpec

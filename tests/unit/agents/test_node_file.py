@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from mrc_testbed.agents.nic.client import AgentClient
-from mrc_testbed.agents.node_file import read_tail, remove_all_but, socket_address
+from mrc_agents.nic.client import AgentClient
+from mrc_agents.node_file import read_tail, remove_all_but, socket_address
 from mrc_testbed.errors import AgentError
 
 CONTENT: Final = "root:*:20228:0"

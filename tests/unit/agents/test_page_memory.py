@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from mrc_testbed.agents.nic.page_memory import Allocations, FreePages, whole_pages
+from mrc_agents.nic.page_memory import Allocations, FreePages, whole_pages
 from mrc_testbed.errors import UsageError
 
 PAGE_BYTES = 4096

@@ -5,7 +5,7 @@ import ctypes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.agents.nic.pattern import count_wrong, fill, seed_at
+from mrc_agents.nic.pattern import count_wrong, fill, seed_at
 
 TILE_BYTES = 65_521
 LENGTHS = st.integers(0, 3 * TILE_BYTES) | st.sampled_from(

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.agents.abi import EvState, Qp
-from mrc_testbed.agents.nic.prober import ProbeSchedule, excess_falls
+from mrc_agents.abi import EvState, Qp
+from mrc_agents.nic.prober import ProbeSchedule, excess_falls
 
 BASE_NS = 1_000_000
 CEILING_NS = 1_000_000_000

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.agents.abi import EvLayout, EvState, NicConfig, Qp, QpState
-from mrc_testbed.agents.nic.qp import QpAttributes, QueuePair, build_qp, carrier_template
-from mrc_testbed.agents.nic.work_queue import QPN_MIN
+from mrc_agents.abi import EvLayout, EvState, NicConfig, Qp, QpState
+from mrc_agents.nic.qp import QpAttributes, QueuePair, build_qp, carrier_template
+from mrc_agents.nic.work_queue import QPN_MIN
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ev_set import build_ev_set

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 from virtual_nic import VirtualNic, virtual_nic
 
-from mrc_testbed.agents.abi import Limit
-from mrc_testbed.agents.nic.qp_numbers import QpNumbers
-from mrc_testbed.agents.nic.work_queue import qp_index
+from mrc_agents.abi import Limit
+from mrc_agents.nic.qp_numbers import QpNumbers
+from mrc_agents.nic.work_queue import qp_index
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import TopologySpec

@@ -2,7 +2,7 @@ import errno
 
 import pytest
 
-from mrc_testbed.agents.bpf.refusal import ObjectRefusedError
+from mrc_agents.bpf.refusal import ObjectRefusedError
 
 LOG = "\n".join(f"{line}: (95) exit" for line in range(100))
 

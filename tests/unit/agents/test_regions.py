@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from virtual_nic import VirtualNic, virtual_nic
 
-from mrc_testbed.agents.abi import Limit, PageList
-from mrc_testbed.agents.nic.memory import NoRoomError, RegionPlace, RegionTable
+from mrc_agents.abi import Limit, PageList
+from mrc_agents.nic.memory import NoRoomError, RegionPlace, RegionTable
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import TopologySpec
@@ -70,7 +70,7 @@ def test_a_key_is_not_drawn_again_while_packets_may_name_it(
     monkeypatch.setattr(device, "regions", [device.regions[0]])
     table = RegionTable(device, LIFETIME_NS)
     drawn = iter([5, 5, 5, 6])
-    monkeypatch.setattr("mrc_testbed.agents.nic.memory.randbits", lambda _: next(drawn))
+    monkeypatch.setattr("mrc_agents.nic.memory.randbits", lambda _: next(drawn))
     first = table.register(1)
     table.deregister(first.r_key)
     assert device.awaited_runs == 0

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from virtual_nic import VirtualNic, virtual_nic
 
-from mrc_testbed.agents.abi import Event, EventKind, EvReason, EvState, QpState, Status
-from mrc_testbed.agents.nic.config import NicSettings
-from mrc_testbed.agents.nic.verbs import Verbs
-from mrc_testbed.agents.nic.work_queue import qp_index
+from mrc_agents.abi import Event, EventKind, EvReason, EvState, QpState, Status
+from mrc_agents.nic.config import NicSettings
+from mrc_agents.nic.verbs import Verbs
+from mrc_agents.nic.work_queue import qp_index
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ev_set import build_ev_set

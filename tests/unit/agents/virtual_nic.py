@@ -5,9 +5,9 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
-from mrc_testbed.agents.abi import Limit, ProbeKind
-from mrc_testbed.agents.bpf.virtual import VirtualFolder
-from mrc_testbed.agents.nic.device import NicDevice
+from mrc_agents.abi import Limit, ProbeKind
+from mrc_agents.bpf.virtual import VirtualFolder
+from mrc_agents.nic.device import NicDevice
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.virtual.lab import virtual_lab
 

@@ -14,7 +14,7 @@ from mrc_testbed.document.text_file import read_result
 from mrc_testbed.errors import UsageError
 
 KEPT = Path(__file__).parent / "kept"
-PRODUCT = Path(__file__).parents[3] / "testbed"
+PRODUCT = Path(__file__).parents[3] / "testbed/mrc_testbed"
 READERS = {
     "run/manifest.json": ["report RUN", "compare RUN RUN", "bundle RUN"],
     "run/summary.md": ["report RUN"],

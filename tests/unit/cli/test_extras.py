@@ -37,7 +37,7 @@ assert chosen.runtime.name is RuntimeName.NETNS
 print(chosen.note)
 for module in "hostprep.image mininet_net fabric.node observe.container observe.grafana_api results".split():
     try:
-        __import__(f"testbed.{module}")
+        __import__(f"mrc_testbed.{module}")
     except PreflightError as error:
         print(error.message)
 """
@@ -51,7 +51,7 @@ def test_a_missing_package_is_an_error_that_names_its_extra() -> None:
     assert caught.value.exit_code == 3
 
 
-@pytest.mark.parametrize("name", ["mrc_testbed.no_such", "mrc_testbed.agents.no_such"])
+@pytest.mark.parametrize("name", ["mrc_testbed.no_such", "mrc_agents.no_such"])
 def test_a_missing_module_of_ours_is_a_bug(name: str) -> None:
     with pytest.raises(ModuleNotFoundError, match="no_such"), from_extra("lab"):
         __import__(name)

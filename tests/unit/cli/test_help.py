@@ -258,7 +258,7 @@ SLOW = {"docker", "requests", "ansible_runner", "mininet", "numpy", "grafana_cli
 
 def test_the_overview_imports_no_command():
     found = imported_by(["--help"])
-    assert not found & {*SLOW, "yaml", "mrc_testbed.agents.abi", "mrc_testbed.document"}
+    assert not found & {*SLOW, "yaml", "mrc_agents.abi", "mrc_testbed.document"}
     assert not {name for name in found if name in {f"mrc_testbed.cli.{each.module}" for each in LISTED}}
 
 
@@ -270,7 +270,7 @@ def test_completing_a_command_imports_none():
     assert not found & {
         *SLOW,
         "yaml",
-        "mrc_testbed.agents.abi",
+        "mrc_agents.abi",
         "mrc_testbed.document",
         "mrc_testbed.cli.status",
     }

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from mrc_testbed.agents import clock
+from mrc_agents import clock
 from mrc_testbed.errors import FabricError
 from mrc_testbed.fabric.port_fault import CERTAIN_Q32
 from mrc_testbed.faults.controller import FaultController

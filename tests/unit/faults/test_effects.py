@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.agents.abi import FaultAction, FaultRule
+from mrc_agents.abi import FaultAction, FaultRule
 from mrc_testbed.fabric.port_fault import CERTAIN_Q32
 from mrc_testbed.faults.effects import (
     AgentDead,

@@ -13,24 +13,24 @@ def write(root: Path, name: str, lines: int) -> None:
 
 
 def test_lines_count_for_their_package_and_what_was_built_for_none(tmp_path: Path) -> None:
-    write(tmp_path, "testbed/units.py", 3)
-    write(tmp_path, "testbed/fabric/deep/lab.py", 5)
-    write(tmp_path, "agents/abi.py", 7)
-    write(tmp_path, "agents/nic/verb_methods.py", 11)
-    write(tmp_path, "agents/nic/bpf/nic.bpf.c", 13)
+    write(tmp_path, "testbed/mrc_testbed/units.py", 3)
+    write(tmp_path, "testbed/mrc_testbed/fabric/deep/lab.py", 5)
+    write(tmp_path, "agents/mrc_agents/abi.py", 7)
+    write(tmp_path, "agents/mrc_agents/nic/verb_methods.py", 11)
+    write(tmp_path, "agents/mrc_agents/nic/bpf/nic.bpf.c", 13)
     for built in (
         "testbed/__pycache__/units.py",
-        "agents/_objects/table.h",
+        "agents/mrc_agents/_objects/table.h",
         "tests/corpus/x.py",
         "runs/r.py",
     ):
         write(tmp_path, built, 100)
-    write(tmp_path, "testbed/py.typed", 1)
+    write(tmp_path, "testbed/mrc_testbed/py.typed", 1)
     assert count_lines(tmp_path) == {
         "testbed": 3,
         "testbed/fabric": 5,
-        "generated agents/abi.py": 7,
-        "generated agents/nic/verb_methods.py": 11,
+        "generated agents/mrc_agents/abi.py": 7,
+        "generated agents/mrc_agents/nic/verb_methods.py": 11,
         "agents/nic": 13,
     }
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from histograms import histogram_of
 
-from mrc_testbed.agents.abi import EvReason, EvState
+from mrc_agents.abi import EvReason, EvState
 from mrc_testbed.fabric.process import ProcessIdentity
 from mrc_testbed.faults.effects import Effect, Rule
 from mrc_testbed.faults.fault import ScheduledFault

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mrc_agents.abi import EvState, NicCounter, PortCounter
 from mrc_testbed import metrics
-from mrc_testbed.agents.abi import EvState, NicCounter, PortCounter
 from mrc_testbed.metrics import buckets, counters, series
 from mrc_testbed.metrics.catalogue import METRICS
 from mrc_testbed.metrics.histogram import bucket_lower_ns

@@ -7,7 +7,7 @@ from histograms import histogram_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.agents.nic.histogram import VALUE_BITS, bucket_index
+from mrc_agents.nic.histogram import VALUE_BITS, bucket_index
 from mrc_testbed.metrics.histogram import BUCKET_COUNT, VALUE_BYTES, Histogram, bucket_lower_ns, merge
 
 times = st.integers(0, 2 ** (VALUE_BITS + 4)) | st.integers(0, 200)

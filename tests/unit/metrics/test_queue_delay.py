@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.agents.abi import QueueDelay
-from mrc_testbed.agents.nic.histogram import bucket_index
+from mrc_agents.abi import QueueDelay
+from mrc_agents.nic.histogram import bucket_index
 from mrc_testbed.metrics.buckets import QUEUE_DELAY
 from mrc_testbed.metrics.histogram import bucket_lower_ns
 from mrc_testbed.metrics.queue_delay import DELAY_BUCKETS, delay_index, delay_lower_ns, merge_delays

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from histograms import histogram_of
 
-from mrc_testbed.agents.abi import EvState
+from mrc_agents.abi import EvState
 from mrc_testbed.metrics.cpu_use import CpuReading, CpuTimes
 from mrc_testbed.metrics.histogram import Histogram
 from mrc_testbed.metrics.series import HostCounts, Reading, add_hosts, summarize

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mrc_testbed.agents.clock import epoch_ns
+from mrc_agents.clock import epoch_ns
 from mrc_testbed.cli.app import run
 from mrc_testbed.observe import alerts
 from mrc_testbed.observe.prometheus import write_prometheus_config

@@ -1,6 +1,6 @@
 import pytest
 
-from mrc_testbed.agents.abi import EvState, QpState
+from mrc_agents.abi import EvState, QpState
 from mrc_testbed.scenario.measure.event import EvTransition, PortTransition, QpTransition
 from mrc_testbed.scenario.run.live import parse_nic_event
 from mrc_testbed.topology.clos import Clos

@@ -13,7 +13,7 @@ import pytest
 from scenario_text import FLAP
 from virtual_trial import Trial
 
-from mrc_testbed.agents.abi import EvState
+from mrc_agents.abi import EvState
 from mrc_testbed.metrics.histogram import merge
 from mrc_testbed.report.chart import Limit
 from mrc_testbed.scenario.measure.verdict import Ending, Status, decide

@@ -12,24 +12,24 @@ from typing import Final
 import pytest
 
 ROOT: Final = Path(__file__).parents[3]
-FOLDERS: Final = ("testbed/fabric", "testbed/faults")
+FOLDERS: Final = ("testbed/mrc_testbed/fabric", "testbed/mrc_testbed/faults")
 FILES: Final = (
-    "testbed/metrics/run_info.py",
-    "testbed/metrics/measured.py",
-    "testbed/observe/run_reports.py",
-    "agents/nic/log.py",
+    "testbed/mrc_testbed/metrics/run_info.py",
+    "testbed/mrc_testbed/metrics/measured.py",
+    "testbed/mrc_testbed/observe/run_reports.py",
+    "agents/mrc_agents/nic/log.py",
 )
 MAKERS: Final = {"mkdir", "touch", "write_text", "write_bytes", "open"}
 PRIVATE_MODES: Final = {"PRIVATE_FOLDER", "PRIVATE_FILE"}
 PRIVATE_NUMBERS: Final = {0o600, 0o700}
 ELSEWHERE: Final = {
-    "testbed/fabric/state_file.py": "makes them",
-    "testbed/fabric/bpf_file_system.py": "folders on the BPF file system, which is mounted with mode 0700",
-    "testbed/fabric/data_plane.py": "the same",
-    "testbed/fabric/data_plane_trial.py": "the state folder itself",
-    "testbed/fabric/namespace.py": "names of network namespaces, as iproute2 makes them",
-    "testbed/fabric/program_view.py": "the /dev of one program, which is the machine's to everybody",
-    "testbed/fabric/link.py": "sysctls of a node",
+    "testbed/mrc_testbed/fabric/state_file.py": "makes them",
+    "testbed/mrc_testbed/fabric/bpf_file_system.py": "folders on the BPF file system, mounted with mode 0700",
+    "testbed/mrc_testbed/fabric/data_plane.py": "the same",
+    "testbed/mrc_testbed/fabric/data_plane_trial.py": "the state folder itself",
+    "testbed/mrc_testbed/fabric/namespace.py": "names of network namespaces, as iproute2 makes them",
+    "testbed/mrc_testbed/fabric/program_view.py": "the /dev of one program, the machine's to all",
+    "testbed/mrc_testbed/fabric/link.py": "sysctls of a node",
 }
 
 

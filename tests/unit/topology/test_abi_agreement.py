@@ -1,6 +1,6 @@
 """The topology layer may not import agents; what both must agree on is compared here."""
 
-from mrc_testbed.agents import abi
+from mrc_agents import abi
 from mrc_testbed.topology import addressing, ev, forwarding, spec, timing, usid
 from mrc_testbed.topology.element import PortKind
 

@@ -3,7 +3,7 @@
 import pytest
 from topology_file import load_values
 
-from mrc_testbed.agents.abi import LosslessLimit
+from mrc_agents.abi import LosslessLimit
 from mrc_testbed.document import Tree, validate_values
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos

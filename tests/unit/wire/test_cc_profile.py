@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.agents.protocol.cc_profile import (
+from mrc_agents.protocol.cc_profile import (
     ATTRIBUTES,
     NO_QA_THRESHOLD_NS,
     CcLink,

@@ -3,7 +3,7 @@
 from reference.congestion import DELAY_SHIFT, CcReason, SackFeedback
 from reference.nscc import Nscc
 
-from mrc_testbed.agents.protocol.cc_profile import CcLink, CcParameters, Setting, derive_profile
+from mrc_agents.protocol.cc_profile import CcLink, CcParameters, Setting, derive_profile
 
 LINK = CcLink(rate_bps=10**11, base_rtt_ns=12_000, mtu_bytes=4096)
 BASE_NS, TARGET_NS = 12_000, 9_000

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from reference.congestion import CcReason
 
-from mrc_testbed.agents.protocol.cc_profile import ATTRIBUTES, CcLink, CcParameters, derive_profile
+from mrc_agents.protocol.cc_profile import ATTRIBUTES, CcLink, CcParameters, derive_profile
 
 TEXT = (Path(__file__).parents[3] / "docs/reference/protocol.md").read_text()
 CONTROL = TEXT.split("\n## Congestion control\n")[1].split("\n## ")[0]

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from mrc_testbed.agents.clock import monotonic_ns
+from mrc_agents.clock import monotonic_ns
 from mrc_testbed.errors import AgentError
 from mrc_testbed.workloads.engine import WorkloadEngine
 from mrc_testbed.workloads.transport import HostLost

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.agents.abi import Limit
+from mrc_agents.abi import Limit
 from mrc_testbed.errors import UsageError
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.layout import BATCH_BYTES_MAX, PAGE_BYTES, Layout, plan_layout

@@ -7,8 +7,8 @@ import weakref
 import pytest
 from virtual_nics import MEMORY_BYTES, fabric, in_ms, virtual_nics
 
-from mrc_testbed.agents.nic.context import Arrival, Completion, Context, QpError
-from mrc_testbed.agents.nic.nic_maps import NicMaps
+from mrc_agents.nic.context import Arrival, Completion, Context, QpError
+from mrc_agents.nic.nic_maps import NicMaps
 from mrc_testbed.errors import AgentError
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.workloads.transport import HostLost

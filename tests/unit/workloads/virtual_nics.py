@@ -6,10 +6,10 @@ from typing import Any
 
 from stopped_clock import StoppedClock
 
-from mrc_testbed.agents.abi import Qp, Region, WorkRing
-from mrc_testbed.agents.bpf.maps import ArrayMap, MappedArray
-from mrc_testbed.agents.clock import monotonic_ns
-from mrc_testbed.agents.nic.work_queue import qp_index
+from mrc_agents.abi import Qp, Region, WorkRing
+from mrc_agents.bpf.maps import ArrayMap, MappedArray
+from mrc_agents.clock import monotonic_ns
+from mrc_agents.nic.work_queue import qp_index
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.virtual.connection import VirtualConnection

@@ -1,0 +1,422 @@
+"""The socket of a NIC agent for applications, and what it answers there.
+
+It has an abstract name, so every process in the host's network namespace can connect, whoever its user is,
+and nobody outside can. What comes in is checked: an application may only reach its own QPs and regions.
+
+Source: mrc_agents/include/mrc/application_abi.h.
+"""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterable
+from ctypes import sizeof
+from dataclasses import replace
+from itertools import count
+from typing import Any, Final
+
+from mrc_agents.abi import (
+    ApplicationLimit,
+    ApplicationReply,
+    ApplicationRequest,
+    ApplicationVerb,
+    Limit,
+    Notify,
+    PageList,
+    QpState,
+    WorkRing,
+    WorkSide,
+)
+from mrc_agents.errors import TestbedError, UsageError
+from mrc_agents.nic.channel_rings import ChannelRings
+from mrc_agents.nic.device import NicDevice
+from mrc_agents.nic.memory import NoRoomError, RegionPlace
+from mrc_agents.nic.page_memory import whole_pages
+from mrc_agents.nic.qp import QpLimits
+from mrc_agents.nic.reactions import ClientResources, Reactions
+from mrc_agents.nic.work_queue import qp_index
+from mrc_agents.protocol.retry_times import give_up_us, rnr_timer_us
+
+_log = logging.getLogger(__name__)
+SOCKET_NAME: Final = b"\0mrc-testbed-nic"
+CONNECTIONS_MAX: Final = 64
+CHANNELS_MAX: Final = 64
+_SIDES: Final = {"completion": WorkSide.SENDS, "receive": WorkSide.RECEIVES}
+_STATES: Final = (QpState.RTR, QpState.RTS, QpState.ERROR)
+
+
+class _Application:
+    """One connection: what it owns, and the sockets that wake it."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.owned = ClientResources()
+        self.channels: dict[socket.socket, int] = {}  # with their numbers
+        self.watches: list[socket.socket] = []  # of the port
+        self.domains: dict[int, int] = {}  # number for the NIC, by that of the application
+
+    def wake(self, number: int) -> None:
+        """A byte to a completion channel, or to all (0); one that is full has enough of them."""
+        self._send_all([each for each, its in self.channels.items() if number in {0, its}], b"1")
+
+    def report_port(self, *, is_up: bool) -> None:
+        self._send_all(self.watches, bytes([is_up]))
+
+    @staticmethod
+    def _send_all(sockets: Iterable[socket.socket], byte: bytes) -> None:
+        for each in sockets:
+            with contextlib.suppress(BlockingIOError, ConnectionError):
+                each.send(byte)
+
+    def close(self) -> None:
+        for each in (*self.channels, *self.watches, self.connection):
+            each.close()
+
+
+class ApplicationLink:
+    """The agent's end of all applications' connections.
+
+    Args:
+        reactions: of the agent.
+        device: its NIC.
+        arm: called after anything that may change when the agent is next due.
+    """
+
+    def __init__(self, reactions: Reactions, device: NicDevice, arm: Callable[[], None]) -> None:
+        self._reactions = reactions
+        self._device = device
+        self._arm = arm
+        self._rings = ChannelRings(device.open_channels())
+        self._applications: dict[int, _Application] = {}
+        self._domains = count(1)  # 0 is that of the agent's other clients
+        self._was_port_up = self._is_port_up()
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+
+    def start(self) -> None:
+        try:
+            self._listener.bind(SOCKET_NAME)
+        except OSError as error:
+            _log.warning("no applications are served: %s", error.strerror)
+            return
+        self._listener.listen()
+        asyncio.get_running_loop().add_reader(self._listener.fileno(), self._on_connection)
+
+    def close(self) -> None:
+        """Ends all connections; the kernel ends their QPs, as it does when an agent is killed."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._listener.fileno())
+        self._listener.close()
+        for application in self._applications.values():
+            loop.remove_reader(application.connection.fileno())
+            application.close()
+        self._applications.clear()
+        self._rings.close()
+
+    def on_event(self, fields: dict[str, Any]) -> None:
+        """An event of the NIC, as subscribers get it: wakes the application whose QP it is of."""
+        qpn = fields.get("qpn")
+        kind = fields["event"]
+        if kind == "port_state":
+            self._on_port_state()
+        if qpn is None or kind not in {"completion", "receive", "qp_state"}:
+            return
+        for application in self._applications.values():
+            if qpn in application.owned.qpns:
+                if kind == "qp_state":
+                    self._reactions.verbs.publish_failure(qpn, fields["status"])
+                self._reactions.verbs.forget_reports(qpn)
+                side = _SIDES.get(kind)
+                ring = self._device.work[qp_index(qpn)]
+                application.wake(0 if side is None else ring.channels[side])
+
+    def _is_port_up(self) -> bool:
+        """The one port that programs know has carrier as long as any plane has."""
+        return self._device.control.port_up_mask != 0
+
+    def _on_port_state(self) -> None:
+        is_up = self._is_port_up()
+        if is_up == self._was_port_up:
+            return
+        self._was_port_up = is_up
+        for application in self._applications.values():
+            application.report_port(is_up=is_up)
+
+    # -- connections --------------------------------------------------------------------------------
+
+    def _on_connection(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except BlockingIOError:
+            return  # it has gone
+        connection.setblocking(False)
+        application = _Application(connection)
+        reply = ApplicationReply(
+            version=ApplicationLimit.VERSION,
+            host_index=self._device.config.host_index,
+            qp_count=self._device.qp_count,
+            pmtu_bytes=Limit.PMTU_MAX,
+            ring_bytes=sizeof(WorkRing),
+            inner_prefix=self._device.config.inner_prefix,
+            memory_bytes=self._device.memory.length_bytes,
+        )
+        if len(self._applications) >= CONNECTIONS_MAX:
+            _refuse(reply, errno.EMFILE, f"{CONNECTIONS_MAX} applications use this NIC already")
+            self._send(application, reply, [])
+            application.close()
+            return
+        if self._send(application, reply, self._device.application_descriptors()):
+            self._applications[connection.fileno()] = application
+            asyncio.get_running_loop().add_reader(connection.fileno(), self._on_request, application)
+        else:
+            application.close()
+
+    def _send(self, application: _Application, reply: ApplicationReply, descriptors: list[int]) -> bool:
+        try:
+            socket.send_fds(application.connection, [bytes(reply)], descriptors)
+        except OSError as error:  # it is gone, or does not read
+            _log.info("an application does not take its reply: %s", error.strerror)
+            return False
+        return True
+
+    def _on_request(self, application: _Application) -> None:
+        try:
+            packet = application.connection.recv(sizeof(ApplicationRequest) + 1)
+        except BlockingIOError:
+            return
+        except OSError:
+            packet = b""
+        descriptors: list[int] = []
+        if len(packet) == sizeof(ApplicationRequest):
+            reply = self._carry_out(application, ApplicationRequest.from_buffer_copy(packet), descriptors)
+            is_sent = self._send(application, reply, descriptors)
+        else:
+            is_sent = False
+        for each in descriptors:
+            os.close(each)
+        if not is_sent:
+            self._end(application)
+        self._arm()
+
+    def _end(self, application: _Application) -> None:
+        asyncio.get_running_loop().remove_reader(application.connection.fileno())
+        del self._applications[application.connection.fileno()]
+        self._reactions.release(application.owned)
+        for number in application.channels.values():
+            self._rings.give_back(number)
+        self._reactions.verbs.give_back_memory()
+        application.close()
+
+    # -- requests -----------------------------------------------------------------------------------
+
+    def _carry_out(
+        self, application: _Application, request: ApplicationRequest, descriptors: list[int]
+    ) -> ApplicationReply:
+        reply = ApplicationReply()
+        try:
+            self._execute(application, request, reply, descriptors)
+        except NoRoomError as error:
+            _refuse(reply, errno.ENOMEM, error.message)
+        except TestbedError as error:
+            _refuse(reply, errno.EINVAL, error.message)
+        except OSError as error:
+            _refuse(reply, error.errno or errno.EIO, str(error.strerror))
+        return reply
+
+    def _execute(
+        self,
+        application: _Application,
+        request: ApplicationRequest,
+        reply: ApplicationReply,
+        descriptors: list[int],
+    ) -> None:
+        match request.verb:
+            case ApplicationVerb.ALLOCATE:
+                self._allocate(application.owned, request, reply)
+            case ApplicationVerb.FREE:
+                length = application.owned.allocations.remove(request.offset)
+                self._reactions.verbs.free(request.offset, length)
+            case ApplicationVerb.REGISTER:
+                self._register(application, request, reply)
+            case ApplicationVerb.DEREGISTER:
+                self._check_key(application.owned, request.r_key)
+                self._call("deregister_memory", {"r_key": request.r_key}, application.owned)
+            case ApplicationVerb.CREATE_QP:
+                self._create_qp(application, request, reply)
+            case ApplicationVerb.MODIFY_QP:
+                self._modify_qp(application.owned, request, reply)
+            case ApplicationVerb.DESTROY_QP:
+                self._check_qpn(application.owned, request.qpn)
+                self._call("destroy_qp", {"qpn": request.qpn}, application.owned)
+            case ApplicationVerb.QUERY_PORT:
+                reply.is_up = self._is_port_up()
+            case _:
+                descriptors.append(self._descriptor(application, request, reply))
+
+    def _descriptor(
+        self, application: _Application, request: ApplicationRequest, reply: ApplicationReply
+    ) -> int:
+        """The descriptor that the reply comes with, for the application to close."""
+        match request.verb:
+            case ApplicationVerb.CREATE_CHANNEL:
+                return self._create_channel(application, reply)
+            case ApplicationVerb.CHANNEL_RING:
+                return self._channel_ring(application, request.offset)
+            case ApplicationVerb.WATCH_PORT:
+                reply.is_up = self._is_port_up()
+                return self._create_watch(application)
+            case ApplicationVerb.CHUNK:
+                return self._chunk(request.offset)
+        raise UsageError(f"verb: {request.verb}; no such verb")
+
+    def _call(self, verb: str, arguments: dict[str, Any], owned: ClientResources) -> Any:
+        return self._reactions.call(verb, arguments, owned)
+
+    @staticmethod
+    def _check_qpn(owned: ClientResources, qpn: int) -> None:
+        if qpn not in owned.qpns:
+            raise UsageError(f"qpn: no QP {qpn} of this application")
+
+    @staticmethod
+    def _check_key(owned: ClientResources, r_key: int) -> None:
+        if r_key not in owned.r_keys:
+            raise UsageError(f"r_key: no region {r_key:#x} of this application")
+
+    def _domain(self, application: _Application, pd: int) -> int:
+        """The NIC's number of an application's protection domain."""
+        if pd not in application.domains:
+            application.domains[pd] = next(self._domains)
+        return application.domains[pd]
+
+    def _allocate(self, owned: ClientResources, request: ApplicationRequest, reply: ApplicationReply) -> None:
+        is_placed = request.offset != ApplicationLimit.ANYWHERE
+        wanted = request.offset if is_placed and request.offset % Limit.PAGE_BYTES == 0 else None
+        reply.offset = self._reactions.verbs.allocate(request.length, wanted)
+        owned.allocations.add(reply.offset, whole_pages(request.length))
+
+    def _register(
+        self, application: _Application, request: ApplicationRequest, reply: ApplicationReply
+    ) -> None:
+        allocations = application.owned.allocations
+        is_listed = request.page_list != PageList.NO_PAGE_LIST
+        place = RegionPlace(page_list=request.page_list) if is_listed else RegionPlace(request.offset)
+        under = allocations.under(*place.needs(request.address, request.length))
+        region = self._reactions.verbs.register_over(
+            request.address,
+            request.length,
+            place,
+            is_remote_writable=bool(request.is_writable),
+            pd=self._domain(application, request.pd),
+        )
+        application.owned.r_keys.add(region.r_key)
+        allocations.hold(region.r_key, under)
+        reply.r_key = region.r_key
+
+    def _create_qp(
+        self, application: _Application, request: ApplicationRequest, reply: ApplicationReply
+    ) -> None:
+        verbs = self._reactions.verbs
+        verb, arguments = verbs.creation(request.transport)
+        try:
+            reply.qpn = self._call(verb, arguments, application.owned)
+        except UsageError as error:
+            _refuse(reply, errno.ENOMEM, error.message)
+            return
+        verbs.join_domain(reply.qpn, self._domain(application, request.pd))
+        self._device.work[qp_index(reply.qpn)].notify[:] = [Notify.NEVER] * WorkSide.COUNT
+
+    def _modify_qp(
+        self, owned: ClientResources, request: ApplicationRequest, reply: ApplicationReply
+    ) -> None:
+        self._check_qpn(owned, request.qpn)
+        if request.state and request.state not in _STATES:
+            raise UsageError(f"state: {request.state}; {', '.join(state.name for state in _STATES)}")
+        self._reactions.verbs.limit_qp(request.qpn, _limits(request))
+        reply.qpn = request.qpn
+        if not request.state:
+            return
+        state = QpState(request.state)
+        arguments: dict[str, Any] = {"qpn": request.qpn, "state": state.name}
+        if state == QpState.RTR:
+            arguments |= {
+                "peer_host": request.peer_host,
+                "peer_qpn": request.peer_qpn,
+                "peer_first_psn": request.psn,
+            }
+        elif state == QpState.RTS:
+            arguments["first_psn"] = request.psn
+        self._call("modify_qp", arguments, owned)
+        reply.window_packets, reply.pmtu_bytes = self._reactions.verbs.sending_of(request.qpn)
+
+    def _chunk(self, index: int) -> int:
+        """A descriptor of a chunk of the NIC's memory, which any program of the host may have."""
+        chunk = self._device.memory_descriptor(index)
+        if chunk is None:
+            raise UsageError(f"offset: {index}; the NIC's memory has no such chunk")
+        return os.dup(chunk)
+
+    def _create_channel(self, application: _Application, reply: ApplicationReply) -> int:
+        """The application's end of one more channel."""
+        channels = application.channels
+        for left in [each for each in channels if _is_left(each)]:
+            self._rings.give_back(channels.pop(left))
+            left.close()
+        ours, theirs = _socket_pair(len(channels))
+        channels[ours] = reply.channel = self._rings.take()
+        reply.has_ring = self._rings.has_ring(reply.channel)
+        return theirs.detach()
+
+    def _channel_ring(self, application: _Application, number: int) -> int:
+        if number not in application.channels.values():
+            raise UsageError(f"offset: {number}; no such channel of this application")
+        return self._rings.descriptor(number)
+
+    @staticmethod
+    def _create_watch(application: _Application) -> int:
+        """The application's end of one more watch of the port."""
+        for left in [each for each in application.watches if _is_left(each)]:
+            application.watches.remove(left)
+            left.close()
+        ours, theirs = _socket_pair(len(application.watches))
+        application.watches.append(ours)
+        return theirs.detach()
+
+
+def _socket_pair(used: int) -> tuple[socket.socket, socket.socket]:
+    """An end for the agent, which does not block, and one for an application that uses so many already."""
+    if used >= CHANNELS_MAX:
+        raise OSError(errno.EMFILE, f"{CHANNELS_MAX} of these sockets are in use")
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    return ours, theirs
+
+
+def _is_left(end: socket.socket) -> bool:
+    """Return True if the application has closed its end; it sends nothing by it."""
+    try:
+        return end.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def _limits(request: ApplicationRequest) -> QpLimits:
+    """Those that a program has set; defaults for the rest."""
+    limits = QpLimits(is_writable=bool(request.is_writable))
+    not_given = ApplicationLimit.NOT_GIVEN
+    if not_given not in {request.timeout, request.retry_count}:
+        limits = replace(limits, give_up_us=give_up_us(request.timeout, request.retry_count))
+    if request.rnr_retry != not_given:
+        limits = replace(limits, rnr_limit=min(int(request.rnr_retry), int(Limit.RNR_FOREVER)))
+    if request.min_rnr_timer != not_given:
+        limits = replace(limits, rnr_timer_us=rnr_timer_us(request.min_rnr_timer))
+    return limits
+
+
+def _refuse(reply: ApplicationReply, error: int, text: str) -> None:
+    reply.error = error
+    data = text.encode(errors="replace")[: ApplicationLimit.TEXT - 1]
+    reply.text[: len(data)] = list(data)

@@ -1,0 +1,270 @@
+"""Registered memory: regions of the NIC's mapped memory, each with an R_Key that the kernel checks."""
+
+from collections import deque
+from dataclasses import dataclass
+from functools import partial
+
+from mrc_agents.abi import Limit, PageList
+from mrc_agents.clock import monotonic_ns
+from mrc_agents.entropy import randbits
+from mrc_agents.errors import UsageError
+from mrc_agents.nic.device import NicDevice
+from mrc_agents.nic.grace import Grace
+from mrc_agents.nic.memory_growth import MemoryGrowth
+from mrc_agents.nic.page_memory import FreePages, whole_pages
+
+_ADDRESS_MAX = 1 << 57
+_LIST_ENTRY_BYTES = 4
+_KEY_DRAW_BITS = 32 - Limit.KEY_INDEX_BITS - 1
+
+
+class NoRoomError(UsageError):
+    """The NIC has no memory, or no place in a table, for what is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRegion:
+    """A registered stretch: where it lies in the NIC's memory, how long it is, and its key."""
+
+    offset: int
+    length: int
+    r_key: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegionPlace:
+    """A place of a region's bytes."""
+
+    offset: int = 0  # of the first one in the NIC's memory, where they lie in a row
+    page_list: int | None = None  # offset of the list of their pages; None: they lie in a row
+
+    def needs(self, address: int, length: int) -> tuple[int, int]:
+        """Offset and bytes of what must be there: the region, or the list of its pages.
+
+        Raises:
+            UsageError: a list cannot begin there.
+        """
+        if self.page_list is None:
+            return self.offset, length
+        if self.page_list % _LIST_ENTRY_BYTES:
+            raise UsageError(f"page_list: {self.page_list:#x}; it must be a multiple of {_LIST_ENTRY_BYTES}")
+        pages = whole_pages(address % Limit.PAGE_BYTES + length) // Limit.PAGE_BYTES
+        return self.page_list, pages * _LIST_ENTRY_BYTES
+
+
+class RegionTable:
+    """Allocates pages of the NIC's memory, and keeps the kernel's table of regions.
+
+    Args:
+        device: whose memory it is.
+        lifetime_ns: a key that was given back is not drawn again for so long: packets may name it.
+
+    Attributes:
+        grace: in which pages and places in the table rest that were given back.
+    """
+
+    def __init__(self, device: NicDevice, lifetime_ns: int) -> None:
+        self._device = device
+        self._lifetime_ns = lifetime_ns
+        self._pages = FreePages(device.memory.length_bytes)
+        self._growth = MemoryGrowth(device, self._pages)
+        self._regions: dict[int, MemoryRegion] = {}
+        self._own: dict[int, MemoryRegion] = {}  # by key: those that have come with pages
+        self._places: deque[int] = deque()  # that regions have had, and that have rested
+        self._retired: deque[tuple[int, int]] = deque()  # when, and which key
+        self._retired_keys: set[int] = set()
+        self.grace = Grace(device.await_runs)
+        for index in range(min(device.control.region_count, len(device.regions))):
+            device.regions[index].r_key = 0  # of an agent that was here before
+        device.control.region_count = 0
+        self._next_index = 0  # that no region of this agent has had
+
+    # -- pages --------------------------------------------------------------------------------------
+
+    def allocate(self, length: int, wanted: int | None = None, *, grows: bool = False) -> int:
+        """Offset of whole pages for *length* bytes, with what they hold.
+
+        Args:
+            length: bytes.
+            wanted: offset where they should be if there is room.
+            grows: whether more memory may be added for them, and may be used that was; else they lie in
+                what the NIC has had from the start.
+
+        Raises:
+            NoRoomError: there is no room for them.
+            UsageError: that is no length.
+        """
+        if length < 1:
+            raise UsageError(f"length: {length} bytes; at least 1 is accepted")
+        self.grace.look()
+        limit = None if grows else self._device.memory.length_bytes
+        take = partial(self._pages.take, whole_pages(length), wanted, limit)
+        offset = take()
+        if offset is None and self.grace.settle():
+            offset = take()
+        refusal = None
+        if offset is None and grows:
+            refusal = self._growth.make_room(whole_pages(length))
+            offset = take()
+        if offset is None:
+            raise NoRoomError(
+                f"length: {length} bytes; {self._pages.largest()} of {self._growth.end()} "
+                f"are free in a row{'' if refusal is None else f', and {refusal}'}",
+                hint="give the NIC more memory (topology: nic: memory)",
+            )
+        return offset
+
+    def give_back(self) -> None:
+        """Has memory removed that was added and that nobody has any more, once it has rested."""
+        self.grace.rest(self._remove_free)
+
+    def _remove_free(self) -> None:
+        chunks = self._growth.take_free()
+        if not chunks:
+            return
+        remove = partial(self._device.remove_memory, chunks)  # waits, ten milliseconds for each
+        forget = partial(self._growth.forget, chunks)
+        if self.grace.in_background is not None:
+            self.grace.in_background(remove, forget)
+            return
+        remove()
+        forget()
+
+    def free(self, offset: int, length: int) -> None:
+        """Takes back pages that were allocated, all of them."""
+        self.grace.rest(partial(self._pages.add, offset, whole_pages(length)))
+
+    # -- regions ------------------------------------------------------------------------------------
+
+    def register(self, length: int) -> MemoryRegion:
+        """A new zeroed region of *length* bytes with pages of its own, remotely writable.
+
+        Raises:
+            UsageError: the NIC's memory, or its table of regions, has no room for it.
+        """
+        offset = self.allocate(length)
+        try:
+            index = self._take_index()
+        except NoRoomError:
+            self.free(offset, length)
+            raise
+        self._device.memory.view[offset : offset + length] = bytes(length)
+        region = self._enter(index, RegionPlace(offset), length)
+        self._own[region.r_key] = region
+        return region
+
+    def register_over(
+        self, address: int, length: int, place: RegionPlace, *, is_remote_writable: bool, pd: int
+    ) -> MemoryRegion:
+        """A region over pages that were allocated; peers name it by a virtual address of its first byte.
+
+        Args:
+            address: of the first byte, in a process that has mapped the pages.
+            length: bytes.
+            place: of its bytes.
+            is_remote_writable: whether peers may write to it.
+            pd: protection domain of the QPs by which peers may write to it.
+
+        Raises:
+            NoRoomError: the table of regions has no room for it.
+            UsageError: there is no such memory.
+        """
+        if length < 1 or not 0 < address <= _ADDRESS_MAX - length or length >= 1 << 32:
+            raise UsageError(f"address, length: {address:#x}, {length}; no such memory")
+        offset, needed = place.needs(address, length)
+        if not 0 <= offset <= offset + needed <= self._growth.end():
+            raise UsageError(f"offset, length: {offset:#x}, {needed}; no such memory of the NIC")
+        return self._enter(
+            self._take_index(), place, length, base=address, is_remote_writable=is_remote_writable, pd=pd
+        )
+
+    def _enter(
+        self,
+        index: int,
+        place: RegionPlace,
+        length: int,
+        *,
+        base: int = 0,
+        is_remote_writable: bool = True,
+        pd: int = 0,
+    ) -> MemoryRegion:
+        region = MemoryRegion(place.offset, length, self._draw_key(index))
+        entry = self._device.regions[index]
+        entry.offset = place.offset
+        entry.length = length
+        entry.base = base
+        entry.pd = pd
+        entry.is_remote_writable = is_remote_writable
+        entry.page_list = PageList.NO_PAGE_LIST if place.page_list is None else place.page_list
+        entry.r_key = region.r_key
+        self._regions[index] = region
+        return region
+
+    def _take_index(self) -> int:
+        self.grace.look()
+        if self._next_index < len(self._device.regions):
+            self._next_index += 1
+            self._device.control.region_count = self._next_index
+            return self._next_index - 1
+        if not self._places and not (self.grace.settle() and self._places):
+            raise NoRoomError(f"all {len(self._device.regions)} memory regions are in use")
+        return self._places.popleft()
+
+    def deregister(self, r_key: int) -> None:
+        """Invalidates a key; packets that name it are refused from now on.
+
+        Raises:
+            UsageError: there is no such key.
+        """
+        index = r_key % Limit.REGION_MAX
+        region = self._regions.get(index)
+        if region is None or region.r_key != r_key:
+            raise UsageError(f"no memory region has the key {r_key:#x}")
+        self._device.regions[index].r_key = 0
+        del self._regions[index]
+        self.grace.rest(partial(self._places.append, index))
+        self._retired.append((monotonic_ns(), r_key))
+        self._retired_keys.add(r_key)
+        if self._own.pop(r_key, None) is not None:
+            self.free(region.offset, region.length)
+
+    def _draw_key(self, index: int) -> int:
+        """A key of that index that no packet on its way can name."""
+        now_ns = monotonic_ns()
+        while self._retired and now_ns - self._retired[0][0] > self._lifetime_ns:
+            self._retired_keys.remove(self._retired.popleft()[1])
+        while True:
+            r_key = (randbits(_KEY_DRAW_BITS) + 1) << Limit.KEY_INDEX_BITS | index
+            if r_key not in self._retired_keys:
+                return r_key
+
+    def check(self, offset: int, length: int) -> int:
+        """Address in this process of a stretch inside one region that has come with its pages.
+
+        Raises:
+            UsageError: no such region holds it.
+        """
+        for region in self._own.values():
+            if region.offset <= offset <= offset + length <= region.offset + region.length:
+                return self._device.memory.address + offset
+        raise UsageError(f"bytes {offset} to {offset + length} lie in no registered region")
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """A stretch of the NIC's memory, shared with the data path."""
+        return self._device.memory.view[offset : offset + length]
+
+    def writable(self, r_key: int, offset: int, length: int) -> memoryview:
+        """The memory that a peer with this key may write to.
+
+        Args:
+            r_key: of a region that has come with its pages.
+            offset: from the start of the region.
+            length: bytes.
+
+        Raises:
+            UsageError: there is no such key, or it would pass the region's end.
+        """
+        region = self._own.get(r_key)
+        if region is None or not 0 <= offset <= offset + length <= region.length:
+            raise UsageError(f"no region with the key {r_key:#x} has bytes {offset} to {offset + length}")
+        return self.view(region.offset + offset, length)

@@ -1,0 +1,81 @@
+"""The state that all verbs of one NIC work on: its maps, its memory regions, its QPs."""
+
+from ctypes import addressof, memset, sizeof
+
+from mrc_agents.abi import Qp, QpState, RcQp
+from mrc_agents.errors import UsageError
+from mrc_agents.nic.config import NicSettings
+from mrc_agents.nic.denylist import Denylist
+from mrc_agents.nic.device import NicDevice
+from mrc_agents.nic.ev_profile import EvProfile
+from mrc_agents.nic.memory import RegionTable
+from mrc_agents.nic.qp import QueuePair
+from mrc_agents.nic.qp_numbers import QpNumbers
+from mrc_agents.nic.rc_qp import RcQueuePair
+from mrc_agents.nic.work_queue import WorkQueue, qp_index
+
+
+class NicState:
+    """The state behind one agent's socket; the classes of verbs derive from it.
+
+    An agent begins with a NIC that does nothing: QPs that one before it left behind are reset.
+
+    Attributes:
+        numbers: those of the QPs.
+        memory_grace: in which memory rests that was given back.
+    """
+
+    def __init__(self, config: NicSettings, device: NicDevice) -> None:
+        self._config = config
+        self._device = device
+        self._regions = RegionTable(device, config.packet_lifetime_ns)
+        self.memory_grace = self._regions.grace
+        self.numbers = QpNumbers(device, config.packet_lifetime_ns)
+        self._qps: dict[int, QueuePair] = {}
+        self._profiles: dict[int, EvProfile] = {}
+        self._denylist = Denylist()
+        self._rc_qps: dict[int, RcQueuePair] = {}
+        for index in range(device.qp_count):
+            if device.qps.peek(index).state != QpState.RESET:
+                device.qps.write(index, Qp(state=QpState.RESET))
+            if device.rc_qps.peek(index).state != QpState.RESET:
+                device.rc_qps.write(index, RcQp(state=QpState.RESET))
+        device.await_runs()
+
+    def sending(self) -> list[int]:
+        """Indices of the QPs in the NIC, of any transport, that have work under way."""
+        queues = (*self._qps.values(), *self._rc_qps.values())
+        return [
+            qp.index
+            for qp in queues
+            if qp.state == QpState.RTS and (qp.posted or any(self._device.work[qp.index].notify))
+        ]
+
+    def _empty_ring(self, index: int) -> None:
+        """Reset a QP's ring to empty; only its turn continues."""
+        ring = self._device.work[index]
+        turn = ring.turn
+        memset(addressof(ring), 0, sizeof(ring))
+        ring.turn = turn
+
+    def posted(self, qpn: int) -> list[int]:
+        """Ids of a QP's work requests that have not completed."""
+        return list(self._queue(qpn).posted)
+
+    def _queue(self, qpn: int) -> WorkQueue:
+        return self._find_rc(qpn) or self._find(qpn)
+
+    def _find_rc(self, qpn: int) -> RcQueuePair | None:
+        qp = self._rc_qps.get(qp_index(qpn))
+        return qp if qp is not None and qp.qpn == qpn else None
+
+    def _find(self, qpn: int) -> QueuePair:
+        qp = self._qps.get(qp_index(qpn))
+        if qp is None or qp.qpn != qpn:
+            raise UsageError(f"qpn: no QP {qpn}")
+        return qp
+
+    def _profile(self, profile_id: int) -> EvProfile:
+        if profile_id not in self._profiles:
+            raise UsageError(f"profile_id: no EV profile {profile_id}")
+        return self._profiles[profile_id]

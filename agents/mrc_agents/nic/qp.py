@@ -1,0 +1,373 @@
+"""Queue pairs as the agent keeps them: attributes, the kernel's QP built from them, completions."""
+
+from collections.abc import Mapping, Sequence
+from ctypes import c_uint32
+from dataclasses import asdict, dataclass, replace
+from random import Random
+from typing import Any, Final, cast
+
+from mrc_agents.abi import Cc, CcParameters, EvLayout, EvState, Limit, NicConfig, Qp, QpState, Usid
+from mrc_agents.entropy import randbits
+from mrc_agents.errors import UsageError
+from mrc_agents.nic.work_queue import WorkQueue
+from mrc_agents.protocol import cc_profile
+from mrc_agents.protocol.retry_times import NO_END_US
+from mrc_agents.protocol.sizes import write_nominal_bytes
+
+PSN_BITS: Final = 24
+EXPONENTIAL_COUNT: Final = 6
+PSN_MAX: Final = (1 << PSN_BITS) - 1
+_NO_END_NS: Final = 1 << 62
+
+
+def draw_psn() -> int:
+    """A first PSN: nobody can foresee it, and packets of other connections hardly fit it."""
+    return randbits(PSN_BITS)
+
+
+@dataclass(frozen=True, slots=True)
+class QpAttributes:
+    """The attributes that a QP is created with.
+
+    Attributes:
+        peer_host: index of the host at the far end.
+        evs: EVs, plane by plane, equally many in each.
+        backup_per_plane: how many of a plane's EVs are held back at first.
+        min_active: losses never take the number of active EVs below this.
+        window_packets: full packets under way at most.
+        loss_threshold_acks: packets acknowledged since one left, and since the last acknowledgement on its
+            path, that prove it lost.
+        reorder_packets: packets that may overtake another on one path; when one more does, that one is lost.
+        rto_min_ns: floor of the time-out that is measured, of which rto_ns is the first and the longest.
+        pto_min_ns: floor of the silence after which a tail loss probe is sent; 0: none ever is.
+        reo_wnd_min_ns: floor of RACK's reordering window; 0: no loss is found by RACK.
+        shares_paths: 1: EVs name paths, and what another QP of the NIC finds out about one holds for all.
+        byte_time_ps: serialisation of a byte, summed over the links of a path; 0: nothing is shaped.
+        evs_name_paths: EVs of one plane and one uplink name the same path; else each names its own.
+        pmtu_bytes: payload of a packet.
+        rto_ns: retransmission time-out until an RTT has been measured.
+        retry_limit: time-outs in a row without progress before the QP fails.
+        probe_success_target: probe answers in a row that bring an EV back.
+        seed: of the order in which EVs are first used.
+        first_psn: PSN of the first packet sent; drawn at random where it is left out.
+        peer_first_psn: PSN of the first packet expected; needed on the way to RTR at the latest.
+        mpr: maximum PSN range as requester, in units of 128 PSNs; at most the peer's mpr_dest.
+        mpr_dest: the same as responder: what this side tracks.
+        dynamic_mpr: 1 where both sides let the responder change the range by its SACKs.
+        max_wimm: WRITEs with immediate that may be outstanding; at most the peer's max_wimm_dest.
+        max_wimm_dest: WRITEs with immediate that this side holds back.
+        linear_count: time-outs in a row before the time-out doubles.
+        exponential_count: times it doubles at most.
+        sack_every: packets per SACK that this side sends.
+        peer_sack_every: the peer's sack_every; above 1, packets ask for a SACK where credit ends.
+        cc: parameters of congestion control, whose largest window then is window_packets; None: the window is
+            fixed.
+    """
+
+    peer_host: int
+    evs: tuple[int, ...]
+    backup_per_plane: int
+    min_active: int
+    window_packets: int
+    loss_threshold_acks: int
+    pmtu_bytes: int
+    rto_ns: int
+    retry_limit: int
+    probe_success_target: int
+    seed: int
+    first_psn: int
+    peer_first_psn: int | None = None
+    mpr: int = int(Limit.MPR_MAX)
+    mpr_dest: int = int(Limit.MPR_MAX)
+    dynamic_mpr: int = 0
+    max_wimm: int = int(Limit.WIMM_MAX)
+    max_wimm_dest: int = int(Limit.WIMM_MAX)
+    linear_count: int = 0
+    exponential_count: int = EXPONENTIAL_COUNT
+    sack_every: int = 1
+    peer_sack_every: int = 1
+    reorder_packets: int = 0
+    rto_min_ns: int = 60_000_000_000
+    pto_min_ns: int = 0
+    reo_wnd_min_ns: int = 0
+    shares_paths: int = 0
+    byte_time_ps: int = 0
+    evs_name_paths: int = 1
+    cc: cc_profile.CcParameters | None = None
+
+    @property
+    def congestion(self) -> cc_profile.CcParameters:
+        """Parameters of congestion control, also where the window is fixed."""
+        return self.cc or cc_profile.CcParameters.fixed_window(self.window_packets, self.pmtu_bytes)
+
+    def changed(self, values: Mapping[str, int | None]) -> "QpAttributes":
+        """The same but for *values*, by name."""
+        return replace(self, **cast("dict[str, Any]", values))
+
+    def check(self, config: NicConfig) -> None:
+        """Raises UsageError, naming the attribute and its range, when one does not fit the NIC."""
+        planes = config.plane_count
+        if not 1 <= len(self.evs) <= Limit.EV_MAX or len(self.evs) % planes:
+            raise UsageError(
+                f"evs: {len(self.evs)} of them; a multiple of {planes}, up to {Limit.EV_MAX}, is accepted"
+            )
+        per_plane = len(self.evs) // planes
+        for name, (low, high) in attribute_ranges(config, len(self.evs)).items():
+            value = getattr(self, name)
+            if name == "peer_first_psn" and value is None:
+                continue
+            if not low <= value <= high:
+                raise UsageError(f"{name}: {value}; {low} to {high} is accepted")
+        for plane in range(planes):
+            part = self.evs[plane * per_plane : (plane + 1) * per_plane]
+            if any(ev >> EvLayout.PLANE_SHIFT != plane for ev in part):
+                raise UsageError(f"evs: those of plane {plane} do not all name it")
+
+
+@dataclass(frozen=True, slots=True)
+class QpLimits:
+    """Limits that a program may change at any time.
+
+    Attributes:
+        give_up_us: without an acknowledgement, before its work fails, in place of retry_limit; 0: that.
+        rnr_timer_us: before a message that found no receive is sent again.
+        rnr_limit: times that it is so in a row; Limit.RNR_FOREVER: no limit.
+        is_writable: whether the peer may write.
+    """
+
+    give_up_us: int = 0
+    rnr_timer_us: int = 1280
+    rnr_limit: int = int(Limit.RNR_FOREVER)
+    is_writable: bool = True
+
+    @property
+    def give_up_ns(self) -> int:
+        """The same as the kernel has it."""
+        return _NO_END_NS if self.give_up_us == NO_END_US else self.give_up_us * 1000
+
+
+def attribute_ranges(config: NicConfig, ev_count: int) -> dict[str, tuple[int, int]]:
+    """Lowest and highest accepted value of each number among QpAttributes, for a QP of *ev_count* EVs."""
+    rows = (Usid.INDEX_MASK + 1) // config.uplinks_per_pair
+    return {
+        "peer_host": (0, rows * config.hosts_per_t0 - 1),
+        "backup_per_plane": (0, ev_count // config.plane_count - 1),
+        "min_active": (1, ev_count),
+        "window_packets": (1, Limit.PSN_RING),
+        "loss_threshold_acks": (1, 1 << 20),
+        "pmtu_bytes": (256, config.pmtu_max or Limit.PMTU_MAX),
+        "rto_ns": (1_000, 60_000_000_000),
+        "retry_limit": (0, 1000),
+        "probe_success_target": (1, 255),
+        "first_psn": (0, PSN_MAX),
+        "peer_first_psn": (0, PSN_MAX),
+        "mpr": (1, Limit.MPR_MAX),
+        "mpr_dest": (1, Limit.MPR_MAX),
+        "dynamic_mpr": (0, 1),
+        "max_wimm": (0, Limit.WIMM_MAX),
+        "max_wimm_dest": (0, Limit.WIMM_MAX),
+        "linear_count": (0, 1000),
+        "exponential_count": (0, 25),
+        "sack_every": (1, 255),
+        "peer_sack_every": (1, 255),
+        "reorder_packets": (0, Limit.PSN_RING),
+        "rto_min_ns": (0, 60_000_000_000),
+        "pto_min_ns": (0, 60_000_000_000),
+        "reo_wnd_min_ns": (0, 60_000_000_000),
+        "shares_paths": (0, 1),
+        "byte_time_ps": (0, (1 << 32) - 1),
+        "evs_name_paths": (0, 1),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A change of a QP's state: the states it may follow, and the attributes that may come with it."""
+
+    before: frozenset[QpState]
+    attributes: frozenset[str] = frozenset()
+
+
+CONNECTED: Final = frozenset({QpState.RTR, QpState.RTS})
+
+_ALIVE = frozenset({QpState.INIT, QpState.RTR, QpState.RTS})
+
+TRANSITIONS: Final = {
+    "RESET": Transition(_ALIVE | {QpState.RESET, QpState.ERROR}),
+    "INIT": Transition(frozenset({QpState.RESET})),
+    "RTR": Transition(
+        frozenset({QpState.INIT}),
+        frozenset({"peer_host", "peer_qpn", "peer_first_psn", "mpr_dest", "max_wimm_dest", "dynamic_mpr"}),
+    ),
+    "RTS": Transition(frozenset({QpState.RTR}), frozenset({"mpr", "max_wimm", "first_psn"})),
+    "ERROR": Transition(_ALIVE),
+}
+
+
+@dataclass(slots=True)
+class QueuePair(WorkQueue):
+    """The agent's side of an MRC QP; `ev_profile` is the id of the one its EVs are from, `pd` the protection
+    domain of an application, and 0 that of the agent's own clients.
+    """
+
+    attributes: QpAttributes
+    ev_profile: int | None = None
+    pd: int = 0
+    limits: QpLimits = QpLimits()
+
+    def replace_ev(self, place: int, ev: int) -> None:
+        """Another EV stands at *place* from now on."""
+        evs = self.attributes.evs
+        self.attributes = replace(self.attributes, evs=(*evs[:place], ev, *evs[place + 1 :]))
+
+
+def carrier_template(config: NicConfig, peer_host: int) -> tuple[int, int, bool]:
+    """High and low half of the uSID carrier to a host with plane and uplink 0, and whether it is T0-local.
+
+    Source: docs/reference/protocol.md, "Carriers".
+    """
+
+    def usid(role: int, index: int) -> int:
+        return role << Usid.ROLE_SHIFT | index
+
+    own_row = config.host_index // config.hosts_per_t0
+    peer_row, downlink = divmod(peer_host, config.hosts_per_t0)
+    lanes = config.uplinks_per_pair
+    hops = [usid(Usid.T0, own_row * lanes)]
+    if own_row != peer_row:
+        hops += [usid(Usid.T1, 0), usid(Usid.T0, peer_row * lanes)]
+    hops.append(usid(Usid.DOWNLINK, downlink))
+    carrier = config.srv6_block
+    for slot in range(6):
+        carrier = carrier << 16 | (hops[slot] if slot < len(hops) else 0)
+    return carrier >> 64, carrier & (1 << 64) - 1, own_row == peer_row
+
+
+def nic_path_base(config: NicConfig, peer_host: int) -> int:
+    """Place in `nic_paths` of the path by plane 0 and uplink 0 to the T0 of a host, modulo their number.
+
+    Each T0 has as many places as there are uplinks in all planes. In a fabric with more paths than places
+    some share one, and a healthy path is avoided at times.
+    """
+    return peer_host // config.hosts_per_t0 * config.plane_count * config.uplink_count % int(Limit.NIC_PATHS)
+
+
+def nic_path(qp: Qp, ev: int) -> int:
+    """Place in `nic_paths` of the path that an EV of a QP names."""
+    uplink = 0 if qp.is_local else ev >> EvLayout.UPLINK_SHIFT & EvLayout.UPLINK_MASK
+    place = qp.nic_path_base + (ev >> EvLayout.PLANE_SHIFT) * qp.uplink_count + uplink
+    return int(place) % int(Limit.NIC_PATHS)
+
+
+def largest_window_packets(parameters: cc_profile.CcParameters) -> int:
+    """Full packets that the largest window lets go, as far as PSNs can be tracked."""
+    full_bytes = write_nominal_bytes(parameters.mtu_bytes)
+    return min(max(1, -(-parameters.max_cwnd_bytes // full_bytes)), Limit.PSN_RING)
+
+
+def path_numbers(evs: Sequence[int], *, are_named: bool) -> list[int]:
+    """The path of each EV, counted from 0: the same for EVs that name the same plane and uplink."""
+    if not are_named:
+        return list(range(len(evs)))
+    numbers: dict[int, int] = {}
+    return [numbers.setdefault(ev >> EvLayout.UPLINK_SHIFT, len(numbers)) for ev in evs]
+
+
+def replacement_path(qp: Qp, attributes: QpAttributes, place: int, ev: int) -> int:
+    """The path of an EV that is to stand at *place*: that of others which name the same, else a free one."""
+    others = [index for index in range(len(attributes.evs)) if index != place]
+    if attributes.evs_name_paths:
+        for index in others:
+            if qp.evs[index].entropy >> EvLayout.UPLINK_SHIFT == ev >> EvLayout.UPLINK_SHIFT:
+                return int(qp.evs[index].path)
+    taken = {qp.evs[index].path for index in others}
+    # The one it leaves last of all: packets may be under way on it.
+    free = [number for number in range(Limit.EV_MAX) if number not in taken]
+    return next((number for number in free if number != qp.evs[place].path), free[0])
+
+
+def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
+    """The kernel's QP in state INIT, with its EV set in a random order."""
+    attributes = qp.attributes
+    planes = config.plane_count
+    per_plane = len(attributes.evs) // planes
+    active = per_plane - attributes.backup_per_plane
+    hi, lo, is_local = carrier_template(config, attributes.peer_host)
+    congestion = attributes.congestion
+    peer_first_psn = attributes.peer_first_psn or 0  # needed before the QP receives
+    value = Qp(
+        state=QpState.INIT,
+        qpn=qp.qpn,
+        peer_host=attributes.peer_host,
+        is_local=is_local,
+        template_hi=hi,
+        template_lo=lo,
+        pmtu_bytes=attributes.pmtu_bytes,
+        pmtu_shift=attributes.pmtu_bytes.bit_length() - 1,
+        reorder_packets=attributes.reorder_packets,
+        rto_min_ns=attributes.rto_min_ns,
+        pto_min_ns=attributes.pto_min_ns,
+        reo_wnd_min_ns=attributes.reo_wnd_min_ns,
+        shares_paths=attributes.shares_paths,
+        nic_path_base=nic_path_base(config, attributes.peer_host),
+        uplink_count=1 if is_local else config.uplink_count,
+        byte_time_ps=attributes.byte_time_ps,
+        loss_threshold_acks=attributes.loss_threshold_acks,
+        rto_ns=attributes.rto_ns,
+        retry_limit=attributes.retry_limit,
+        give_up_ns=qp.limits.give_up_ns,
+        rnr_timer_ns=qp.limits.rnr_timer_us * 1000,
+        rnr_limit=qp.limits.rnr_limit,
+        pd=qp.pd,
+        is_writable=qp.limits.is_writable,
+        probe_success_target=attributes.probe_success_target,
+        evs_per_plane=per_plane,
+        plane_count=planes,
+        min_active=attributes.min_active,
+        active_total=active * planes,
+        active_planes=(1 << planes) - 1,
+        mpr_psns=attributes.mpr * Limit.MPR_UNIT,
+        mpr_dest_psns=attributes.mpr_dest * Limit.MPR_UNIT,
+        tracked_psns=attributes.mpr_dest * Limit.MPR_UNIT,
+        tracked_from_psn=peer_first_psn,
+        is_mpr_dynamic=attributes.dynamic_mpr,
+        max_wimm=attributes.max_wimm,
+        max_wimm_dest=attributes.max_wimm_dest,
+        linear_count=attributes.linear_count,
+        exponential_count=attributes.exponential_count,
+        sack_every=attributes.sack_every,
+        requests_sack=attributes.peer_sack_every > 1,
+        peer_port_mask=0xFFFFFFFF,
+        cc_parameters=CcParameters(**asdict(congestion)),
+        cc=Cc(
+            cwnd_bytes=congestion.max_cwnd_bytes,
+            max_wnd_bytes=congestion.max_cwnd_bytes,
+            base_rtt_ns=congestion.base_rtt_ns,
+        ),
+        next_psn=attributes.first_psn,
+        una_psn=attributes.first_psn,
+        peer_cack_next=attributes.first_psn,
+        cack_next=peer_first_psn,
+        first_expected=peer_first_psn,
+        max_received=c_uint32(peer_first_psn - 1).value,
+    )
+    paths = path_numbers(attributes.evs, are_named=bool(attributes.evs_name_paths))
+    random = Random(attributes.seed)
+    for plane in range(planes):
+        value.planes[plane].active_count = active
+        value.planes[plane].backup_count = attributes.backup_per_plane
+        value.planes[plane].target_active = active
+        # Places in a row are even over the paths, which those of a random choice among all are not.
+        order = random.sample(range(active), active) + random.sample(
+            range(active, per_plane), per_plane - active
+        )
+        for position, within in enumerate(order):
+            index = plane * per_plane + within
+            value.order[plane * per_plane + position] = index
+            ev = value.evs[index]
+            ev.entropy = attributes.evs[index]
+            ev.state = EvState.GOOD
+            ev.plane = plane
+            ev.path = paths[index]
+            ev.position = position
+    return value

@@ -1,0 +1,133 @@
+"""Queue pairs of the reliable connection: attributes, and the kernel's QP built from them."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, cast
+
+from mrc_agents.abi import Dcqcn, EvLayout, Limit, NicConfig, QpState, RcQp, Usid
+from mrc_agents.abi import DcqcnParameters as KernelParameters
+from mrc_agents.errors import UsageError
+from mrc_agents.nic.qp import PSN_MAX, QpLimits, Transition, carrier_template
+from mrc_agents.nic.qp import TRANSITIONS as MRC_TRANSITIONS
+from mrc_agents.nic.work_queue import WorkQueue
+from mrc_agents.protocol.dcqcn import ONE_Q16, DcqcnParameters
+
+_U32_MAX: Final = (1 << 32) - 1
+_POSITIVE: Final = frozenset(
+    {"line_kbps", "min_kbps", "alpha_ns", "rate_ns", "counter_bytes", "mtu_bytes", "base_rtt_ns"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RcAttributes:
+    """The attributes of a reliable connection; docs/explanation/transports.md says what follows from each."""
+
+    peer_host: int  # index of the host at the far end
+    evs: tuple[int, ...]  # one EV: the path of all packets. Several: packets take them in turn.
+    window_packets: int  # packets under way at most, whatever the rate allows
+    pmtu_bytes: int  # payload of a packet
+    rto_ns: int  # retransmission time-out
+    retry_limit: int  # time-outs in a row without progress before the QP fails
+    cnp_interval_ns: int  # as responder, least time between two congestion notifications
+    cc: DcqcnParameters  # DCQCN's parameters
+    first_psn: int  # PSN of the first packet sent; drawn at random where it is left out
+    peer_first_psn: int | None = None  # PSN of the first packet expected; needed to connect at the latest
+    # 1: packets may overtake one another, as where switches choose the way of each; every packet says where
+    # it goes and is placed as it comes. Both ends must agree.
+    any_order: int = 0
+
+    @property
+    def max_wimm(self) -> int:
+        """WRITEs with immediate that may be outstanding: as many as messages."""
+        return int(Limit.WORK_RING)
+
+    def changed(self, values: Mapping[str, int]) -> "RcAttributes":
+        """The same but for *values*, by name."""
+        return replace(self, **cast("dict[str, Any]", values))
+
+    def check(self, config: NicConfig) -> None:
+        """Raises UsageError, naming the attribute and its range, when one does not fit the NIC."""
+        if not 1 <= len(self.evs) <= Limit.EV_MAX:
+            raise UsageError(f"evs: {len(self.evs)} of them; 1 to {Limit.EV_MAX} are accepted")
+        for ev in self.evs:
+            if ev >> EvLayout.PLANE_SHIFT >= config.plane_count:
+                raise UsageError(f"evs: {ev:#x} names no plane of this NIC")
+        rows = (Usid.INDEX_MASK + 1) // config.uplinks_per_pair
+        for name, value, low, high in (
+            ("peer_host", self.peer_host, 0, rows * config.hosts_per_t0 - 1),
+            ("window_packets", self.window_packets, 1, Limit.PSN_RING),
+            ("pmtu_bytes", self.pmtu_bytes, 256, config.pmtu_max or Limit.PMTU_MAX),
+            ("rto_ns", self.rto_ns, 1_000, 60_000_000_000),
+            ("retry_limit", self.retry_limit, 0, 1000),
+            ("cnp_interval_ns", self.cnp_interval_ns, 0, _U32_MAX),
+            ("first_psn", self.first_psn, 0, PSN_MAX),
+            ("peer_first_psn", self.peer_first_psn or 0, 0, PSN_MAX),
+            ("any_order", self.any_order, 0, 1),
+        ):
+            if not low <= value <= high:
+                raise UsageError(f"{name}: {value}; {low} to {high} is accepted")
+        for name, parameter in asdict(self.cc).items():
+            low = int(name in _POSITIVE)
+            if not low <= parameter <= _U32_MAX:
+                raise UsageError(f"cc.{name}: {parameter}; {low} to {_U32_MAX} is accepted")
+
+
+TRANSITIONS: Final = {
+    "RTR": Transition(frozenset({QpState.INIT}), frozenset({"peer_host", "peer_qpn", "peer_first_psn"})),
+    "RTS": Transition(frozenset({QpState.RTR}), frozenset({"first_psn"})),
+    "ERROR": MRC_TRANSITIONS["ERROR"],
+}
+
+
+@dataclass(slots=True)
+class RcQueuePair(WorkQueue):
+    """The agent's side of a reliable connection; `pd` and `limits` as of an MRC QP."""
+
+    attributes: RcAttributes
+    pd: int = 0
+    limits: QpLimits = field(default_factory=QpLimits)
+
+
+def build_rc_qp(qp: RcQueuePair, config: NicConfig, now_ns: int) -> RcQp:
+    """The kernel's QP in state INIT; *now_ns* is CLOCK_MONOTONIC."""
+    attributes = qp.attributes
+    hi, lo, is_local = carrier_template(config, attributes.peer_host)
+    peer_first_psn = attributes.peer_first_psn or 0  # needed before the QP receives
+    value = RcQp(
+        state=QpState.INIT,
+        qpn=qp.qpn,
+        peer_host=attributes.peer_host,
+        is_local=is_local,
+        template_hi=hi,
+        template_lo=lo,
+        pmtu_bytes=attributes.pmtu_bytes,
+        window_packets=attributes.window_packets,
+        rto_ns=attributes.rto_ns,
+        retry_limit=attributes.retry_limit,
+        give_up_ns=qp.limits.give_up_ns,
+        rnr_timer_ns=qp.limits.rnr_timer_us * 1000,
+        rnr_limit=qp.limits.rnr_limit,
+        pd=qp.pd,
+        is_writable=qp.limits.is_writable,
+        cnp_interval_ns=attributes.cnp_interval_ns,
+        ev_count=len(attributes.evs),
+        cc=KernelParameters(**asdict(attributes.cc)),
+        next_psn=attributes.first_psn,
+        max_psn=attributes.first_psn,
+        una_psn=attributes.first_psn,
+        acked_psn=attributes.first_psn,
+        expected_psn=peer_first_psn,
+        first_expected=peer_first_psn,
+        delivered_psn=peer_first_psn,
+        is_any_order=attributes.any_order,
+    )
+    value.dcqcn = Dcqcn(
+        rate_kbps=attributes.cc.line_kbps,
+        target_kbps=attributes.cc.line_kbps,
+        alpha_q16=ONE_Q16,
+        alpha_updated_ns=now_ns,
+        rate_updated_ns=now_ns,
+    )
+    for place, ev in enumerate(attributes.evs):
+        value.evs[place] = ev
+    return value

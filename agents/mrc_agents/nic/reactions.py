@@ -1,0 +1,256 @@
+"""The reactions of an agent: to a request, an event of the NIC, a carrier, a timer.
+
+Nothing here waits: whoever drives it, the daemon or a simulation, calls `on_time` at `next_deadline_ns`, and
+looks at that again after each call.
+"""
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from mrc_agents.abi import Event, EventKind, EvState, ProbeKind, Qp
+from mrc_agents.clock import monotonic_ns
+from mrc_agents.errors import UsageError
+from mrc_agents.nic.arguments import check_arguments
+from mrc_agents.nic.config import NicSettings
+from mrc_agents.nic.device import NicDevice
+from mrc_agents.nic.page_memory import Allocations
+from mrc_agents.nic.port_status import PortAnnouncements
+from mrc_agents.nic.prober import ProbeSchedule, excess_falls
+from mrc_agents.nic.qp import nic_path
+from mrc_agents.nic.verbs import Verbs
+from mrc_agents.nic.work_queue import qp_index as index_of
+
+_log = logging.getLogger(__name__)
+HEARTBEAT_NS: Final = 200_000_000
+_BEATS_PER_LOOK: Final = 5
+
+
+class ClientResources:
+    """QPs, memory regions and pages that one connection created and did not give back.
+
+    They live as long as the connection, as those of a process do in libibverbs.
+    """
+
+    def __init__(self) -> None:
+        self.qpns: set[int] = set()
+        self.r_keys: set[int] = set()
+        self.allocations = Allocations()
+
+    def record(self, verb: str, arguments: dict[str, Any], result: Any) -> None:
+        """Notes what a verb that succeeded created or gave back."""
+        if verb in {"create_qp", "create_rc_qp"}:
+            self.qpns.add(result)
+        elif verb == "register_memory":
+            self.r_keys.add(result["r_key"])
+        elif verb == "modify_qp" and arguments["qpn"] in self.qpns:
+            self.qpns.remove(arguments["qpn"])
+            self.qpns.add(result)
+        elif verb == "destroy_qp":
+            self.qpns.discard(arguments["qpn"])
+        elif verb == "deregister_memory":
+            self.r_keys.discard(arguments["r_key"])
+            self.allocations.let_go(arguments["r_key"])
+
+
+class Reactions:
+    """The reactions of one agent.
+
+    Args:
+        config: of the agent.
+        device: its NIC.
+        publish: called with each event that subscribers may want.
+        on_path_answer: called with the answer to a probe of a path without a QP.
+
+    Attributes:
+        verbs: of the NIC.
+    """
+
+    def __init__(
+        self,
+        config: NicSettings,
+        device: NicDevice,
+        publish: Callable[[dict[str, Any]], None],
+        on_path_answer: Callable[[Event], None],
+    ) -> None:
+        self._config = config
+        self._device = device
+        self._publish = publish
+        self._on_path_answer = on_path_answer
+        self.verbs = Verbs(config, device)
+        self._schedule = ProbeSchedule(config.probe_base_ns, config.probe_ceiling_ns)
+        self._announcements = PortAnnouncements(config.probe_base_ns, config.probe_ceiling_ns)
+        self._planes = {device.config.port_id[plane]: plane for plane in range(device.config.plane_count)}
+        self._beats = 0
+        self._heartbeat_ns = monotonic_ns()
+
+    def start(self) -> None:
+        """Does what an agent does first."""
+        self.on_time()
+        if self._config.link_probe_interval_ns:
+            self.verbs.start_link_probes(
+                self._config.link_probe_interval_ns, self._config.link_probe_lag_rounds
+            )
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def call(self, verb: str, arguments: dict[str, Any], resources: ClientResources) -> Any:
+        """The result of a verb of the NIC's table.
+
+        Args:
+            verb: its name.
+            arguments: by name.
+            resources: of the connection that asks.
+
+        Raises:
+            TestbedError: it is refused.
+            KeyError: there is no such verb.
+        """
+        function = self.verbs.table[verb]
+        check_arguments(function, arguments)
+        result = function(**arguments)
+        resources.record(verb, arguments, result)
+        if verb in {"connect_qp", "modify_qp"}:
+            self._announce_to_new_peer(arguments["qpn"])
+        if verb == "destroy_qp":
+            self._schedule.remove_qp(index_of(arguments["qpn"]))
+        return result
+
+    def release(self, resources: ClientResources) -> None:
+        """Takes back what a client that is gone had created: nothing goes on sending for nobody."""
+        for qpn in resources.qpns:
+            with contextlib.suppress(UsageError):  # another client destroyed it
+                self.verbs.destroy_qp(qpn)
+            self._schedule.remove_qp(index_of(qpn))
+        for r_key in resources.r_keys:
+            with contextlib.suppress(UsageError):
+                self.verbs.deregister_memory(r_key)
+        for start, length in resources.allocations:
+            self.verbs.free(start, length)
+
+    # -- NIC --------------------------------------------------------------------------------------
+
+    def on_events(self, events: Iterable[Event]) -> None:
+        kicks: dict[int, int] = {}
+        fallen: dict[int, list[int]] = {}
+        for event in events:
+            if event.kind == EventKind.KICK:
+                kicks[event.qp_index] = max(kicks.get(event.qp_index, 0), event.a)
+                continue
+            if event.kind == EventKind.PROBE:
+                self._on_path_answer(event)
+                continue
+            if event.kind == EventKind.PEER_PORTS:
+                self._return_to_planes(event.b, peer_host=event.a)
+                continue
+            if event.kind == EventKind.PORT_STATUS:
+                self._on_port_status_answer(event)
+                continue
+            if event.kind == EventKind.EV_STATE and event.c == EvState.ASSUMED_BAD:
+                fallen.setdefault(event.qp_index, []).append(event.a)
+            fields = self.verbs.take_event(event)
+            if fields is not None:
+                self._publish(fields)
+        for qp_index, packets in kicks.items():
+            self._device.request_tx(qp_index, packets)
+        if fallen:
+            self._schedule_probes(fallen)
+
+    def on_carrier(self, port_id: int, *, is_up: bool) -> None:
+        """A port's carrier is so now; *port_id* counts over the whole lab."""
+        plane = self._planes.get(port_id)
+        if plane is None:
+            return
+        mask = self._device.control.port_up_mask
+        changed = mask | 1 << plane if is_up else mask & ~(1 << plane)
+        if changed == mask:
+            return
+        self._device.control.port_up_mask = changed
+        _log.info("port to plane %d is %s", plane, "up" if is_up else "down")
+        self._announcements.announce(self.verbs.peers(), monotonic_ns())
+        if is_up:
+            self._return_to_planes(1 << plane)
+        self._publish(
+            {
+                "event": "port_state",
+                "time_ns": monotonic_ns(),
+                "host": self._config.host,
+                "plane": plane,
+                "is_up": is_up,
+            }
+        )
+
+    # -- time -------------------------------------------------------------------------------------
+
+    def next_deadline_ns(self) -> int:
+        """When `on_time` has something to do."""
+        deadlines = (
+            self._heartbeat_ns,
+            self._schedule.next_deadline_ns(),
+            self._announcements.next_deadline_ns(),
+            self.verbs.next_link_probe_ns(),
+        )
+        return min(deadline for deadline in deadlines if deadline is not None)
+
+    def on_time(self) -> None:
+        now_ns = monotonic_ns()
+        if self._heartbeat_ns <= now_ns:
+            self._heartbeat(now_ns)
+        self._send_probes(now_ns)
+        self.verbs.send_link_probes_due(now_ns)
+
+    def _heartbeat(self, now_ns: int) -> None:
+        """Shows the kernel that the agent is alive; without a heartbeat QPs end by themselves.
+
+        Now and then each QP gets a transmit buffer, used or not: the kernel then sees whether the QP's timer
+        still runs.
+        """
+        self._device.control.heartbeat_ns = now_ns
+        self._heartbeat_ns = now_ns + HEARTBEAT_NS
+        self._beats += 1
+        if self._beats % _BEATS_PER_LOOK == 0:
+            for qp_index in self.verbs.sending():
+                self._device.request_tx(qp_index, 1)
+
+    def _send_probes(self, now_ns: int) -> None:
+        targets: list[tuple[int, int]] = []
+        for qp_index, ev_indices in self._schedule.due(now_ns).items():
+            qp = self._device.qps.peek(qp_index)
+            chosen = self._schedule.reschedule(qp_index, ev_indices, qp, now_ns)
+            targets += [(qp_index, ev_index) for ev_index in chosen]
+        if targets:
+            self._device.send_probes(targets)
+        updates = self.verbs.port_status_targets(self._announcements.due(now_ns))
+        if updates:
+            self._device.send_probes(updates, ProbeKind.PORT_STATUS)
+
+    def _schedule_probes(self, fallen: dict[int, list[int]]) -> None:
+        now_ns = monotonic_ns()
+        for qp_index, ev_indices in fallen.items():
+            qp = self._device.qps.peek(qp_index)
+            for ev_index in ev_indices:
+                self._schedule.add(qp_index, ev_index, self._excess_falls(qp, ev_index), now_ns)
+
+    def _excess_falls(self, qp: Qp, ev_index: int) -> int:
+        evs = qp.evs[: qp.plane_count * qp.evs_per_plane]
+        if not qp.shares_paths:
+            return excess_falls(evs[ev_index].bad_count, [ev.bad_count for ev in evs])
+        falls = {ev.path: self._device.paths[nic_path(qp, ev.entropy)].falls for ev in evs}
+        return excess_falls(falls[evs[ev_index].path], list(falls.values()))
+
+    def _return_to_planes(self, mask: int, peer_host: int | None = None) -> None:
+        """Probes the bad EVs of planes that have come back without delay; to one peer, or to all."""
+        self._schedule.hasten(self.verbs.bad_evs(mask, peer_host), monotonic_ns())
+
+    def _on_port_status_answer(self, event: Event) -> None:
+        peer = self.verbs.peer_of(event.qp_index)
+        if peer is not None and event.a == self._device.control.port_up_mask:
+            self._announcements.answered(peer)
+
+    def _announce_to_new_peer(self, qpn: int) -> None:
+        """A peer assumes that all our ports work; a new one is notified when that is not so."""
+        all_ports = (1 << self._device.config.plane_count) - 1
+        peer = self.verbs.peer_of(index_of(qpn))
+        if peer is not None and self._device.control.port_up_mask != all_ports:
+            self._announcements.announce([peer], monotonic_ns())

@@ -1,4 +1,0 @@
-"""The NIC agent: a process per host that posts work, requests transmissions, probes EVs, follows carriers.
-
-The data path is agents/nic/bpf; no data packet ever passes through this process.
-"""

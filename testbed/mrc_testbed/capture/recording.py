@@ -1,0 +1,116 @@
+"""A capture from begin to end: frames of a tap, written as pcapng until enough of them have come."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import IO, Final
+
+from mrc_agents.abi import PortCounter
+from mrc_agents.clock import monotonic_ns
+from mrc_testbed.capture.pcapng import interface_block, packet_block, section_header
+from mrc_testbed.capture.selection import Selection
+from mrc_testbed.capture.tap import Tap, TappedFrame
+from mrc_testbed.fabric.fault_log import FaultLine, FaultLog
+from mrc_testbed.topology.element import Port
+
+_APPLICATION: Final = "mrc-testbed capture"
+_WAIT_NS: Final = 50_000_000
+_VERDICTS: Final = {
+    PortCounter.DROP_LINK_DOWN: "lost here: a fault holds the link down",
+    PortCounter.DROP_LOSS: "lost here: a fault's random loss",
+    PortCounter.DROP_QUEUE_FULL: "lost here: the port's queue was full",
+    PortCounter.DROP_POOL_EMPTY: "lost here: the lab's frame pool was empty",
+}
+
+
+@dataclass
+class CaptureCount:
+    """The counts of a capture."""
+
+    frames: int = 0  # packets in the file
+    lost_on_the_way: int = 0  # of them, those that faults or full queues took
+    missed: int = 0  # frames that are not in the file because they came too fast
+
+
+class Recording:
+    """Writes what a tap hands out. Where a fault begins or ends, the next packet has a comment that says so.
+
+    Args:
+        tap: what to record.
+        selection: its ports.
+        file: where to.
+        snap_bytes: kept of each frame at most.
+        faults: the lab's log of faults.
+
+    Attributes:
+        count: what has been written so far.
+    """
+
+    def __init__(
+        self, tap: Tap, selection: Selection, file: IO[bytes], snap_bytes: int, faults: FaultLog
+    ) -> None:
+        self.count = CaptureCount()
+        self._is_stopped = False
+        self._tap = tap
+        self._selection = selection
+        self._file = file
+        self._faults = faults
+        faults.new_lines()  # of the time before
+        self._comments = deque(
+            FaultLine(window.start_ns, f"fault {window.fault_id} ({window.kind}) acts already")
+            for window in faults.windows
+            if window.end_ns is None
+        )
+        file.write(section_header(_APPLICATION))
+        for port in selection.ports:
+            file.write(interface_block(port.name, _describe(port), snap_bytes))
+        file.flush()
+
+    def run(self, *, frames_max: int | None = None, duration_ns: int | None = None) -> None:
+        """Records until *frames_max* frames are written, *duration_ns* is over, or `stop` is called."""
+        ends_ns = None if duration_ns is None else monotonic_ns() + duration_ns
+        while not self._is_stopped and (frames_max is None or self.count.frames < frames_max):
+            left_ns = _WAIT_NS if ends_ns is None else min(_WAIT_NS, ends_ns - monotonic_ns())
+            if left_ns <= 0:
+                break
+            self._write(self._tap.read(left_ns), frames_max)
+
+    def stop(self) -> None:
+        """Makes `run` return soon; may be called by a signal handler."""
+        self._is_stopped = True
+
+    def finish(self, *, frames_max: int | None = None) -> None:
+        """Switches the tap off and writes what it still has."""
+        self._tap.stop()
+        self._write(self._tap.rest(), frames_max)
+        self.count.missed = self._tap.lost_frames
+
+    def _write(self, frames: Iterator[TappedFrame], frames_max: int | None) -> None:
+        self._comments.extend(self._faults.new_lines())
+        left = None if frames_max is None else frames_max - self.count.frames
+        for frame in islice(frames, left):
+            self.count.frames += 1
+            self.count.lost_on_the_way += frame.was_lost
+            self._file.write(self._block(frame))
+        self._file.flush()
+
+    def _block(self, frame: TappedFrame) -> bytes:
+        position = self._selection.shown_at[frame.port_id]
+        comments = []
+        while self._comments and self._comments[0].time_ns <= frame.time_ns - self._tap.epoch_ns:
+            comments.append(self._comments.popleft().text)
+        if frame.was_lost:
+            comments.append(_VERDICTS.get(frame.verdict, f"lost here: {frame.verdict.name}"))
+        return packet_block(
+            position,
+            frame.time_ns,
+            frame.octets,
+            frame.frame_bytes,
+            comments,
+            is_outbound=self._selection.is_outbound(frame.port_id),
+        )
+
+
+def _describe(port: Port) -> str:
+    return f"port {port.id} of {port.node.name}, plane {port.plane}"

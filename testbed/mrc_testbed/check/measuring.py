@@ -1,0 +1,286 @@
+"""Measures a lab for a health check: probes of all paths, WRITEs of all pairs, all-reduces, barriers.
+
+Whatever is slow or dead is measured again, and the best counts: a busy machine is slow once, a bad link each
+time. QPs and memory are there for one round of pairs alone.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from mrc_agents.clock import monotonic_ns
+from mrc_testbed.check.figures import AllReduceFigures, Measured, PairFigures
+from mrc_testbed.check.judgement import SLOW_BANDWIDTH, bandwidth_shares, way_states
+from mrc_testbed.check.path_probes import figures_of_link_probe, probe_paths
+from mrc_testbed.check.rounds import disjoint_rounds, ordered_rounds
+from mrc_testbed.check.site import Site
+from mrc_testbed.document import Tree, validate_values
+from mrc_testbed.errors import AgentError
+from mrc_testbed.topology.element import Node
+from mrc_testbed.workloads.engine import Engine
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.load import Load, build_loads
+from mrc_testbed.workloads.nccl import build_result
+from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.spec import CollectiveSpec
+
+SMALL_BYTES: Final = 8
+"""Message of a latency or a barrier: one packet."""
+
+DEPTH: Final = 4
+"""Messages outstanding: one after the other, as a slow host would send them, hides no round trip."""
+
+ALL_REDUCES: Final = 5
+ALL_REDUCE_MEMORY_SHARE: Final = 4
+"""An all-reduce has data of a pair's WRITEs, at most this part of a NIC's memory, and needs twice that."""
+
+BARRIER_ROUNDS: Final = 4
+"""Rounds of ordered pairs that make a barrier: a host sends to half as many others, for which small NICs
+have QPs."""
+
+RECHECKS: Final = 5
+
+_TIMEOUT_NS: Final = 2_000_000_000
+"""Time that messages get besides what ports need: QPs leave dead paths, and agents wait for a CPU."""
+
+_TIMEOUT_RATIO: Final = 20
+"""Times what ports need: slower is as good as dead, and what has arrived gives its bandwidth."""
+
+_BULK: Final = "bandwidth"
+_SMALL: Final = "latency"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The extent of a health check."""
+
+    size_bytes: int  # of a message
+    repetitions: int  # messages of a pair, small messages, and barriers
+    pairs_max: int  # ordered pairs; see `ordered_rounds`
+    seed: int  # of the choice of paths
+
+
+def measure(
+    site: Site, hosts: Sequence[str], options: Options, progress: Callable[[str], object] = lambda _: None
+) -> Measured:
+    """The figures of a lab.
+
+    Args:
+        site: the lab.
+        hosts: names, at least two.
+        options: how much to measure.
+        progress: called with each step, in words.
+
+    Raises:
+        UsageError: the messages do not fit the memory of a NIC.
+        AgentError: a NIC agent died meanwhile.
+    """
+    return _Measuring(site, hosts, options, progress).measured()
+
+
+class _Measuring:
+    def __init__(
+        self, site: Site, hosts: Sequence[str], options: Options, progress: Callable[[str], object]
+    ) -> None:
+        self._site = site
+        self._hosts = hosts
+        self._options = options
+        self._progress = progress
+
+    def measured(self) -> Measured:
+        site, clos = self._site, self._site.clos
+        self._progress("greeting the NIC agents")
+        silent = self._silent()
+        nodes = [clos.node(host) for host in self._hosts if host not in silent]
+        rounds = ordered_rounds(len(nodes), self._options.pairs_max) if len(nodes) > 1 else []
+        named = [[(nodes[a], nodes[b]) for a, b in pairs] for pairs in rounds]
+        paths, path_count = probe_paths(site, named, self._progress)
+        states = way_states(paths, site.rtt_noise_ns)
+        link_probes = []
+        if any(state != "good" for state in states):
+            self._progress("probing links")
+            outcomes = site.probe_links({node.index for node in nodes})
+            judged = [each for each in outcomes if each.passed + each.failed]
+            link_probes = [figures_of_link_probe(clos, each) for each in judged]
+        living = {
+            (way.source, way.target) for way, state in zip(paths, states, strict=True) if state != "dead"
+        }
+        alive = [[(a, b) for a, b in pairs if (a.name, b.name) in living] for pairs in named]
+        figures = self._pairs(alive)
+        working = [
+            [(a, b) for a, b in pairs if figures[a.name, b.name].bandwidth_bps is not None] for pairs in alive
+        ]
+        return Measured(
+            hosts=self._hosts,
+            silent=silent,
+            pairs=list(figures.values()),
+            pair_count=len(nodes) * (len(nodes) - 1),
+            paths=paths,
+            path_count=path_count,
+            link_probes=link_probes,
+            names_paths=clos.spec.forwarding != "ecmp",
+            all_reduce=self._all_reduce({node.name for pairs in working for pair in pairs for node in pair}),
+            barrier_ns=self._barrier(working[:BARRIER_ROUNDS]),
+            rtt_noise_ns=site.rtt_noise_ns,
+            barrier_noise_ns=site.barrier_noise_ns,
+        )
+
+    def _silent(self) -> dict[str, str]:
+        silent = {}
+        for host in self._hosts:
+            try:
+                self._site.greet(host)
+            except AgentError as error:
+                silent[host] = error.message
+        return silent
+
+    # -- pairs ------------------------------------------------------------------------------------
+
+    def _pairs(self, rounds: Sequence[Sequence[tuple[Node, Node]]]) -> dict[tuple[str, str], PairFigures]:
+        """Figures of all pairs; of slow ones the best of RECHECKS more."""
+        clos = self._site.clos
+        figures: dict[tuple[str, str], PairFigures] = {}
+        for number, pairs in enumerate(rounds, start=1):
+            self._progress(f"pairs of hosts, round {number} of {len(rounds)}")
+            figures |= {(each.source, each.target): each for each in self._round(pairs)}
+        for number in range(1, RECHECKS + 1):
+            shares = bandwidth_shares(list(figures.values()))
+            slow = [names for names, share in shares.items() if share < SLOW_BANDWIDTH]
+            for names_at_once in disjoint_rounds(slow):
+                self._progress(f"pairs that were slow, once more ({number} of {RECHECKS})")
+                for each in self._round([(clos.node(a), clos.node(b)) for a, b in names_at_once]):
+                    names = (each.source, each.target)
+                    if (each.bandwidth_bps or 0) > (figures[names].bandwidth_bps or 0):
+                        figures[names] = each
+        return figures
+
+    def _round(self, pairs: Sequence[tuple[Node, Node]]) -> list[PairFigures]:
+        """Figures of disjoint pairs, all at once."""
+        if not pairs:
+            return []
+        options, clos = self._options, self._site.clos
+        loads = [
+            Load(name, size, depth, options.repetitions, _flows(name, pairs))
+            for name, size, depth in ((_SMALL, SMALL_BYTES, 1), (_BULK, options.size_bytes, DEPTH))
+        ]
+        with closing(self._site.engine()) as engine:
+            engine.prepare(loads, options.seed)
+            for load in loads:
+                engine.start(load.name)
+                engine.wait(monotonic_ns() + self._timeout_ns(load.size_bytes * options.repetitions))
+            end_ns = monotonic_ns()
+            acknowledged = engine.acknowledged_bytes()
+            outcomes = {outcome.flow: outcome for outcome in engine.collect(end_ns)}
+        found = []
+        for (near, far), small, bulk in zip(pairs, loads[0].flows, loads[1].flows, strict=True):
+            outcome = outcomes[bulk]
+            found.append(
+                PairFigures(
+                    source=near.name,
+                    target=far.name,
+                    is_local=clos.is_local(near.index, far.index),
+                    bandwidth_bps=_bandwidth_bps(outcome, acknowledged[bulk]),
+                    latency_ns=_latency_ns(outcomes[small]),
+                    wrong_bytes=outcome.wrong_bytes + outcomes[small].wrong_bytes,
+                    error=outcome.error,
+                )
+            )
+        return found
+
+    def _timeout_ns(self, length_bytes: int) -> int:
+        """Time for each host to send so much."""
+        rate_bps = self._site.clos.spec.port_rate
+        ports_ns = length_bytes * 8 * 10**9 // rate_bps if rate_bps else 0
+        return _TIMEOUT_NS + _TIMEOUT_RATIO * ports_ns
+
+    # -- all together -----------------------------------------------------------------------------
+
+    def _all_reduce(self, able: Collection[str]) -> AllReduceFigures | None:
+        """All-reduces over the hosts that some pair works with."""
+        ranks = [host for host in self._hosts if host in able]
+        if len(ranks) < 2:
+            return None
+        self._progress(f"all-reduce over {len(ranks)} hosts")
+        clos = self._site.clos
+        unit_bytes = 4 * len(ranks)
+        wanted_bytes = min(
+            self._options.size_bytes * self._options.repetitions,
+            clos.spec.nic.memory // ALL_REDUCE_MEMORY_SHARE,
+        )
+        size_bytes = -(-wanted_bytes // unit_bytes) * unit_bytes
+        values: dict[str, Tree] = {
+            "name": "all-reduce",
+            "kind": "all-reduce",
+            "iterations": ALL_REDUCES,
+            "hosts": [*ranks],
+            "size": f"{size_bytes}B",
+        }
+        spec = validate_values(values, CollectiveSpec, "all-reduce of the health check")
+        [load] = build_loads(spec, clos, seed=self._options.seed)
+        with closing(self._site.engine()) as engine:
+            engine.prepare([load], self._options.seed)
+            engine.start(load.name)
+            engine.wait(monotonic_ns() + self._timeout_ns(2 * size_bytes * ALL_REDUCES))
+            outcomes = engine.collect(monotonic_ns())
+            errors = [outcome.error for outcome in outcomes if outcome.error]
+            if load.collective is None:
+                raise ValueError(load)
+            result = build_result(load.collective, engine.operations(load.name), errors)
+        error = f"{result.wrong_bytes:,} bytes are wrong" if result.wrong_bytes else None
+        time_ns = None if result.operation is None else result.operation.p50_ns
+        return AllReduceFigures(
+            ranks=len(ranks),
+            size_bytes=size_bytes,
+            operations=0 if result.operation is None else result.operation.count,
+            time_ns=time_ns,
+            busbw_bps=size_bytes * load.collective.bus_factor * 8e9 / time_ns if time_ns else 0.0,
+            error=error or next(iter(result.errors), None),
+        )
+
+    def _barrier(self, rounds: Sequence[Sequence[tuple[Node, Node]]]) -> dict[str, float]:
+        """Median time until a message of each host has reached some others, and is acknowledged."""
+        flows = _flows("barrier", [pair for pairs in rounds for pair in pairs])
+        if not flows:
+            return {}
+        load = Load("barrier", SMALL_BYTES, 1, 1, flows)
+        with closing(self._site.engine()) as engine:
+            engine.prepare([load], self._options.seed)
+            self._progress("barriers")
+            for _ in range(self._options.repetitions):
+                engine.start(load.name)
+                if not engine.wait(monotonic_ns() + self._timeout_ns(0)):
+                    break
+            engine.collect(monotonic_ns())
+            return _barrier_ns(engine, load)
+
+
+def _barrier_ns(engine: Engine, load: Load) -> dict[str, float]:
+    """By host, the median over all barriers of the time until the last receiver has acknowledged it."""
+    took_ns: dict[str, list[list[int]]] = {}
+    for flow, batches in engine.batches(load.name).items():
+        took_ns.setdefault(flow.source, []).append([batch.end_ns - batch.begin_ns for batch in batches])
+    return {
+        host: median(map(max, zip(*of_flows, strict=False)))
+        for host, of_flows in took_ns.items()
+        if all(of_flows)
+    }
+
+
+def _flows(name: str, pairs: Sequence[tuple[Node, Node]]) -> tuple[Flow, ...]:
+    return tuple(Flow(name, near.name, far.name, 0) for near, far in pairs)
+
+
+def _bandwidth_bps(outcome: FlowOutcome, acknowledged_bytes: int) -> float | None:
+    """Payload over the time it took; of a flow that was given up, what had arrived."""
+    payload_bytes = acknowledged_bytes if outcome.error else outcome.payload_bytes
+    if not payload_bytes or outcome.end_ns <= outcome.start_ns:
+        return None
+    return payload_bytes * 8e9 / (outcome.end_ns - outcome.start_ns)
+
+
+def _latency_ns(outcome: FlowOutcome) -> float | None:
+    if outcome.error or not outcome.messages:
+        return None
+    return (outcome.end_ns - outcome.start_ns) / outcome.messages

@@ -1,0 +1,264 @@
+"""fault add | kinds | list | clear."""
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import fill
+from typing import Annotated, Any, Final, Self
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from mrc_agents.clock import monotonic_ns
+from mrc_testbed.cli.fault_options import example, kind_options
+from mrc_testbed.cli.options import Settings, command, with_parameters
+from mrc_testbed.cli.render import show
+from mrc_testbed.cli.rows import Column, Row, number, show_rows
+from mrc_testbed.cli.suggestion import faults as fault_names
+from mrc_testbed.errors import UsageError
+from mrc_testbed.faults.event import FaultEvent
+from mrc_testbed.faults.interactive import LabFaults, parse_fault, plan_fault
+from mrc_testbed.faults.ledger import Entry
+from mrc_testbed.faults.spec import KINDS, meaning, own_fields
+from mrc_testbed.shown import format_time
+from mrc_testbed.units import format_duration_ns
+
+SCHEMA_VERSION: Final = 1
+DEFAULT_SEED: Final = 1
+_PLACES_SHOWN_MAX: Final = 3
+_WIDTH: Final = 78
+
+app = typer.Typer(no_args_is_help=True, help="Inject faults into a running lab and clear them.")
+add_app = typer.Typer(no_args_is_help=True, help="Inject a fault; each kind has its own options.")
+
+
+@dataclass(frozen=True, slots=True)
+class KindRow(Row):
+    """A kind of fault."""
+
+    fault_kind: str
+    acts_on: str
+    options: list[str]
+    meaning: str
+
+    COLUMNS = (
+        Column("kind", "fault_kind"),
+        Column("where", lambda row: f"--{row.acts_on}"),
+        Column("options", lambda row: " ".join(f"--{name}" for name in row.options)),
+        Column("what happens", "meaning"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRow(Row):
+    """A fault in a lab's ledger; *left_ns* is None where it lasts until cleared."""
+
+    id: str
+    fault_kind: str
+    acting: bool
+    links: tuple[str, ...]
+    nodes: tuple[str, ...]
+    detail: str
+    age_ns: int
+    left_ns: int | None
+    owner_pid: int | None
+
+    COLUMNS = (
+        Column("id", "id"),
+        Column("kind", lambda row: f"{row.fault_kind} {row.detail}".rstrip()),
+        Column("acts", lambda row: Text("yes", style="red") if row.acting else Text("no", style="green")),
+        Column("left", lambda row: "until cleared" if row.left_ns is None else format_time(row.left_ns)),
+        Column("by", lambda row: "hand" if row.owner_pid is None else f"run (pid {row.owner_pid})"),
+        Column("where", lambda row: _some_places(row.nodes or row.links)),
+    )
+
+    @classmethod
+    def of(cls, entry: Entry, now_ns: int) -> Self:
+        """The row of an entry."""
+        fault = entry.fault
+        return cls(
+            id=fault.fault_id,
+            fault_kind=fault.kind,
+            acting=entry.is_acting(now_ns),
+            links=fault.links,
+            nodes=fault.nodes,
+            detail=fault.detail,
+            age_ns=now_ns - entry.schedule.begin_ns,
+            left_ns=entry.schedule.left_ns(now_ns),
+            owner_pid=entry.lease.pid if entry.lease else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClearedRow(Row):
+    """A fault that was cleared, and the packets that it matched, hit and dropped."""
+
+    id: str
+    fault_kind: str
+    links: tuple[str, ...]
+    nodes: tuple[str, ...]
+    cleared_ns: int
+    met_packets: int
+    hit_packets: int
+    lost_packets: int
+    lost_data_packets: int
+    last_lost_ns: int | None
+
+    COLUMNS = (
+        Column("id", "id"),
+        Column("kind", "fault_kind"),
+        number("met", "met_packets"),
+        number("hit", "hit_packets"),
+        number("lost", "lost_packets"),
+        Column("where", lambda row: _some_places(row.nodes or row.links)),
+    )
+
+    @classmethod
+    def of(cls, event: FaultEvent) -> Self:
+        """The row of the event that ended a fault."""
+        hit = [account for account in event.accounts if account.count]
+        lost = hit if event.is_losing else []
+        return cls(
+            id=event.fault_id,
+            fault_kind=event.kind,
+            links=event.links,
+            nodes=event.nodes,
+            cleared_ns=event.after_ns,
+            met_packets=sum(account.met for account in event.accounts),
+            hit_packets=sum(account.count for account in hit),
+            lost_packets=sum(account.count for account in lost),
+            lost_data_packets=sum(account.data_count for account in lost),
+            last_lost_ns=max((account.last_ns for account in lost), default=0) or None,
+        )
+
+
+def register(root: typer.Typer) -> None:
+    root.add_typer(app, name="fault")
+
+
+def _adding(kind: str) -> Callable[..., None]:
+    """The command `fault add KIND`."""
+
+    def add(settings: Settings, **options: Any) -> None:
+        given = {key.removesuffix("_"): value for key, value in options.items() if value is not None}
+        _add(settings, kind, given)
+
+    with_parameters(add, kind_options(kind))
+    command_line = fill(f"[bold]Example[/bold]: {example(kind)}", _WIDTH, break_on_hyphens=False)
+    add.__doc__ = f"{meaning(kind)}\n\n{command_line}\n"
+    return add
+
+
+for _kind in KINDS:
+    command(add_app, _kind, flags=("name", "dry_run", "seed"), needs_root=True)(_adding(_kind))
+app.add_typer(add_app, name="add")
+
+
+def _add(settings: Settings, kind: str, given: dict[str, Any]) -> None:
+    place = given.pop(KINDS[kind].selects, None)
+    if place is None:
+        raise UsageError(f"{kind} needs --{KINDS[kind].selects}: where it is to act")
+    seed = DEFAULT_SEED if settings.seed is None else settings.seed
+    with contextlib.closing(LabFaults(settings.name)) as faults:
+        fault = parse_fault(kind, place, given, {entry.fault.fault_id for entry in faults.entries()})
+        planned = plan_fault(fault, faults.clos, seed)
+        event = None if settings.is_dry_run else faults.add(fault, seed)
+    document: dict[str, Any] = {
+        "lab": settings.name,
+        "applied": not settings.is_dry_run,
+        "id": planned.fault_id,
+        "fault_kind": planned.kind,
+        "links": list(planned.links),
+        "direction": planned.direction,
+        "nodes": list(planned.nodes),
+        "detail": planned.detail,
+        "for_ns": fault.for_ns,
+        "seed": seed,
+        "applied_ns": event.after_ns if event else None,
+    }
+    show(settings, "FaultAdded", SCHEMA_VERSION, document, lambda: _added(document))
+
+
+@command(app, "kinds")
+def kinds(settings: Settings) -> None:
+    """List the kinds of fault, with target and parameters.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed fault kinds
+      mrc-testbed fault add loss --help
+    """
+    rows = [KindRow(kind, KINDS[kind].selects, own_fields(kind), meaning(kind)) for kind in KINDS]
+    show_rows(settings, "FaultKinds", SCHEMA_VERSION, {"kinds": rows})
+
+
+@command(app, "list", flags=("name",), needs_root=True)
+def list_faults(settings: Settings) -> None:
+    """List active faults: kind, owner, time left, place.
+
+    First clears faults that are overdue or whose run has died.
+    """
+    with contextlib.closing(LabFaults(settings.name)) as faults:
+        entries = faults.entries()
+    now_ns = monotonic_ns()
+    rows = [EntryRow.of(entry, now_ns) for entry in entries]
+    show_rows(
+        settings,
+        "FaultList",
+        SCHEMA_VERSION,
+        {"faults": rows},
+        document={"lab": settings.name},
+        empty="no fault is active",
+    )
+
+
+@command(app, "clear", flags=("name",), needs_root=True)
+def clear(
+    settings: Settings,
+    fault_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", autocompletion=fault_names, help="Fault ids.")
+    ] = None,
+    clear_all: Annotated[
+        bool, typer.Option("--all", help="Every fault of the lab, also those of a running scenario.")
+    ] = False,
+) -> None:
+    """End faults: links work again, unless another fault still acts on them.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed fault clear optic
+      mrc-testbed fault clear --all
+    """
+    if clear_all == bool(fault_ids):
+        raise UsageError("name the faults to clear, or give --all", hint="mrc-testbed fault list")
+    with contextlib.closing(LabFaults(settings.name)) as faults:
+        if clear_all:
+            events = faults.clear_all()
+        else:
+            events = [faults.clear(fault_id) for fault_id in dict.fromkeys(fault_ids or ())]
+    show_rows(
+        settings,
+        "FaultCleared",
+        SCHEMA_VERSION,
+        {"faults": [ClearedRow.of(event) for event in events]},
+        document={"lab": settings.name},
+        empty="no fault was active",
+    )
+
+
+def _added(document: Mapping[str, Any]) -> RenderableType:
+    end = "until cleared" if document["for_ns"] is None else f"for {format_duration_ns(document['for_ns'])}"
+    detail = f" {document['detail']}" if document["detail"] else ""
+    way = "" if document["direction"] == "both" else f", {document['direction']}"
+    verb = "added" if document["applied"] else "would be added"
+    head = Text.assemble(
+        "fault ", (document["id"], "bold"), f" {verb}: {document['fault_kind']}{detail}{way}, {end}, on"
+    )
+    return Group(head, *(Text(f"  {place}") for place in document["nodes"] or document["links"]))
+
+
+def _some_places(places: Sequence[str]) -> str:
+    shown = ", ".join(places[:_PLACES_SHOWN_MAX])
+    more = len(places) - _PLACES_SHOWN_MAX
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,152 @@
+"""inspect | graph: a fabric on paper, with live counters."""
+
+import os
+from enum import StrEnum
+from typing import Annotated, Final
+
+import typer
+
+from mrc_agents.abi import PortCounter
+from mrc_testbed.cli.known_topology import known_topology, live_topology
+from mrc_testbed.cli.options import OutputFormat, Settings, command, require_root
+from mrc_testbed.cli.queues import DrainerOption, LinkOption, LinksOption, show_queues
+from mrc_testbed.cli.render import show, show_tables, write_out
+from mrc_testbed.cli.suggestion import nodes
+from mrc_testbed.cli.table import (
+    Cell,
+    Table,
+    forwarding_table,
+    link_table,
+    node_table,
+    port_table,
+    summary_table,
+)
+from mrc_testbed.drawing.graph import graph_dot, graph_text
+from mrc_testbed.drawing.svg import graph_svg
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric import lab
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Port
+from mrc_testbed.topology.naming import parse_node_name
+from mrc_testbed.topology.resolve import resolve_topology
+
+SCHEMA_VERSION: Final = 1
+_END_COLUMNS: Final = ("interface", "id", "ifindex", "mac", "inner_address", "rate_bps")
+
+
+class GraphFormat(StrEnum):
+    TEXT = "text"
+    DOT = "dot"
+    SVG = "svg"
+
+
+_DRAW: Final = {GraphFormat.TEXT: graph_text, GraphFormat.DOT: graph_dot, GraphFormat.SVG: graph_svg}
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "inspect", flags=("topology", "name"))(inspect)
+    command(app, "graph", flags=("topology", "name"))(graph)
+
+
+def inspect(
+    settings: Settings,
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="[NAME]", autocompletion=nodes, help="nodes, links, or one node, port (h0:2) or link."
+        ),
+    ] = "",
+    queues: Annotated[
+        bool, typer.Option("--queues", help="Show the port queues of a lab: service and counters.")
+    ] = False,
+    drainer: DrainerOption = None,
+    links: LinksOption = None,
+    link: LinkOption = None,
+) -> None:
+    """Show a fabric: sizes, addresses, uSIDs, tables, counters, queues.
+
+    Needs no lab: shows the fabric of -t, else that of the lab, else the default
+    one. With --queues it needs a lab and root; counters begin when the lab is
+    brought up. A setting lasts until the lab is removed; `queue:` of a topology
+    file is the setting to begin with.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed inspect              sizes and theory
+      mrc-testbed inspect nodes        all switches and hosts with their uSIDs
+      mrc-testbed inspect p0-t0-1      a switch: ports, forwarding table, counters
+      mrc-testbed inspect h3:2         one link
+      mrc-testbed inspect --queues
+      mrc-testbed inspect --queues --drainer precise
+      mrc-testbed inspect --queues --links direct --link 'p0-t0-0:*'
+    """
+    if queues:
+        if what:
+            raise UsageError(f"--queues shows the whole lab: leave {what!r} out")
+        require_root("inspect --queues")
+        show_queues(settings, drainer, links, link)
+        return
+    if drainer or links or link:
+        raise UsageError("--drainer, --links and --link go with --queues")
+    clos = resolve_topology(known_topology(settings))
+    show_tables(settings, "Inspection", SCHEMA_VERSION, _tables(settings, clos, what))
+
+
+def graph(
+    settings: Settings,
+    style: Annotated[
+        GraphFormat,
+        typer.Option("--format", "-f", help="text for terminals, dot for Graphviz, or svg."),
+    ] = GraphFormat.TEXT,
+) -> None:
+    """Draw a fabric.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed graph
+      mrc-testbed graph -t lab.yaml -f svg > lab.svg
+    """
+    drawing = _DRAW[style](resolve_topology(known_topology(settings)))
+    if settings.output is OutputFormat.TABLE:
+        write_out(settings, drawing)
+    else:
+        show(settings, "Graph", SCHEMA_VERSION, {"format": style, "drawing": drawing}, lambda: drawing)
+
+
+def _tables(settings: Settings, clos: Clos, what: str) -> list[Table]:
+    if not what:
+        return [summary_table(clos)]
+    if what == "nodes":
+        return [node_table(clos)]
+    if what == "links":
+        return [link_table(clos)]
+    if parse_node_name(what) is None:
+        link = clos.link(what)
+        return [_link_ends(link.name, link.ports, clos), *_counters(settings, clos, link.ports)]
+    node = clos.node(what)
+    tables = [port_table(clos, node)]
+    if node.is_switch:
+        tables.append(forwarding_table(clos, node))
+    return [*tables, *_counters(settings, clos, tuple(clos.ports_of(node)))]
+
+
+def _link_ends(name: str, ports: tuple[Port, ...], clos: Clos) -> Table:
+    rows = []
+    for port in ports:
+        [row] = [row for row in port_table(clos, port.node).records() if row["port"] == port.index]
+        rows.append((port.name, *(row[column] for column in _END_COLUMNS)))
+    return Table(f"link {name}", ("port", *_END_COLUMNS), tuple(rows))
+
+
+def _counters(settings: Settings, clos: Clos, ports: tuple[Port, ...]) -> list[Table]:
+    """Counters of the ports that are not zero, if the lab is up with this topology."""
+    if os.geteuid() != 0 or live_topology(settings) != clos.spec:
+        return []
+    with lab.attach(settings.name) as attached:
+        counts = {port.name: attached.port_counters.sum(port.id) for port in ports}
+    names = [counter for counter in PortCounter if counter.name != "COUNT"]
+    seen = [counter for counter in names if any(values[counter] for values in counts.values())]
+    rows: list[tuple[Cell, ...]] = [
+        (name, *(values[counter] for counter in seen)) for name, values in counts.items()
+    ]
+    return [Table("counters", ("port", *(counter.name.lower() for counter in seen)), tuple(rows))]

@@ -1,0 +1,152 @@
+"""Handle to a running lab."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from mrc_agents.abi import FaultAccounts, Port, PortCounters, PortFault
+from mrc_agents.bpf.maps import MappedArray, PerCpuArray
+from mrc_agents.nic.client import AgentClient
+from mrc_agents.nic.context import Context, open_nic
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.data_plane import FabricMaps
+from mrc_testbed.fabric.link import set_port_up
+from mrc_testbed.fabric.nic_data_plane import set_icrc
+from mrc_testbed.fabric.paths import LabPaths
+from mrc_testbed.fabric.readiness import prove_planes
+from mrc_testbed.fabric.runtime import node_namespace
+from mrc_testbed.fabric.state import LabState, RuntimeName
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
+
+if TYPE_CHECKING:
+    from mrc_testbed.fabric.node import FabricNode
+
+
+class Lab:
+    """Access to a live lab; use it as a context manager, or call `close`.
+
+    Attributes:
+        paths: where its files and pins are.
+        state: what is recorded of it.
+        clos: its topology.
+    """
+
+    def __init__(self, paths: LabPaths, state: LabState) -> None:
+        self.paths = paths
+        self.state = state
+        self.clos = resolve_topology(state.spec)
+        self._maps = FabricMaps(paths)
+        self._agents: dict[str, AgentClient] = {}
+        self._nodes: dict[str, FabricNode] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of connections, shells and maps; the lab goes on."""
+        for agent in self._agents.values():
+            agent.close()
+        for node in self._nodes.values():
+            node.terminate()
+        self._agents.clear()
+        self._nodes.clear()
+        self._maps.close()
+
+    @property
+    def name(self) -> str:
+        return self.paths.lab
+
+    @property
+    def spec(self) -> TopologySpec:
+        return self.state.spec
+
+    @property
+    def runtime(self) -> RuntimeName:
+        return self.state.runtime
+
+    @property
+    def state_dir(self) -> Path:
+        return self.paths.folder
+
+    @property
+    def port_table(self) -> MappedArray[Port]:
+        """Ports by id; stores take effect at once."""
+        return self._maps.port_table
+
+    @property
+    def port_fault(self) -> MappedArray[PortFault]:
+        return self._maps.port_fault
+
+    @property
+    def fault_accounts(self) -> MappedArray[FaultAccounts]:
+        """Accounts of the faults at each port, by port id."""
+        return self._maps.fault_accounts
+
+    @property
+    def port_counters(self) -> PerCpuArray[PortCounters]:
+        return self._maps.port_counters
+
+    def agent(self, host: str) -> AgentClient:
+        """A connection to the agent of *host*, the same one every time.
+
+        Raises:
+            UsageError: there is no such host.
+            AgentError: its agent does not answer.
+        """
+        if self.clos.node(host).is_switch:
+            raise UsageError(f"{host} is a switch: only hosts have a NIC agent")
+        if host not in self._agents:
+            self._agents[host] = AgentClient(self.paths.agent_socket(host))
+        return self._agents[host]
+
+    def nic(self, host: str) -> Context:
+        """The NIC of *host* for a program, on a connection of its own; to be closed by the caller.
+
+        Raises:
+            UsageError: there is no such host.
+            AgentError: its agent does not answer.
+        """
+        name = self.clos.node(host).name
+        return open_nic(self.paths.agent_socket(name), self.paths.node_pins(name))
+
+    def namespace(self, node: str) -> Path:
+        """Path of the network namespace of a node.
+
+        Raises:
+            UsageError: there is no such node.
+        """
+        return node_namespace(self.name, self.clos.node(node).name)
+
+    def node(self, name: str) -> "FabricNode":
+        """The node as Mininet knows nodes, with `cmd` and `popen`; the same one every time.
+
+        Raises:
+            UsageError: there is no such node.
+        """
+        # Mininet takes a quarter of a second to import, and few commands need a shell in a node.
+        from mrc_testbed.fabric.node import FabricNode  # noqa: PLC0415
+
+        node = self.clos.node(name)
+        if name not in self._nodes:
+            container = self.state.containers.get(name)
+            self._nodes[name] = FabricNode(self.paths, node, container.pid if container else None)
+        return self._nodes[name]
+
+    def prove_planes(self) -> None:
+        """Lets every host send a packet through every plane.
+
+        Raises:
+            FabricError: one was lost, or arrived changed.
+        """
+        prove_planes(self.paths, self.clos, lambda _: None)
+
+    def set_icrc(self, *, is_on: bool) -> None:
+        """Has all NICs compute and check the iCRC; not on means as the spec says. Takes effect at once."""
+        set_icrc(self.paths, self.clos, is_on=is_on)
+
+    def set_port_up(self, port: str | int, *, is_up: bool) -> None:
+        """Raises or lowers the interface of a port (name or id); the far end loses or regains its carrier."""
+        set_port_up(self.name, self.clos.port(port), is_up=is_up)

@@ -1,0 +1,154 @@
+"""Faults added from the command line: they outlive their command, until their time is over or cleared."""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
+from typing import Final
+
+from mrc_agents.clock import monotonic_ns
+from mrc_testbed.document import Tree, validate_values
+from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.owner import owner_identity
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.process import ProcessIdentity
+from mrc_testbed.faults.controller import FaultController
+from mrc_testbed.faults.event import FaultEvent
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.lab_target import LabTarget
+from mrc_testbed.faults.ledger import Ledger
+from mrc_testbed.faults.raw_load import prepare_load
+from mrc_testbed.faults.reaper import ensure_reaper
+from mrc_testbed.faults.rule import FLAP_PLACE, mix_seed
+from mrc_testbed.faults.spec import KINDS, own_fields
+from mrc_testbed.faults.spec_base import AnyFault
+from mrc_testbed.faults.targets import target_fault
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.selector_spec import (
+    LinkSelector,
+    NodeSelector,
+    PlaneSelector,
+    parse_link_selector,
+    parse_node_selector,
+    parse_plane_selector,
+)
+
+_CHOICE_FIELDS: Final = ("pick", "count", "optic")
+
+
+def parse_fault(
+    kind: str, selector: str, fields: Mapping[str, str | int | float], taken_ids: Collection[str]
+) -> AnyFault:
+    """The fault that a command line asks for.
+
+    Args:
+        kind: what breaks.
+        selector: as `parse_selector` takes it.
+        fields: the other fields as a file would hold them; those of a selector belong to it.
+        taken_ids: ids that a made-up id must avoid when *fields* has none.
+
+    Raises:
+        UsageError: lists every problem.
+    """
+    _check_options(kind, fields)
+    choice = {key: fields[key] for key in _CHOICE_FIELDS if key in fields}
+    parsed = parse_selector(kind, selector)
+    values: dict[str, Tree] = {
+        "id": next(name for number in count(1) if (name := f"{kind}-{number}") not in taken_ids),
+        "kind": kind,
+        "at": "0s",
+        "select": {**parsed.model_dump(mode="json", exclude_unset=True), **choice},
+        **{key: value for key, value in fields.items() if key not in choice},
+    }
+    return validate_values(values, KINDS[kind], "command line")
+
+
+def _check_options(kind: str, fields: Mapping[str, object]) -> None:
+    """Says in options what a file's check would say in keys."""
+    if ("for" in fields) == ("until" in fields):
+        raise UsageError("a fault needs exactly one end: --for 2s, or --until cleared")
+    model = KINDS[kind]
+    required = {field.alias or name for name, field in model.model_fields.items() if field.is_required()}
+    absent = [name for name in own_fields(kind) if name in required and name not in fields]
+    if absent:
+        properties = model.model_json_schema()["properties"]
+        examples = {name: properties[name].get("examples", ())[:1] for name in absent}
+        options = (" ".join((f"--{name}", *map(str, examples[name]))) for name in absent)
+        raise UsageError(f"{kind} needs {', '.join(options)}")
+
+
+def parse_selector(kind: str, text: str) -> LinkSelector | NodeSelector | PlaneSelector:
+    """The selector of a command line, of links, nodes or planes as the kind wants it.
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    match KINDS[kind].selects:
+        case "node":
+            return parse_node_selector(text)
+        case "plane":
+            return parse_plane_selector(text)
+        case "link":
+            return parse_link_selector(text)
+
+
+def plan_fault(fault: AnyFault, clos: Clos, seed: int) -> ScheduledFault:
+    """The fault that `LabFaults.add` injects: the links chosen, the seed fixed.
+
+    Raises:
+        UsageError: the selector matches nothing, or the kind cannot act on what it matches or in this fabric.
+    """
+    return target_fault(fault, clos, seed, seed)
+
+
+class LabFaults(FaultController):
+    """All faults of a lab that is up; those that are overdue or whose run died are cleared on the way in.
+
+    Args:
+        lab: its name.
+
+    Raises:
+        UsageError: there is no such lab.
+        CleanupError: a stale fault could not be cleared.
+    """
+
+    _ledger: Ledger
+    _target: LabTarget
+
+    def __init__(self, lab: str) -> None:
+        self._lab = lab
+        super().__init__(Ledger(lab_paths(lab).faults), LabTarget(lab))
+        self.clos = self._target.clos
+        self.clear_stale()
+
+    def add(self, fault: AnyFault, seed: int) -> FaultEvent:
+        """Inject a fault now, whatever its `at`; a flap begins with its first period.
+
+        Raises:
+            UsageError: its selector matches nothing, or it cannot act on what it matches.
+            FaultError: its id is active already, or the lab could not be changed.
+        """
+        bound = plan_fault(fault, self.clos, seed)
+        flap = fault.flap(mix_seed(seed, FLAP_PLACE))
+        self.require_new(bound)
+        if fault.for_ns is None:
+            return self.apply(bound, flap=flap)
+        # First what takes a while, so that the fault's time does not begin meanwhile. The lease keeps the
+        # reaper from ending before there is a fault to look after.
+        with self._leased() as process:
+            ensure_reaper(self._lab)
+            if bound.loads:
+                prepare_load(self._lab, bound, process)
+            return self.apply(bound, end_ns=monotonic_ns() + fault.for_ns, flap=flap)
+
+    @contextmanager
+    def _leased(self) -> Iterator[ProcessIdentity]:
+        this_process = owner_identity()
+        self._ledger.take_lease(this_process)
+        try:
+            yield this_process
+        finally:
+            self._ledger.end_lease(this_process)
+
+    def close(self) -> None:
+        """Close the lab's maps; faults stay as they are."""
+        self._target.close()

@@ -1,0 +1,36 @@
+"""System packages and the BPF file system of the machine labs run on."""
+
+import os
+
+from mrc_agents.objects import IS_CLONE
+from mrc_testbed.errors import PreflightError
+from mrc_testbed.hostprep.playbook import PlaybookReport, Progress, log_of, run_playbook
+from mrc_testbed.installation import as_root, shipped
+
+
+def prepare_host(
+    *, check: bool = False, with_test_tools: bool = False, progress: Progress | None = None
+) -> PlaybookReport:
+    """Make this machine ready for labs; changes nothing on a ready one.
+
+    Args:
+        check: change nothing, only report what would change.
+        with_test_tools: also install what tests and benchmarks use: bpftool, Prometheus, tshark, Chromium,
+            Mininet, and Docker where no Docker Engine is installed.
+        progress: called with the name of each step.
+
+    Raises:
+        PreflightError: not root, an unknown distribution, or a package that could not be installed.
+    """
+    if os.geteuid() != 0:
+        raise PreflightError(
+            "preparing the machine needs root: it installs packages and mounts the BPF file system",
+            hint=f"run it as root: {as_root('setup host')}",
+        )
+    variables = {
+        "state_dir": os.environ.get("MRC_TESTBED_STATE_DIR", "/run/mrc-testbed"),
+        "with_test_tools": with_test_tools,
+        "is_clone": IS_CLONE,
+    }
+    playbook = shipped("playbooks/host.yaml")
+    return run_playbook(playbook, variables, log=log_of("host"), check=check, progress=progress)

@@ -1,0 +1,224 @@
+"""Values of a time series: cumulative readings of a lab, and what happened between two of them. Pure.
+
+Readings are cumulative, so one that comes late or is missing costs resolution, never counts; the difference
+of any two readings, neighbours or the ends of a run, is exact.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Literal, Self, get_args
+
+from mrc_agents.abi import EvState, NicCounter
+from mrc_testbed.fabric.deadlock import Deadlock
+from mrc_testbed.metrics import endpoint_metrics
+from mrc_testbed.metrics.cpu_use import CpuReading, CpuUse
+from mrc_testbed.metrics.histogram import Histogram, merge
+from mrc_testbed.metrics.metric import Metric
+from mrc_testbed.shown import format_time
+
+EvStates = Mapping[tuple[int, EvState], int]
+"""(plane, state) -> EVs of connected QPs in it."""
+
+EV_STATES: Final = (EvState.GOOD, EvState.SKIP, EvState.ASSUMED_BAD, EvState.DENIED)
+"""States an EV can be in; UNUSED is the absence of an EV."""
+
+QueueGroup = Literal["nic", "t0_down", "t0_up", "t1"]
+"""Ports that send alike: NICs, T0s towards hosts, T0s towards T1s, T1s."""
+
+QUEUE_GROUPS: Final[tuple[QueueGroup, ...]] = get_args(QueueGroup)
+
+_RATIOS: Final = (0.5, 0.9, 0.99, 0.999)
+
+
+def _shown_by(metric: Metric, label: str | None = None) -> Any:
+    """A field that is the sum of a metric's counters, or of those with one value of its last label."""
+    counters = [counter for counter, each in metric.counters.items() if label in {None, each}]
+    return field(default=0, metadata={"counters": counters})
+
+
+@dataclass(frozen=True, slots=True)
+class HostCounts:
+    """Counts of one NIC, since it was made or within an interval."""
+
+    # payload placed in its memory for the first time
+    goodput_bytes: int = _shown_by(endpoint_metrics.GOODPUT_BYTES)
+    # payload it sent, acknowledged for the first time
+    acknowledged_bytes: int = _shown_by(endpoint_metrics.ACKNOWLEDGED_BYTES)
+    messages: int = _shown_by(endpoint_metrics.MESSAGES_COMPLETED)  # its messages acknowledged whole
+    # data packets sent, retransmissions included
+    tx_data_packets: int = _shown_by(endpoint_metrics.TX_PACKETS, "data")
+    # data packets accepted, duplicates included
+    rx_data_packets: int = _shown_by(endpoint_metrics.RX_PACKETS, "data")
+    # packets sent again because later acknowledgements passed them
+    retransmits_sack: int = _shown_by(endpoint_metrics.RETRANSMITS, "sack")
+    # packets sent again after a time-out
+    retransmits_timeout: int = _shown_by(endpoint_metrics.RETRANSMITS, "timeout")
+    qp_errors: int = _shown_by(endpoint_metrics.QP_ERRORS)  # QPs gone into the ERROR state
+    events_lost: int = _shown_by(endpoint_metrics.EVENTS_LOST)  # events that found the event ring full
+    # packets received and refused, for whatever reason
+    refused_packets: int = _shown_by(endpoint_metrics.NIC_DROPS)
+    # packets sent again because a NACK reported them trimmed
+    retransmits_nack: int = _shown_by(endpoint_metrics.RETRANSMITS, "nack")
+    # retransmits_ack, retransmits_tail: packets sent again to ask for an answer, or after a silence
+    retransmits_ack: int = _shown_by(endpoint_metrics.RETRANSMITS, "ack")
+    retransmits_tail: int = _shown_by(endpoint_metrics.RETRANSMITS, "tail")
+    # packets received that had come before: sent again although nothing was lost
+    rx_duplicates: int = field(default=0, metadata={"counters": [NicCounter.RX_DUPLICATE]})
+
+    @classmethod
+    def of(cls, counters: Sequence[int]) -> Self:
+        """The counts of a NIC's counters, which are indexed by NicCounter."""
+        return cls(*(sum(counters[counter] for counter in sources) for sources in _HOST_SOURCES))
+
+    @property
+    def retransmits(self) -> int:
+        """Packets sent again, for whatever reason."""
+        return (
+            self.retransmits_sack
+            + self.retransmits_timeout
+            + self.retransmits_nack
+            + self.retransmits_ack
+            + self.retransmits_tail
+        )
+
+    def since(self, earlier: Self) -> Self:
+        return type(self)(*(getattr(self, name) - getattr(earlier, name) for name in _HOST_FIELDS))
+
+
+_HOST_FIELDS: Final = tuple(each.name for each in fields(HostCounts))
+_HOST_SOURCES: Final = tuple(each.metadata["counters"] for each in fields(HostCounts))
+
+
+def add_hosts(hosts: Iterable[HostCounts]) -> HostCounts:
+    counted = list(hosts)
+    return HostCounts(*(sum(getattr(host, name) for host in counted) for name in _HOST_FIELDS))
+
+
+@dataclass(frozen=True, slots=True)
+class FlowCounts:
+    """Counts of flow control over all links, since the lab was made or within an interval."""
+
+    pauses: int = 0  # PFC frames that paused a port
+    paused_ns: int = 0  # time that ports were paused, added up
+    stalls: int = 0  # times that data waited because the other end of its link did not let it go
+    stalled_ns: int = 0  # time that it did, added up over ports
+
+    def since(self, earlier: Self) -> Self:
+        return type(self)(*(getattr(self, each.name) - getattr(earlier, each.name) for each in fields(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A lab at one moment; counts since the lab was made."""
+
+    time_ns: int  # CLOCK_MONOTONIC just before the first counter was read
+    hosts: Mapping[str, HostCounts]  # by host name
+    # RTT of data packets, by plane, over all hosts; retransmitted packets have none
+    packet_rtt: tuple[Histogram, ...]
+    message_completion: Histogram  # completion times of messages, over all hosts
+    ev_states: EvStates  # EVs of connected QPs by plane and state, over all hosts
+    # bytes that hosts sent into each plane, headers and retransmissions included
+    plane_tx_bytes: tuple[int, ...]
+    port_drops: Mapping[str, int]  # frames lost in ports and switches by reason, over all ports
+    cpus: CpuReading  # the machine's CPUs
+    queue_lateness: Histogram | None = None  # how late frames left their queues; None in an unshaped lab
+    flow: FlowCounts = FlowCounts()  # what flow control did; nothing in a lab without it
+    deadlock: Deadlock | None = None  # ports that flow control holds for ever
+    # names of links that the link probes of the last second suspect; None: hosts do not probe
+    suspects: frozenset[str] | None = None
+    # data that waits at the port of each group where most of it does; empty in an unshaped lab
+    deepest_queue_bytes: Mapping[QueueGroup, int] = field(default_factory=dict)
+    ecn_marks: int = 0  # frames that ports marked, over all ports
+    trims: int = 0  # frames that ports trimmed, over all ports
+
+    def since(self, earlier: Self) -> "Interval":
+        """The interval from *earlier* to this reading of the same lab.
+
+        Raises:
+            ValueError: a count went down, so this is another lab of the same name.
+        """
+        return Interval(
+            start_ns=earlier.time_ns,
+            end_ns=self.time_ns,
+            hosts={name: host.since(earlier.hosts[name]) for name, host in self.hosts.items()},
+            packet_rtt=tuple(
+                now.since(then) for now, then in zip(self.packet_rtt, earlier.packet_rtt, strict=True)
+            ),
+            message_completion=self.message_completion.since(earlier.message_completion),
+            ev_states=self.ev_states,
+            plane_tx_bytes=tuple(
+                now - then for now, then in zip(self.plane_tx_bytes, earlier.plane_tx_bytes, strict=True)
+            ),
+            port_drops={
+                reason: count - earlier.port_drops[reason] for reason, count in self.port_drops.items()
+            },
+            cpu_use=self.cpus.since(earlier.cpus),
+            flow=self.flow.since(earlier.flow),
+            deepest_queue_bytes=self.deepest_queue_bytes,
+            ecn_marks=self.ecn_marks - earlier.ecn_marks,
+            trims=self.trims - earlier.trims,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The counts of a lab between two readings.
+
+    Attributes:
+        start_ns: time of the earlier reading.
+        end_ns: time of the later reading.
+        ev_states, deepest_queue_bytes: at the end of the interval.
+        cpu_use: of each CPU.
+        hosts, packet_rtt, message_completion, plane_tx_bytes, port_drops, flow, ecn_marks, trims: as in
+            Reading, of the interval.
+    """
+
+    start_ns: int
+    end_ns: int
+    hosts: Mapping[str, HostCounts]
+    packet_rtt: tuple[Histogram, ...]
+    message_completion: Histogram
+    ev_states: EvStates
+    plane_tx_bytes: tuple[int, ...]
+    port_drops: Mapping[str, int]
+    cpu_use: tuple[CpuUse, ...]
+    flow: FlowCounts = FlowCounts()
+    deepest_queue_bytes: Mapping[QueueGroup, int] = field(default_factory=dict)
+    ecn_marks: int = 0
+    trims: int = 0
+
+    @property
+    def goodput_bps(self) -> float:
+        """Payload placed for the first time, bits per second, over all hosts."""
+        placed_bytes = sum(host.goodput_bytes for host in self.hosts.values())
+        return placed_bytes * 8e9 / (self.end_ns - self.start_ns)
+
+    def packet_rtt_overall(self) -> "Latency | None":
+        """RTT over all planes; None when no data packet was acknowledged."""
+        return summarize(merge(self.packet_rtt))
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Percentiles of the times of an interval."""
+
+    count: int  # times recorded
+    # p50_ns, p90_ns, p99_ns, p999_ns: times that half, 90 %, ... of all stay below.
+    p50_ns: float
+    p90_ns: float
+    p99_ns: float
+    p999_ns: float
+    max_ns: int  # largest time; exact when it is the largest of the lab's life, else within 3.2 % above
+
+    def shown(self) -> list[str]:
+        """The times for people, in this order."""
+        return [format_time(getattr(self, each.name)) for each in fields(self)[1:]]
+
+
+def summarize(histogram: Histogram) -> Latency | None:
+    """The percentiles of *histogram*; None when nothing was recorded."""
+    percentiles_ns = histogram.percentiles_ns(_RATIOS)
+    if percentiles_ns is None:
+        return None
+    p50_ns, p90_ns, p99_ns, p999_ns = percentiles_ns
+    return Latency(histogram.count, p50_ns, p90_ns, p99_ns, p999_ns, histogram.max_ns)

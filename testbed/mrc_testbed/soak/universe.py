@@ -1,0 +1,143 @@
+"""One universe: a Scenario document, run in virtual time with ties in an order of their own, and judged.
+
+It goes through the runner of every other run: what `mrc-testbed run FILE --virtual` does, but for the order
+of ties, fewer readings and the result folder.
+"""
+
+import hashlib
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mrc_agents.abi import PortCounters
+from mrc_agents.bpf.maps import PerCpuArray
+from mrc_agents.nic.device import NicDevice
+from mrc_testbed.scenario.measure.event import Note
+from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.scenario.run.runner import Runner
+from mrc_testbed.scenario.run.signal_clock import NO_DESCRIPTOR, SignalClock
+from mrc_testbed.scenario.spec.plan import READING_INTERVAL_NS
+from mrc_testbed.soak.document import Values, plan_of
+from mrc_testbed.soak.invariants import Failure, Reach, is_at_rest, judge_fabric, judge_run
+from mrc_testbed.soak.silent_journal import SilentJournal
+from mrc_testbed.soak.witness import Witness, control_plane
+from mrc_testbed.virtual.connection import VirtualConnection
+from mrc_testbed.virtual.lab import VirtualLab
+from mrc_testbed.virtual.world import planned_lab, world_in
+
+EVENTS_MAX: Final = 3_000_000
+"""Events of the simulation; of 2500 good ones of MRC none had a third of it. One with so many has no end."""
+NO_LIMIT: Final = 1 << 62
+"""More events than any scenario takes: for those that nobody drew."""
+SETTLE_NS: Final = 3_000_000_000
+"""After the run, at most: what is still on its way arrives, and what has a time-out runs out."""
+SETTLES_MAX: Final = 4
+"""Such times, while the fabric is not as before: a port drains for as long as more came than it carries."""
+_LOOK_NS: Final = 500_000_000
+"""From one look to the next; the last is when no QP has anything under way."""
+
+
+IsStopped = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of a universe."""
+
+    failures: tuple[Failure, ...]  # invariants that do not hold; none in a good one
+    digest: str  # of everything counted: equal universes have equal ones
+    time_ns: int  # how long it lasted
+    events: int  # of the simulation
+
+
+def run_document(document: Values, is_stopped: IsStopped = lambda: False, events_max: int = 0) -> Outcome:
+    """Run a document's universe.
+
+    Args:
+        document: of a scenario.
+        is_stopped: asked now and then whether to stop.
+        events_max: events after which it stops too, and has failed; 0: EVENTS_MAX.
+
+    Raises:
+        UsageError: the scenario language refuses it.
+    """
+    plan = replace(plan_of(document), reading_interval_ns=READING_INTERVAL_NS)
+    machine = Limit(is_stopped, events_max)
+    with planned_lab(plan, machine, shuffles_ties=True) as lab:
+        machine.lab = lab
+        before = control_plane(lab)
+        with closing(Witness(lab)) as witness, world_in(lab, plan, machine) as world:
+            runner = Runner(plan, world, _Journal(lab, witness, Reach(plan)), lambda _: None)
+            ending = runner.run()
+        failures = judge_run(plan, runner.recording, ending, witness)
+        for host in [agent.host for agent in lab.agents if agent.is_alive]:
+            with closing(VirtualConnection(lab, host)) as connection:
+                connection.stop_link_probes()
+        for _ in range(SETTLES_MAX):
+            lab.run_until(lab.runtime.now_ns() + SETTLE_NS)
+            if not (left := judge_fabric(lab, before)):
+                break
+        failures += left
+        digest = _digest(lab, runner.recording)
+        time_ns, events = lab.runtime.now_ns(), lab.runtime.totals().events
+        if events >= machine.events_max:  # what else does not hold follows from that
+            late = Failure("events", f"no end after {events}, at {time_ns} ns")
+            failures = [late] if plan.transport.kind == "mrc" else []  # go-back-N may send that much
+        return Outcome(tuple(failures), digest, time_ns, events)
+
+
+class Limit(SignalClock):
+    """Interrupts a run: by request, or one without end.
+
+    Args:
+        is_stopped: asked now and then whether to stop.
+        events_max: events after which to stop; 0: EVENTS_MAX.
+
+    Attributes:
+        events_max: events after which it stops.
+        lab: whose events count, once there is one.
+    """
+
+    def __init__(self, is_stopped: IsStopped, events_max: int = 0) -> None:
+        super().__init__(NO_DESCRIPTOR)
+        self._is_stopped = is_stopped
+        self.events_max = events_max or EVENTS_MAX
+        self.lab: VirtualLab | None = None
+
+    def interruption(self) -> str | None:
+        if self._is_stopped():
+            return "request"
+        if self.lab is None or self.lab.runtime.totals().events < self.events_max:
+            return None
+        return f"the limit of {self.events_max} events"
+
+
+class _Journal(SilentJournal):
+    """Has the witness look while QPs are there; a collective ends before its last acknowledgement."""
+
+    def __init__(self, lab: VirtualLab, witness: Witness, reach: Reach) -> None:
+        self._lab = lab
+        self._witness = witness
+        self._reach = reach
+
+    def note(self, recording: Recording, note: Note) -> None:
+        del recording
+        if note.what == "run-ended":
+            for _ in range(0, SETTLE_NS, _LOOK_NS):
+                self._lab.run_until(self._lab.runtime.now_ns() + _LOOK_NS)
+                self._witness.look()
+                if is_at_rest(self._witness, self._reach):
+                    break
+
+
+def _digest(lab: VirtualLab, recording: Recording) -> str:
+    counters = PerCpuArray(lab.fabric_pins.map_fd("port_counters"), PortCounters)
+    seen = hashlib.sha256(repr(lab.runtime.now_ns()).encode())
+    for port_id in range(len(counters)):
+        seen.update(repr(counters.sum(port_id)).encode())
+    for host in lab.clos.hosts():
+        seen.update(repr(NicDevice(lab.node_pins(host.name)).counters()).encode())
+    for part in (recording.outcomes, recording.nic_events, recording.fault_changes, recording.operations):
+        seen.update(repr(part).encode())
+    return seen.hexdigest()

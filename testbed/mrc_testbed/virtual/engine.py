@@ -1,0 +1,133 @@
+"""The workload engine in virtual time: whoever waits for it lets time pass."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+
+from mrc_agents.nic.context import Context
+from mrc_agents.nic.nic_maps import NicMaps
+from mrc_testbed.fabric.ranks import Rank, Write
+from mrc_testbed.scenario.run.protocols import Clock
+from mrc_testbed.scenario.spec.plan import PlannedTransport
+from mrc_testbed.transport.reliable_connection import RcCongestion, rto_ns
+from mrc_testbed.virtual.connection import VirtualConnection
+from mrc_testbed.virtual.lab import VirtualLab
+from mrc_testbed.virtual.running_program import RunningProgram
+from mrc_testbed.workloads.connectors import choose_connector
+from mrc_testbed.workloads.engine import Engine
+from mrc_testbed.workloads.load import Load
+from mrc_testbed.workloads.program import Program
+from mrc_testbed.workloads.running import RunningWorkload
+from mrc_testbed.workloads.shown_operations import OperationListener
+from mrc_testbed.workloads.transport import Connector, Transport
+
+_FOR_EVER_NS = (1 << 63) - 1
+
+
+class VirtualEngine(Engine):
+    """The workloads of one run in a lab in virtual time.
+
+    Args:
+        lab: the lab.
+        transport: what carries the messages.
+        on_operation: receives completed operations of collectives, and their end.
+        is_killed: whether a host's agent was killed on purpose.
+        machine: source of interruptions, for programs.
+        write: receives the output of programs, as the run's results do.
+    """
+
+    def __init__(
+        self,
+        lab: VirtualLab,
+        transport: Transport,
+        on_operation: OperationListener | None = None,
+        is_killed: Callable[[str], bool] = lambda _: False,
+        *,
+        machine: Clock,
+        write: Write = lambda *_: None,
+    ) -> None:
+        super().__init__(transport, on_operation, is_killed)
+        self._lab = lab
+        self._machine = machine
+        self._write = write
+        self._turns = ExitStack()
+
+    def await_step(self, name: str, deadline_ns: int) -> None:
+        """Let time pass until a program has made its first step, or is over, but not beyond that time."""
+        self._lab.run_until(deadline_ns, lambda: self._has_stepped(name))
+
+    def wait(self, deadline_ns: int | None) -> bool:
+        """Return True if all workloads that were started are over."""
+        self._lab.run_until(_FOR_EVER_NS if deadline_ns is None else deadline_ns, self._is_over)
+        return self._is_over()
+
+    def deadline_ns(self) -> int | None:
+        """When a turn is due even without an event."""
+        return self._deadline_ns()
+
+    def turn(self) -> None:
+        self._turn()
+
+    def _made_program(self, load: Load, program: Program, seed: int) -> RunningWorkload:
+        def write(rank: Rank, is_error: bool, line: bytes) -> None:
+            self._output(load.name, b"[%d] %s\n" % (rank.number, line))
+            self._write(rank, is_error, line)
+
+        return RunningProgram(load, program, self._transport, seed, self._machine, write)
+
+    def _begin(self) -> None:
+        self._turns.enter_context(self._lab.taking_turns(self))
+
+    def _end(self) -> None:
+        self._turns.close()
+
+    def _command(self, work: Callable[[], None]) -> None:
+        work()
+
+
+class VirtualTransport(Transport):
+    """NICs that announce their events: however many there are, only those are looked at.
+
+    Args:
+        connector: how QPs connect.
+        lab: of the NICs.
+    """
+
+    def __init__(self, connector: Connector, lab: VirtualLab) -> None:
+        super().__init__(connector, self._open)
+        self._lab = lab
+        self._hosts: dict[str, None] = {}
+
+    @property
+    def has_events(self) -> bool:
+        return bool(self._hosts)
+
+    def _open(self, host: str) -> Context:
+        def on_event() -> None:
+            self._hosts[host] = None
+            self._lab.notify()
+
+        return Context(VirtualConnection(self._lab, host, on_event), NicMaps(self._lab.node_pins(host)))
+
+    def _attend(self, nic: Context) -> None:
+        pass
+
+    def _ready(self) -> list[Context]:
+        hosts, self._hosts = self._hosts, {}
+        return [self._attended[host] for host in hosts if host in self._attended]
+
+    def _forget(self, nic: Context) -> None:
+        pass
+
+
+def virtual_transport(lab: VirtualLab, transport: PlannedTransport) -> Transport:
+    """The transport of the messages of a plan.
+
+    Raises:
+        UsageError: it is gone, or its congestion control is not one of its own.
+    """
+    congestion = transport.congestion
+    if isinstance(congestion, RcCongestion):  # nothing is late here
+        congestion = replace(congestion, rto_ns=rto_ns(lab.clos, congestion.window_packets, lateness_ns=0))
+    connector = choose_connector(lab.clos, transport.kind, congestion, evs=transport.evs)
+    return VirtualTransport(connector, lab)

@@ -1,0 +1,176 @@
+"""The NICs of a program's ranks: their QPs, and the collectives that are under way between them."""
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Final
+
+from mrc_agents.collectives.virtual import RankCollectives, load_library
+from mrc_agents.nic.context import RECEIVES_MAX, Arrival, MemoryRegion, QpError, QueuePair
+from mrc_testbed.errors import TestbedError, UsageError
+from mrc_testbed.units import format_size_bytes
+from mrc_testbed.workloads.transport import Event, HostLost, Transport
+
+_SEED_BITS: Final = 31
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """From one rank to another: a QP, and the memory at both ends."""
+
+    qp: QueuePair
+    near: MemoryRegion
+    far: MemoryRegion
+
+
+class RankNetwork:
+    """Ranks, each with a QP and memory for each other.
+
+    Args:
+        hosts: of the ranks, in their order.
+        transport: what carries their messages.
+        seed: of the connections.
+
+    Attributes:
+        under_way: messages that have not arrived.
+        failure: why operations fail; None: they do not.
+    """
+
+    def __init__(self, hosts: Sequence[str], transport: Transport, seed: int) -> None:
+        self._hosts = hosts
+        self._transport = transport
+        self._random = random.Random(seed)
+        self._ranks: list[RankCollectives] = []
+        self._ways: dict[tuple[int, int], _Way] = {}
+        self._arrives: dict[QueuePair, tuple[int, int]] = {}
+        self._held = ExitStack()
+        self.under_way = 0
+        self.failure: str | None = None
+
+    def open(self) -> None:
+        """Register memory and connect all ranks with each other.
+
+        Raises:
+            UsageError: a NIC has no room for so many peers.
+        """
+        library = load_library()
+        for number in range(len(self._hosts)):
+            self._ranks.append(RankCollectives(library, number))
+            self._held.callback(self._ranks[-1].close)
+        for one, other in combinations(range(len(self._hosts)), 2):
+            try:
+                self._connect(one, other)
+            except UsageError as error:
+                size = format_size_bytes(self._ranks[0].memory_bytes)
+                raise UsageError(
+                    f"the NIC of {self.name(one)} or {self.name(other)} has no room for "
+                    f"{len(self._hosts) - 1} peers, each {size} and a QP: {error.message}",
+                    hint="give the NICs more memory (topology: nic: memory), or use fewer ranks",
+                ) from error
+
+    def _connect(self, one: int, other: int) -> None:
+        regions = {rank: self._register(rank) for rank in (one, other)}
+        near, far = self._transport.connect(
+            self._hosts[one], self._hosts[other], self._random.getrandbits(_SEED_BITS)
+        )
+        for qp, here, there in ((near, one, other), (far, other, one)):
+            self._held.callback(qp.close)
+            qp.post_receive(RECEIVES_MAX)
+            self._arrives[qp] = here, there
+            self._ways[here, there] = _Way(qp, regions[here], regions[there])
+            self._ranks[here].add_peer(there, regions[here].address)
+
+    def qps(self) -> Iterable[QueuePair]:
+        return self._arrives
+
+    def start(
+        self,
+        rank: int,
+        operation: str,
+        ranks: Sequence[int],
+        group: int,
+        number: int,
+        *arguments: Any,
+        ended_as: int,
+    ) -> None:
+        """Start a rank's part of an operation; see RankCollectives.
+
+        Raises:
+            ValueError: the library refuses it.
+        """
+        each = self._ranks[rank]
+        each.start(operation, each.group(ranks, group), number, ended_as, *arguments)
+
+    def take(self, event: Event) -> None:
+        """Take an event of a QP."""
+        match event:
+            case Arrival(qp=qp, immediate=immediate):
+                here, there = self._arrives[qp]
+                self.under_way -= 1
+                self._ranks[here].arrive(there, immediate)
+            case QpError(qp=qp, reason=reason):
+                here, there = self._arrives[qp]
+                self.fail(f"{self.name(here)} does not reach {self.name(there)}: {reason}")
+            case HostLost(host=host, reason=reason):
+                self.lose(host, reason)
+
+    def lose(self, host: str, reason: str) -> None:
+        """Fail if one of the ranks is on that host."""
+        if host in self._hosts:
+            self.fail(f"the NIC of {self.name(self._hosts.index(host))} is lost: {reason}")
+
+    def advance(self) -> None:
+        """Send what can be sent now."""
+        for number, rank in enumerate(self._ranks):
+            rank.advance()
+            for write in rank.take_writes():
+                way = self._ways[number, write.peer]
+                self.under_way += 1
+                try:
+                    way.qp.send_write(
+                        way.near,
+                        way.far.remote,
+                        length=write.bytes,
+                        local_at=write.local,
+                        remote_at=write.remote,
+                        immediate=write.immediate,
+                    )
+                except TestbedError as error:
+                    self.fail(f"{self.name(number)} cannot send to {self.name(write.peer)}: {error.message}")
+            if rank.error:
+                self.fail(rank.error)
+
+    def take_ended(self) -> Iterator[tuple[int, int, str | None]]:
+        """Rank, `ended_as` and what went wrong, of each operation that has ended, in the order of ranks."""
+        for number, rank in enumerate(self._ranks):
+            for ended_as, error in rank.take_ended():
+                yield number, ended_as, error
+
+    def awaited(self, rank: int) -> list[int]:
+        """Ranks that operations of a rank wait for now."""
+        return self._ranks[rank].awaited(len(self._ranks) ** 2)
+
+    def fail(self, why: str) -> None:
+        """Let all operations of all ranks fail; the first reason stays."""
+        if self.failure is None:
+            self.failure = why
+            for rank in self._ranks:
+                rank.fail(why)
+
+    def name(self, rank: int) -> str:
+        return f"rank {rank} ({self._hosts[rank]})"
+
+    def close(self) -> list[TestbedError]:
+        """Free memory and connections, all that can be; returns the errors."""
+        try:
+            self._held.close()
+        except TestbedError as error:
+            return [error]
+        return []
+
+    def _register(self, rank: int) -> MemoryRegion:
+        region = self._transport.register(self._hosts[rank], self._ranks[rank].memory_bytes)
+        self._held.callback(region.close)
+        return region

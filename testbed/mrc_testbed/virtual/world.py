@@ -1,0 +1,229 @@
+"""A run in virtual time: what the runner works on, and what the results say about the lab."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from mrc_agents.abi import VirtualPayload
+from mrc_agents.bpf.virtual import VirtualRuntime
+from mrc_testbed.fabric.link_probes import LinkProbeCounts
+from mrc_testbed.fabric.ranks import Write
+from mrc_testbed.faults.controller import FaultController
+from mrc_testbed.faults.effects import IcrcChecked
+from mrc_testbed.faults.event import FaultEvent
+from mrc_testbed.metrics.cpu_use import CpuReading
+from mrc_testbed.metrics.reader import LabReader
+from mrc_testbed.metrics.sampler import take_reading
+from mrc_testbed.scenario.measure.recovery import Recovery
+from mrc_testbed.scenario.run.live import EngineWorkloads, LiveSampler, RunFaults
+from mrc_testbed.scenario.run.nic_listeners import NicListeners
+from mrc_testbed.scenario.run.protocols import Clock
+from mrc_testbed.scenario.run.runner import World
+from mrc_testbed.scenario.spec.plan import Plan, PlannedTransport
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.virtual.connection import VirtualConnection
+from mrc_testbed.virtual.engine import VirtualEngine, virtual_transport
+from mrc_testbed.virtual.lab import VirtualLab, virtual_lab
+from mrc_testbed.virtual.ledger import MemoryLedger
+from mrc_testbed.virtual.limits import check_programs
+from mrc_testbed.virtual.target import VirtualTarget
+from mrc_testbed.workloads.engine import Engine
+
+RUNTIME: Final = "virtual"
+
+
+class VirtualLabView:
+    """The lab as the results describe it, in virtual time; nobody else can look at it."""
+
+    name = RUNTIME
+    runtime = RUNTIME
+
+    def announced(self, plan: Plan, folder: Path) -> AbstractContextManager[None]:
+        """Do nothing: nobody is notified."""
+        del plan, folder
+        return nullcontext()
+
+    def show_recovery(self, recoveries: Sequence[Recovery]) -> None:
+        """Do nothing: there is no exporter."""
+
+
+SayTime = Callable[[int, int | None], object]
+"""Called with the time that a run has simulated and, if that is known, the time it takes, in ns."""
+
+
+class VirtualClock:
+    """The lab's time; waiting lets it pass. The first date and interruptions are the machine's.
+
+    Args:
+        lab: whose time it is.
+        machine: source of the date and of interruptions.
+        length_ns: how long the run takes; None: as long as its iterations take.
+        say_time: called again and again while time passes.
+    """
+
+    def __init__(self, lab: VirtualLab, machine: Clock, length_ns: int | None, say_time: SayTime) -> None:
+        self._lab = lab
+        self._machine = machine
+        self._began = machine.utc_now()
+        self._length_ns = length_ns
+        self._say_time = say_time
+        self._start_ns: int | None = None
+
+    def now_ns(self) -> int:
+        return self._lab.runtime.now_ns()
+
+    def utc_now(self) -> datetime:
+        """The date at which the lab was made, and its time since."""
+        return self._began + timedelta(microseconds=self.now_ns() // 1000)
+
+    def wait_until_ns(self, deadline_ns: int) -> None:
+        """Lets time pass up to *deadline_ns*, or until a signal came."""
+        if self._start_ns is None:
+            self._start_ns = self.now_ns()
+        start_ns = self._start_ns
+
+        def say() -> bool:
+            self._say_time(self.now_ns() - start_ns, self._length_ns)
+            return False
+
+        self._lab.run_until(deadline_ns, say)
+
+    def fileno(self) -> int:
+        """Readable once a signal came."""
+        return self._machine.fileno()
+
+    def interruption(self) -> str | None:
+        """Name of the signal that came; None while none did."""
+        return self._machine.interruption()
+
+
+class VirtualFaults(FaultController):
+    """The faults of one run; they end with it."""
+
+    _target: VirtualTarget
+
+    def __init__(self, lab: VirtualLab) -> None:
+        super().__init__(MemoryLedger(), VirtualTarget(lab), clock_ns=lab.runtime.now_ns)
+
+    def clear(self, fault_id: str, *, wait_ns: int = 0) -> FaultEvent:
+        """Clear a fault, and others that waited for a host which is back now."""
+        event = super().clear(fault_id, wait_ns=wait_ns)
+        self.clear_stale()
+        return event
+
+    def close(self) -> None:
+        self._target.close()
+
+
+@contextmanager
+def virtual_world(
+    plan: Plan,
+    machine: Clock,
+    runtime: VirtualRuntime | None = None,
+    *,
+    say_time: SayTime = lambda *_: None,
+    write: Write = lambda *_: None,
+) -> Iterator[World]:
+    """The world of a run, in a lab in virtual time that lasts as long as the context.
+
+    Args:
+        plan: of the run.
+        machine: source of dates and interruptions.
+        runtime: what runs the programs; None: the library that `make virtual` builds.
+        say_time: called while time passes.
+        write: receives the output of programs.
+
+    Raises:
+        UsageError: virtual time cannot do what the plan asks for.
+        PreflightError: the library of virtual time is not built.
+    """
+    with planned_lab(plan, machine, runtime) as lab, world_in(lab, plan, machine, say_time, write) as world:
+        yield world
+
+
+@contextmanager
+def planned_lab(
+    plan: Plan, machine: Clock, runtime: VirtualRuntime | None = None, *, shuffles_ties: bool = False
+) -> Iterator[VirtualLab]:
+    """A lab as a plan wants it.
+
+    Args:
+        plan: of the run.
+        machine: source of interruptions.
+        runtime: what runs the programs; None: the library that `make virtual` builds.
+        shuffles_ties: whether events at one time come in an order drawn from the plan's seed.
+
+    Raises:
+        UsageError: virtual time cannot do what the plan asks for.
+        PreflightError: the library of virtual time is not built.
+    """
+    check_programs(plan)
+    with virtual_lab(
+        resolve_topology(plan.topology),
+        seed=plan.seed,
+        payload=payload_of(plan),
+        shuffles_ties=shuffles_ties,
+        runtime=runtime,
+        is_interrupted=lambda: machine.interruption() is not None,
+    ) as lab:
+        yield lab
+
+
+@contextmanager
+def world_in(
+    lab: VirtualLab,
+    plan: Plan,
+    machine: Clock,
+    say_time: SayTime = lambda *_: None,
+    write: Write = lambda *_: None,
+) -> Iterator[World]:
+    """The world of a run of a plan, in its lab.
+
+    Args:
+        lab: made for the plan.
+        plan: of the run.
+        machine: source of dates and interruptions.
+        say_time: called while time passes.
+        write: receives the output of programs.
+    """
+    clos = lab.clos
+    with ExitStack() as stack:
+        reader = LabReader(RUNTIME, clos, lab.fabric_pins, lab.fabric_pins)
+        stack.callback(reader.close)
+        nics = stack.enter_context(closing(NicListeners(clos, partial(VirtualConnection, lab))))
+        faults = stack.enter_context(closing(VirtualFaults(lab)))
+        workloads = stack.enter_context(closing(EngineWorkloads(_engine_maker(lab, nics, machine, write))))
+        probes = None
+        if plan.topology.probing is not None:
+            probes = stack.enter_context(LinkProbeCounts(lab, clos))
+        take = partial(take_reading, reader, lambda time_ns: CpuReading(time_ns, ()))
+        sampler = LiveSampler(take, clos, nics, probes, lambda: 0)
+        yield World(
+            VirtualClock(
+                lab, machine, None if plan.end_ns is None else plan.end_ns - plan.start_ns, say_time
+            ),
+            RunFaults(faults, nics),
+            workloads,
+            sampler,
+            is_simulated=True,
+            early_frames=lambda: lab.runtime.totals().early_frames,
+        )
+
+
+def payload_of(plan: Plan) -> VirtualPayload:
+    """By reference, unless a link damages packets or NICs compute a checksum of them."""
+    corrupts = any(isinstance(effect, IcrcChecked) for fault in plan.faults for effect in fault.effects)
+    if corrupts or plan.topology.nic.icrc == "on":
+        return VirtualPayload.COPY
+    return VirtualPayload.REFERENCE
+
+
+def _engine_maker(
+    lab: VirtualLab, nics: NicListeners, machine: Clock, write: Write
+) -> Callable[[PlannedTransport], Engine]:
+    return lambda transport: VirtualEngine(
+        lab, virtual_transport(lab, transport), None, nics.is_killed, machine=machine, write=write
+    )

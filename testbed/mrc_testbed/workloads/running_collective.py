@@ -1,0 +1,360 @@
+"""A collective on a transport: all its ranks, driven from this process by the arrival of their messages.
+
+Nothing is copied on the way: messages go from one NIC's memory into another's, and what arrives is reduced
+where it lies. An operation begins when the one before it has ended at all ranks and was compared; comparing
+and writing new inputs is not part of its time. In training they are done while the step computes.
+"""
+
+import enum
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from random import Random
+from typing import Final
+
+import numpy as np
+
+from mrc_agents.clock import monotonic_ns
+from mrc_agents.nic.context import RECEIVES_MAX, Arrival, MemoryRegion, QpError, QueuePair
+from mrc_testbed.errors import TestbedError
+from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.element import Array, Inputs, reduce_into
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.load import Load
+from mrc_testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.schedule import arrivals_by_connection, first_transfers, followers
+from mrc_testbed.workloads.sender import BatchRecord
+from mrc_testbed.workloads.shown_operations import OperationListener
+from mrc_testbed.workloads.transport import Event, Transport
+
+_IMMEDIATE_MASK: Final = 0xFFFFFFFF
+
+UNDER_WAY_MAX: Final = 32
+"""Messages of a connection that were posted and have not arrived: half of a QP's work ring, in which the
+requests of those that have arrived stay until they are acknowledged."""
+
+
+class _Phase(enum.Enum):
+    PREPARED = enum.auto()
+    COMPUTING = enum.auto()
+    COMMUNICATING = enum.auto()
+    OVER = enum.auto()
+
+
+class RunningCollective:
+    """A collective workload.
+
+    Args:
+        load: what it is; its flows are the schedule's connections.
+        collective: the same as ranks see it.
+        transport: what carries it.
+        seed: of inputs and connections.
+        on_operation: receives each operation that all ranks have completed, and the end.
+    """
+
+    program = None
+
+    def __init__(
+        self,
+        load: Load,
+        collective: Collective,
+        transport: Transport,
+        seed: int,
+        on_operation: OperationListener | None = None,
+    ) -> None:
+        self.load = load
+        self._collective = collective
+        self._transport = transport
+        self._random = Random(seed)
+        self._schedule = collective.schedule()
+        self._carried = arrivals_by_connection(self._schedule)
+        self._followers = followers(self._schedule)
+        self._first = tuple(first_transfers(self._schedule))
+        self._held = ExitStack()
+        self._regions: list[MemoryRegion] = []
+        self._memory: list[Array] = []
+        self._near: list[QueuePair] = []
+        self._connection_of: dict[QueuePair, int] = {}
+        self._inputs: Inputs | None = None
+        self._phase = _Phase.PREPARED
+        self._left: int | None = None
+        self._operation = 0
+        self._outstanding = 0
+        self._step_begin_ns = self._begin_ns = self._end_ns = 0
+        self._first_begin_ns = 0
+        self._reaction_ns = 0
+        self._last_rank = collective.ranks[0]
+        self._records: list[OperationRecord] = []
+        self._on_operation = on_operation
+        count = len(self._schedule.connections)
+        self._compared_bytes = [0] * count
+        self._wrong_bytes = [0] * count
+        self._errors: dict[int, str] = {}
+        self._under_way = [0] * count
+        self._waiting: list[deque[int]] = [deque() for _ in range(count)]
+
+    # ---- set-up and removal
+
+    def prepare(self) -> None:
+        """Registers each rank's memory and connects the ranks."""
+        collective, schedule = self._collective, self._schedule
+        for host in collective.ranks:
+            region = self._transport.register(host, collective.memory_bytes())
+            self._held.callback(region.close)
+            self._regions.append(region)
+            memory = np.frombuffer(region.view, dtype=collective.dtype)
+            self._memory.append(memory[: schedule.memory_count])
+        for index, between in enumerate(schedule.connections):
+            source, target = collective.ranks[between.source], collective.ranks[between.target]
+            near, far = self._transport.connect(source, target, self._random.getrandbits(31))
+            self._held.callback(far.close)
+            self._held.callback(near.close)
+            far.post_receive(RECEIVES_MAX)
+            self._near.append(near)
+            self._connection_of[near] = self._connection_of[far] = index
+        self._inputs = Inputs(
+            len(collective.ranks), collective.dtype, collective.reduction, self._random.getrandbits(31)
+        )
+
+    def close(self) -> list[TestbedError]:
+        """Free memory and connections, all that can be; returns the errors."""
+        try:
+            self._held.close()
+        except TestbedError as error:
+            return [error]
+        return []
+
+    # ---- what it is
+
+    @property
+    def is_over(self) -> bool:
+        """Return True if all its operations have ended, or it has failed."""
+        return self._phase is _Phase.OVER
+
+    @property
+    def is_under_way(self) -> bool:
+        """Return True if it was started and is not over."""
+        return self._phase in (_Phase.COMPUTING, _Phase.COMMUNICATING)
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When the step has computed."""
+        if self._phase is not _Phase.COMPUTING:
+            return None
+        return self._step_begin_ns + (self._collective.compute_ns or 0)
+
+    def qps(self) -> Iterable[QueuePair]:
+        """Both ends of every connection."""
+        return self._connection_of
+
+    def senders(self) -> Mapping[Flow, QueuePair]:
+        return dict(zip(self.load.flows, self._near, strict=True))
+
+    # ---- what the engine asks
+
+    def start(self) -> None:
+        self._left = self.load.iterations
+        self._first_begin_ns = self._end_ns = monotonic_ns()
+        self._begin_step()
+
+    def stop(self) -> None:
+        """Lets the operation under way end, and begins no other."""
+        self._left = 0
+        if self._phase is _Phase.COMPUTING:
+            self._end()
+
+    def give_up(self, reason: str) -> None:
+        """Fails the operation that is under way."""
+        if self.is_under_way:
+            self._fail(0, reason)
+
+    def take(self, event: Event) -> None:
+        """Books an arrival, or the failure of a connection."""
+        if not self.is_under_way:
+            return
+        match event:
+            case Arrival():
+                self._arrive(event)
+            case QpError(qp=qp, reason=reason):
+                self._fail(self._connection_of[qp], reason)
+
+    def lose(self, host: str, reason: str) -> None:
+        """Fails the workload if one of its ranks is on that host."""
+        for index, flow in enumerate(self.load.flows):
+            if host in (flow.source, flow.target) and self.is_under_way:
+                self._fail(index, reason)
+
+    def advance(self, now_ns: int) -> None:
+        """Begins to communicate when the step has computed."""
+        deadline_ns = self.deadline_ns
+        if deadline_ns is not None and now_ns >= deadline_ns:
+            self._communicate()
+
+    # ---- results
+
+    def outcomes(self) -> list[FlowOutcome]:
+        done = len(self._records)
+        return [
+            FlowOutcome(
+                flow=flow,
+                qpn=self._near[index].qpn if self._near else 0,
+                start_ns=self._first_begin_ns,
+                end_ns=self._end_ns,
+                messages=done * len(self._carried[index]),
+                payload_bytes=done * self._carried_bytes(index),
+                compared_bytes=self._compared_bytes[index],
+                wrong_bytes=self._wrong_bytes[index],
+                error=self._errors.get(index),
+            )
+            for index, flow in enumerate(self.load.flows)
+        ]
+
+    def batches(self) -> Mapping[Flow, Sequence[BatchRecord]]:
+        """None: only independent flows have batches."""
+        return {}
+
+    def operations(self) -> Sequence[OperationRecord]:
+        """Operations completed, oldest first."""
+        return list(self._records)
+
+    def _carried_bytes(self, connection: int) -> int:
+        elements = sum(self._schedule.transfers[index].count for index in self._carried[connection])
+        return elements * self._item_bytes
+
+    @property
+    def _item_bytes(self) -> int:
+        return self._memory[0].itemsize if self._memory else 0
+
+    # ---- one step after the other
+
+    def _begin_step(self) -> None:
+        if self._left == 0:
+            self._end()
+            return
+        if self._left is not None:
+            self._left -= 1
+        self._step_begin_ns = self._end_ns
+        for rank, start, count in self._schedule.inputs:
+            self._require_inputs().fill(
+                self._memory[rank][start : start + count], start, rank, self._operation
+            )
+        if self._collective.is_training:
+            self._phase = _Phase.COMPUTING
+        else:
+            self._communicate()
+
+    def _communicate(self) -> None:
+        self._phase = _Phase.COMMUNICATING
+        self._outstanding = len(self._schedule.transfers)
+        self._reaction_ns = 0
+        self._begin_ns = monotonic_ns()
+        if not self._collective.is_training:
+            self._step_begin_ns = self._begin_ns
+        for index in self._first:
+            self._send(index)
+
+    def _send(self, index: int) -> None:
+        """Post a message, or let it wait until one of its connection has arrived."""
+        connection = self._schedule.transfers[index].connection
+        if self._under_way[connection] < UNDER_WAY_MAX:
+            self._post(index)
+        else:
+            self._waiting[connection].append(index)
+
+    def _post(self, index: int) -> None:
+        transfer = self._schedule.transfers[index]
+        self._under_way[transfer.connection] += 1
+        between = self._schedule.connections[transfer.connection]
+        try:
+            self._near[transfer.connection].send_write(
+                self._regions[between.source],
+                self._regions[between.target].remote,
+                length=transfer.count * self._item_bytes,
+                local_at=transfer.source_start * self._item_bytes,
+                remote_at=transfer.target_start * self._item_bytes,
+                immediate=self._operation & _IMMEDIATE_MASK,
+            )
+        except TestbedError as error:
+            self._fail(transfer.connection, error.message)
+
+    def _arrive(self, event: Arrival) -> None:
+        connection = self._connection_of[event.qp]
+        carried = self._carried[connection]
+        place = event.number - 1 - self._operation * len(carried)
+        if not 0 <= place < len(carried):
+            self._fail(connection, f"message {event.number} came in operation {self._operation}")
+            return
+        index = carried[place]
+        transfer = self._schedule.transfers[index]
+        length = transfer.count * self._item_bytes
+        if (event.immediate, event.length) != (self._operation & _IMMEDIATE_MASK, length):
+            self._fail(
+                connection,
+                f"message {event.number} has {event.length} bytes and immediate {event.immediate}; "
+                f"{length} and {self._operation} were sent",
+            )
+            return
+        self._under_way[connection] -= 1
+        if self._waiting[connection]:
+            self._post(self._waiting[connection].popleft())
+        end_ns = event.time_ns
+        if transfer.reduce_start is not None:
+            memory = self._memory[self._schedule.connections[connection].target]
+            reduce_into(
+                memory[transfer.reduce_start : transfer.reduce_start + transfer.count],
+                memory[transfer.target_start : transfer.target_start + transfer.count],
+                self._collective.reduction,
+            )
+            end_ns = monotonic_ns()
+        for follower in self._followers[index]:
+            self._send(follower)
+        self._reaction_ns += monotonic_ns() - event.time_ns
+        if end_ns >= self._end_ns:
+            self._end_ns = end_ns
+            self._last_rank = self._collective.ranks[self._schedule.connections[connection].target]
+        self._outstanding -= 1
+        if not self._outstanding and self.is_under_way:
+            self._finish_operation()
+
+    def _finish_operation(self) -> None:
+        compared_bytes = wrong_bytes = 0
+        for interval in self._schedule.results:
+            found = self._memory[interval.rank][interval.start : interval.start + interval.count]
+            wrong = self._require_inputs().count_wrong(
+                found, interval.origin_start, interval.origin, self._operation
+            )
+            compared_bytes += found.nbytes
+            wrong_bytes += wrong
+            self._compared_bytes[interval.connection] += found.nbytes
+            self._wrong_bytes[interval.connection] += wrong
+        self._records.append(
+            OperationRecord(
+                step_begin_ns=self._step_begin_ns,
+                begin_ns=self._begin_ns,
+                end_ns=self._end_ns,
+                reaction_ns=self._reaction_ns // len(self._schedule.transfers),
+                compared_bytes=compared_bytes,
+                wrong_bytes=wrong_bytes,
+                last_rank=self._last_rank,
+            )
+        )
+        if self._on_operation is not None:
+            self._on_operation.completed(self.load.name, self._collective, self._records[-1])
+        self._operation += 1
+        self._begin_step()
+
+    def _fail(self, connection: int, reason: str) -> None:
+        self._errors.setdefault(connection, reason)
+        self._end_ns = max(self._end_ns, monotonic_ns())
+        self._end()
+
+    def _end(self) -> None:
+        if self._on_operation is not None:
+            self._on_operation.ended(self.load.name)
+        self._phase = _Phase.OVER
+
+    def _require_inputs(self) -> Inputs:
+        if self._inputs is None:
+            raise ValueError("not prepared")
+        return self._inputs

@@ -1,0 +1,215 @@
+"""A program in a lab that is up: its ranks, served by a thread of its own, and the steps that they report."""
+
+import os
+import selectors
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
+from queue import SimpleQueue
+from typing import Final, TypeAlias
+
+from mrc_agents.clock import monotonic_ns
+from mrc_agents.nic.context import QueuePair
+from mrc_testbed.errors import TestbedError
+from mrc_testbed.fabric.ranks import REPORT_VARIABLE, Failure, Rank, RunningRanks
+from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.load import Load
+from mrc_testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.printed_figures import PrintedFigures
+from mrc_testbed.workloads.program import Output, Program, ProgramState
+from mrc_testbed.workloads.sender import BatchRecord
+from mrc_testbed.workloads.shown_operations import OperationListener
+from mrc_testbed.workloads.step_report import JobSteps, parse_report
+from mrc_testbed.workloads.transport import Event
+
+PlaceRanks: TypeAlias = Callable[[Program], AbstractContextManager[list[Rank]]]
+"""Makes the ranks of a program, which can be started as long as the context lasts."""
+
+WITHOUT_A_STEP: Final = (
+    f"ended without a step: rank 0 reported none; write JSON lines to descriptor ${REPORT_VARIABLE}, "
+    'such as {"step": 0, "time_s": 0.1}'
+)
+
+
+class RunningProgram:
+    """A program workload.
+
+    Args:
+        load: what it is; it has no flows.
+        program: the same as ranks see it.
+        place: makes its ranks.
+        output: receives each line that a rank writes, in a thread of the program.
+        wake: lets the engine take a turn; called in that thread.
+        on_operation: receives each step of the job, and the end.
+    """
+
+    deadline_ns = None
+
+    def __init__(
+        self,
+        load: Load,
+        program: Program,
+        place: PlaceRanks,
+        output: Output,
+        wake: Callable[[], None],
+        on_operation: OperationListener | None = None,
+    ) -> None:
+        self.load = load
+        self._program = program
+        self._place = place
+        self._output = output
+        self._wake = wake
+        self._on_operation = on_operation
+        self._held = ExitStack()
+        self._ranks: list[Rank] = []
+        self._thread = ThreadPoolExecutor(1, f"program {load.name}")
+        self._ending, self._end_them = os.pipe()
+        self._reported: SimpleQueue[tuple[int, bytes, int]] = SimpleQueue()
+        self._running: Future[Failure | None] | None = None
+        self._unwritten: TestbedError | None = None
+        self._printed = PrintedFigures()
+        self._steps = JobSteps(program.hosts)
+        self._records: list[OperationRecord] = []
+        self._begin_ns = self._end_ns = 0
+        self._status: int | None = None
+        self._error: str | None = None
+
+    def prepare(self) -> None:
+        """Places its ranks.
+
+        Raises:
+            UsageError: there is no such program, or a host has no NIC for it.
+        """
+        self._ranks = self._held.enter_context(self._place(self._program))
+
+    def close(self) -> list[TestbedError]:
+        """End ranks that still run; returns the errors."""
+        os.close(self._end_them)
+        self._thread.shutdown()
+        os.close(self._ending)
+        try:
+            self._held.close()
+        except TestbedError as error:
+            return [error]
+        return []
+
+    @property
+    def program(self) -> ProgramState | None:
+        """Its state; None before its start."""
+        if not self._begin_ns:
+            return None
+        run_ns = (self._end_ns or monotonic_ns()) - self._begin_ns
+        printed = tuple(self._printed.found)
+        return ProgramState(self._steps.has_begun, run_ns, self._status, self._error, printed)
+
+    @property
+    def is_over(self) -> bool:
+        """Return True if all ranks have ended, or it has failed."""
+        return self._end_ns > 0
+
+    @property
+    def is_under_way(self) -> bool:
+        """Return True if it was started and is not over."""
+        return self._begin_ns > 0 and not self.is_over
+
+    def qps(self) -> Iterable[QueuePair]:
+        """None: those of its ranks are their own."""
+        return ()
+
+    def senders(self) -> Mapping[Flow, QueuePair]:
+        return {}
+
+    def start(self) -> None:
+        self._begin_ns = monotonic_ns()
+        self._running = self._thread.submit(self._run)
+        self._running.add_done_callback(lambda _: self._wake())
+
+    def stop(self) -> None:
+        """Do nothing: a program ends by itself."""
+
+    def give_up(self, reason: str) -> None:
+        """Fails it if it is under way."""
+        if self.is_under_way:
+            self._end(reason)
+
+    def take(self, event: Event) -> None:
+        """Do nothing: it has no QPs here."""
+
+    def lose(self, host: str, reason: str) -> None:
+        """Do nothing: its ranks notice by themselves."""
+
+    def advance(self, now_ns: int) -> None:  # noqa: ARG002 - it goes on by reports alone
+        """Books what ranks have reported, and their end."""
+        if not self.is_under_way or self._running is None:
+            return
+        has_ended = self._running.done()  # looked at first: no report follows it
+        try:
+            while not self._reported.empty():
+                rank, line, time_ns = self._reported.get()
+                self._book(self._steps.add(parse_report(line, rank, self._program.hosts, time_ns)))
+            if has_ended:
+                failure = self._running.result()
+                self._status = 0 if failure is None else failure.status
+                self._book(self._steps.finish())
+                is_idle = failure is None and self._program.reports_steps and not self._steps.has_begun
+                self._end(WITHOUT_A_STEP if is_idle else None if failure is None else str(failure))
+        except TestbedError as error:
+            self._end(error.message)
+
+    def outcomes(self) -> list[FlowOutcome]:
+        """None: it has no flows."""
+        return []
+
+    def batches(self) -> Mapping[Flow, Sequence[BatchRecord]]:
+        """None: only independent flows have batches."""
+        return {}
+
+    def operations(self) -> Sequence[OperationRecord]:
+        """Steps of the job, oldest first."""
+        return list(self._records)
+
+    def _book(self, records: Sequence[OperationRecord]) -> None:
+        self._records += records
+        if self._on_operation is not None:
+            for record in records:
+                self._on_operation.completed(self.load.name, self._program, record)
+
+    def _end(self, error: str | None) -> None:
+        self._error = error
+        self._end_ns = monotonic_ns()
+        if self._on_operation is not None:
+            self._on_operation.ended(self.load.name)
+
+    # ---- the thread
+
+    def _run(self) -> Failure | None:
+        """The first failure of a rank; also returns, without one, when the end is wanted."""
+        is_wanted = [True]
+        with RunningRanks(self._write, self._report) as ranks:
+            ranks.selector.register(self._ending, selectors.EVENT_READ, is_wanted.clear)
+            try:
+                ranks.start(self._ranks)
+                while is_wanted and not ranks.is_over and self._unwritten is None:
+                    ranks.serve(None)
+            except OSError as error:
+                raise TestbedError(f"its ranks cannot be run: {error.strerror}") from error
+            finally:
+                ranks.selector.unregister(self._ending)
+            if self._unwritten is not None:
+                raise self._unwritten
+            return ranks.failure
+
+    def _write(self, rank: Rank, _: bool, line: bytes) -> None:
+        """Passes output on; when that fails, it is dropped while ranks are ended."""
+        if self._unwritten is not None:
+            return
+        self._printed.take(rank.number, line)
+        try:
+            self._output(self.load.name, b"[%d] %s\n" % (rank.number, line))
+        except TestbedError as error:
+            self._unwritten = error
+
+    def _report(self, rank: Rank, line: bytes) -> None:
+        self._reported.put((rank.number, line, monotonic_ns()))
+        self._wake()
