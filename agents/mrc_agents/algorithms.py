@@ -100,11 +100,7 @@ class Algorithm:
 
 
 def find_algorithms(kind: Kind, folders: Iterable[Path]) -> list[Algorithm]:
-    """Those in *folders*, by number: the usual one first, then by name.
-
-    Raises:
-        AlgorithmError: a file's name is no name, or taken, or the file lacks a function.
-    """
+    """Those in *folders*, by number: the usual one first, then by name."""
     found: dict[str, Algorithm] = {}
     for file in [file for folder in folders for file in sorted((folder / kind.folder).glob("*.[ch]"))]:
         name = file.stem
@@ -174,11 +170,7 @@ def _include_path(file: Path, objects: Path) -> str:
 
 
 def write_table(objects: Path, folders: Sequence[Path]) -> None:
-    """Writes headers and names into *objects*, unless that is what they hold already.
-
-    Raises:
-        AlgorithmError: a file is not as it should be.
-    """
+    """Writes headers and names into *objects*, unless that is what they hold already."""
     for folder in folders:
         if not any((folder / kind.folder).is_dir() for kind in KINDS):
             places = " nor ".join(f"{kind.folder}/" for kind in KINDS)

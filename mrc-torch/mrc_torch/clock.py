@@ -39,18 +39,14 @@ _POLLS: Final[tuple[tuple[Any, str, Callable[[Any], bool]], ...]] = (
 
 
 class Clock:
-    """Virtual time of this process, in ns; what follows an operation has a time of its own.
-
-    Attributes:
-        program: the thread that moves it.
-        sleep_until: lets time pass until then; the simulation does, where there is one.
-    """
+    """Virtual time of this process, in ns; what follows an operation has a time of its own."""
 
     def __init__(self) -> None:
         self._now_ns = int(os.environ.get(NOW_VARIABLE, "0"))
         self._own = threading.local()
         self._reads = 0
-        self.program = threading.main_thread()
+        self.program = threading.main_thread()  # the thread that moves it
+        # lets time pass until then; the simulation does, where there is one
         self.sleep_until: Callable[[int], None] = self.join
 
     @property

@@ -16,13 +16,10 @@ class Branch:
 
     Operations that begin there have names of their own: whether the future ended before or behind the next
     line of the program, which differs from rank to rank, does not number them.
-
-    Attributes:
-        name: the same on all ranks.
     """
 
     def __init__(self, name: str = "") -> None:
-        self.name = name
+        self.name = name  # the same on all ranks
         self._numbers = count()
 
     def next_name(self) -> str:

@@ -48,24 +48,15 @@ class Mark(NamedTuple):
 
 @dataclass
 class Steps:
-    """Steps of this process.
+    """Steps of this process."""
 
-    Attributes:
-        count: of those that have ended.
-        began_ns: when the step that is under way began.
-        losses: of it so far.
-        sent_bytes: of it so far.
-        backwards: how often its gradients were asked for.
-        optimizer: that its end goes by; None: any.
-        others: that have stepped in it, and where.
-    """
-
-    count: int = 0
-    began_ns: int = 0
-    losses: list[float] = field(default_factory=list)
-    sent_bytes: int = 0
-    backwards: int = 0
-    optimizer: Callable[[], Optimizer | None] = lambda: None
+    count: int = 0  # of those that have ended
+    began_ns: int = 0  # when the step that is under way began
+    losses: list[float] = field(default_factory=list)  # of it so far
+    sent_bytes: int = 0  # of it so far
+    backwards: int = 0  # how often its gradients were asked for
+    optimizer: Callable[[], Optimizer | None] = lambda: None  # that its end goes by; None: any
+    # that have stepped in it, and where
     others: "WeakKeyDictionary[Optimizer, Mark]" = field(default_factory=WeakKeyDictionary)
 
     @property

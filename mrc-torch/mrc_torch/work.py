@@ -22,9 +22,6 @@ class MrcWork(dist.Work):  # type: ignore[misc]
     Args:
         result: of it.
         expect: called when somebody begins to wait for it.
-
-    Attributes:
-        branch: what follows it.
     """
 
     def __init__(self, result: Any, expect: Callable[[], None]) -> None:
@@ -33,7 +30,7 @@ class MrcWork(dist.Work):  # type: ignore[misc]
         self._ended = threading.Event()
         self._error: Exception | None = None
         self._result = result
-        self.branch = Branch()
+        self.branch = Branch()  # what follows it
         # C++ takes an exception that is set on a future for tensors. One that is raised by what follows the
         # future is an error there too.
         self._end = Future()

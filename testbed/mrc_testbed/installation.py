@@ -17,11 +17,7 @@ ROOT: Final = PACKAGE.parents[1] if IS_CLONE else PACKAGE / "_shipped"
 
 
 def shipped(relative: str) -> Path:
-    """Path of a file or folder that comes with mrc-testbed.
-
-    Raises:
-        PreflightError: the installation is damaged.
-    """
+    """Path of a file or folder that comes with mrc-testbed."""
     path = ROOT / relative
     if not path.exists():
         raise PreflightError(f"{path} is missing: this installation is damaged", hint="install it again")

@@ -17,17 +17,11 @@ with from_extra("data"):
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The tables of a run or campaign; `run` joins them.
+    """The tables of a run or campaign; `run` joins them."""
 
-    Attributes:
-        runs: a row per run that ended.
-        figures: a row per figure of a run.
-        samples: a row per value over time.
-    """
-
-    runs: pd.DataFrame
-    figures: pd.DataFrame
-    samples: pd.DataFrame
+    runs: pd.DataFrame  # a row per run that ended
+    figures: pd.DataFrame  # a row per figure of a run
+    samples: pd.DataFrame  # a row per value over time
 
 
 def load(path: str | os.PathLike[str]) -> Results:

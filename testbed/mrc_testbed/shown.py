@@ -13,12 +13,9 @@ DIGITS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The format of values of a dimension; called with a value it gives the text.
+    """The format of values of a dimension; called with a value it gives the text."""
 
-    Attributes:
-        units: (factor, name), ascending; a value has the largest whose factor it reaches.
-    """
-
+    # (factor, name), ascending; a value has the largest whose factor it reaches
     units: tuple[tuple[float, str], ...]
 
     def __call__(self, value: float, digits: int = DIGITS) -> str:

@@ -20,31 +20,23 @@ class WholeMap:
     Args:
         descriptor: the map; it must stay open as long as this object is used.
         value_type: what it holds.
-
-    Attributes:
-        length: elements of the map.
-        cpu_count: values per element: the possible CPUs of a per-CPU map, else 1.
-        stride_bytes: distance of two values, a multiple of 8.
     """
 
     def __init__(self, descriptor: Descriptor, value_type: type[Structure]) -> None:
         info = checked_map_info(descriptor, value_type)
         self._descriptor = descriptor
         self._name = info.name.decode()
-        self.length = int(info.max_entries)
+        self.length = int(info.max_entries)  # elements of the map
+        # values per element: the possible CPUs of a per-CPU map, else 1
         self.cpu_count = possible_cpus(descriptor) if info.type in _PER_CPU_TYPES else 1
-        self.stride_bytes = (int(info.value_size) + 7) & ~7
+        self.stride_bytes = (int(info.value_size) + 7) & ~7  # distance of two values, a multiple of 8
         self._memory = descriptor.memory if isinstance(descriptor, VirtualMap) else None
         self._keys = (c_uint32 * self.length)()
         self._values = ctypes.create_string_buffer(self.length * self.cpu_count * self.stride_bytes)
         self._view = memoryview(self._values).cast("B")
 
     def read(self) -> memoryview:
-        """The values: (length, cpu_count) of stride_bytes each. The next call overwrites them.
-
-        Raises:
-            FabricError: the kernel refused or returned fewer elements.
-        """
+        """The values: (length, cpu_count) of stride_bytes each. The next call overwrites them."""
         if self._memory is not None:
             ctypes.memmove(self._values, self._memory, len(self._view))
             return self._view

@@ -128,21 +128,17 @@ class ChunkedMemory:
     Args:
         memory: descriptor of the array of maps.
         chunks: descriptors of those that it has from the start; they stay the caller's.
-
-    Attributes:
-        length_bytes: of the chunks that it has from the start.
-        view: all that there may be; bytes without memory must not be touched.
-        address: of its first byte.
     """
 
     def __init__(self, memory: int, chunks: Sequence[int]) -> None:
         self._memory = memory
         self._chunks = dict(enumerate(chunks))
-        self.address = _map(None, _SPACE_BYTES, -1)
+        self.address = _map(None, _SPACE_BYTES, -1)  # of its first byte
         space = _Space.from_address(self.address)
         weakref.finalize(space, _libc.munmap, self.address, _SPACE_BYTES).atexit = False
+        # all that there may be; bytes without memory must not be touched
         self.view = memoryview(space).cast("B")
-        self.length_bytes = 0
+        self.length_bytes = 0  # of the chunks that it has from the start
         for index, descriptor in self._chunks.items():
             self.length_bytes += self._show(index, descriptor)
 

@@ -26,11 +26,7 @@ _PROGRAM: Final = (
 
 
 def kernel_ns() -> int:
-    """The kernel's CLOCK_MONOTONIC as bpf_ktime_get_ns has it, in ns.
-
-    Raises:
-        FabricError: the kernel refuses the program.
-    """
+    """The kernel's CLOCK_MONOTONIC as bpf_ktime_get_ns has it, in ns."""
     code = b"".join(_INSTRUCTION.pack(*instruction) for instruction in _PROGRAM)
     descriptor = library().bpf_prog_load(
         _PROGRAM_TYPE_XDP, b"kernel_clock", b"GPL", code, len(_PROGRAM), None

@@ -117,11 +117,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
 
 @cache
 def library() -> ctypes.CDLL:
-    """The loaded libbpf with its signatures declared.
-
-    Raises:
-        PreflightError: libbpf.so.1 is not installed.
-    """
+    """The loaded libbpf with its signatures declared."""
     try:
         lib = ctypes.CDLL("libbpf.so.1", use_errno=True)
     except OSError as error:
@@ -153,10 +149,6 @@ class BpfObject:
         max_entries: map name -> number of entries.
         reuse: map name -> descriptor of an existing map; the object takes those that it declares itself.
         programs: names of the programs to load, the others cost the verifier nothing; None: all.
-
-    Raises:
-        PreflightError: the object is missing.
-        ObjectRefusedError: the kernel refused it.
     """
 
     def __init__(

@@ -57,11 +57,7 @@ def map_info(descriptor: Descriptor) -> _MapInfo:
 
 
 def checked_map_info(descriptor: Descriptor, value_type: type[Structure]) -> _MapInfo:
-    """Type, sizes and name of a map whose values are *value_type*.
-
-    Raises:
-        FabricError: the map's values have another size.
-    """
+    """Type, sizes and name of a map whose values are *value_type*."""
     info = map_info(descriptor)
     if info.value_size != ctypes.sizeof(value_type):
         raise FabricError(
@@ -221,9 +217,6 @@ def create_ring(name: str, size_bytes: int) -> int:
     Args:
         name: shown by tools, at most 15 characters.
         size_bytes: a power of two of whole pages.
-
-    Raises:
-        FabricError: the kernel refuses it.
     """
     descriptor = int(library().bpf_map_create(_BPF_MAP_TYPE_RINGBUF, name.encode(), 0, 0, size_bytes, None))
     if descriptor < 0:
@@ -243,11 +236,7 @@ def map_update(descriptor: Descriptor, key: c_uint32, value: Structure | c_uint3
 
 
 def map_freeze(descriptor: int) -> None:
-    """Makes a map that nobody has mapped for writing read-only for user space, for good.
-
-    Raises:
-        FabricError: the kernel refuses it.
-    """
+    """Makes a map that nobody has mapped for writing read-only for user space, for good."""
     code = library().bpf_map_freeze(descriptor)
     if code:
         raise FabricError(f"cannot freeze a map: {os.strerror(-code)}")

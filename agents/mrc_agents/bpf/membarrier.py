@@ -16,9 +16,6 @@ def await_running_programs() -> None:
 
     Programs run inside an RCU read-side critical section, and membarrier(2) with MEMBARRIER_CMD_GLOBAL waits
     for a grace period. It takes about ten milliseconds.
-
-    Raises:
-        FabricError: the kernel refuses it.
     """
     number = _MEMBARRIER.get(platform.machine())
     if number is None:

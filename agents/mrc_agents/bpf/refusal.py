@@ -32,15 +32,12 @@ class ObjectRefusedError(PreflightError):
         name: of the object file.
         number: the errno.
         log: what the verifier said; empty if the kernel did not come so far.
-
-    Attributes:
-        reason: the first line of the message, which goes on with the end of the log.
-        log: as given.
     """
 
     def __init__(self, name: str, number: int, log: str) -> None:
+        # the first line of the message, which goes on with the end of the log
         self.reason = f"the kernel refused {name}: {os.strerror(number)} (errno {number})"
-        self.log = log
+        self.log = log  # as given
         tail = "\n".join(log.splitlines()[-_SHOWN_LINES:])
         hint = _HINTS.get(number, _OF_THE_VERIFIER if log else _OF_THE_KERNEL)
         super().__init__(f"{self.reason}\n{tail}".rstrip(), hint=hint)

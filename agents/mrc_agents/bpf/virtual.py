@@ -107,9 +107,6 @@ class VirtualRuntime:
 
     Args:
         path: of the library; None: where `make virtual` puts it.
-
-    Raises:
-        PreflightError: it is not built.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -139,9 +136,6 @@ class VirtualRuntime:
             seed: of everything drawn.
             payload: how it travels.
             shuffles_ties: whether events at one time come in an order drawn from the seed.
-
-        Raises:
-            PreflightError: there is no memory for it.
         """
         for name, count in entries.items():
             if self._library.mrc_virtual_set_entries(name.encode(), count):

@@ -82,11 +82,7 @@ Library = Mapping[str, Callable[..., Any]]
 
 
 def load_library() -> Library:
-    """The functions of the library, by name without prefix.
-
-    Raises:
-        PreflightError: it is not built.
-    """
+    """The functions of the library, by name without prefix."""
     try:
         library = ctypes.CDLL(str(_LIBRARY))
     except OSError as error:
@@ -105,9 +101,6 @@ class RankCollectives:
     Args:
         library: its functions.
         rank: its number.
-
-    Attributes:
-        memory_bytes: of its NIC that it needs for each peer.
     """
 
     def __init__(self, library: Library, rank: int) -> None:
@@ -116,6 +109,7 @@ class RankCollectives:
         if not self._coll:
             raise MemoryError
         self.rank = rank
+        # of its NIC that it needs for each peer
         self.memory_bytes: int = library["virtual_memory_bytes"](self._coll)
         self._groups: dict[tuple[tuple[int, ...], int], int] = {}
 

@@ -46,11 +46,7 @@ class ChannelRings:
         return number > 0 and self._rings[number - 1] is not None
 
     def descriptor(self, number: int) -> int:
-        """A descriptor of a ring, for its owner to close.
-
-        Raises:
-            UsageError: the channel has none.
-        """
+        """A descriptor of a ring, for its owner to close."""
         ring = self._rings[number - 1] if number else None
         if ring is None:
             raise UsageError(f"channel {number} has no ring")

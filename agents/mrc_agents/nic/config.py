@@ -53,11 +53,7 @@ class AgentConfig(NicSettings):
 
 
 def load_config(path: Path) -> AgentConfig:
-    """The configuration in a file.
-
-    Raises:
-        UsageError: it is not an object with exactly our keys.
-    """
+    """The configuration in a file."""
     try:
         document = json.loads(path.read_text())
         for key in ("pins", "socket", "log", "network_namespace"):

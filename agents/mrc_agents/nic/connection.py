@@ -14,11 +14,7 @@ class Connection(VerbMethods):
     """A connection to a NIC agent. What is created through it ends with it."""
 
     def hello(self) -> dict[str, Any]:
-        """The host of the agent: host, host_index, memory_bytes, qps_max.
-
-        Raises:
-            AgentError: nobody does, or not in this form.
-        """
+        """The host of the agent: host, host_index, memory_bytes, qps_max."""
         try:
             result = super().hello()
         except UsageError as error:  # it takes no argument that could be refused
@@ -46,11 +42,7 @@ class Connection(VerbMethods):
 
     @abstractmethod
     def drain_events(self) -> Iterable[dict[str, Any]]:
-        """Events that wait, oldest first; does not block.
-
-        Raises:
-            AgentError: the agent has died.
-        """
+        """Events that wait, oldest first; does not block."""
 
     @abstractmethod
     def close(self) -> None:

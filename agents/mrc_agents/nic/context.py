@@ -84,17 +84,12 @@ class MemoryRegion:
 
 
 class QueuePair:
-    """A QP of a context: of MRC or of a reliable connection.
-
-    Attributes:
-        qpn: its number.
-        host: name of the host that it is of.
-    """
+    """A QP of a context: of MRC or of a reliable connection."""
 
     def __init__(self, context: "Context", qpn: int) -> None:
         self.context = context
-        self.qpn = qpn
-        self.host = context.host
+        self.qpn = qpn  # its number
+        self.host = context.host  # name of the host that it is of
         self.outstanding: set[int] = set()
         self._unpolled = 0
 

@@ -38,25 +38,19 @@ _MEMINFO: Final = Path("/proc/meminfo")
 
 
 class NicDevice:
-    """Opened pins of one NIC. Not safe for use by several threads: a kick is a request and a run.
-
-    Attributes:
-        pins: where its maps are found.
-        config: who the NIC is; a copy of what cannot be changed.
-        control: live.
-        paths: live, by the place of each in the NIC.
-        reliable_connections: indices of the QPs that are no MRC QPs.
-    """
+    """Opened pins of one NIC. Not safe for use by several threads: a kick is a request and a run."""
 
     def __init__(self, pins: Pins) -> None:
-        self.pins = pins
+        self.pins = pins  # where its maps are found
         with ExitStack() as opened:
             descriptor = partial(open_map_in, opened, pins)
             self._program = (
                 pins.program() if isinstance(pins, VirtualFolder) else open_pinned_in(opened, pins, "nic")
             )
+            # who the NIC is; a copy of what cannot be changed
             self.config = ArrayMap(descriptor("nic_config"), NicConfig).read(0)
-            self.control = MappedArray(descriptor("nic_control"), NicControl)[0]
+            self.control = MappedArray(descriptor("nic_control"), NicControl)[0]  # live
+            # live, by the place of each in the NIC
             self.paths = MappedArray(descriptor("nic_paths"), NicPaths)[0].path
             self.regions = MappedArray(descriptor("regions"), Region)
             self.work = MappedArray(descriptor("work_ring"), WorkRing)
@@ -66,7 +60,7 @@ class NicDevice:
             self.qps = ArrayMap(qps, Qp, locked=True)
             self.qp_count = int(map_info(qps).max_entries)
             self.rc_qps = ArrayMap(descriptor("rc_qps"), RcQp, locked=True)
-            self.reliable_connections: set[int] = set()
+            self.reliable_connections: set[int] = set()  # indices of the QPs that are no MRC QPs
             self._kick = MappedArray(descriptor("kick"), Kick)[0]
             self._counters = PerCpuArray(descriptor("nic_counters"), NicCounters)
             self._opened = opened.pop_all()

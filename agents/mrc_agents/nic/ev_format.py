@@ -70,11 +70,7 @@ class EvField:
 
 
 def parse_fields(described: Sequence[Mapping[str, int]]) -> tuple[EvField, ...]:
-    """The fields of a profile as a client wrote them.
-
-    Raises:
-        UsageError: an unknown attribute, or one missing.
-    """
+    """The fields of a profile as a client wrote them."""
     known = {field.name for field in fields(EvField)}
     parsed = []
     for number, field in enumerate(described):
@@ -122,11 +118,7 @@ def expand_body(chosen: Sequence[EvField], widths: Sequence[int], values: Sequen
 def generate_bodies(
     chosen: Sequence[EvField], widths: Sequence[int], count: int, random: Random
 ) -> Iterator[int]:
-    """*count* different bodies, at random among all that the fields allow.
-
-    Raises:
-        UsageError: the fields do not allow so many.
-    """
+    """*count* different bodies, at random among all that the fields allow."""
     sizes = [field.max - field.min + 1 for field in chosen]
     total = 1
     for size in sizes:

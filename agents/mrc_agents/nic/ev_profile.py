@@ -49,11 +49,7 @@ _MAY_FOLLOW: Final = {
 
 
 def next_state(present: ProfileState, wanted: str) -> ProfileState:
-    """The state *wanted*, if it may follow *present*.
-
-    Raises:
-        UsageError: no such state, or not from here.
-    """
+    """The state *wanted*, if it may follow *present*."""
     if wanted not in ProfileState.__members__:
         raise UsageError(f"state: {wanted}; {', '.join(ProfileState)} are accepted")
     state = ProfileState[wanted]
@@ -76,11 +72,7 @@ class EvFormat:
             raise UsageError(f"mode: {self.mode}; {', '.join(MODES)} are accepted")
 
     def modify(self, state: str | None, widths: Sequence[int] | None) -> None:
-        """Sets the fields, then the state.
-
-        Raises:
-            UsageError: an attribute does not fit, or the profile is not in a state that allows it.
-        """
+        """Sets the fields, then the state."""
         wanted = self.state if state is None else next_state(self.state, state)
         if widths is not None:
             if self.state is not ProfileState.OFFLINE:
@@ -144,11 +136,7 @@ class EvProfile:
                 raise UsageError(f"event_mask: {state}; {', '.join(EVENT_STATES)} are accepted")
 
     def fill_generated(self, chosen: EvFormat) -> None:
-        """Fill it with random EVs, different ones in every plane.
-
-        Raises:
-            UsageError: the fields do not fit the format, or allow too few.
-        """
+        """Fill it with random EVs, different ones in every plane."""
         check_fields(self.fields, chosen.widths)
         self.evs = [
             plane << EvLayout.PLANE_SHIFT | body
@@ -176,21 +164,13 @@ class EvProfile:
             raise UsageError(f"evs: {missing} of {self.count} have not been given yet; REPLACE_EV gives one")
 
     def usable_evs(self) -> list[int]:
-        """Its EVs, for a QP.
-
-        Raises:
-            UsageError: it is not ONLINE.
-        """
+        """Its EVs, for a QP."""
         if self.state is not ProfileState.ONLINE:
             raise UsageError(f"ev_profile: it is {self.state}; ONLINE is needed")
         return [ev for ev in self.evs if ev is not None]
 
     def place_of(self, ev: int) -> int:
-        """Where the first copy of *ev* stands.
-
-        Raises:
-            UsageError: it is not in the profile.
-        """
+        """Where the first copy of *ev* stands."""
         try:
             return self.evs.index(ev)
         except ValueError:

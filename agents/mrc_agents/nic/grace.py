@@ -10,13 +10,11 @@ class Grace:
 
     Args:
         await_runs: returns once the runs of the NIC's programs that had begun have ended.
-
-    Attributes:
-        in_background: calls its first argument somewhere else and, once that has returned, its second one
-            here; without it each request waits for what rests, in case it is given just that.
     """
 
     def __init__(self, await_runs: Callable[[], None]) -> None:
+        # calls its first argument somewhere else and, once that has returned, its second one here; without it
+        # each request waits for what rests, in case it is given just that
         self.in_background: Callable[[Callable[[], None], Callable[[], None]], None] | None = None
         self._await_runs = await_runs
         self._resting: list[Release] = []

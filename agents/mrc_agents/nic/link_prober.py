@@ -20,23 +20,16 @@ class LinkProber:
 
     Args:
         device: of the NIC.
-
-    Attributes:
-        next_ns: when the next round is due; None when none are sent.
     """
 
     def __init__(self, device: NicDevice) -> None:
         self._device = device
         self._probing: LinkProbing | None = None
         self._interval_ns = 0
-        self.next_ns: int | None = None
+        self.next_ns: int | None = None  # when the next round is due; None when none are sent
 
     def start(self, interval_ns: int, lag_rounds: int) -> None:
-        """Begins to send a round every *interval_ns*, or goes on at another pace.
-
-        Raises:
-            UsageError: the fabric has no source routes.
-        """
+        """Begins to send a round every *interval_ns*, or goes on at another pace."""
         if self._probing is None:
             with ExitStack() as opened:
                 self._probing = MappedArray(open_map_in(opened, self._device.pins, _PIN), LinkProbing)[0]

@@ -39,11 +39,7 @@ class RegionPlace:
     page_list: int | None = None  # offset of the list of their pages; None: they lie in a row
 
     def needs(self, address: int, length: int) -> tuple[int, int]:
-        """Offset and bytes of what must be there: the region, or the list of its pages.
-
-        Raises:
-            UsageError: a list cannot begin there.
-        """
+        """Offset and bytes of what must be there: the region, or the list of its pages."""
         if self.page_list is None:
             return self.offset, length
         if self.page_list % _LIST_ENTRY_BYTES:
@@ -58,9 +54,6 @@ class RegionTable:
     Args:
         device: whose memory it is.
         lifetime_ns: a key that was given back is not drawn again for so long: packets may name it.
-
-    Attributes:
-        grace: in which pages and places in the table rest that were given back.
     """
 
     def __init__(self, device: NicDevice, lifetime_ns: int) -> None:
@@ -73,6 +66,7 @@ class RegionTable:
         self._places: deque[int] = deque()  # that regions have had, and that have rested
         self._retired: deque[tuple[int, int]] = deque()  # when, and which key
         self._retired_keys: set[int] = set()
+        # in which pages and places in the table rest that were given back
         self.grace = Grace(device.await_runs)
         for index in range(min(device.control.region_count, len(device.regions))):
             device.regions[index].r_key = 0  # of an agent that was here before
@@ -89,10 +83,6 @@ class RegionTable:
             wanted: offset where they should be if there is room.
             grows: whether more memory may be added for them, and may be used that was; else they lie in
                 what the NIC has had from the start.
-
-        Raises:
-            NoRoomError: there is no room for them.
-            UsageError: that is no length.
         """
         if length < 1:
             raise UsageError(f"length: {length} bytes; at least 1 is accepted")
@@ -137,11 +127,7 @@ class RegionTable:
     # -- regions ------------------------------------------------------------------------------------
 
     def register(self, length: int) -> MemoryRegion:
-        """A new zeroed region of *length* bytes with pages of its own, remotely writable.
-
-        Raises:
-            UsageError: the NIC's memory, or its table of regions, has no room for it.
-        """
+        """A new zeroed region of *length* bytes with pages of its own, remotely writable."""
         offset = self.allocate(length)
         try:
             index = self._take_index()
@@ -164,10 +150,6 @@ class RegionTable:
             place: of its bytes.
             is_remote_writable: whether peers may write to it.
             pd: protection domain of the QPs by which peers may write to it.
-
-        Raises:
-            NoRoomError: the table of regions has no room for it.
-            UsageError: there is no such memory.
         """
         if length < 1 or not 0 < address <= _ADDRESS_MAX - length or length >= 1 << 32:
             raise UsageError(f"address, length: {address:#x}, {length}; no such memory")
@@ -211,11 +193,7 @@ class RegionTable:
         return self._places.popleft()
 
     def deregister(self, r_key: int) -> None:
-        """Invalidates a key; packets that name it are refused from now on.
-
-        Raises:
-            UsageError: there is no such key.
-        """
+        """Invalidates a key; packets that name it are refused from now on."""
         index = r_key % Limit.REGION_MAX
         region = self._regions.get(index)
         if region is None or region.r_key != r_key:
@@ -239,11 +217,7 @@ class RegionTable:
                 return r_key
 
     def check(self, offset: int, length: int) -> int:
-        """Address in this process of a stretch inside one region that has come with its pages.
-
-        Raises:
-            UsageError: no such region holds it.
-        """
+        """Address in this process of a stretch inside one region that has come with its pages."""
         for region in self._own.values():
             if region.offset <= offset <= offset + length <= region.offset + region.length:
                 return self._device.memory.address + offset
@@ -260,9 +234,6 @@ class RegionTable:
             r_key: of a region that has come with its pages.
             offset: from the start of the region.
             length: bytes.
-
-        Raises:
-            UsageError: there is no such key, or it would pass the region's end.
         """
         region = self._own.get(r_key)
         if region is None or not 0 <= offset <= offset + length <= region.length:

@@ -15,9 +15,6 @@ class NicMaps:
 
     Args:
         pins: folder of the NIC's pinned maps.
-
-    Raises:
-        FabricError: a map is missing or of another layout.
     """
 
     def __init__(self, pins: Pins) -> None:

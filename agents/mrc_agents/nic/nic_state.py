@@ -19,18 +19,14 @@ class NicState:
     """The state behind one agent's socket; the classes of verbs derive from it.
 
     An agent begins with a NIC that does nothing: QPs that one before it left behind are reset.
-
-    Attributes:
-        numbers: those of the QPs.
-        memory_grace: in which memory rests that was given back.
     """
 
     def __init__(self, config: NicSettings, device: NicDevice) -> None:
         self._config = config
         self._device = device
         self._regions = RegionTable(device, config.packet_lifetime_ns)
-        self.memory_grace = self._regions.grace
-        self.numbers = QpNumbers(device, config.packet_lifetime_ns)
+        self.memory_grace = self._regions.grace  # in which memory rests that was given back
+        self.numbers = QpNumbers(device, config.packet_lifetime_ns)  # those of the QPs
         self._qps: dict[int, QueuePair] = {}
         self._profiles: dict[int, EvProfile] = {}
         self._denylist = Denylist()

@@ -89,11 +89,7 @@ class Allocations:
         self._lengths[start] = length
 
     def remove(self, start: int) -> int:
-        """Length of an allocation, which is one no more.
-
-        Raises:
-            UsageError: there is none, or a region lies over it.
-        """
+        """Length of an allocation, which is one no more."""
         if start not in self._lengths:
             raise UsageError(f"offset: no allocation of this application begins at {start:#x}")
         if self._users[start]:
@@ -103,11 +99,7 @@ class Allocations:
         return self._lengths.pop(start)
 
     def under(self, offset: int, length: int) -> list[int]:
-        """Starts of the allocations that hold *length* bytes from *offset* on.
-
-        Raises:
-            UsageError: some are outside, or between them.
-        """
+        """Starts of the allocations that hold *length* bytes from *offset* on."""
         found = []
         place = bisect_right(self._starts, offset) - 1
         reached = offset if place >= 0 else -1

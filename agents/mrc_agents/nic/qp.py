@@ -126,19 +126,12 @@ class QpAttributes:
 
 @dataclass(frozen=True, slots=True)
 class QpLimits:
-    """Limits that a program may change at any time.
+    """Limits that a program may change at any time."""
 
-    Attributes:
-        give_up_us: without an acknowledgement, before its work fails, in place of retry_limit; 0: that.
-        rnr_timer_us: before a message that found no receive is sent again.
-        rnr_limit: times that it is so in a row; Limit.RNR_FOREVER: no limit.
-        is_writable: whether the peer may write.
-    """
-
-    give_up_us: int = 0
-    rnr_timer_us: int = 1280
-    rnr_limit: int = int(Limit.RNR_FOREVER)
-    is_writable: bool = True
+    give_up_us: int = 0  # without an acknowledgement, before its work fails, in place of retry_limit; 0: that
+    rnr_timer_us: int = 1280  # before a message that found no receive is sent again
+    rnr_limit: int = int(Limit.RNR_FOREVER)  # times that it is so in a row; Limit.RNR_FOREVER: no limit
+    is_writable: bool = True  # whether the peer may write
 
     @property
     def give_up_ns(self) -> int:

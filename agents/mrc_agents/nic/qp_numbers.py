@@ -21,12 +21,10 @@ class QpNumbers:
     Args:
         device: whose QPs they are.
         lifetime_ns: for so long after a QP has ended packets for it may arrive.
-
-    Attributes:
-        take_events: takes the events that wait, before an index is used again.
     """
 
     def __init__(self, device: NicDevice, lifetime_ns: int) -> None:
+        # takes the events that wait, before an index is used again
         self.take_events: Callable[[], None] = lambda: None
         self._device = device
         self._lifetime_ns = lifetime_ns
@@ -36,11 +34,7 @@ class QpNumbers:
         self._are_runs_awaited = True
 
     def take(self) -> int:
-        """A number whose index has been free for longest.
-
-        Raises:
-            UsageError: all QPs are in use, or their numbers.
-        """
+        """A number whose index has been free for longest."""
         if not self._free:
             raise UsageError(f"all {self._device.qp_count} QPs of the NIC are in use")
         qpn = self._next(self._free[0])
@@ -53,11 +47,7 @@ class QpNumbers:
         self._free.append(qp_index(qpn))
 
     def renew(self, qpn: int) -> int:
-        """Another number for a QP in RESET, which keeps its index.
-
-        Raises:
-            UsageError: all of them are in use.
-        """
+        """Another number for a QP in RESET, which keeps its index."""
         self._are_runs_awaited = False
         return self._next(qp_index(qpn))
 

@@ -62,9 +62,6 @@ class Reactions:
         device: its NIC.
         publish: called with each event that subscribers may want.
         on_path_answer: called with the answer to a probe of a path without a QP.
-
-    Attributes:
-        verbs: of the NIC.
     """
 
     def __init__(
@@ -78,7 +75,7 @@ class Reactions:
         self._device = device
         self._publish = publish
         self._on_path_answer = on_path_answer
-        self.verbs = Verbs(config, device)
+        self.verbs = Verbs(config, device)  # of the NIC
         self._schedule = ProbeSchedule(config.probe_base_ns, config.probe_ceiling_ns)
         self._announcements = PortAnnouncements(config.probe_base_ns, config.probe_ceiling_ns)
         self._planes = {device.config.port_id[plane]: plane for plane in range(device.config.plane_count)}

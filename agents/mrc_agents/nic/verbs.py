@@ -23,14 +23,11 @@ from mrc_agents.nic.verb import all_verbs, verb
 class Verbs(
     MemoryVerbs, RcVerbs, ApplicationVerbs, EvVerbs, LinkProbeVerbs, ProfileVerbs, PathWatch, KernelEvents
 ):
-    """All of them, over one state.
-
-    Attributes:
-        table: the verbs that clients may call, by name.
-    """
+    """All of them, over one state."""
 
     def __init__(self, config: NicSettings, device: NicDevice) -> None:
         super().__init__(config, device)
+        # the verbs that clients may call, by name
         self.table: dict[str, Callable[..., Any]] = all_verbs(self, that_wait=False)
 
     @verb

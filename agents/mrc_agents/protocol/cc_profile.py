@@ -162,11 +162,7 @@ class CcParameters:
 
     @classmethod
     def from_profile(cls, profile: CcProfile) -> Self:
-        """The integers nearest to *profile*.
-
-        Raises:
-            UsageError: alpha, which is derived, is too large for its field.
-        """
+        """The integers nearest to *profile*."""
         pi_bytes = round(profile.alpha_bytes_per_ns * profile.target_delay_ns)
         if pi_bytes > _PI_MAX_BYTES:
             raise UsageError(
@@ -214,11 +210,7 @@ def _q16(ratio: Number) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """The user's values; each method gives one, or its default, checked.
-
-    Raises:
-        UsageError: the value is of the wrong kind or out of range; the message names both.
-    """
+    """The user's values; each method gives one, or its default, checked."""
 
     given: Mapping[str, Setting]
     mtu_bytes: int
@@ -261,9 +253,6 @@ def derive_profile(link: CcLink, settings: Mapping[str, Setting] | None = None) 
     """The profile for *link*: its defaults, but for what *settings* give by standard name.
 
     `base_rtt` and `target_delay` are settled first, the defaults of the others follow from them.
-
-    Raises:
-        UsageError: an unknown name, a value out of range, or a link that no profile fits.
     """
     given = dict(settings or {})
     for name in given.keys() - ATTRIBUTES.keys():

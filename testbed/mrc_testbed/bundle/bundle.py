@@ -69,11 +69,7 @@ class Unpacked:
 
 
 def find_results(what: str, runs: Path, campaigns: Path) -> Path:
-    """The result folder that *what* means: a path, or the latest of the scenario or campaign of that name.
-
-    Raises:
-        UsageError: there is none, or both a scenario and a campaign have that name.
-    """
+    """The result folder that *what* means: a path, or the latest of the scenario or campaign of that name."""
     if os.path.lexists(Path(what) / "plan.json"):
         return Path(what)
     found = [
@@ -102,10 +98,6 @@ def write_bundle(folder: Path, path: Path | None = None, *, level: int = LEVEL) 
     """The bundle of the result folder *folder*, at *path* or, for None, named after it in the present folder.
 
     The same folder gives the same bytes.
-
-    Raises:
-        UsageError: it is no result folder, no run in it has ended, or it is larger than a bundle may be.
-        TestbedError: the bundle cannot be written.
     """
     folder = folder.resolve()
     finished_runs(folder)
@@ -146,11 +138,6 @@ def unpack_bundle(path: Path, into: Path | None = None) -> Unpacked:
     Args:
         path: of the bundle.
         into: folder, made if there is none; None: `runs` or `campaigns`, as it holds the one or the other.
-
-    Raises:
-        UsageError: it is no bundle, damaged, cut short, of a newer version, or was unpacked there before.
-            Nothing of it is left.
-        TestbedError: it cannot be written there.
     """
     base = Path("." if into is None else into).absolute()
     try:
@@ -176,9 +163,6 @@ def opened(what: Path, holds: Holds | None = None) -> Iterator[Path]:
     Args:
         what: a folder, which is given back as it is, or a file.
         holds: what the bundle is to hold; None for either.
-
-    Raises:
-        UsageError: it is a file, but no bundle, damaged, cut short, of a newer version, or holds the other.
     """
     if not what.is_file():
         yield what
@@ -210,11 +194,7 @@ def read_bundle(path: Path, scratch: Path) -> Unpacked:
 
 
 def _contain(folder: Path) -> None:
-    """Keeps what its sender drew from running anything in a browser.
-
-    Raises:
-        UsageError: a drawing is none of ours.
-    """
+    """Keeps what its sender drew from running anything in a browser."""
     for page in folder.rglob("*.html"):
         page.write_text(contain_page(read_result(page).decode()), encoding="utf-8")
     for drawing in folder.rglob("*.svg"):

@@ -18,11 +18,7 @@ _EVENT: Final = TypeAdapter(dict[str, Any])
 
 
 def check_results(folder: Path) -> None:
-    """Returns when every file of data in a result folder can be read; that of a campaign with all its runs.
-
-    Raises:
-        UsageError: one is damaged; names it, and the field.
-    """
+    """Read every file of data in a result folder; that of a campaign with all its runs."""
     runs = [folder]
     if os.path.lexists(folder / "journal.jsonl"):
         CampaignFolder.open(folder)

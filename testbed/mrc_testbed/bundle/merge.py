@@ -45,10 +45,6 @@ def merge_campaigns(sources: Sequence[Source], campaigns: Path) -> Merged:
 
     A run that two sources finished is kept once, if they hold the same run, or took it in virtual time to the
     same bytes.
-
-    Raises:
-        UsageError: the sources differ in plan or version, or in a run that two finished, or lack results.
-        TestbedError: the folder cannot be written; nothing of it is left.
     """
     first = sources[0]
     for source in sources:

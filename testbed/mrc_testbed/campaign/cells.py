@@ -141,29 +141,17 @@ class MeasuredRun:
 
 
 def measured_run(folder: CampaignFolder, run: PlannedRun) -> MeasuredRun:
-    """A run as the journal has it now.
-
-    Raises:
-        UsageError: a file of it is damaged.
-    """
+    """A run as the journal has it now."""
     return MeasuredRun(run, folder.last(run).status, folder.manifest(run), folder.histograms(run))
 
 
 def measured_runs(folder: CampaignFolder) -> tuple[MeasuredRun, ...]:
-    """All runs that are wanted, done or not, in the order of the file.
-
-    Raises:
-        UsageError: a file of a run is damaged.
-    """
+    """All runs that are wanted, done or not, in the order of the file."""
     return tuple(measured_run(folder, run) for run in sorted(folder.wanted, key=lambda run: run.index))
 
 
 def cells_of(folder: CampaignFolder) -> tuple[Cell, ...]:
-    """The cells of a campaign as its journal has them now.
-
-    Raises:
-        UsageError: a file of a run is damaged.
-    """
+    """The cells of a campaign as its journal has them now."""
     return build_cells(measured_runs(folder))
 
 

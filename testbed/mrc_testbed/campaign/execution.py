@@ -58,9 +58,6 @@ def execute_campaign(
         retry: statuses of finished runs that are done again.
         retries: how often a run that is UNTRUSTED is repeated at once; each keeps its line and its folder.
         is_out_of_time: asked after each run; once it is so, none is begun any more.
-
-    Raises:
-        TestbedError: the machine cannot do it, a lab could not be removed, or results cannot be written.
     """
     queue = RunQueue(folder, retry)
     return _finished(folder, lambda: _carry_out(folder, stage, queue, progress, retries, is_out_of_time))
@@ -74,11 +71,7 @@ def execute_in_parallel(
     retry: frozenset[str] = frozenset(),
     retries: int = 0,
 ) -> int:
-    """The same, as many runs at a time as *workers* have room for: runs share nothing.
-
-    Raises:
-        TestbedError: results cannot be written, or the workers are lost.
-    """
+    """The same, as many runs at a time as *workers* have room for: runs share nothing."""
     queue = RunQueue(folder, retry, room=workers.room)
     return _finished(folder, lambda: _carry_out_in_parallel(workers, queue, progress, retries))
 

@@ -88,11 +88,7 @@ class CampaignExpectation:
 
 
 def parse_campaign_expectation(text: str) -> ParsedExpectation:
-    """Parse *text*; names of workloads and faults are not looked up here.
-
-    Raises:
-        UsageError: not in the language; says the column and what was expected.
-    """
+    """Parse *text*; names of workloads and faults are not looked up here."""
     found = _QUOTA.fullmatch(text)
     that = parse_expectation(text if found is None else found["that"])
     for quantity in that.quantities():
@@ -112,11 +108,7 @@ def parse_campaign_expectation(text: str) -> ParsedExpectation:
 
 
 def check_quantities(quantities: Iterable[Quantity], plan: Plan) -> None:
-    """Check that a run of *plan* can measure them.
-
-    Raises:
-        UsageError: a workload or fault is named that it does not have, or one that lacks what they measure.
-    """
+    """Check that a run of *plan* can measure them."""
     workloads = [workload.name for workload in plan.workloads]
     faults = [fault.fault_id for fault in plan.faults]
     kinds = {workload.name: workload.kind for workload in plan.workloads}

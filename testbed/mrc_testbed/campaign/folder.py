@@ -86,11 +86,7 @@ class CampaignFolder:
 
     @classmethod
     def create(cls, campaigns: Path, plan: CampaignPlan) -> Self:
-        """A new folder for *plan* below *campaigns*.
-
-        Raises:
-            TestbedError: it cannot be written.
-        """
+        """A new folder for *plan* below *campaigns*."""
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         path = campaigns / plan.name / f"{stamp}-{secrets.token_hex(_ID_BYTES)}"
         try:
@@ -113,11 +109,7 @@ class CampaignFolder:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """The folder of a campaign that was begun before.
-
-        Raises:
-            UsageError: there is none, or not of this schema version.
-        """
+        """The folder of a campaign that was begun before."""
         try:
             found = json.loads(read_result(path / "plan.json"))
             if found["schema_version"] != SCHEMA_VERSION:
@@ -200,11 +192,7 @@ class CampaignFolder:
         return [run for run in self.wanted if self.last(run).status not in FINISHED - retry]
 
     def note(self, entry: RunEntry) -> None:
-        """Appends to the journal, and sees to it that the line is on the disk.
-
-        Raises:
-            TestbedError: it cannot be written.
-        """
+        """Appends to the journal, and sees to it that the line is on the disk."""
         self._take(entry)
         try:
             with (self.path / "journal.jsonl").open("a+", encoding="utf-8") as journal:
@@ -217,11 +205,7 @@ class CampaignFolder:
             raise TestbedError(f"{self.path}: the journal cannot be written: {error.strerror}") from error
 
     def manifest(self, run: PlannedRun) -> dict[str, Any] | None:
-        """manifest.json of a run that ended; None when it has none.
-
-        Raises:
-            UsageError: it is damaged.
-        """
+        """manifest.json of a run that ended; None when it has none."""
         path = self.file(run, "manifest.json")
         try:
             return None if path is None else load_manifest(path)
@@ -229,11 +213,7 @@ class CampaignFolder:
             return None  # somebody removed it: the journal still has the status
 
     def histograms(self, run: PlannedRun) -> dict[str, Histogram]:
-        """Times of a run that ended; empty when it has none, or was run before they were kept.
-
-        Raises:
-            UsageError: the file is damaged.
-        """
+        """Times of a run that ended; empty when it has none, or was run before they were kept."""
         path = self.file(run, HISTOGRAMS)
         try:
             return {} if path is None else load_histograms(read_result(path).decode())
@@ -257,11 +237,7 @@ class CampaignFolder:
             yield from read_rows(path)
 
     def write(self, name: str, content: str | bytes) -> None:
-        """Writes one of the summary's files in one step.
-
-        Raises:
-            TestbedError: it cannot be written.
-        """
+        """Writes one of the summary's files in one step."""
         path = self.path / name
         try:
             path.parent.mkdir(exist_ok=True)
@@ -278,11 +254,7 @@ def note_refused(campaigns: Path, name: str, reason: str) -> None:
 
 
 def require_latest(campaigns: Path, name: str) -> None:
-    """Return if *name* is a path, or no execution of that campaign was refused after the latest.
-
-    Raises:
-        UsageError: one was; says when and why.
-    """
+    """Return if *name* is a path, or no execution of that campaign was refused after the latest."""
     refused = campaigns / name / _REFUSED
     if not os.path.lexists(Path(name) / "plan.json") and os.path.lexists(refused):
         raise UsageError(

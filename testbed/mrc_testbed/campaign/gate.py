@@ -144,11 +144,7 @@ class _Pair:
 
 
 def build_baseline(campaign: str, cells: Sequence[Cell]) -> Baseline:
-    """Collect a campaign's figures whose better direction is known and that SEEDS_MIN runs have measured.
-
-    Raises:
-        UsageError: fewer runs of a cell count.
-    """
+    """Collect a campaign's figures whose better direction is known and that SEEDS_MIN runs have measured."""
     for cell in cells:
         if cell.counted < SEEDS_MIN:
             raise UsageError(
@@ -192,11 +188,7 @@ def dump_baseline(baseline: Baseline) -> str:
 
 
 def load_baseline(path: Path) -> Baseline:
-    """The baseline in a file.
-
-    Raises:
-        UsageError: there is none, it is of another version, or damaged; says where.
-    """
+    """The baseline in a file."""
     hint = "`mrc-testbed campaign baseline CAMPAIGN --into FILE` writes one"
     try:
         with open_regular(path) as stream:
@@ -242,9 +234,6 @@ def check(
         baseline: what they are held against.
         tolerance: share by which a run may be worse, such as 0.02.
         names: of the figures; None for all.
-
-    Raises:
-        UsageError: the baseline has none of these, or the campaign too few seeds to judge so many.
     """
     now = {cell.key: cell for cell in cells}
     pairs: list[_Pair] = []

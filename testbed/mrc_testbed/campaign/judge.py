@@ -69,11 +69,7 @@ class _OfCell(Measures):
 
 
 def outcomes_of(folder: CampaignFolder) -> tuple[CellOutcome, ...]:
-    """Outcomes of the campaign's expectations; empty before its first run, and for a shard, which lacks runs.
-
-    Raises:
-        UsageError: a file of a run is damaged.
-    """
+    """Outcomes of the campaign's expectations; empty before its first run, and for a shard."""
     plan = folder.plan
     if not plan.expect or plan.shard is not None or not any(folder.entry(run) for run in plan.runs):
         return ()

@@ -25,9 +25,6 @@ def put_into(path: Path, summary: Summary) -> None:
     """Replaces what stands in a Markdown file between `<!-- campaign NAME -->` and `<!-- end -->`.
 
     The body comes without a title, its sections one level further down than in summary.md.
-
-    Raises:
-        UsageError: the file has no such lines, or cannot be read or written.
     """
     begin, end = f"<!-- campaign {summary.name} -->\n", "<!-- end -->"
     try:

@@ -93,11 +93,7 @@ class CampaignPlan:
         return self.runs if self.shard is None else self.shard.select(self.runs)
 
     def check_known(self) -> None:
-        """Return if this version can carry the plan out, which 0.3 may have made.
-
-        Raises:
-            UsageError: it names what is gone; says what to use.
-        """
+        """Return if this version can carry the plan out, which 0.3 may have made."""
         for run in self.runs:
             refuse_gone(run.plan.transport.kind)
         if any(run.is_extra for run in self.runs):
@@ -116,10 +112,6 @@ def plan_campaign(
         path: the file.
         seed: in place of all seeds that the file gives.
         admit: called with each scenario as it is varied, and its plan.
-
-    Raises:
-        UsageError: lists what is wrong with the file, or with a scenario as it is varied, with its line; or
-            what was not admitted.
     """
     loaded = document.load(path, Kind.CAMPAIGN)
     spec = document.validate(loaded, CampaignSpec)
@@ -170,9 +162,6 @@ def plan_variants(
         scenario: with variants.
         seed: in place of the file's.
         admit: called with each variant and its plan.
-
-    Raises:
-        UsageError: lists what is wrong with a variant, with its line; or what was not admitted.
     """
     source = scenario.document.text
     runs = [
@@ -205,11 +194,7 @@ class _Settings:
         return combinations * len(self.seeds(entry))
 
     def compared(self, scenario: Scenario, values: Mapping[str, Tree], plan: Plan) -> Plan:
-        """The plan, with everything measured that the campaign asks for.
-
-        Raises:
-            UsageError: it cannot be measured there.
-        """
+        """The plan, with everything measured that the campaign asks for."""
         asked: list[Quantity] = []
         for each in self.expect:
             quantities = list(each.parsed.that.quantities())

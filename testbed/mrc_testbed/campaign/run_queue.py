@@ -48,11 +48,7 @@ class RunQueue:
         return f"run {number} of {self._total}{self._eta()}: {run.key}"
 
     def note(self, run: PlannedRun, entry: RunEntry) -> None:
-        """Writes the end of a run to the journal.
-
-        Raises:
-            TestbedError: it cannot be written.
-        """
+        """Writes the end of a run to the journal."""
         self._folder.note(entry)
         if run.key in self._begun_ns:
             self._took_ns.append(self._now_ns() - self._begun_ns.pop(run.key))

@@ -20,11 +20,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The shard that a text such as `3/10` means.
-
-        Raises:
-            UsageError: it means none.
-        """
+        """The shard that a text such as `3/10` means."""
         found = _TEXT.fullmatch(text)
         if found is None or int(found[1]) > int(found[2]):
             raise UsageError(f"{text!r} is not a shard: write it like 3/10, from 1/10 to 10/10")

@@ -31,11 +31,7 @@ _SKIPPED: Final = {NOT_RUN: "the campaign ended before it", Status.UNTRUSTED.val
 
 
 def write_summary(folder: CampaignFolder) -> Summary:
-    """Write summary.md, summary.json, junit.xml, runs.csv and report.html; return what they say.
-
-    Raises:
-        TestbedError: a file cannot be written.
-    """
+    """Write summary.md, summary.json, junit.xml, runs.csv and report.html; return what they say."""
     summary = summarize_campaign(folder)
     folder.write("summary.md", build_markdown(summary))
     folder.write("summary.json", json.dumps(summary_document(summary), indent=2, ensure_ascii=False) + "\n")

@@ -46,11 +46,7 @@ class RunFolder:
 
 
 def finished_runs(path: Path) -> list[RunFolder]:
-    """The runs of a result folder, which is one run's or a campaign's, in order.
-
-    Raises:
-        UsageError: it is neither, or no run in it has ended.
-    """
+    """The runs of a result folder, which is one run's or a campaign's, in order."""
     if os.path.lexists(path / "plan.json") and os.path.lexists(path / "journal.jsonl"):
         folder = CampaignFolder.open(path)
         runs = sorted(folder.wanted, key=lambda run: run.index)
@@ -67,11 +63,7 @@ def finished_runs(path: Path) -> list[RunFolder]:
 
 
 def finished_run(folder: CampaignFolder, run: PlannedRun) -> RunFolder | None:
-    """A run of a campaign; None unless it has ended.
-
-    Raises:
-        UsageError: its manifest is damaged.
-    """
+    """A run of a campaign; None unless it has ended."""
     path, manifest = folder.result_folder(run), folder.manifest(run)
     if path is None or manifest is None or not has_ended(manifest):
         return None
@@ -113,11 +105,7 @@ def figure_rows(run: RunFolder) -> Iterator[Row]:
 
 
 def sample_rows(run: RunFolder) -> Iterator[Row]:
-    """Each value of a run's series.csv that is not empty: `time_ns` is the end of its interval.
-
-    Raises:
-        UsageError: the file cannot be read.
-    """
+    """Each value of a run's series.csv that is not empty: `time_ns` is the end of its interval."""
     path = run.path / "series.csv"
     try:
         for sample in samples(read_rows(path)):

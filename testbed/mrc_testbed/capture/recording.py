@@ -42,15 +42,12 @@ class Recording:
         file: where to.
         snap_bytes: kept of each frame at most.
         faults: the lab's log of faults.
-
-    Attributes:
-        count: what has been written so far.
     """
 
     def __init__(
         self, tap: Tap, selection: Selection, file: IO[bytes], snap_bytes: int, faults: FaultLog
     ) -> None:
-        self.count = CaptureCount()
+        self.count = CaptureCount()  # what has been written so far
         self._is_stopped = False
         self._tap = tap
         self._selection = selection

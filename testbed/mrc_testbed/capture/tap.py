@@ -60,12 +60,6 @@ class Tap:
         lab: the lab.
         selection: the ports.
         snap_bytes: kept of each frame at most.
-
-    Attributes:
-        epoch_ns: what makes a time of CLOCK_MONOTONIC one since the Unix epoch.
-
-    Raises:
-        FabricError: another process captures in this lab.
     """
 
     def __init__(self, lab: Lab, selection: Selection, snap_bytes: int = SNAP_BYTES_MAX) -> None:
@@ -73,6 +67,7 @@ class Tap:
         self._lab_file = lab.paths.state_file
         self._waiting: list[tuple[int, int, TappedFrame]] = []
         self._count = 0
+        # what makes a time of CLOCK_MONOTONIC one since the Unix epoch
         self.epoch_ns = epoch_ns() - monotonic_ns()
         with ExitStack() as opened:
             opened.enter_context(exclusive(lab.paths.folder / "capture.lock", "capture"))
@@ -112,11 +107,7 @@ class Tap:
         self._clear()
 
     def read(self, timeout_ns: int) -> Iterator[TappedFrame]:
-        """The frames whose turn has come, in order of time, after at most *timeout_ns* of waiting for some.
-
-        Raises:
-            FabricError: the lab is gone.
-        """
+        """Yield the frames that are due, in order of time, after at most *timeout_ns* of waiting for some."""
         if not self._lab_file.exists():
             raise FabricError("the lab was taken down")
         if not self._waiting or self._waiting[0][0] > self._due_ns():

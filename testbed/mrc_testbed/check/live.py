@@ -40,11 +40,7 @@ class LiveSite:
         self.clos = lab.clos
 
     def greet(self, host: str) -> None:
-        """Return if the NIC agent of a host answers.
-
-        Raises:
-            AgentError: it does not.
-        """
+        """Return if the NIC agent of a host answers."""
         with AgentClient(self._lab.paths.agent_socket(host), GREETING_NS) as agent:
             agent.hello()
 

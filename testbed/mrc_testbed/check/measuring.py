@@ -72,10 +72,6 @@ def measure(
         hosts: names, at least two.
         options: how much to measure.
         progress: called with each step, in words.
-
-    Raises:
-        UsageError: the messages do not fit the memory of a NIC.
-        AgentError: a NIC agent died meanwhile.
     """
     return _Measuring(site, hosts, options, progress).measured()
 

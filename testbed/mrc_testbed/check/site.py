@@ -31,11 +31,7 @@ class Site(Protocol):
     barrier_noise_ns: int  # the same of what processes take part in
 
     def greet(self, host: str) -> None:
-        """Return if the NIC agent of a host answers.
-
-        Raises:
-            AgentError: it does not.
-        """
+        """Return if the NIC agent of a host answers."""
 
     def engine(self) -> Engine:
         """A new engine over MRC."""

@@ -48,11 +48,7 @@ class Admission:
             say(settings.stderr, self.warning)
 
     def topology(self, spec: TopologySpec) -> None:
-        """Admit a fabric, which all its hosts may load at once.
-
-        Raises:
-            UsageError: this machine or virtual time cannot do it.
-        """
+        """Admit a fabric, which all its hosts may load at once."""
         if self._is_virtual:
             limits.check_ports(spec)
             return
@@ -60,11 +56,7 @@ class Admission:
         self._weigh(fabric_demand(spec))
 
     def plan(self, scenario: Scenario, plan: Plan) -> None:
-        """Admit a scenario as planned.
-
-        Raises:
-            UsageError: this machine or virtual time cannot do it, with file and line.
-        """
+        """Admit a scenario as planned."""
         problems = [
             Problem(_place(scenario, problem.location), problem.message) for problem in self._problems(plan)
         ]
@@ -74,11 +66,7 @@ class Admission:
         self._weigh_plan(plan)
 
     def saved_plan(self, plan: Plan) -> None:
-        """Admit a plan that was saved with results.
-
-        Raises:
-            UsageError: this machine or virtual time cannot do it.
-        """
+        """Admit a plan that was saved with results."""
         if problems := self._problems(plan):
             raise UsageError("; ".join(problem.message for problem in problems))
         self._weigh_plan(plan)

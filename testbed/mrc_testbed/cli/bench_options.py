@@ -71,20 +71,12 @@ class TransportChoice:
     window_packets: int | None = None
 
     def congestion(self, clos: Clos) -> AnyCongestion:
-        """Congestion control on a fabric.
-
-        Raises:
-            UsageError: it does not go together.
-        """
+        """Congestion control on a fabric."""
         return choose_congestion(clos, self.kind, self.cc, window_packets=self.window_packets)
 
 
 def choose_transport(transport: str, cc: str | None, window: int | None) -> TransportChoice:
-    """Check the three options.
-
-    Raises:
-        UsageError: there is no such transport any more, or never was.
-    """
+    """Check the three options."""
     refuse_gone(transport)
     for kind in TRANSPORT_KINDS:
         if kind == transport:

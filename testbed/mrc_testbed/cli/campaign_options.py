@@ -21,11 +21,7 @@ CAMPAIGNS: Final = Path("campaigns")
 
 @contextmanager
 def opened_campaign(campaigns: Path, what: str) -> Iterator[CampaignFolder]:
-    """Open the campaign that *what* names; a bundle stays unpacked while the context lasts.
-
-    Raises:
-        UsageError: there is none, or not of this version.
-    """
+    """Open the campaign that *what* names; a bundle stays unpacked while the context lasts."""
     with opened(Path(what), "campaign") as given:
         yield CampaignFolder.open(find_campaign(campaigns, str(given)))
 
@@ -36,11 +32,7 @@ def place_of(what: str, folder: CampaignFolder) -> Path:
 
 
 def refuse_shard(what: str, folder: CampaignFolder) -> None:
-    """Refuse to judge the cells of a shard, which lack runs.
-
-    Raises:
-        UsageError: the campaign is one.
-    """
+    """Refuse to judge the cells of a shard, which lack runs."""
     if folder.plan.shard is not None:
         raise UsageError(
             f"{what}: shard {folder.plan.shard} alone, whose cells lack the runs of the other shards",

@@ -28,11 +28,7 @@ class EvChoice:
 
 
 def parse_ev(clos: Clos, source: int, target: int, text: str) -> int:
-    """Parse an EV between two hosts.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """Parse an EV between two hosts."""
     if match := _PATH_FORM.fullmatch(text):
         return find_ev(clos, source, target, *(int(part or 0) for part in match.groups()))
     try:
@@ -44,11 +40,7 @@ def parse_ev(clos: Clos, source: int, target: int, text: str) -> int:
 
 
 def parse_choice(clos: Clos, text: str) -> EvChoice:
-    """Parse `2` as plane 2, `2:1` as its uplink 1, `0x20010003` as one EV.
-
-    Raises:
-        UsageError: it is none of them, or not in this fabric.
-    """
+    """Parse `2` as plane 2, `2:1` as its uplink 1, `0x20010003` as one EV."""
     planes, uplinks = clos.spec.planes, clos.numbering.uplink_count
     if text.isdecimal():
         choice = EvChoice(text, int(text))

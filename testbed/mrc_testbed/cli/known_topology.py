@@ -22,11 +22,7 @@ def known_topology(settings: Settings) -> TopologySpec:
 
 
 def given_topology(settings: Settings) -> TopologySpec:
-    """Topology of -t, else the default one.
-
-    Raises:
-        UsageError: lists everything that is wrong with the file.
-    """
+    """Topology of -t, else the default one."""
     return TopologySpec() if settings.topology is None else load_topology(settings.topology)
 
 

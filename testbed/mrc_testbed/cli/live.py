@@ -184,11 +184,7 @@ def _change(key: str, view: View, control: LabControl) -> str:
 
 
 def checked_interval_ns(interval_ns: int | None) -> int:
-    """Check --interval.
-
-    Raises:
-        UsageError: it is too short or too long.
-    """
+    """Check --interval."""
     if interval_ns is None:
         return DEFAULT_INTERVAL_NS
     if not _INTERVAL_MIN_NS <= interval_ns <= _INTERVAL_MAX_NS:

@@ -48,9 +48,6 @@ def read_token(file: Path | None) -> str:
     """Read the token for a Grafana of the user's own from *file* or the environment.
 
     It is no option by itself: everybody on the machine can read command lines.
-
-    Raises:
-        UsageError: there is none, or it cannot be one.
     """
     hint = f"put it into {_TOKEN_VARIABLE}, or into a file that --token-file names"
     if file is None:

@@ -170,11 +170,7 @@ def open_stack(settings: Settings) -> None:
 
 
 def bring_up(settings: Settings, wanted: StackSettings, token_file: Path | None) -> dict[str, Any]:
-    """Start the stack, put the dashboards into the user's own Grafana, and return the document.
-
-    Raises:
-        TestbedError: as `stack.up` and `Grafana` do.
-    """
+    """Start the stack, put the dashboards into the user's own Grafana, and return the document."""
     process_metrics()  # a missing extra is said before anything starts
     token = read_token(token_file) if wanted.grafana_url is not None else ""
     state = stack.up(wanted, progress=settings.progress)

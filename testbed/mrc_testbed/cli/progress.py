@@ -31,13 +31,10 @@ class Progress:
     Args:
         console: stderr.
         is_quiet: show no bar.
-
-    Attributes:
-        stage: the last stage, with how far it was.
     """
 
     def __init__(self, console: Console, *, is_quiet: bool) -> None:
-        self.stage = "start"
+        self.stage = "start"  # the last stage, with how far it was
         self._name = ""
         self._console = console
         self._is_quiet = is_quiet

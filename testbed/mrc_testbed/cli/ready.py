@@ -15,11 +15,7 @@ _SUFFIX: Final = ".yaml"
 
 
 def ready_files() -> dict[str, Path]:
-    """Name -> path of each ready file, those of sub-folders last.
-
-    Raises:
-        PreflightError: the installation is damaged.
-    """
+    """Name -> path of each ready file, those of sub-folders last."""
     folder = shipped(FOLDER)
     paths = sorted(folder.rglob(f"*{_SUFFIX}"), key=lambda path: (path.parent, path.name))
     return {path.relative_to(folder).as_posix().removesuffix(_SUFFIX): path for path in paths}
@@ -31,9 +27,6 @@ def ready_file(text: str, unknown: str = "no ready scenario has this name") -> P
     Args:
         text: as given.
         unknown: message where there is none.
-
-    Raises:
-        UsageError: there is none.
     """
     files = ready_files()
     name = text.removeprefix(f"{FOLDER}/").removesuffix(_SUFFIX)
@@ -46,11 +39,7 @@ def ready_file(text: str, unknown: str = "no ready scenario has this name") -> P
 
 
 def file_or_ready(path: Path) -> Path:
-    """The path of a file as given, or else of the ready file of this name.
-
-    Raises:
-        UsageError: there is neither.
-    """
+    """The path of a file as given, or else of the ready file of this name."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):

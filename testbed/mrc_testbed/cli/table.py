@@ -144,11 +144,7 @@ def port_table(clos: Clos, node: Node) -> Table:
 
 
 def forwarding_table(clos: Clos, switch: Node) -> Table:
-    """The forwarding table of one switch, decoded.
-
-    Raises:
-        UsageError: the node is a host.
-    """
+    """The forwarding table of one switch, decoded."""
     rows: list[tuple[Cell, ...]] = []
     for key, value in fib_entries(clos, switch):
         usid = Usid(Role(key >> PLANE_SHIFT), switch.plane or 0, key % INDEX_COUNT)
@@ -188,11 +184,7 @@ def path_table(path: Path) -> Table:
 
 
 def ev_table(clos: Clos, source: int, destination: int, evs: Iterable[int]) -> Table:
-    """EVs with the path each takes between two hosts.
-
-    Raises:
-        UsageError: an EV names no path between these hosts.
-    """
+    """EVs with the path each takes between two hosts."""
     rows: list[tuple[Cell, ...]] = []
     for entropy in evs:
         ev = decode_ev(entropy)

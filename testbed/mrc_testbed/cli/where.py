@@ -17,11 +17,7 @@ _SCHEDULER: Final = re.compile(r"(?:tcp|tls)://[^\s/]+:\d{1,5}")
 
 
 def parse_scheduler(text: str) -> str:
-    """Address of a Dask scheduler, such as tcp://head:8786.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """Address of a Dask scheduler, such as tcp://head:8786."""
     if not _SCHEDULER.fullmatch(text):
         raise UsageError(f"{text!r} is not the address of a scheduler; write it like tcp://head:8786")
     return text
@@ -66,11 +62,7 @@ RetryOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Place of runs.
-
-    Raises:
-        UsageError: the options do not go together.
-    """
+    """Place of runs."""
 
     runtime: RuntimeName | None  # for labs that are made; None: as `up` chooses
     is_virtual: bool = False  # in virtual time instead
@@ -92,12 +84,7 @@ class Where:
 
 
 def cluster_at(address: str | None) -> "AbstractContextManager[Cluster | None]":
-    """Connect to the cluster at an address for as long as the context lasts; None without one.
-
-    Raises:
-        UsageError: it needs a certificate, and Dask's configuration names none.
-        PreflightError: no scheduler of this version answers there.
-    """
+    """Connect to the cluster at an address for as long as the context lasts; None without one."""
     if address is None:
         return nullcontext()
     from mrc_testbed.cluster.connection import Cluster  # noqa: PLC0415 - Dask takes a second to import

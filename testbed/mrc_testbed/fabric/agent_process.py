@@ -54,9 +54,6 @@ def start_agents(
 
     Returns:
         The agents' processes.
-
-    Raises:
-        FabricError: an agent ended, or did not answer in time; the end of its log is quoted.
     """
     for host in hosts:
         remove_all_but(paths.node_folder(host), paths.agent_log(host).name)

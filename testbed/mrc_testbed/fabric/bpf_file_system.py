@@ -22,11 +22,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def prepare_pins(paths: LabPaths) -> None:
-    """Mounts the BPF file system if it is not, and makes the lab's folder in it.
-
-    Raises:
-        PreflightError: it cannot be mounted.
-    """
+    """Mounts the BPF file system if it is not, and makes the lab's folder in it."""
     paths.bpffs.mkdir(parents=True, exist_ok=True)
     with exclusive(_lock_file(paths), "a change of the BPF file system", wait=True):
         if _mount_source(paths.bpffs) is None:
@@ -37,11 +33,7 @@ def prepare_pins(paths: LabPaths) -> None:
 
 
 def remove_pins(paths: LabPaths) -> None:
-    """Removes the lab's pins, and the mount if it is ours and holds nothing any more.
-
-    Raises:
-        CleanupError: a pin cannot be removed.
-    """
+    """Removes the lab's pins, and the mount if it is ours and holds nothing any more."""
     if _mount_source(paths.bpffs) is None:
         return
     with exclusive(_lock_file(paths), "a change of the BPF file system", wait=True):

@@ -69,18 +69,13 @@ class Counter:
 
 
 class Build:
-    """One lab while it is built.
-
-    Attributes:
-        containers: by node, as far as they are made.
-        processes: agents and drainer, as far as they are started.
-    """
+    """One lab while it is built."""
 
     def __init__(
         self, paths: LabPaths, clos: Clos, runtime: Runtime, ledger: Ledger, progress: ProgressCallback
     ) -> None:
-        self.containers: dict[str, ContainerRecord] = {}
-        self.processes: list[ProcessRecord] = []
+        self.containers: dict[str, ContainerRecord] = {}  # by node, as far as they are made
+        self.processes: list[ProcessRecord] = []  # agents and drainer, as far as they are started
         self._paths = paths
         self._clos = clos
         self._runtime = runtime
@@ -129,11 +124,7 @@ class Build:
         counter.finish()
 
     def prove(self) -> None:
-        """Makes sure that the lab carries packets.
-
-        Raises:
-            FabricError: it does not.
-        """
+        """Makes sure that the lab carries packets."""
         counter = Counter("a packet through every plane", self._clos.numbering.host_count, self._progress)
         prove_planes(self._paths, self._clos, counter.add)
 

@@ -63,23 +63,19 @@ _PORT_MAPS: Final = (
 
 
 class FabricMaps:
-    """The pinned maps of a live lab.
-
-    Attributes:
-        port_table: by port id; what a port is, its rate, whether faults act. Written by the control plane.
-        port_fault: by port id; what faults do there. Written by the control plane.
-        fault_accounts: by port id; what they did. Written by BPF.
-        port_counters: by port id.
-        lossless_settings: by the port that sends into a link, its flow control; one element if unshaped.
-    """
+    """The pinned maps of a live lab."""
 
     def __init__(self, paths: MapPins) -> None:
         with ExitStack() as opened:
             descriptor = partial(open_map_in, opened, paths.fabric_pins)
+            # by port id; what a port is, its rate, whether faults act. Written by the control plane
             self.port_table = MappedArray(descriptor("port_table"), PortEntry)
+            # by port id; what faults do there. Written by the control plane
             self.port_fault = MappedArray(descriptor("port_fault"), PortFault)
+            # by port id; what they did. Written by BPF
             self.fault_accounts = MappedArray(descriptor("fault_accounts"), FaultAccounts)
-            self.port_counters = PerCpuArray(descriptor("port_counters"), PortCounters)
+            self.port_counters = PerCpuArray(descriptor("port_counters"), PortCounters)  # by port id
+            # by the port that sends into a link, its flow control; one element if unshaped
             self.lossless_settings = MappedArray(descriptor("lossless_settings"), LosslessSettings)
             self._opened = opened.pop_all()
 
@@ -110,11 +106,7 @@ def forward_program(clos: Clos) -> str:
 
 
 def load_forward(paths: LabPaths, clos: Clos, *, max_entries: Mapping[str, int] | None = None) -> BpfObject:
-    """Loads those programs of forward.bpf.o that the lab's switches run.
-
-    Raises:
-        PreflightError: the object is missing or the verifier refuses it.
-    """
+    """Loads those programs of forward.bpf.o that the lab's switches run."""
     return load_object(
         paths,
         "forward.bpf.o",
@@ -125,11 +117,7 @@ def load_forward(paths: LabPaths, clos: Clos, *, max_entries: Mapping[str, int] 
 
 
 class SwitchDataPlane:
-    """The loaded switch program; its descriptors are needed while a lab is built.
-
-    Raises:
-        PreflightError: the object is missing or the verifier refuses it.
-    """
+    """The loaded switch program; its descriptors are needed while a lab is built."""
 
     def __init__(self, paths: LabPaths, clos: Clos) -> None:
         self._object = load_forward(paths, clos, max_entries=fabric_map_entries(clos))
@@ -256,11 +244,7 @@ def load_object(
     reuse: Mapping[str, int] | None = None,
     programs: Collection[str] | None = None,
 ) -> BpfObject:
-    """Loads one of our BPF objects; a refusal of the verifier is kept in a file.
-
-    Raises:
-        PreflightError: the object is missing, or the kernel refuses it.
-    """
+    """Loads one of our BPF objects; a refusal of the verifier is kept in a file."""
     try:
         return BpfObject(
             OBJECTS_DIR / file_name, rodata=rodata, max_entries=max_entries, reuse=reuse, programs=programs

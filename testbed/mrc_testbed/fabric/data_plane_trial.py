@@ -29,10 +29,6 @@ _SPECS: Final = (TopologySpec(), TopologySpec(port_rate=100_000_000))
 def check_data_plane() -> None:
     """Loads every program, as labs without and with a port rate do, and attaches the switch to a veth pair;
     then forgets them.
-
-    Raises:
-        PreflightError: the verifier refuses a program; its log stays in the state folder.
-        FabricError: no veth pair can be made, or it takes no native XDP.
     """
     root = state_root()
     root.mkdir(parents=True, exist_ok=True)

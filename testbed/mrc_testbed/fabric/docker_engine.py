@@ -33,11 +33,7 @@ class ObservedContainer(NamedTuple):
 
 
 class Engine:
-    """The Docker Engine that DOCKER_HOST, or the default socket, leads to.
-
-    Raises:
-        PreflightError: none answers.
-    """
+    """The Docker Engine that DOCKER_HOST, or the default socket, leads to."""
 
     def __init__(self) -> None:
         hint = "start it (systemctl start docker), or use --runtime netns"
@@ -80,11 +76,7 @@ class Engine:
         return failures
 
     def containers(self, label: str) -> list[ObservedContainer]:
-        """Our containers, stopped ones too, that bear *label* (`name` or `name=value`).
-
-        Raises:
-            FabricError: the engine does not report it.
-        """
+        """Our containers, stopped ones too, that bear *label* (`name` or `name=value`)."""
         try:
             with self.connected() as api:
                 found = api.containers(all=True, filters={"label": label})

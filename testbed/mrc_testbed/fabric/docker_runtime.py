@@ -32,11 +32,7 @@ _AGENT_PYTHON: Final = "python3"
 
 
 def require_node_image() -> str:
-    """Name of the node image, which the Docker Engine has and which is made from the sources as they are.
-
-    Raises:
-        PreflightError: no Docker Engine answers, or the image is missing or stale.
-    """
+    """Name of the node image, which the Docker Engine has and which is made from the sources as they are."""
     state = observe_image()
     if state is not ImageState.CURRENT:
         raise PreflightError(

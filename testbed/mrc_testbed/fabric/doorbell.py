@@ -38,11 +38,7 @@ _NO_TAPS: Final = frozenset({errno.ENOENT, errno.ENXIO, errno.ENODEV, errno.EPER
 
 
 def provide_doorbell(paths: LabPaths, host: str) -> None:
-    """Give a host its doorbell, unless this machine has no TAP interfaces; one that is there stays.
-
-    Raises:
-        FabricError: the host's namespace or NIC is gone, or the kernel refuses.
-    """
+    """Give a host its doorbell, unless this machine has no TAP interfaces; one that is there stays."""
     with entered(node_namespace(paths.lab, host)):
         try:
             queue = os.open(_TUN, os.O_RDWR | os.O_CLOEXEC)

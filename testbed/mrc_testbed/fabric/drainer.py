@@ -11,11 +11,7 @@ DRAINER: Final = OBJECTS_DIR / "drainer"
 
 
 def start_drainer(paths: LabPaths, index: int) -> ProcessRecord:
-    """Starts drainer number *index* on the lab's pins. Its device map spans all network namespaces.
-
-    Raises:
-        FabricError: it cannot be run.
-    """
+    """Starts drainer number *index* on the lab's pins. Its device map spans all network namespaces."""
     command = [str(DRAINER), "--pins", str(paths.fabric_pins), "--index", str(index)]
     process = start_detached(paths.lab, command, paths.drainer_log)
     return ProcessRecord.of(None, process)

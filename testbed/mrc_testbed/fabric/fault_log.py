@@ -36,15 +36,12 @@ class FaultLog:
 
     Args:
         path: events.jsonl of the lab's ledger; it need not exist yet.
-
-    Attributes:
-        windows: oldest first.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._read_bytes = 0
-        self.windows: list[FaultWindow] = []
+        self.windows: list[FaultWindow] = []  # oldest first
 
     def new_lines(self) -> list[FaultLine]:
         """Lines added since the last call; the first one returns all."""

@@ -23,11 +23,7 @@ FOREIGN_END_NS: Final = 100_000_000
 
 
 class FolderWatch:
-    """An inotify watch on some folders: entries that come, go, or change mode.
-
-    Raises:
-        FabricError: the kernel refuses a watch.
-    """
+    """An inotify watch on some folders: entries that come, go, or change mode."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
         libc = ctypes.CDLL(None, use_errno=True)

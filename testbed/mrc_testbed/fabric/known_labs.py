@@ -76,11 +76,7 @@ def is_claimed_elsewhere(name: str) -> bool:
 
 
 def require_own(name: str) -> None:
-    """Return if the lab is of this state folder, or does not exist.
-
-    Raises:
-        UsageError: another state folder claims it, which is named, or none does.
-    """
+    """Return if the lab is of this state folder, or does not exist."""
     foreign = _all_labs().get(name)
     if foreign is not None:
         raise UsageError(f"lab {name!r} {foreign.describe()}", hint=foreign.remedy)
@@ -97,10 +93,6 @@ def claimed(name: str, what: str, *, everywhere: bool = False) -> Iterator[Claim
 
     Yields:
         The claim of this state folder, which is yet to be written, or that of the lab's; its root exists.
-
-    Raises:
-        UsageError: it is of another state folder, and *everywhere* is false.
-        FabricError: another command holds it.
     """
     own = lab_paths(name)
     if not everywhere:

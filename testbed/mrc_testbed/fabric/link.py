@@ -43,11 +43,7 @@ def silence_interfaces() -> None:
 
 
 def write_ipv6_setting(name: str, value: str) -> None:
-    """Sets net.ipv6.conf.*name* in the namespace that the calling thread is in.
-
-    Raises:
-        FabricError: the kernel has no such setting, or refuses.
-    """
+    """Sets net.ipv6.conf.*name* in the namespace that the calling thread is in."""
     try:
         (_SYSCTL / name).write_text(value)
     except OSError as error:

@@ -68,9 +68,6 @@ def link_probes_running(
 
     Yields:
         How they probe.
-
-    Raises:
-        UsageError: the fabric has no source routes, or the interval is too short.
     """
     if lab.spec.forwarding != "srv6":
         raise UsageError(

@@ -23,18 +23,12 @@ if TYPE_CHECKING:
 
 
 class Lab:
-    """Access to a live lab; use it as a context manager, or call `close`.
-
-    Attributes:
-        paths: where its files and pins are.
-        state: what is recorded of it.
-        clos: its topology.
-    """
+    """Access to a live lab; use it as a context manager, or call `close`."""
 
     def __init__(self, paths: LabPaths, state: LabState) -> None:
-        self.paths = paths
-        self.state = state
-        self.clos = resolve_topology(state.spec)
+        self.paths = paths  # where its files and pins are
+        self.state = state  # what is recorded of it
+        self.clos = resolve_topology(state.spec)  # its topology
         self._maps = FabricMaps(paths)
         self._agents: dict[str, AgentClient] = {}
         self._nodes: dict[str, FabricNode] = {}
@@ -90,12 +84,7 @@ class Lab:
         return self._maps.port_counters
 
     def agent(self, host: str) -> AgentClient:
-        """A connection to the agent of *host*, the same one every time.
-
-        Raises:
-            UsageError: there is no such host.
-            AgentError: its agent does not answer.
-        """
+        """A connection to the agent of *host*, the same one every time."""
         if self.clos.node(host).is_switch:
             raise UsageError(f"{host} is a switch: only hosts have a NIC agent")
         if host not in self._agents:
@@ -103,29 +92,16 @@ class Lab:
         return self._agents[host]
 
     def nic(self, host: str) -> Context:
-        """The NIC of *host* for a program, on a connection of its own; to be closed by the caller.
-
-        Raises:
-            UsageError: there is no such host.
-            AgentError: its agent does not answer.
-        """
+        """The NIC of *host* for a program, on a connection of its own; to be closed by the caller."""
         name = self.clos.node(host).name
         return open_nic(self.paths.agent_socket(name), self.paths.node_pins(name))
 
     def namespace(self, node: str) -> Path:
-        """Path of the network namespace of a node.
-
-        Raises:
-            UsageError: there is no such node.
-        """
+        """Path of the network namespace of a node."""
         return node_namespace(self.name, self.clos.node(node).name)
 
     def node(self, name: str) -> "FabricNode":
-        """The node as Mininet knows nodes, with `cmd` and `popen`; the same one every time.
-
-        Raises:
-            UsageError: there is no such node.
-        """
+        """The node as Mininet knows nodes, with `cmd` and `popen`; the same one every time."""
         # Mininet takes a quarter of a second to import, and few commands need a shell in a node.
         from mrc_testbed.fabric.node import FabricNode  # noqa: PLC0415
 
@@ -136,11 +112,7 @@ class Lab:
         return self._nodes[name]
 
     def prove_planes(self) -> None:
-        """Lets every host send a packet through every plane.
-
-        Raises:
-            FabricError: one was lost, or arrived changed.
-        """
+        """Lets every host send a packet through every plane."""
         prove_planes(self.paths, self.clos, lambda _: None)
 
     def set_icrc(self, *, is_on: bool) -> None:

@@ -36,9 +36,6 @@ def exclusive(
         what: for the message to others, such as "up".
         subject: what is changed, for the message too; None: the lab whose folder it is in.
         wait: for another holder to let it go; for locks that are held for milliseconds.
-
-    Raises:
-        FabricError: another process holds it, and *wait* is false; its pid and work are named.
     """
     subject = subject or f"lab {lock_file.parent.name!r}"
     descriptor = locked_descriptor(lock_file, subject, wait=wait)
@@ -66,11 +63,7 @@ def is_held(lock_file: Path) -> bool:
 
 
 def locked_descriptor(lock_file: Path, subject: str = "", *, wait: bool = True) -> int:
-    """Descriptor of a lock file, held until it is closed; file and folder are made if need be.
-
-    Raises:
-        FabricError: another process holds it, and *wait* is false.
-    """
+    """Descriptor of a lock file, held until it is closed; file and folder are made if need be."""
     while True:
         lock_file.parent.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
         _require_own_folder(lock_file.parent)
@@ -89,11 +82,7 @@ def locked_descriptor(lock_file: Path, subject: str = "", *, wait: bool = True) 
 
 
 def _flock(descriptor: int, subject: str, *, wait: bool) -> None:
-    """Takes the lock on *descriptor*.
-
-    Raises:
-        FabricError: another process holds it, and *wait* is false.
-    """
+    """Takes the lock on *descriptor*."""
     if wait:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         return

@@ -45,9 +45,6 @@ class LosslessReader:
     Args:
         far_ports: by the id of every port that sends to a switch, the ports of that switch.
         map_fd: descriptor of a map by its name; this object does not close it.
-
-    Raises:
-        FabricError: a map is of another layout.
     """
 
     def __init__(self, far_ports: Mapping[int, Sequence[int]], map_fd: Callable[[str], Descriptor]) -> None:
@@ -136,11 +133,7 @@ class LosslessReader:
 
 @contextmanager
 def opened_lossless(clos: Clos, fabric_pins: Pins) -> Iterator[LosslessReader]:
-    """The reader of a live lab with flow control.
-
-    Raises:
-        FabricError: a map is missing or of another layout.
-    """
+    """The reader of a live lab with flow control."""
     with ExitStack() as stack:
         far_ports = {
             port.id: [other.id for other in clos.ports_of(clos.peer(port).node)]

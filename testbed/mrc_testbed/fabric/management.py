@@ -47,11 +47,7 @@ def _mac(host_index: int, *, is_port: bool) -> bytes:
 
 
 def connect(lab: str, clos: Clos, host: str) -> None:
-    """Add an interface on the lab's management network to a host; one that has it keeps it.
-
-    Raises:
-        FabricError: the kernel refuses.
-    """
+    """Add an interface on the lab's management network to a host; one that has it keeps it."""
     first = next(iter(clos.hosts())).name
     index = clos.node(host).index
     with entered(node_namespace(lab, first)), RouteSocket() as route:

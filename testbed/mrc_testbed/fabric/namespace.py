@@ -42,11 +42,7 @@ def namespace_path(name: str) -> Path:
 
 @contextmanager
 def entered(namespace: Path) -> Iterator[None]:
-    """Lets the calling thread work inside *namespace*; other threads stay where they are.
-
-    Raises:
-        FabricError: the namespace is gone, or may not be entered.
-    """
+    """Lets the calling thread work inside *namespace*; other threads stay where they are."""
     home = os.open(_OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
     try:
         _enter(namespace)
@@ -92,9 +88,6 @@ def create_namespace(name: str) -> Path:
 
     Returns:
         The path it is bound to.
-
-    Raises:
-        FabricError: the name is taken, or the kernel refuses.
     """
     with unnamed_namespace():
         return bind_namespace(name, _OWN_NAMESPACE)
@@ -105,9 +98,6 @@ def bind_namespace(name: str, source: Path) -> Path:
 
     Returns:
         The path it is bound to.
-
-    Raises:
-        FabricError: the name is taken, or the kernel refuses.
     """
     path = namespace_path(name)
     _share_folder()
@@ -130,9 +120,6 @@ def _share_folder() -> None:
     Otherwise the first `ip netns add` of anybody would bind the folder onto itself together with the names
     that are in it: each is then mounted twice, and the lower mount cannot be reached by its path. The lock is
     the one that iproute2 takes: two that do this at once would mount each other's mounts without end.
-
-    Raises:
-        FabricError: the kernel refuses.
     """
     NAMESPACE_DIR.mkdir(parents=True, exist_ok=True)
     folder = os.fsencode(NAMESPACE_DIR)
@@ -151,11 +138,7 @@ def _share_folder() -> None:
 
 
 def delete_namespace(name: str) -> None:
-    """Takes the name away; interfaces in it vanish with the last process inside. No namespace, no error.
-
-    Raises:
-        FabricError: the kernel refuses.
-    """
+    """Takes the name away; interfaces in it vanish with the last process inside. No namespace, no error."""
     path = namespace_path(name)
     try:
         _unmount(path)

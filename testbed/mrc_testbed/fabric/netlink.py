@@ -99,11 +99,7 @@ class NetlinkSocket:
         self._socket.close()
 
     def perform(self, requests: Sequence[Request]) -> None:
-        """Carries out *requests* in order; those after a refused one in the same batch are carried out too.
-
-        Raises:
-            FabricError: the kernel refused one; the message names the first.
-        """
+        """Carry out *requests* in order; those after a refused one in the same batch, too."""
         batch: list[tuple[Request, bytes]] = []
         size = 0
         for request in requests:
@@ -119,11 +115,7 @@ class NetlinkSocket:
             self._exchange(batch)
 
     def ask(self, request: Request) -> bytes:
-        """The kernel's response to a request with one response; empty where its refusal is accepted.
-
-        Raises:
-            FabricError: it refuses.
-        """
+        """The kernel's response to a request with one response; empty where its refusal is accepted."""
         flags = _NLM_F_REQUEST | request.flags
         self._socket.send(
             _HEADER.pack(_HEADER.size + len(request.body), request.message, flags, 0, 0) + request.body

@@ -45,9 +45,6 @@ def load_nic(paths: LabPaths, clos: Clos, host: str, shared_maps: Mapping[str, i
         clos: of the lab.
         host: node name.
         shared_maps: descriptors of the fabric's maps, by name.
-
-    Raises:
-        PreflightError: the object is missing or the verifier refuses it.
     """
     probed = probe_paths(clos, clos.node(host).index)
     sizes = nic_map_entries(clos, len(probed))
@@ -84,9 +81,6 @@ def create_memory(created: ExitStack, memory: int, length_bytes: int) -> list[in
         created: closes their descriptors.
         memory: descriptor of the map that names them.
         length_bytes: of all of it.
-
-    Raises:
-        PreflightError: the kernel has no memory for it.
     """
     chunks = []
     try:

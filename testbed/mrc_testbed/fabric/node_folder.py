@@ -27,22 +27,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def mount_node_folder(folder: Path) -> None:
-    """Puts the small file system at *folder*, which exists.
-
-    Raises:
-        FabricError: the kernel refuses it.
-    """
+    """Puts the small file system at *folder*, which exists."""
     flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
     if _libc.mount(_SOURCE.encode(), os.fsencode(folder), b"tmpfs", flags, _OPTIONS):
         raise FabricError(f"no tmpfs can be mounted at {folder}: {os.strerror(ctypes.get_errno())}")
 
 
 def unmount_node_folders(parent: Path) -> None:
-    """Takes away what `mount_node_folder` mounted below *parent*; nothing is success.
-
-    Raises:
-        CleanupError: something stays mounted.
-    """
+    """Takes away what `mount_node_folder` mounted below *parent*; nothing is success."""
     prefix = os.path.realpath(parent).replace(" ", "\\040") + "/"
     for line in _MOUNTS.read_text().splitlines():
         source, point, *_ = line.split(" ")

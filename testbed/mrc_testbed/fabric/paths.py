@@ -130,11 +130,7 @@ class LabPaths:
 
 
 def lab_paths(name: str) -> LabPaths:
-    """The paths of lab *name*.
-
-    Raises:
-        UsageError: the name is unfit for a lab, or makes the path of an agent's socket too long.
-    """
+    """The paths of lab *name*."""
     if not _LAB_NAME.fullmatch(name) or name == _BPFFS:
         raise UsageError(
             f"{name!r} is no name for a lab",

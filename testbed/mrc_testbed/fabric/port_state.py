@@ -33,11 +33,7 @@ class PortObservation(NamedTuple):
 
 
 def observe_ports(lab: str, node: str, ports: Collection[Port]) -> tuple[PortObservation | None, ...]:
-    """The interfaces of *ports*, which are all of *node*; None for one that does not exist.
-
-    Raises:
-        FabricError: the node does not exist.
-    """
+    """The interfaces of *ports*, which are all of *node*; None for one that does not exist."""
     with entered(node_namespace(lab, node)), RouteSocket() as route:
         return tuple(_observe(route, port) for port in ports)
 
@@ -67,9 +63,6 @@ class LabPorts:
     Args:
         paths: of the lab.
         clos: of the lab.
-
-    Raises:
-        FabricError: a program's pin is gone.
     """
 
     def __init__(self, paths: LabPaths, clos: Clos) -> None:

@@ -59,11 +59,7 @@ class Check:
 
 
 def check_live(spec: TopologySpec) -> None:
-    """Refuse what only virtual time can do.
-
-    Raises:
-        UsageError: its packets are longer than an interface with XDP takes.
-    """
+    """Refuse what only virtual time can do."""
     if spec.nic.path_mtu > Limit.PMTU_MAX:
         raise UsageError(
             f"packets of {format_size_bytes(spec.nic.path_mtu)} are for --virtual: "
@@ -99,11 +95,7 @@ def clock_check() -> Check:
 
 
 def lab_checks(clos: Clos, *, has_containers: bool) -> tuple[Check, ...]:
-    """Checks of what a lab of this size and kind needs beyond `machine_checks`.
-
-    Raises:
-        UsageError: only virtual time can do it.
-    """
+    """Checks of what a lab of this size and kind needs beyond `machine_checks`."""
     check_live(clos.spec)
     checks = [
         _open_files(clos),

@@ -90,9 +90,6 @@ def start_detached(lab: str, command: list[str], log: Path) -> ProcessIdentity:
         lab: whose mark it bears.
         command: path of the program, and its arguments.
         log: appended to.
-
-    Raises:
-        FabricError: the program cannot be run.
     """
     log_flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
     try:
@@ -145,11 +142,7 @@ def session(pid: int) -> int | None:
 
 
 def own_identity() -> ProcessIdentity:
-    """The calling process.
-
-    Raises:
-        FabricError: it is not to be seen in /proc.
-    """
+    """The calling process."""
     identity = observe_process(os.getpid())
     if identity is None:
         raise FabricError("this process is not in /proc", hint="mount /proc")
@@ -157,11 +150,7 @@ def own_identity() -> ProcessIdentity:
 
 
 def is_alive(process: ProcessIdentity) -> bool:
-    """Return True if that very process still runs.
-
-    Raises:
-        FabricError: that cannot be known in this PID and time namespace.
-    """
+    """Return True if that very process still runs."""
     if not process.is_local and process.lock:
         return is_held(lock_folder() / process.lock)
     _require_local(process)
@@ -215,20 +204,12 @@ def _environment(pid: int) -> list[bytes]:
 
 
 def stop_processes(processes: Iterable[ProcessIdentity], grace_ns: int) -> None:
-    """Asks all to end, waits up to *grace_ns* for all together, then kills those that stay.
-
-    Raises:
-        CleanupError: some survive SIGKILL for half a minute.
-    """
+    """Asks all to end, waits up to *grace_ns* for all together, then kills those that stay."""
     _end(processes, ((signal.SIGTERM, grace_ns), (signal.SIGKILL, KILLED_NS)))
 
 
 def kill_processes(processes: Iterable[ProcessIdentity]) -> None:
-    """Kills all at once, without asking; returns when they are gone.
-
-    Raises:
-        CleanupError: some survive SIGKILL for half a minute.
-    """
+    """Kills all at once, without asking; returns when they are gone."""
     _end(processes, ((signal.SIGKILL, KILLED_NS),))
 
 
@@ -245,11 +226,7 @@ def signal_process(process: ProcessIdentity, number: signal.Signals) -> bool:
 
 
 def freeze(process: ProcessIdentity) -> None:
-    """Stops a process where it is; returns when it stands still, or is no more.
-
-    Raises:
-        FabricError: it has not stopped within a second; it is sleeping in the kernel.
-    """
+    """Stops a process where it is; returns when it stands still, or is no more."""
     deadline_ns = monotonic_ns() + _FREEZE_NS
     if not signal_process(process, signal.SIGSTOP):
         return

@@ -45,9 +45,6 @@ class QueueEngine:
     Args:
         paths: of the lab.
         is_shaped: whether its ports have rates, and with them queues.
-
-    Raises:
-        FabricError: a map is missing or of another build.
     """
 
     def __init__(self, paths: LabPaths, *, is_shaped: bool) -> None:

@@ -104,10 +104,6 @@ def placed_ranks(
         program: and its arguments.
         environment: variables that all ranks have besides.
         transport: of their QPs.
-
-    Raises:
-        UsageError: a host has no NIC that programs can use, is not there or stands twice; or no such program.
-        FabricError: a host cannot be given a management network.
     """
     if twice := {host for host in hosts if hosts.count(host) > 1}:
         raise UsageError(f"{min(twice)} is listed twice: a host has one rank")
@@ -133,11 +129,7 @@ def placed_ranks(
 
 
 def check_program(program: Sequence[str]) -> None:
-    """Refuse a command whose program is not there.
-
-    Raises:
-        UsageError: it is not.
-    """
+    """Refuse a command whose program is not there."""
     if shutil.which(program[0]) is None:
         raise UsageError(f"{program[0]}: there is no such program", hint="give its path, or set PATH")
 
@@ -202,12 +194,10 @@ class RunningRanks:
     Args:
         write: receives their output.
         report: receives each line that a rank writes to its descriptor for reports; None: it has none.
-
-    Attributes:
-        selector: of their files; others may be added, with a function without arguments as their data.
     """
 
     def __init__(self, write: Write, report: Report | None = None) -> None:
+        # of their files; others may be added, with a function without arguments as their data
         self.selector = selectors.DefaultSelector()
         self._write = write
         self._report = report

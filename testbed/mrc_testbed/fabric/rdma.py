@@ -43,13 +43,7 @@ def rdma_environment(transport: RdmaTransport = RdmaTransport.MRC) -> dict[str, 
 
 @contextmanager
 def rdma_command(attached: Lab, host: str, transport: RdmaTransport) -> Iterator[tuple[str, ...]]:
-    """Command to put in front of an RDMA program on a host; it resolves the lab's names while this lasts.
-
-    Raises:
-        UsageError: the node has no NIC that programs can use, the fabric does not keep the order that the
-            transport needs, or the library was not built.
-        FabricError: the host cannot be given a management network.
-    """
+    """Command to put in front of an RDMA program on a host; it resolves the lab's names while this lasts."""
     if attached.clos.node(host).is_switch:
         raise UsageError(f"{host} is a switch: --rdma needs a host, which has a NIC")
     if transport is RdmaTransport.ROCEV2:
@@ -71,9 +65,6 @@ def named_command(
         host: that the program runs on.
         others: hosts to connect to the management network with it.
         is_rdma: the program gets the NIC's doorbell, and a view of the host as program_view.py describes it.
-
-    Raises:
-        FabricError: a host cannot be given a management network.
     """
     for each in (host, *others):
         connect(attached.name, attached.clos, each)

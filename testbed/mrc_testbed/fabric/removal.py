@@ -66,9 +66,6 @@ def remove(paths: LabPaths, runtime: Runtime, folder: str | None = None, *, keep
         runtime: of the lab.
         folder: whose processes are ended, as `find_marked` has it.
         keep_lock: leave the locked file and its folder, for a lab that is to be built next.
-
-    Raises:
-        CleanupError: something stays; it says what and why.
     """
     failures: list[Exception] = []
 

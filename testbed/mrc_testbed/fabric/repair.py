@@ -76,9 +76,6 @@ def repair(paths: LabPaths, state: LabState, runtime: Runtime, answer_ns: int, f
         runtime: of the lab.
         answer_ns: an agent that has not answered by then is restarted.
         faults: what is left alone.
-
-    Raises:
-        FabricError: an agent does not start; the end of its log is quoted.
     """
     _end_strays(paths, state)
     ports = _fix_ports(paths, state, runtime, faults)
@@ -110,12 +107,7 @@ def _fix_ports(paths: LabPaths, state: LabState, runtime: Runtime, faults: Under
 
 
 def restart_agents(paths: LabPaths, state: LabState, runtime: Runtime, hosts: Sequence[str]) -> None:
-    """Restarts the agents of *hosts*; needs the lab's lock.
-
-    Raises:
-        UsageError: there is no such host.
-        FabricError: an agent does not start; the end of its log is quoted.
-    """
+    """Restarts the agents of *hosts*; needs the lab's lock."""
     clos = resolve_topology(state.spec)
     for host in hosts:
         if clos.node(host).is_switch:

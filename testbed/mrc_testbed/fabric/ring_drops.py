@@ -18,9 +18,6 @@ def ring_drops(lab: Lab) -> int:
 
     A veth counts them as dropped at the end that could not take them (XDP_DROP is counted elsewhere). Every
     node is entered, so ask at the ends of a run, not in it.
-
-    Raises:
-        FabricError: a node's network namespace is gone.
     """
     return sum(_drops(lab.namespace(node.name)) for node in (*lab.clos.switches(), *lab.clos.hosts()))
 

@@ -12,12 +12,7 @@ from mrc_testbed.topology.forwarding import FIB_NONE, FIB_STRIDE, fib_entries
 
 
 def write_routes(paths: MapPins, clos: Clos, switch: Node, *, is_present: bool) -> None:
-    """Write the table that the topology wants of a switch, or an empty one; it acts on the next frame.
-
-    Raises:
-        FabricError: the lab's maps cannot be opened or written.
-        UsageError: the node is a host.
-    """
+    """Write the table that the topology wants of a switch, or an empty one; it acts on the next frame."""
     with ExitStack() as opened:
         fib = open_map_in(opened, paths.fabric_pins, "fib")
         for entry in fib_entries(clos, switch):

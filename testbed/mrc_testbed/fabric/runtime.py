@@ -29,9 +29,6 @@ class Runtime(Protocol):
 
         Returns:
             Containers by node; empty if nodes have none.
-
-        Raises:
-            FabricError: a node of that name exists, or cannot be made. Those made before are left.
         """
 
     def delete_nodes(self, nodes: Sequence[str]) -> None:
@@ -52,9 +49,6 @@ class Runtime(Protocol):
 
         Returns:
             The agents' processes by host; they need not listen yet.
-
-        Raises:
-            FabricError: a process could not be started.
         """
 
 

@@ -21,11 +21,7 @@ class Choice(NamedTuple):
 
 
 def parse_runtime(text: str) -> RuntimeName:
-    """The runtime of that name.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The runtime of that name."""
     known = [runtime.value for runtime in RuntimeName]
     if text not in known:
         raise UsageError(f"unknown runtime {text!r}{did_you_mean(text, known)}; use docker or netns")
@@ -33,11 +29,7 @@ def parse_runtime(text: str) -> RuntimeName:
 
 
 def choose_runtime(paths: LabPaths, wanted: RuntimeName | None) -> Choice:
-    """The runtime asked for; without a wish docker if it is ready to be used, else netns.
-
-    Raises:
-        PreflightError: docker is asked for and not ready.
-    """
+    """The runtime asked for; without a wish docker if it is ready to be used, else netns."""
     if wanted is RuntimeName.DOCKER:
         return Choice(_docker_runtime(paths), None)
     if wanted is RuntimeName.NETNS:
@@ -51,11 +43,7 @@ def choose_runtime(paths: LabPaths, wanted: RuntimeName | None) -> Choice:
 
 
 def known_runtime(paths: LabPaths, state: LabState | None) -> Runtime:
-    """The runtime of an existing lab; without a state the one that finds most.
-
-    Raises:
-        PreflightError: it is docker, and no engine answers, or its SDK is not installed.
-    """
+    """The runtime of an existing lab; without a state the one that finds most."""
     if state is not None and state.runtime is RuntimeName.NETNS:
         return NetnsRuntime(paths)
     if state is None and not is_engine_listening():

@@ -79,11 +79,7 @@ def write_state(paths: LabPaths, state: LabState) -> None:
 
 
 def read_state(paths: LabPaths) -> LabState | None:
-    """The recorded state; None if the lab has none.
-
-    Raises:
-        FabricError: the file is damaged, or of another version's format.
-    """
+    """The recorded state; None if the lab has none."""
     what = f"the state of lab {paths.lab!r}"
     remedy = f"remove the lab: mrc-testbed down -n {paths.lab}"
     return read_record(paths.state_file, LabState, what=what, remedy=remedy)

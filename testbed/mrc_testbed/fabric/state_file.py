@@ -49,9 +49,6 @@ def read_record(path: Path, kind: type[_Record], *, what: str, remedy: str) -> _
         kind: the model it was written from.
         what: the subject of the message of an error.
         remedy: what the user may do then.
-
-    Raises:
-        FabricError: the file is damaged, or of another version's format.
     """
     try:
         content = path.read_bytes()

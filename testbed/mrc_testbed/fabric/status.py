@@ -33,11 +33,7 @@ class LabStatus:
 
 
 def status(name: str = DEFAULT_LAB, faults: UnderFaults = NO_FAULTS) -> LabStatus:
-    """The status of a lab; looks at every node, port and process except what *faults* account for.
-
-    Raises:
-        UsageError: no such lab.
-    """
+    """The status of a lab; looks at every node, port and process except what *faults* account for."""
     paths = lab_paths(name)
     if is_claimed_elsewhere(name):
         require_own(name)

@@ -30,12 +30,7 @@ def under_faults(lab: str) -> UnderFaults:
 
 
 def status_under_faults(lab: str) -> LabStatus:
-    """The status of a lab, except what its faults account for.
-
-    Raises:
-        UsageError: no such lab.
-        FaultError: the ledger cannot be read.
-    """
+    """The status of a lab, except what its faults account for."""
     faults = under_faults(lab)
     found = status(lab, faults)
     if not found.is_healthy and (now := under_faults(lab)) != faults:
@@ -44,13 +39,7 @@ def status_under_faults(lab: str) -> LabStatus:
 
 
 def require_working(lab: str) -> None:
-    """Returns when packets can pass all of a lab, but for what its faults want so.
-
-    Raises:
-        UsageError: no such lab.
-        FabricError: something is wrong with it.
-        FaultError: the ledger cannot be read.
-    """
+    """Returns when packets can pass all of a lab, but for what its faults want so."""
     found = status_under_faults(lab)
     if not found.is_healthy:
         problems = "\n".join(f"- {problem}" for problem in found.problems)
@@ -61,11 +50,7 @@ def require_working(lab: str) -> None:
 
 
 def attend(lab: str) -> list[str]:
-    """One sentence for each fault that outlived its end, having ended it, and for each that might.
-
-    Raises:
-        FaultError: the ledger cannot be read.
-    """
+    """One sentence for each fault that outlived its end, having ended it, and for each that might."""
     ledger = Ledger(lab_paths(lab).faults)
     entries = list(ledger.entries().values())
     now_ns = monotonic_ns()
@@ -78,12 +63,7 @@ def attend(lab: str) -> list[str]:
 
 
 def repair_faults(lab: str) -> list[str]:
-    """Repair what the faults of a lab need to end on time; returns what was done, in words.
-
-    Raises:
-        FaultError: the lab cannot be opened, or its reaper does not start.
-        CleanupError: a fault could not be reverted.
-    """
+    """Repair what the faults of a lab need to end on time; returns what was done, in words."""
     ledger = Ledger(lab_paths(lab).faults)
     if not ledger.active_folder.is_dir():
         return []
@@ -95,11 +75,7 @@ def repair_faults(lab: str) -> list[str]:
 
 
 def restore_reaper(lab: str) -> list[str]:
-    """Start a reaper for the faults of a lab if it lacks one; returns what was done, in words.
-
-    Raises:
-        FaultError: the ledger cannot be read, or the reaper does not start.
-    """
+    """Start a reaper for the faults of a lab if it lacks one; returns what was done, in words."""
     ledger = Ledger(lab_paths(lab).faults)
     if not _needs_reaper(ledger, list(ledger.entries().values())):
         return []

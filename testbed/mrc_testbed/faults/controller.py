@@ -56,11 +56,7 @@ class FaultController:
         self._lease: ProcessIdentity | None = None
 
     def make_ready(self, faults: Iterable[ScheduledFault]) -> None:
-        """Start what takes a while, so that each fault acts as soon as it is applied.
-
-        Raises:
-            FaultError: background traffic could not be started.
-        """
+        """Start what takes a while, so that each fault acts as soon as it is applied."""
 
     def apply(
         self,
@@ -77,9 +73,6 @@ class FaultController:
             lease: the process with which the fault ends; None for that of the controller, if it has one.
             end_ns: CLOCK_MONOTONIC at which it ends whatever happens.
             flap: the outages in which its rules act; None: all the time.
-
-        Raises:
-            FaultError: the id is taken, or the lab could not be changed; nothing is left behind then.
         """
         schedule = Schedule(self._clock_ns(), end_ns, flap)
         self._enter(Entry(fault, schedule, lease or self._lease, changed_by=self._process))
@@ -103,10 +96,6 @@ class FaultController:
         Args:
             fault_id: its id.
             wait_ns: how long to wait for another process that is changing it.
-
-        Raises:
-            FaultError: no such fault is active, or another process is still changing it.
-            CleanupError: the lab could not be restored; the entry stays and is tried again later.
         """
         deadline_ns = self._clock_ns() + wait_ns
         while True:
@@ -121,27 +110,15 @@ class FaultController:
             return event
 
     def clear_all(self) -> list[FaultEvent]:
-        """Events of all faults having ended, newest first.
-
-        Raises:
-            CleanupError: some could not be reverted; all were tried.
-        """
+        """Events of all faults having ended, newest first."""
         return self._clear(self.entries(), CHANGE_TIMEOUT_NS)
 
     def clear_stale(self) -> list[FaultEvent]:
-        """Events of faults that outlived their time or their lease having ended.
-
-        Raises:
-            CleanupError: some could not be reverted; all were tried.
-        """
+        """Events of faults that outlived their time or their lease having ended."""
         return self._clear(self.stale_entries(), 0)
 
     def clear_leased(self, process: ProcessIdentity) -> list[FaultEvent]:
-        """Events of the faults under the lease of *process* having ended.
-
-        Raises:
-            CleanupError: some could not be reverted; all were tried.
-        """
+        """Events of the faults under the lease of *process* having ended."""
         leased = [entry for entry in self.entries() if entry.lease == process]
         return self._clear(leased, CHANGE_TIMEOUT_NS)
 
@@ -177,11 +154,7 @@ class FaultController:
                 self._update(fault_id, changed_by=None)
 
     def require_new(self, fault: ScheduledFault) -> None:
-        """Returns when no fault has its id, or does what it does.
-
-        Raises:
-            FaultError: one has or does.
-        """
+        """Returns when no fault has its id, or does what it does."""
         fault_id = fault.fault_id
         entries = self._ledger.entries()
         if fault_id in entries:
@@ -236,11 +209,7 @@ class FaultController:
         return tuple(sorted(accounts, key=lambda account: account.port_id))
 
     def _begin_on_hosts(self, fault: ScheduledFault) -> None:
-        """Run the host part of a fault in force; hosts that stand still are asked later.
-
-        Raises:
-            TestbedError: one does not answer, or background traffic does not flow.
-        """
+        """Run the host part of a fault in force; hosts that stand still are asked later."""
         if not fault.asks_hosts:
             return
         if fault.loads:
@@ -338,11 +307,7 @@ class FaultController:
         return event
 
     def _end_on_hosts(self, fault: ScheduledFault) -> tuple[Mapping[int, int], Mapping[str, str]]:
-        """End the host part; returns bytes of background traffic by port id, and errors of running hosts.
-
-        Raises:
-            CleanupError: background traffic does not end, or the lab cannot be read.
-        """
+        """End the host part; returns bytes of background traffic by port id, and errors of running hosts."""
         try:
             sent = self._target.stop_load(fault.fault_id) if fault.loads else {}
             return sent, self._ask_hosts(fault)

@@ -22,29 +22,19 @@ from mrc_testbed.topology.clos import Clos
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledFault:
-    """A fault with its places and times.
+    """A fault with its places and times."""
 
-    Attributes:
-        fault_id: name by which it is cleared and shown in events and metrics.
-        kind: as written.
-        seed: 64 bits for random decisions in the data plane; differs between faults of one run.
-        detail: what distinguishes it from others of its kind, for people; may be empty.
-        links: names of the links concerned, in topology order.
-        nodes: names of the nodes it was selected by; empty when it was selected by links.
-        direction: a is the lower end of a link, b the upper.
-        effects: what it does.
-        periods: (start_ns, end_ns) of each occurrence on a run's own time axis (0 = end of warm-up); a flap
-            has many, other kinds have one; end None: until the run is over. Empty for a fault added by hand.
-    """
-
+    # name by which it is cleared and shown in events and metrics
     fault_id: Annotated[str, Field(pattern=FAULT_ID_PATTERN)]  # the ledger names a file by it
-    kind: str
-    seed: int
-    detail: str = ""
-    links: tuple[str, ...] = ()
-    nodes: tuple[str, ...] = ()
-    direction: Direction = "both"
-    effects: tuple[Effect, ...] = ()
+    kind: str  # as written
+    seed: int  # 64 bits for random decisions in the data plane; differs between faults of one run
+    detail: str = ""  # what distinguishes it from others of its kind, for people; may be empty
+    links: tuple[str, ...] = ()  # names of the links concerned, in topology order
+    nodes: tuple[str, ...] = ()  # names of the nodes it was selected by; empty when it was selected by links
+    direction: Direction = "both"  # a is the lower end of a link, b the upper
+    effects: tuple[Effect, ...] = ()  # what it does
+    # (start_ns, end_ns) of each occurrence on a run's own time axis (0 = end of warm-up); a flap has many,
+    # other kinds have one; end None: until the run is over. Empty for a fault added by hand
     periods: tuple[tuple[int, int | None], ...] = ()
 
     @property

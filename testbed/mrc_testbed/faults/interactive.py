@@ -45,9 +45,6 @@ def parse_fault(
         selector: as `parse_selector` takes it.
         fields: the other fields as a file would hold them; those of a selector belong to it.
         taken_ids: ids that a made-up id must avoid when *fields* has none.
-
-    Raises:
-        UsageError: lists every problem.
     """
     _check_options(kind, fields)
     choice = {key: fields[key] for key in _CHOICE_FIELDS if key in fields}
@@ -77,11 +74,7 @@ def _check_options(kind: str, fields: Mapping[str, object]) -> None:
 
 
 def parse_selector(kind: str, text: str) -> LinkSelector | NodeSelector | PlaneSelector:
-    """The selector of a command line, of links, nodes or planes as the kind wants it.
-
-    Raises:
-        UsageError: it is none of these.
-    """
+    """The selector of a command line, of links, nodes or planes as the kind wants it."""
     match KINDS[kind].selects:
         case "node":
             return parse_node_selector(text)
@@ -92,11 +85,7 @@ def parse_selector(kind: str, text: str) -> LinkSelector | NodeSelector | PlaneS
 
 
 def plan_fault(fault: AnyFault, clos: Clos, seed: int) -> ScheduledFault:
-    """The fault that `LabFaults.add` injects: the links chosen, the seed fixed.
-
-    Raises:
-        UsageError: the selector matches nothing, or the kind cannot act on what it matches or in this fabric.
-    """
+    """The fault that `LabFaults.add` injects: the links chosen, the seed fixed."""
     return target_fault(fault, clos, seed, seed)
 
 
@@ -105,10 +94,6 @@ class LabFaults(FaultController):
 
     Args:
         lab: its name.
-
-    Raises:
-        UsageError: there is no such lab.
-        CleanupError: a stale fault could not be cleared.
     """
 
     _ledger: Ledger
@@ -121,12 +106,7 @@ class LabFaults(FaultController):
         self.clear_stale()
 
     def add(self, fault: AnyFault, seed: int) -> FaultEvent:
-        """Inject a fault now, whatever its `at`; a flap begins with its first period.
-
-        Raises:
-            UsageError: its selector matches nothing, or it cannot act on what it matches.
-            FaultError: its id is active already, or the lab could not be changed.
-        """
+        """Inject a fault now, whatever its `at`; a flap begins with its first period."""
         bound = plan_fault(fault, self.clos, seed)
         flap = fault.flap(mix_seed(seed, FLAP_PLACE))
         self.require_new(bound)

@@ -32,13 +32,7 @@ _ASKED_AT_ONCE: Final = 16
 
 
 class LabTarget(MapTarget):
-    """The lab *name*.
-
-    Raises:
-        UsageError: there is no such lab.
-        FaultError: this process may not change it.
-        PreflightError: BPF programs read another clock than this process.
-    """
+    """The lab *name*."""
 
     def __init__(self, name: str) -> None:
         preflight.require([preflight.clock_check()])

@@ -93,11 +93,7 @@ class Ledger:
         self._known: dict[Path, tuple[str, Entry]] = {}
 
     def create(self) -> None:
-        """Makes the ledger's folders.
-
-        Raises:
-            FaultError: the lab's state folder is gone.
-        """
+        """Makes the ledger's folders."""
         try:
             for folder in (self.folder, self.active_folder, self.leases_folder):
                 folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
@@ -116,11 +112,7 @@ class Ledger:
             yield
 
     def entries(self) -> dict[str, Entry]:
-        """The entries by fault id, oldest first; empty when there is no ledger.
-
-        Raises:
-            FaultError: a file of the ledger cannot be understood.
-        """
+        """The entries by fault id, oldest first; empty when there is no ledger."""
         found = []
         for path in self.active_folder.glob("*.json"):
             try:

@@ -19,9 +19,6 @@ class MapTarget:
     Args:
         pins: where they are found.
         clos: the lab's topology.
-
-    Raises:
-        FabricError: they cannot be opened.
     """
 
     def __init__(self, pins: MapPins, clos: Clos) -> None:

@@ -50,22 +50,14 @@ _PROGRAM: Final = "load"
 
 
 def prepare_load(lab: str, fault: ScheduledFault, owner: ProcessIdentity) -> None:
-    """Starts the process of a fault that *owner* is going to inject, so that its traffic flows at once then.
-
-    Raises:
-        FaultError: it is not ready within START_TIMEOUT_NS; names its log.
-    """
+    """Start the process of a fault that *owner* is going to inject: its traffic flows at once then."""
     stop_load(lab, fault.fault_id, at_once=True)
     arguments = (owner.to_text(),)
     _start(lab, fault, arguments, lab_paths(lab).faults / _FOLDER / f"{fault.fault_id}.ready")
 
 
 def start_load(lab: str, fault: ScheduledFault) -> None:
-    """Lets the traffic of a fault flow that is in the ledger; returns when it does.
-
-    Raises:
-        FaultError: it does not within START_TIMEOUT_NS; names its log.
-    """
+    """Lets the traffic of a fault flow that is in the ledger; returns when it does."""
     file = _file(lab_paths(lab), fault.fault_id)
     prepared = _processes(lab, fault.fault_id)
     if prepared:
@@ -101,9 +93,6 @@ def stop_load(lab: str, fault_id: str, *, at_once: bool = False) -> dict[int, in
         lab: name.
         fault_id: of the fault.
         at_once: do not wait for it to end by itself; it never began.
-
-    Raises:
-        CleanupError: its process survives even SIGKILL.
     """
     file = _file(lab_paths(lab), fault_id)
     processes = _processes(lab, fault_id)

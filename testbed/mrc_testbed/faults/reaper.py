@@ -44,9 +44,6 @@ def ensure_reaper(lab: str) -> None:
 
     Call it after the entry or the lease that it is to look after has been written: a reaper that ends because
     there was nothing left to do has released its lock before that could be written.
-
-    Raises:
-        FaultError: it did not start within START_TIMEOUT_NS.
     """
     ledger = Ledger(lab_paths(lab).faults)
     ledger.create()

@@ -17,11 +17,6 @@ class FaultSession(LabFaults):
 
     Args:
         lab: name of a lab that is up.
-
-    Raises:
-        UsageError: there is no such lab.
-        FaultError: its reaper did not start.
-        CleanupError: what an earlier runner left could not be cleared.
     """
 
     _lease: ProcessIdentity
@@ -44,19 +39,11 @@ class FaultSession(LabFaults):
                 prepare_load(self._lab, fault, self._lease)
 
     def clear_all(self) -> list[FaultEvent]:
-        """Clear all faults of this session; those of others stay.
-
-        Raises:
-            CleanupError: some could not be cleared; all were tried.
-        """
+        """Clear all faults of this session; those of others stay."""
         return self.clear_leased(self._lease)
 
     def close(self) -> None:
-        """Clear what is left and end the lease; the lab may be gone already.
-
-        Raises:
-            CleanupError: some faults could not be cleared.
-        """
+        """Clear what is left and end the lease; the lab may be gone already."""
         try:
             if self._ledger.active_folder.is_dir():
                 self.clear_all()

@@ -95,18 +95,10 @@ class AnyFault(StrictModel):
         return None
 
     def check_run(self, end_ns: int | None) -> None:
-        """Returns when a run can have the fault until *end_ns*; None: until the run is over.
-
-        Raises:
-            UsageError: it cannot.
-        """
+        """Returns when a run can have the fault until *end_ns*; None: until the run is over."""
 
     def check_fabric(self, clos: Clos) -> None:
-        """Returns when a fabric of that sort can have the fault at all.
-
-        Raises:
-            UsageError: it needs queues, or flow control, and there are none.
-        """
+        """Returns when a fabric of that sort can have the fault at all."""
         kind = kind_of(type(self))
         if self.needs_queue and not clos.spec.is_shaped:
             raise UsageError(
@@ -120,19 +112,11 @@ class AnyFault(StrictModel):
             )
 
     def choose(self, clos: Clos, pick_seed: int) -> tuple[tuple[Link, ...], tuple[Node, ...]]:
-        """Links and nodes that its selector means.
-
-        Raises:
-            UsageError: it matches nothing, or what the kind cannot act on.
-        """
+        """Links and nodes that its selector means."""
         raise NotImplementedError
 
     def effects(self, target: Target) -> tuple[Effect, ...]:
-        """Its effects there.
-
-        Raises:
-            UsageError: it cannot act there.
-        """
+        """Its effects there."""
         raise NotImplementedError
 
 

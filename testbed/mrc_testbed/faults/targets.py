@@ -18,10 +18,6 @@ def target_fault(fault: AnyFault, clos: Clos, pick_seed: int, seed: int) -> Sche
         clos: the fabric.
         pick_seed: decides what `pick: random` takes.
         seed: 64 bits for decisions in the data plane.
-
-    Raises:
-        SelectionError: the selector matches nothing, or the kind cannot act on what it matches.
-        UsageError: the kind cannot act in that fabric.
     """
     fault.check_fabric(clos)
     try:

@@ -47,9 +47,6 @@ def plan_loads(
         rate_bps: frames, headers included.
         towards: host that the frames go on to; None: the far end of the link drops them.
         draw: decides which uplink they take on their way.
-
-    Raises:
-        UsageError: no such host, a port that does not lead there, or more packets than the machine can send.
     """
     loads = tuple(
         _one_hop(clos, port, rate_bps)

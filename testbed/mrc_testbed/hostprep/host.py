@@ -18,9 +18,6 @@ def prepare_host(
         with_test_tools: also install what tests and benchmarks use: bpftool, Prometheus, tshark, Chromium,
             Mininet, and Docker where no Docker Engine is installed.
         progress: called with the name of each step.
-
-    Raises:
-        PreflightError: not root, an unknown distribution, or a package that could not be installed.
     """
     if os.geteuid() != 0:
         raise PreflightError(

@@ -44,11 +44,7 @@ def image_name() -> str:
 
 
 def observe_image() -> ImageState:
-    """Compare the node image that the Docker Engine has with the sources as they are now.
-
-    Raises:
-        PreflightError: no Docker Engine answers.
-    """
+    """Compare the node image that the Docker Engine has with the sources as they are now."""
     try:
         client = docker.from_env(timeout=_ENGINE_TIMEOUT_S)
         try:
@@ -73,9 +69,6 @@ def build_image(*, check: bool = False, progress: Progress | None = None) -> Pla
     Args:
         check: change nothing, only report what would change.
         progress: called with the name of each step.
-
-    Raises:
-        PreflightError: no Docker Engine answers, or a step failed.
     """
     if observe_image() is ImageState.CURRENT:
         return PlaybookReport(changes=(), log=None)

@@ -16,9 +16,6 @@ def prepare_observability(
         grafana_image: pulled where a Docker Engine answers; where no registry has it, that is no failure.
         check: change nothing, only report what would change.
         progress: called with the name of each step.
-
-    Raises:
-        PreflightError: not root, or a package that could not be installed.
     """
     if os.geteuid() != 0:
         raise PreflightError(

@@ -131,11 +131,6 @@ def run_playbook(
         check: change nothing, only find out what would change.
         progress: called with each task's name as it begins.
         inventory: an Ansible inventory; None for this machine alone.
-
-    Raises:
-        PreflightError: a task failed, which does not keep other hosts from theirs, or the run took longer
-            than its deadline; names the task and the log.
-        Interrupted: the run was cancelled.
     """
     # A tenth of a second to import, which `up` need not wait for when it looks at the image.
     with from_extra("lab"):

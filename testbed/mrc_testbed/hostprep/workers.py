@@ -28,10 +28,6 @@ def install_workers(
         wheel: of this version.
         check: change nothing, only report what would change.
         progress: called with the name of each step.
-
-    Raises:
-        UsageError: an argument is none of its kind.
-        PreflightError: a machine could not be reached, or a step failed there; the others are done.
     """
     own = version("mrc-testbed")
     if not (wheel.name.startswith(f"mrc_testbed-{own}-") and wheel.suffix == ".whl"):
@@ -52,12 +48,7 @@ def install_workers(
 
 
 def remove_workers(inventory: Path, *, check: bool, progress: Progress | None) -> PlaybookReport:
-    """Stop the worker of each machine, and remove what `install_workers` has put there.
-
-    Raises:
-        UsageError: the inventory is none.
-        PreflightError: a machine could not be reached, or a step failed there; the others are done.
-    """
+    """Stop the worker of each machine, and remove what `install_workers` has put there."""
     return _run(inventory, {"remove": True}, check=check, progress=progress)
 
 
@@ -76,11 +67,7 @@ def _run(
 
 
 def _expect_hosts(inventory: Path) -> None:
-    """Check an inventory as Ansible reads it, which passes over what it does not understand.
-
-    Raises:
-        UsageError: it cannot be read, or names no host.
-    """
+    """Check an inventory as Ansible reads it, which passes over what it does not understand."""
     if not inventory.exists():
         raise UsageError(f"--inventory {inventory}: No such file or directory")
     program = Path(sys.executable).with_name("ansible-inventory")

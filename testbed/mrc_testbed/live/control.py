@@ -67,12 +67,7 @@ class LabControl:
         self._lock = threading.Lock()
 
     def inject(self, wanted: FaultRequest) -> str:
-        """Add a fault and return its id.
-
-        Raises:
-            UsageError: there is no such place, or no such fault of it.
-            FaultError: the lab is not up, or could not be changed.
-        """
+        """Add a fault and return its id."""
         with self._lock, contextlib.closing(LabFaults(self._lab)) as faults:
             place, selector = _select(wanted, faults.clos)
             ways = _FIELDS[place]
@@ -85,12 +80,7 @@ class LabControl:
             return fault.id
 
     def clear(self, wanted: ClearRequest) -> list[str]:
-        """Ids of the faults that were taken back; those of a run only by their id.
-
-        Raises:
-            FaultError: no such fault is active, or the lab is not up.
-            CleanupError: the lab could not be restored.
-        """
+        """Ids of the faults that were taken back; those of a run only by their id."""
         with self._lock, contextlib.closing(LabFaults(self._lab)) as faults:
             ids = [wanted.id]
             if wanted.id is None:

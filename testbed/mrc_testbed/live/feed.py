@@ -93,10 +93,6 @@ class Feed:
     Args:
         lab: its name.
         interval_ns: between two snapshots.
-
-    Raises:
-        FabricError: the lab is not up, or cannot be read.
-        UsageError: no lab can have this name.
     """
 
     def __init__(self, lab: str, interval_ns: int = DEFAULT_INTERVAL_NS) -> None:

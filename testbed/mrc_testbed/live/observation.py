@@ -29,10 +29,6 @@ def observe(lab: LabReader, ledger: Ledger, record: FaultRecord, run: RunInfo | 
         ledger: of its faults.
         record: of its faults up to now.
         run: that uses it.
-
-    Raises:
-        FabricError: a map could not be read.
-        FaultError: the ledger cannot be understood.
     """
     reading = take_reading(lab)
     counters = lab.port_counters()

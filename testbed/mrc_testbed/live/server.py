@@ -61,19 +61,12 @@ class LiveServer(LocalServer):
         feed: watches the lab.
         address: where to listen, IPv4 or IPv6.
         port: TCP port; 0: any free one.
-
-    Attributes:
-        token: what a request that changes something must carry.
-
-    Raises:
-        PreflightError: the port is in use, or the address is not one of this machine.
-        UsageError: the address stands for all addresses.
     """
 
     def __init__(self, feed: Feed, address: str, port: int) -> None:
         self.feed = feed
         self.control = LabControl(feed.lab)
-        self.token = new_token()
+        self.token = new_token()  # what a request that changes something must carry
         self.streams = Quota(_STREAMS_MAX, _STREAMS_PER_SOURCE)
         if address in _ANY:
             raise UsageError(
@@ -222,10 +215,6 @@ def live_server(feed: Feed, address: str = DEFAULT_ADDRESS, port: int = 0) -> It
         feed: watches the lab, begun already.
         address: where to listen.
         port: TCP port; 0: any free one.
-
-    Raises:
-        PreflightError: the port is in use, or the address is not one of this machine.
-        UsageError: the address stands for all addresses.
     """
     with LiveServer(feed, address, port) as server:
         thread = threading.Thread(target=server.serve_forever, name="live-page", daemon=True)

@@ -77,11 +77,7 @@ class LabCollector:
         self._links = [(link.name, (reader.name, str(link.plane), link.name)) for link in reader.clos.links()]
 
     def collect(self, samples: Samples) -> None:
-        """Adds the lab's series to *samples*.
-
-        Raises:
-            FabricError: a map could not be read; *samples* is unchanged then.
-        """
+        """Adds the lab's series to *samples*."""
         own: Samples = {}
 
         def add(metric: Metric, labels: Labels, value: Value) -> None:

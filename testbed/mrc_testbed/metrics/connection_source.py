@@ -52,11 +52,7 @@ def connection_source(connection: socket.socket) -> str | None:
 
 
 def _socket_owner(family: int, near: tuple[str, int], far: tuple[str, int]) -> tuple[int, int]:
-    """User id and inode of the socket from *near* to *far*; inode 0: its process has closed it.
-
-    Raises:
-        FabricError: there is no such socket.
-    """
+    """User id and inode of the socket from *near* to *far*; inode 0: its process has closed it."""
     packed = [socket.inet_pton(family, end[0].partition("%")[0]).ljust(16, b"\0") for end in (near, far)]
     body = (
         _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 0)

@@ -51,11 +51,7 @@ _NO_PAGES: Final[Pages] = MappingProxyType({})
 
 
 def process_metrics() -> Callable[[], bytes]:
-    """The function that writes the metrics of this process.
-
-    Raises:
-        PreflightError: the extra for it is not installed.
-    """
+    """The function that writes the metrics of this process."""
     with from_extra("observe"):
         from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest  # noqa: PLC0415 - an extra
     registry = CollectorRegistry()
@@ -70,9 +66,6 @@ class Exporter:
         labs: names of the labs to show; none: all that are up.
         attend: is called with the name of each lab that is up, before it is read.
         fault_kinds: kinds of fault that are counted from 0 on.
-
-    Raises:
-        UsageError: no lab can have one of these names.
     """
 
     def __init__(
@@ -168,9 +161,6 @@ class MetricsServer(LocalServer):
         port: TCP port; 0: any free one.
         pages: served besides.
         known_as: names in lower case that requests may call it, at any port, besides its own.
-
-    Raises:
-        PreflightError: the port is in use, or the address is not one of this machine.
     """
 
     def __init__(
@@ -252,10 +242,6 @@ def exporter_running(
         fault_kinds: as of Exporter.
         pages: as of MetricsServer.
         known_as: as of MetricsServer.
-
-    Raises:
-        PreflightError: the port is in use, or the address is not one of this machine.
-        UsageError: no lab can have one of these names.
     """
     exporter = Exporter(labs, attend, fault_kinds)
     try:

@@ -28,10 +28,6 @@ def open_reader(name: str, *, qp_search_readings: int = QP_SEARCH_READINGS) -> L
     Args:
         name: of the lab.
         qp_search_readings: readings from one search for new QPs to the next.
-
-    Raises:
-        FabricError: the lab is not up, or its maps cannot be read.
-        UsageError: no lab can have this name, or none has it.
     """
     paths = lab_paths(name)
     reader = _open(paths, qp_search_readings)
@@ -48,9 +44,6 @@ class LabWatch:
     Args:
         names: labs to follow, whether they are up yet or not; none: all labs of the machine.
         fault_kinds: see LabCollector.
-
-    Raises:
-        UsageError: no lab can have one of these names.
     """
 
     def __init__(self, names: Sequence[str], fault_kinds: Iterable[str] = ()) -> None:

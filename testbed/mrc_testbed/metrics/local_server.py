@@ -72,19 +72,11 @@ class LocalServer(ThreadingHTTPServer):
         port: TCP port; 0: any free one.
         what: is served, and where, for the message if that fails.
         other_port: how to have it at another port, for the same.
-
-    Attributes:
-        client_gone: errors that only say that a client went away.
-        host: address and port as they stand in a URL.
-        hosts: what a request may call this server.
-        connections: that are open, by their source.
-
-    Raises:
-        PreflightError: the port is in use, or the address is not one of this machine.
     """
 
     daemon_threads = True
     request_queue_size = _CONNECTIONS_MAX  # a SYN that finds the queue full is sent again a second later
+    # errors that only say that a client went away
     client_gone: ClassVar[tuple[type[Exception], ...]] = (ConnectionError, TimeoutError)
 
     def __init__(
@@ -94,7 +86,7 @@ class LocalServer(ThreadingHTTPServer):
         if descriptors == resource.RLIM_INFINITY:
             descriptors = _CONNECTIONS_MAX * _DESCRIPTORS_PER_CONNECTION
         places = min(_CONNECTIONS_MAX, max(_SOURCES, descriptors // _DESCRIPTORS_PER_CONNECTION))
-        self.connections = Quota(places, places // _SOURCES)
+        self.connections = Quota(places, places // _SOURCES)  # that are open, by their source
         self._spare: int | None = None
         self._ended = threading.Event()
         if ":" in address:
@@ -108,8 +100,8 @@ class LocalServer(ThreadingHTTPServer):
                 hint=f"{other_port}, or end the process that listens there: ss -ltnp 'sport = :{port}'",
             ) from error
         bound, number = self.server_address[:2]
-        self.host = f"{url_host(str(bound))}:{number}"
-        self.hosts = frozenset({self.host, f"localhost:{number}"})
+        self.host = f"{url_host(str(bound))}:{number}"  # address and port as they stand in a URL
+        self.hosts = frozenset({self.host, f"localhost:{number}"})  # what a request may call this server
         self._keep_spare()
 
     def is_known(self, host: str) -> bool:

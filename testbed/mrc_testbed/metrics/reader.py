@@ -109,12 +109,6 @@ class NicReader:
         row: index of its T0s.
         rows: that of each host's T0s, by host number; empty where EVs do not name their paths.
         qp_search_readings: readings from one search for new QPs to the next.
-
-    Attributes:
-        ev_transitions: the map with the counts of EV state changes.
-
-    Raises:
-        FabricError: a map is missing or of another layout.
     """
 
     def __init__(
@@ -131,6 +125,7 @@ class NicReader:
             opened = partial(open_map_in, stack, pins)
             self._counters = WholeMap(opened("nic_counters"), NicCounters)
             self._rtt = WholeMap(opened("rtt_histogram"), MapHistogram)
+            # the map with the counts of EV state changes
             self.ev_transitions = WholeMap(opened("ev_transitions"), EvTransitions)
             self._messages = WholeMap(opened("message_histogram"), MapHistogram)
             self._control = MappedArray(opened("nic_control"), NicControl)[0]
@@ -179,13 +174,6 @@ class LabReader:
         fabric_pins: folder of the maps that the whole fabric shares.
         nodes_pins: folder with one folder of pinned maps per host.
         qp_search_readings: readings from one search for new QPs to the next.
-
-    Attributes:
-        nics: by host name, in order.
-        lossless: the maps of flow control; None in a lab without it.
-
-    Raises:
-        FabricError: a map is missing or of another layout.
     """
 
     def __init__(
@@ -209,10 +197,10 @@ class LabReader:
             )
             self._queues = list(MappedArray(opened("queue_state"), QueueState)) if clos.spec.is_shaped else []
             self._lateness = WholeMap(opened("queue_lateness"), MapHistogram) if clos.spec.is_shaped else None
-            self.lossless: LosslessReader | None = None
+            self.lossless: LosslessReader | None = None  # the maps of flow control; None in a lab without it
             if clos.spec.flow_control != "none":
                 self.lossless = stack.enter_context(opened_lossless(clos, fabric_pins))
-            self.nics: dict[str, NicReader] = {}
+            self.nics: dict[str, NicReader] = {}  # by host name, in order
             rows = [clos.numbering.row(index) for index in range(clos.numbering.host_count)]
             for row, host in zip(rows, clos.hosts(), strict=True):
                 self.nics[host.name] = NicReader(

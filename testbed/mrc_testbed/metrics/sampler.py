@@ -28,9 +28,6 @@ def take_reading(lab: LabReader, read_cpus: Callable[[int], CpuReading] = read_c
     Args:
         lab: what to read.
         read_cpus: what the CPUs have done up to a time.
-
-    Raises:
-        FabricError: a map could not be read.
     """
     time_ns = monotonic_ns()
     hosts = {name: HostCounts.of(nic.counters()) for name, nic in lab.nics.items()}
@@ -64,12 +61,6 @@ class Sampler:
         lab: what to read; nobody else may use this reader meanwhile.
         interval_ns: distance of two readings.
         on_reading: called in the sampler's thread with each reading; it must be quick and must not raise.
-
-    Attributes:
-        readings: taken so far, oldest first; the list only grows.
-        latest_ns: how late the latest reading was begun, at worst.
-        skipped: readings left out because the machine stood still.
-        cpu_ns: CPU time spent on readings.
     """
 
     def __init__(
@@ -84,26 +75,18 @@ class Sampler:
         self._stop = threading.Event()
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
-        self.readings: list[Reading] = []
-        self.latest_ns = 0
-        self.skipped = 0
-        self.cpu_ns = 0
+        self.readings: list[Reading] = []  # taken so far, oldest first; the list only grows
+        self.latest_ns = 0  # how late the latest reading was begun, at worst
+        self.skipped = 0  # readings left out because the machine stood still
+        self.cpu_ns = 0  # CPU time spent on readings
 
     def start(self) -> None:
-        """Takes the first reading and begins.
-
-        Raises:
-            FabricError: the lab cannot be read.
-        """
+        """Takes the first reading and begins."""
         self._take()
         self._thread.start()
 
     def stop(self) -> list[Reading]:
-        """All readings, with a last one of now.
-
-        Raises:
-            FabricError: the lab could not be read any more at some moment; `readings` has those up to then.
-        """
+        """All readings, with a last one of now."""
         self._stop.set()
         self._thread.join()
         if self._error is not None:

@@ -162,26 +162,17 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The counts of a lab between two readings.
+    """The counts of a lab between two readings."""
 
-    Attributes:
-        start_ns: time of the earlier reading.
-        end_ns: time of the later reading.
-        ev_states, deepest_queue_bytes: at the end of the interval.
-        cpu_use: of each CPU.
-        hosts, packet_rtt, message_completion, plane_tx_bytes, port_drops, flow, ecn_marks, trims: as in
-            Reading, of the interval.
-    """
-
-    start_ns: int
-    end_ns: int
-    hosts: Mapping[str, HostCounts]
+    start_ns: int  # time of the earlier reading
+    end_ns: int  # time of the later reading
+    hosts: Mapping[str, HostCounts]  # as in Reading, of the interval
     packet_rtt: tuple[Histogram, ...]
     message_completion: Histogram
-    ev_states: EvStates
+    ev_states: EvStates  # at the end of the interval
     plane_tx_bytes: tuple[int, ...]
     port_drops: Mapping[str, int]
-    cpu_use: tuple[CpuUse, ...]
+    cpu_use: tuple[CpuUse, ...]  # of each CPU
     flow: FlowCounts = FlowCounts()
     deepest_queue_bytes: Mapping[QueueGroup, int] = field(default_factory=dict)
     ecn_marks: int = 0

@@ -32,11 +32,7 @@ class Alert:
 
 
 def read_alerts() -> tuple[Alert, ...]:
-    """The alerts that hold now, those that fire first.
-
-    Raises:
-        FabricError: there is no stack, or its Prometheus does not answer.
-    """
+    """The alerts that hold now, those that fire first."""
     state = read_stack(stack_paths())
     prometheus = state.service(ServiceName.PROMETHEUS) if state is not None else None
     if prometheus is None:
@@ -53,11 +49,7 @@ def read_alerts() -> tuple[Alert, ...]:
 
 
 def await_alert(name: str) -> tuple[Alert, ...]:
-    """The alerts *name* that fire, once one does.
-
-    Raises:
-        FabricError: none fires within WAIT_NS; or as `read_alerts`.
-    """
+    """The alerts *name* that fire, once one does."""
     deadline_ns, never = monotonic_ns() + WAIT_NS, threading.Event()
     while True:
         firing = tuple(alert for alert in read_alerts() if (alert.name, alert.state) == (name, FIRING))

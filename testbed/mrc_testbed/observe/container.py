@@ -23,12 +23,7 @@ _LOG_TAIL_LINES: Final = 5
 
 
 def start(paths: StackPaths, service: Service, progress: Progress) -> tuple[ProcessIdentity, str]:
-    """Start a service's image, which is pulled if it must be; its folders have the same paths inside.
-
-    Raises:
-        PreflightError: no engine answers, or no registry has the image.
-        FabricError: it did not start.
-    """
+    """Start a service's image, which is pulled if it must be; its folders have the same paths inside."""
     if not is_engine_listening():
         raise PreflightError("no Docker Engine listens")
     engine = Engine()
@@ -81,21 +76,13 @@ def holds(paths: StackPaths) -> bool:
 
 
 def end_others(paths: StackPaths, known: Sequence[ServiceRecord]) -> None:
-    """Remove containers of the stack that are not among *known*.
-
-    Raises:
-        FabricError: the engine does not report them.
-    """
+    """Remove containers of the stack that are not among *known*."""
     for container_id in set(stack_containers(paths.mark)) - {record.container_id for record in known}:
         _remove(container_id)
 
 
 def stack_containers(mark: str) -> tuple[str, ...]:
-    """Return the ids of a stack's containers, stopped ones too.
-
-    Raises:
-        FabricError: the engine does not report them.
-    """
+    """Return the ids of a stack's containers, stopped ones too."""
     try:
         with Engine().connected() as api:
             found = api.containers(all=True, filters={"label": f"{STACK_LABEL}={mark}"})

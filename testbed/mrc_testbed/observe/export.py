@@ -83,11 +83,7 @@ def stack_files(export: Export) -> dict[str, str]:
 
 
 def dashboard_texts() -> dict[str, str]:
-    """File name -> content of the dashboards, as Grafana imports them by hand.
-
-    Raises:
-        PreflightError: the installation is damaged.
-    """
+    """File name -> content of the dashboards, as Grafana imports them by hand."""
     folder = shipped(grafana_server.DASHBOARDS)
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.json"))}
 

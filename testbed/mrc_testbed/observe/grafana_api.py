@@ -57,14 +57,6 @@ class Grafana:
     Args:
         url: its address, with the path prefix if it has one.
         credential: who asks.
-
-    Attributes:
-        version: what it says it is.
-
-    Raises:
-        UsageError: the address is none, or the credential is refused.
-        PreflightError: it is older than VERSION_MIN.
-        FabricError: nobody answers there, or it is no Grafana.
     """
 
     def __init__(self, url: str, credential: Credential) -> None:
@@ -84,7 +76,7 @@ class Grafana:
             timeout=_TIMEOUT_S,
         )
         try:
-            self.version = self._asked_version()
+            self.version = self._asked_version()  # what it says it is
         except BaseException:
             self.close()
             raise
@@ -96,10 +88,6 @@ class Grafana:
         """Puts data source, folder and dashboards there, or brings them up to date.
 
         Without the right to make data sources the rest is put there: dashboards choose one themselves.
-
-        Raises:
-            UsageError: the credential does not allow it.
-            FabricError: something else is in the way.
         """
         source = self._push_source(prometheus_url)
         with self._explaining(f"the folder {FOLDER_TITLE!r}"):
@@ -120,12 +108,7 @@ class Grafana:
         return Pushed(source, tuple(pushed))
 
     def annotate(self, windows: Sequence[FaultWindow], run: str) -> int:
-        """Add the windows of a run that are not there yet; returns how many.
-
-        Raises:
-            UsageError: the credential does not allow it.
-            FabricError: Grafana refuses for another reason.
-        """
+        """Add the windows of a run that are not there yet; returns how many."""
         with self._explaining("annotations"):
             tag = f"run:{run}"
             known = {
@@ -145,12 +128,7 @@ class Grafana:
         return len(added)
 
     def remove(self) -> bool:
-        """Remove our folder, dashboards and data source; False if none was there.
-
-        Raises:
-            UsageError: the credential does not allow it.
-            FabricError: Grafana refuses for another reason.
-        """
+        """Remove our folder, dashboards and data source; False if none was there."""
         with self._explaining("what mrc-testbed put there"):
             folder = _found(lambda: self._api.folder.delete_folder(FOLDER_UID))
             source = _allowed(
@@ -159,31 +137,19 @@ class Grafana:
         return folder is not None or source is not None
 
     def stored_dashboard(self, uid: str) -> dict[str, Any] | None:
-        """A dashboard as Grafana has it; None if it has none of that uid.
-
-        Raises:
-            TestbedError: Grafana refuses, or does not answer.
-        """
+        """A dashboard as Grafana has it; None if it has none of that uid."""
         with self._explaining(f"the dashboard {uid!r}"):
             answer = _found(lambda: self._api.dashboard.get_dashboard(uid))
         return None if answer is None else dict(answer["dashboard"])
 
     def settings(self) -> dict[str, Any]:
-        """Grafana's settings for its own pages: `panels` by type, `datasources` by name.
-
-        Raises:
-            TestbedError: Grafana refuses, or does not answer.
-        """
+        """Grafana's settings for its own pages: `panels` by type, `datasources` by name."""
         with self._explaining("the settings"):
             found = self._api.client.GET("/frontend/settings")
         return found if isinstance(found, dict) else {}
 
     def query(self, source_uid: str, expression: str) -> tuple[str | None, bool]:
-        """Why a query fails that Grafana asks of a Prometheus, or None; and whether it returned data.
-
-        Raises:
-            TestbedError: Grafana does not answer.
-        """
+        """Why a query fails that Grafana asks of a Prometheus, or None; and whether it returned data."""
         asked = {
             "refId": "A",
             "datasource": {"type": "prometheus", "uid": source_uid},
@@ -273,11 +239,7 @@ class Grafana:
 
 
 def checked_in_dashboards() -> list[dict[str, Any]]:
-    """The ready dashboards, in the order of their files.
-
-    Raises:
-        PreflightError: the installation is damaged.
-    """
+    """The ready dashboards, in the order of their files."""
     return [json.loads(path.read_text()) for path in sorted(shipped(DASHBOARDS).glob("*.json"))]
 
 

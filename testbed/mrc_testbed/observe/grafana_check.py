@@ -32,9 +32,6 @@ def choose_source(settings: Mapping[str, Any], name: str | None) -> str:
     Args:
         settings: as `Grafana.settings` gives them.
         name: of a data source; None: the others in turn.
-
-    Raises:
-        UsageError: there is none, or several and none of them is the default.
     """
     sources = {
         label: source
@@ -65,10 +62,6 @@ def check_dashboards(grafana: Grafana, lab: str, source: str | None = None) -> t
         grafana: into which they were pushed or imported.
         lab: whose data the queries ask for; without it they are asked all the same.
         source: name of the data source; see `choose_source`.
-
-    Raises:
-        UsageError: no data source can be chosen, or the credential does not allow it.
-        FabricError: Grafana does not answer.
     """
     settings = grafana.settings()
     source_uid = choose_source(settings, source)

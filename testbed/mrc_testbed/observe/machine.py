@@ -38,11 +38,7 @@ _OPENER: Final = build_opener(ProxyHandler({}))
 
 
 def start(paths: StackPaths, service: Service, progress: Progress) -> tuple[ProcessIdentity, str]:
-    """Start a service's program as its account, without capabilities or a way back.
-
-    Raises:
-        FabricError: it cannot be run.
-    """
+    """Start a service's program as its account, without capabilities or a way back."""
     progress(f"starting {TITLES[service.name]}")
     prefix: tuple[str, ...] = ()
     if service.account.uid:
@@ -87,9 +83,6 @@ def await_answer(url: str, process: ProcessIdentity, what: str, quote: Callable[
         process: whose death ends the waiting.
         what: its name for people.
         quote: returns the end of its log, for an error message.
-
-    Raises:
-        FabricError: the process ended before, or the time-out came.
     """
     deadline_ns = monotonic_ns() + START_TIMEOUT_NS
     try:

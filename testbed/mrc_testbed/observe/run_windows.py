@@ -31,11 +31,7 @@ class RunWindows(NamedTuple):
 
 
 def read_run_windows(folder: Path) -> RunWindows:
-    """The faults in *folder*, the result folder of a run.
-
-    Raises:
-        UsageError: it is none, or the run ended before its time axis began.
-    """
+    """The faults in *folder*, the result folder of a run."""
     try:
         manifest = json.loads(read_result(folder / "manifest.json"))
         lines = read_result(folder / "events.jsonl").decode().splitlines()

@@ -13,11 +13,7 @@ _SECTION: Final = re.compile(r"^## (\w+)\n.*?(?=^## |\Z)", re.MULTILINE | re.DOT
 
 
 def alert_pages() -> Callable[[str], Page]:
-    """The function from an alert's name, in any case, to its section; from no name to the whole page.
-
-    Raises:
-        PreflightError: the installation is damaged.
-    """
+    """The function from an alert's name, in any case, to its section; from no name to the whole page."""
     text = shipped(RUNBOOK).read_text(encoding="utf-8")
     parts = {found[1].casefold(): found[0].rstrip() + "\n" for found in _SECTION.finditer(text)}
     parts[""] = text

@@ -38,11 +38,6 @@ def up(settings: StackSettings, *, progress: Progress) -> StackState:
     Args:
         settings: how it is to be.
         progress: called with the present step.
-
-    Raises:
-        UsageError: it runs with other settings.
-        PreflightError: a port is in use, Prometheus is missing, or the disk is full.
-        FabricError: a part did not start; a stack that this call began is taken away again.
     """
     paths = stack_paths()
     paths.folder.mkdir(parents=True, exist_ok=True)  # open to others: Prometheus is not root
@@ -59,9 +54,6 @@ def down(*, progress: Progress) -> bool:
     """Remove the stack, stored samples included; False if there was none.
 
     Finds processes and containers by their marks, so it works on a half-built stack and without its state.
-
-    Raises:
-        CleanupError: something stays.
     """
     paths = stack_paths()
     existed = paths.folder.exists() or any(runner.holds(paths) for runner in _runners())
@@ -74,12 +66,7 @@ def down(*, progress: Progress) -> bool:
 
 
 def start(paths: StackPaths, service: Service, progress: Progress) -> ServiceRecord:
-    """Start a service and return when it answers; the user's own is only asked.
-
-    Raises:
-        PreflightError: it is not installed, and no container can take its place.
-        FabricError: it did not start, or does not answer.
-    """
+    """Start a service and return when it answers; the user's own is only asked."""
     if service.is_own:
         progress(f"asking {TITLES[service.name]} at {service.url}")
         if machine.answer_of(service.url + service.ready) is None:
@@ -118,11 +105,7 @@ def start(paths: StackPaths, service: Service, progress: Progress) -> ServiceRec
 
 
 def runner_of(kind: str) -> Runner:
-    """Return what carries out a `process` or a `container`, whose SDK takes half a second to import.
-
-    Raises:
-        PreflightError: the SDK is not installed.
-    """
+    """Return what carries out a `process` or a `container`, whose SDK takes half a second to import."""
     if kind == "process":
         return machine
     from mrc_testbed.observe import container  # noqa: PLC0415

@@ -198,10 +198,6 @@ def write_stack(paths: StackPaths, state: StackState) -> None:
 
 
 def read_stack(paths: StackPaths) -> StackState | None:
-    """The recorded state; None if there is no stack.
-
-    Raises:
-        FabricError: the file is damaged, or of another version's format.
-    """
+    """The recorded state; None if there is no stack."""
     what, remedy = "the state of the observability stack", "remove the stack: mrc-testbed observe down"
     return read_record(paths.state_file, StackState, what=what, remedy=remedy)

@@ -117,11 +117,7 @@ def page_style() -> str:
 
 @cache
 def asset(name: str) -> str:
-    """A file that is part of pages: ours, or the chart library's.
-
-    Raises:
-        TestbedError: the library is not there.
-    """
+    """A file that is part of pages: ours, or the chart library's."""
     folder = resources.files("mrc_testbed.report").joinpath("assets")
     for path in (folder.joinpath(name), folder.joinpath(_LIBRARY, name)):
         if path.is_file():

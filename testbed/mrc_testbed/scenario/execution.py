@@ -39,9 +39,6 @@ def execute(
         lab: the lab it happens in.
         runs: folder of all runs.
         progress: called with each step, in words.
-
-    Raises:
-        TestbedError: the results cannot be written.
     """
     provenance = observe_provenance(lab.name, lab.runtime)
     started = _now(world)

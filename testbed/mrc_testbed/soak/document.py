@@ -32,11 +32,7 @@ def commented(document: Values, lines: Iterable[str]) -> str:
 
 
 def plan_of(document: Values) -> Plan:
-    """The plan of a document.
-
-    Raises:
-        UsageError: the scenario language refuses it.
-    """
+    """The plan of a document."""
     return resolve(_scenario_of(document))
 
 

@@ -21,9 +21,6 @@ def judge_candidate(invariant: str, document: Values, is_stopped: IsStopped, eve
         document: maybe of a scenario.
         is_stopped: asked now and then whether to stop.
         events_max: events after which it stops too; 0: those of a random universe.
-
-    Raises:
-        RefusedError: the document is no scenario.
     """
     _check(document)
     is_repeated = invariant == "digest"
@@ -39,11 +36,7 @@ def fails_by(invariant: str, document: Values, is_stopped: IsStopped, events_max
 
 
 def fails_expectations(unmet: list[Outcome], document: Values, is_stopped: IsStopped) -> bool:
-    """Return True if the same expectations, and maybe others, do not hold in a run of a document.
-
-    Raises:
-        RefusedError: the document is no scenario.
-    """
+    """Return True if the same expectations, and maybe others, do not hold in a run of a document."""
     _check(document)
     try:
         found = unmet_expectations(document, is_stopped)
@@ -53,11 +46,7 @@ def fails_expectations(unmet: list[Outcome], document: Values, is_stopped: IsSto
 
 
 def unmet_expectations(document: Values, is_stopped: IsStopped) -> list[Outcome]:
-    """The expectations that do not hold, as `run --virtual` judges; none of a run without its end.
-
-    Raises:
-        UsageError: the document is no scenario, or virtual time cannot do what it asks for.
-    """
+    """The expectations that do not hold, as `run --virtual` judges; none of a run without its end."""
     plan = plan_of(document)
     with virtual_world(plan, Limit(is_stopped)) as world:
         runner = Runner(plan, world, SilentJournal(), lambda _: None)

@@ -44,9 +44,6 @@ def judge(
         is_candidate: whether it is one of many that lead to a smaller failure: its exceptions go unlogged.
         is_stopped: asked now and then whether to stop.
         events_max: events after which it stops too, and has failed; 0: EVENTS_MAX.
-
-    Raises:
-        PreflightError: the library of virtual time is not built.
     """
     log = _candidate_log if is_candidate else _log
     try:
@@ -64,10 +61,6 @@ def judge(
 
 
 def judge_seed(seed: int) -> Judged:
-    """Judge the universe of a number.
-
-    Raises:
-        PreflightError: the library of virtual time is not built.
-    """
+    """Judge the universe of a number."""
     outcome = judge(draw_universe(seed), is_repeated=seed % REPEATED == 0)
     return Judged(seed, outcome.failures, outcome.time_ns, outcome.events)

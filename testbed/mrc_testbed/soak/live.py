@@ -75,9 +75,6 @@ def soak_lab(
         into: folder for what fails; made when something does.
         stage: where rounds take place.
         control: of the rounds; once it is stopped, the one under way counts for nothing.
-
-    Raises:
-        TestbedError: a lab cannot be made, used or removed, or a violation cannot be written.
     """
     lab, is_stopped = None, control.is_stopped
     with ExitStack() as labs:

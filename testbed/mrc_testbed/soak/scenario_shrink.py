@@ -53,11 +53,7 @@ class Shrunk:
 
 
 def read_failing(path: Path, variant: str | None = None, seed: int | None = None) -> Values:
-    """The document of a scenario file, its topology written out, without what only reports need.
-
-    Raises:
-        UsageError: it is none, or has variants of which none, or an unknown one, is named.
-    """
+    """The document of a scenario file, its topology written out, without what only reports need."""
     loaded = load_scenario(path)
     variants = {each.variant.name: each for each in scenario_variants(loaded) if each.variant is not None}
     if variant is not None and variant not in variants:
@@ -101,9 +97,6 @@ def shrink_scenario(
         runs_max: number of runs at most.
         is_stopped: asked now and then; once it is so, the smallest so far is the result.
         say: called with the number of runs, again and again.
-
-    Raises:
-        UsageError: it does not fail.
     """
     before, runs = Size.of(document), 0
     unmet = unmet_expectations(document, is_stopped)

@@ -83,9 +83,6 @@ def soak(
         control: of the search; once it is stopped, violations are shrunk no further.
         jobs: number of processes of this machine.
         judges: judge in their place; those of this machine only shrink and keep what fails.
-
-    Raises:
-        TestbedError: virtual time is not built, a violation cannot be written, or the judges are gone.
     """
     numbers, at_once = iter(seeds), 1 if judges is None else _AT_ONCE
     hurry = SPAWN.Event()
@@ -133,11 +130,7 @@ def _begin(hurry: Event) -> None:
 
 
 def judge_seeds(seeds: Sequence[int]) -> bytes:
-    """Judge the universes of numbers, and return the verdicts as JSON: another machine may have taken them.
-
-    Raises:
-        PreflightError: the library of virtual time is not built.
-    """
+    """Judge the universes of numbers; return the verdicts as JSON, which other machines read."""
     return _JUDGED.dump_json([judge_seed(seed) for seed in seeds])
 
 

@@ -58,9 +58,6 @@ def run_document(document: Values, is_stopped: IsStopped = lambda: False, events
         document: of a scenario.
         is_stopped: asked now and then whether to stop.
         events_max: events after which it stops too, and has failed; 0: EVENTS_MAX.
-
-    Raises:
-        UsageError: the scenario language refuses it.
     """
     plan = replace(plan_of(document), reading_interval_ns=READING_INTERVAL_NS)
     machine = Limit(is_stopped, events_max)
@@ -93,17 +90,13 @@ class Limit(SignalClock):
     Args:
         is_stopped: asked now and then whether to stop.
         events_max: events after which to stop; 0: EVENTS_MAX.
-
-    Attributes:
-        events_max: events after which it stops.
-        lab: whose events count, once there is one.
     """
 
     def __init__(self, is_stopped: IsStopped, events_max: int = 0) -> None:
         super().__init__(NO_DESCRIPTOR)
         self._is_stopped = is_stopped
-        self.events_max = events_max or EVENTS_MAX
-        self.lab: VirtualLab | None = None
+        self.events_max = events_max or EVENTS_MAX  # events after which it stops
+        self.lab: VirtualLab | None = None  # whose events count, once there is one
 
     def interruption(self) -> str | None:
         if self._is_stopped():

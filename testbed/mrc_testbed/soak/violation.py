@@ -46,9 +46,6 @@ def keep_violation(judged: Judged, into: Path, is_hasty: IsStopped = lambda: Fal
         judged: a universe that failed.
         into: folder of scenario files and bundles.
         is_hasty: asked now and then whether to shrink no further, and to end the run of the results.
-
-    Raises:
-        TestbedError: a file cannot be written.
     """
     path = keep_scenario(draw_universe(judged.seed), judged.failures, into, is_hasty, judged.events)
     return Violation(judged.seed, judged.failures, path, _bundle_of(path, is_hasty))

@@ -14,14 +14,7 @@ _CONTROL_MAPS = ("port_table", "port_fault", "lossless_settings", "fib")
 
 
 class Witness:
-    """A connection to every agent, beside those of the run; to those only that live all the time.
-
-    Attributes:
-        completed: by QP, ids of completed work requests, in the order of their events.
-        arrived: by QP, numbers of WRITEs with immediate that have arrived.
-        qps: rows of `list_qps`, each with its `host`, and in `posted` the work requests that have not
-            completed; none when the run did not get to its end.
-    """
+    """A connection to every agent, beside those of the run; to those only that live all the time."""
 
     def __init__(self, lab: VirtualLab) -> None:
         self._lab = lab
@@ -29,8 +22,12 @@ class Witness:
         self._connections = {host: VirtualConnection(lab, host) for host in self._first}
         for connection in self._connections.values():
             connection.subscribe("completion", "receive")
+        # by QP, ids of completed work requests, in the order of their events
         self.completed: defaultdict[Qp, list[int]] = defaultdict(list)
+        # by QP, numbers of WRITEs with immediate that have arrived
         self.arrived: defaultdict[Qp, list[int]] = defaultdict(list)
+        # rows of `list_qps`, each with its `host`, and in `posted` the work requests that have not completed;
+        # none when the run did not get to its end
         self.qps: list[dict[str, Any]] = []
 
     def look(self) -> None:

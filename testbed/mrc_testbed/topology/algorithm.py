@@ -6,20 +6,12 @@ from mrc_testbed.errors import UsageError, did_you_mean
 
 
 def check_cc_algorithm(name: str) -> str:
-    """*name*, if NICs can have that congestion control algorithm.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """*name*, if NICs can have that congestion control algorithm."""
     return _check(name, CC)
 
 
 def check_ev_selector(name: str) -> str:
-    """*name*, if NICs can have that EV selector.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """*name*, if NICs can have that EV selector."""
     return _check(name, EV)
 
 

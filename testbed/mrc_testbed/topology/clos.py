@@ -21,15 +21,11 @@ class Clos:
 
     Args:
         spec: checked; see `resolve.resolve_topology`.
-
-    Attributes:
-        spec: as given.
-        numbering: counts, and the bijections between places and ids.
     """
 
     def __init__(self, spec: TopologySpec) -> None:
-        self.spec = spec
-        self.numbering = spec.numbering
+        self.spec = spec  # as given
+        self.numbering = spec.numbering  # counts, and the bijections between places and ids
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Clos) and other.spec == self.spec
@@ -43,11 +39,7 @@ class Clos:
     # ---- nodes
 
     def node(self, ref: str | int) -> Node:
-        """The node with that name or node id.
-
-        Raises:
-            UsageError: there is none; a near name is suggested.
-        """
+        """The node with that name or node id."""
         if isinstance(ref, str):
             return self._node_by_name(ref)
         self._require(ref, self.numbering.node_count, "node id")
@@ -57,21 +49,13 @@ class Clos:
         return self.t1(place.plane, place.index) if place.is_t1 else self.t0(place.plane, place.index)
 
     def host(self, index: int) -> Node:
-        """Host number *index*.
-
-        Raises:
-            UsageError: there is none.
-        """
+        """Host number *index*."""
         self._require(index, self.numbering.host_count, "host")
         name = NodeName(Tier.HOST, None, index)
         return Node(self.numbering.host_id(index), str(name), name.tier, None, index, self.spec.planes)
 
     def t0(self, plane: int, index: int) -> Node:
-        """T0 *index* of *plane*.
-
-        Raises:
-            UsageError: there is none.
-        """
+        """T0 *index* of *plane*."""
         self._require(plane, self.spec.planes, "plane")
         self._require(index, self.spec.t0, "T0 index")
         name = NodeName(Tier.T0, plane, index)
@@ -79,11 +63,7 @@ class Clos:
         return Node(self.numbering.t0_id(plane, index), str(name), name.tier, plane, index, port_count)
 
     def t1(self, plane: int, index: int) -> Node:
-        """T1 *index* of *plane*.
-
-        Raises:
-            UsageError: there is none.
-        """
+        """T1 *index* of *plane*."""
         self._require(plane, self.spec.planes, "plane")
         self._require(index, self.spec.t1, "T1 index")
         name = NodeName(Tier.T1, plane, index)
@@ -109,11 +89,7 @@ class Clos:
     # ---- ports and links
 
     def port(self, ref: str | int) -> Port:
-        """The port with that name (`h0:2`) or port id.
-
-        Raises:
-            UsageError: there is none.
-        """
+        """The port with that name (`h0:2`) or port id."""
         if isinstance(ref, str):
             return self._port_by_name(ref)
         self._require(ref, self.numbering.port_count, "port id")
@@ -146,11 +122,7 @@ class Clos:
         return self.port(port.peer_id)
 
     def port_id(self, node: Node, index: int) -> int:
-        """Port id of port *index* of *node*.
-
-        Raises:
-            UsageError: the node has no such port.
-        """
+        """Port id of port *index* of *node*."""
         if not 0 <= index < node.port_count:
             raise UsageError(f"{node.name} has no port {index}: its ports are 0 to {node.port_count - 1}")
         number = self.numbering
@@ -165,11 +137,7 @@ class Clos:
         return 2 * number.fabric_link_id(node.plane, t0, uplink) + 1
 
     def link(self, ref: str | int) -> Link:
-        """The link with that name (either end first), the name of one of its ports, or link id.
-
-        Raises:
-            UsageError: there is none.
-        """
+        """The link with that name (either end first), the name of one of its ports, or link id."""
         if isinstance(ref, str):
             return self._link_by_name(ref)
         self._require(ref, self.numbering.link_count, "link id")
@@ -208,11 +176,7 @@ class Clos:
     # ---- pairs of hosts, EVs
 
     def is_local(self, source: int, destination: int) -> bool:
-        """Return True if two hosts share their T0s, so that no T1 is on their paths.
-
-        Raises:
-            UsageError: there are no such hosts, or they are one and the same.
-        """
+        """Return True if two hosts share their T0s, so that no T1 is on their paths."""
         self._require(source, self.numbering.host_count, "host")
         self._require(destination, self.numbering.host_count, "host")
         if source == destination:
@@ -225,11 +189,7 @@ class Clos:
         return self.spec.uplink_choice == "adaptive"
 
     def ev(self, plane: int, uplink: int, copy: int = 0) -> int:
-        """The 32-bit entropy value of a path, between any hosts.
-
-        Raises:
-            UsageError: no such plane or uplink, or switches hash, so that no EV names an uplink by itself.
-        """
+        """The 32-bit entropy value of a path, between any hosts."""
         self._require(plane, self.spec.planes, "plane")
         self._require(uplink, self.numbering.uplink_count, "uplink")
         if self.spec.forwarding == "ecmp":

@@ -24,9 +24,6 @@ def build_ev_set(
         count: EVs over all planes; what the topology says by default.
         seed: equal seeds give equal sets; QPs of one host pair should differ in it.
 
-    Raises:
-        UsageError: the count cannot be shared equally by the planes, or the hosts are not a pair.
-
     Source: docs/reference/protocol.md, "The EV set"; the senders of a fabric choose independently of one
     another.
     """

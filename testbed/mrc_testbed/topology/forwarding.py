@@ -69,11 +69,7 @@ def fib_value(clos: Clos, switch: Node, role: Role, index: int) -> int:
 
 
 def fib_entries(clos: Clos, switch: Node) -> Iterator[FibEntry]:
-    """The entries of a switch that are not FIB_NONE, by rising key.
-
-    Raises:
-        UsageError: the node is a host.
-    """
+    """The entries of a switch that are not FIB_NONE, by rising key."""
     if not switch.is_switch:
         raise UsageError(f"{switch.name} is a host: it has no forwarding table")
     numbering, lanes = clos.numbering, clos.spec.uplinks_per_pair

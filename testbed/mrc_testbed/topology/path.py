@@ -38,11 +38,7 @@ class Path:
 
 
 def check_route(clos: Clos, source: int, destination: int, plane: int, uplink: int) -> None:
-    """Return if there is such a path.
-
-    Raises:
-        UsageError: no such host, plane or uplink, or source and destination are the same.
-    """
+    """Return if there is such a path."""
     is_local = clos.is_local(source, destination)
     if not 0 <= plane < clos.spec.planes:
         raise UsageError(f"plane {plane} does not exist: planes are numbered 0 to {clos.spec.planes - 1}")
@@ -56,11 +52,7 @@ def check_route(clos: Clos, source: int, destination: int, plane: int, uplink: i
 
 
 def path_usids(clos: Clos, source: int, destination: int, plane: int, uplink: int) -> tuple[Usid, ...]:
-    """The uSIDs of a path: source T0, T1, destination T0, downlink; source T0 and downlink within one T0.
-
-    Raises:
-        UsageError: there is no such path.
-    """
+    """The uSIDs of a path: source T0, T1, destination T0, downlink; source T0 and downlink within one T0."""
     check_route(clos, source, destination, plane, uplink)
     lanes = clos.spec.uplinks_per_pair
     first = Usid(Role.T0, plane, clos.numbering.row(source) * lanes)
@@ -73,32 +65,20 @@ def path_usids(clos: Clos, source: int, destination: int, plane: int, uplink: in
 
 
 def qp_template(clos: Clos, source: int, destination: int) -> CarrierTemplate:
-    """The carrier of a QP with plane and uplink still open: the row's template, its last hop specialised.
-
-    Raises:
-        UsageError: no such hosts, or they are the same.
-    """
+    """The carrier of a QP with plane and uplink still open: the row's template, its last hop specialised."""
     clos.is_local(source, destination)
     rows = clos.numbering.row(source), clos.numbering.row(destination)
     return row_template(*rows, clos.spec.uplinks_per_pair).specialise(clos.numbering.downlink(destination))
 
 
 def path_carrier(clos: Clos, source: int, destination: int, plane: int, uplink: int) -> IPv6Address:
-    """The outer destination address of a packet on a path; `path_usids` has what it holds.
-
-    Raises:
-        UsageError: there is no such path.
-    """
+    """The outer destination address of a packet on a path; `path_usids` has what it holds."""
     check_route(clos, source, destination, plane, uplink)
     return qp_template(clos, source, destination).deposit(plane, uplink)
 
 
 def build_path(clos: Clos, source: int, destination: int, plane: int, uplink: int) -> Path:
-    """The path from host *source* to host *destination* through *plane* and *uplink*.
-
-    Raises:
-        UsageError: there is no such path, or switches hash and no EV happens to lead there.
-    """
+    """The path from host *source* to host *destination* through *plane* and *uplink*."""
     if clos.spec.forwarding != "srv6":
         return explain_ev(clos, find_ev(clos, source, destination, plane, uplink), source, destination)
     carrier = path_carrier(clos, source, destination, plane, uplink)
@@ -110,9 +90,6 @@ def find_ev(clos: Clos, source: int, destination: int, plane: int, uplink: int, 
     """The EV number *copy*, from 0, that leads from host *source* to host *destination* by *uplink*.
 
     Where switches hash, the EVs of a plane are tried in order of their source ports.
-
-    Raises:
-        UsageError: there is no such path, or not that many EVs lead there.
     """
     check_route(clos, source, destination, plane, uplink)
     if not 0 <= copy <= (STEV_COPY_MASK if clos.spec.forwarding == "stev" else COPY_MASK):
@@ -132,9 +109,6 @@ def uplink_of_ev(clos: Clos, entropy: int, source: int, destination: int) -> int
     """The uplink at the source's T0 that packets on that EV take to host *destination*; 0 within a T0.
 
     It need not exist: an EV of another fabric may name any.
-
-    Raises:
-        UsageError: no such hosts, or no such plane where switches hash.
     """
     if clos.is_local(source, destination):
         return 0
@@ -153,9 +127,6 @@ def explain_ev(clos: Clos, entropy: int, source: int, destination: int) -> Path:
         entropy: 32 bits.
         source: host number.
         destination: host number.
-
-    Raises:
-        UsageError: the EV names no path between these hosts.
     """
     if not 0 <= entropy < 1 << 32:
         raise UsageError(f"{entropy:#x} is not an EV: EVs have 32 bits")

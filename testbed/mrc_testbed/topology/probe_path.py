@@ -45,9 +45,6 @@ def probe_paths(clos: Clos, host: int, probing: ProbingSpec | None = None) -> tu
         clos: the fabric.
         host: number.
         probing: that of the topology by default, or the default one.
-
-    Raises:
-        UsageError: no such host.
     """
     if clos.spec.forwarding != "srv6":
         return ()

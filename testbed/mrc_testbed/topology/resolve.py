@@ -41,11 +41,7 @@ def check_topology(spec: TopologySpec) -> TopologySpec:
 
 
 def load_topology(source: Path | str) -> TopologySpec:
-    """The topology in the file *source* (or, given as str, in that text).
-
-    Raises:
-        UsageError: lists everything that is wrong with the file.
-    """
+    """The topology in the file *source* (or, given as str, in that text)."""
     return document.validate(document.load(source, document.Kind.TOPOLOGY), TopologySpec, check_topology)
 
 

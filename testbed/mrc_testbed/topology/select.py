@@ -39,9 +39,6 @@ def select_links(clos: Clos, selector: LinkSelector, seed: int) -> tuple[Link, .
         clos: the fabric.
         selector: what is asked for.
         seed: decides what `pick: random` takes; equal seeds take the same.
-
-    Raises:
-        UsageError: a name that does not exist, nothing matches, or fewer match than are to be taken.
     """
     wanted = selector.links
     if isinstance(wanted, LinkFilter):
@@ -77,9 +74,6 @@ def select_planes(clos: Clos, selector: PlaneSelector, seed: int) -> tuple[int, 
         clos: the fabric.
         selector: what is asked for.
         seed: decides what `pick: random` takes; equal seeds take the same.
-
-    Raises:
-        UsageError: a plane that does not exist, or fewer match than are to be taken.
     """
     wanted = None if selector.planes == "all" else selector.planes
     matching = sorted(set(_planes(clos, wanted)))
@@ -93,9 +87,6 @@ def select_nodes(clos: Clos, selector: NodeSelector, seed: int) -> tuple[Node, .
         clos: the fabric.
         selector: what is asked for.
         seed: decides what `pick: random` takes; equal seeds take the same.
-
-    Raises:
-        UsageError: a name that does not exist, nothing matches, or fewer match than are to be taken.
     """
     wanted = selector.nodes
     if isinstance(wanted, NodeFilter):

@@ -149,28 +149,17 @@ def parse_link_selector(text: str) -> LinkSelector:
 
     Args:
         text: `h0:2`, `p0-t1-0:*,p0-t1-1:*`, or `{links: {plane: 0}, pick: random, count: 2}`.
-
-    Raises:
-        UsageError: neither of the two.
     """
     return validate_values(_selector_values(text, "links"), LinkSelector, "selector")
 
 
 def parse_node_selector(text: str) -> NodeSelector:
-    """The selector of a command line, as for links: `h3`, `h0,h1`, `{nodes: {plane: 0, tier: t1}}`.
-
-    Raises:
-        UsageError: neither names nor such a mapping.
-    """
+    """The selector of a command line, as for links: `h3`, `h0,h1`, `{nodes: {plane: 0, tier: t1}}`."""
     return validate_values(_selector_values(text, "nodes"), NodeSelector, "selector")
 
 
 def parse_plane_selector(text: str) -> PlaneSelector:
-    """The selector of a command line, as for links: `1`, `0,2`, `all`, `{planes: all, pick: random}`.
-
-    Raises:
-        UsageError: neither numbers nor such a mapping.
-    """
+    """The selector of a command line, as for links: `1`, `0,2`, `all`, `{planes: all, pick: random}`."""
     values = _selector_values(text, "planes")
     names = values.get("planes")
     if isinstance(names, list):

@@ -26,11 +26,7 @@ _PORTS_MAX: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The NIC and the switch of a fabric.
-
-    Raises:
-        UsageError: the planes do not divide the rates into an even number of ports.
-    """
+    """The NIC and the switch of a fabric."""
 
     planes: int  # ports of a NIC, each to a plane of its own
     nic_rate_bps: int  # of all ports of a NIC together
@@ -217,11 +213,7 @@ class Fabric:
 
 
 def plan_fabric(parts: Parts, tiers: int, nics: int) -> Fabric:
-    """The smallest fabric of two or three tiers for *nics* NICs, with all uplinks of T0s and T1s.
-
-    Raises:
-        UsageError: it does not reach so many.
-    """
+    """The smallest fabric of two or three tiers for *nics* NICs, with all uplinks of T0s and T1s."""
     if nics > parts.largest_nics(tiers):
         raise UsageError(
             f"{nics:,} NICs do not fit: switches with {parts.switch_ports} ports of "

@@ -48,9 +48,6 @@ def expected_rtt_ns(
         destination: host number.
         data_frame_bytes: whole frame; that of a full packet by default.
         sack_frame_bytes: whole frame; what a SACK has by default.
-
-    Raises:
-        UsageError: no such hosts, or they are the same.
     """
     return IdleFabric(clos, data_frame_bytes, sack_frame_bytes).rtt_ns(source, destination)
 
@@ -123,9 +120,6 @@ class IdleFabric:
         clos: the fabric.
         data_frame_bytes: of a data packet, the whole frame; None: that of a full one.
         sack_frame_bytes: of a SACK, the whole frame; None: what it has by default.
-
-    Attributes:
-        are_alike: whether all links take the same time.
     """
 
     def __init__(
@@ -136,14 +130,11 @@ class IdleFabric:
         self._sack_bytes = sack_frame_bytes or control_frame_bytes(clos)
         self._rates_bps, self._delays_ns = port_rates_bps(clos), link_delays_ns(clos)
         self._between_rows_ns: dict[tuple[int, int, int], int] = {}
+        # whether all links take the same time
         self.are_alike = len(set(self._delays_ns)) == len(set(self._rates_bps)) == 1
 
     def rtt_ns(self, source: int, destination: int) -> int:
-        """RTT in ns between two hosts; see `expected_rtt_ns`.
-
-        Raises:
-            UsageError: no such hosts, or they are the same.
-        """
+        """RTT in ns between two hosts; see `expected_rtt_ns`."""
         is_local = self._clos.is_local(source, destination)
         if self.are_alike:
             return (2 if is_local else 4) * self.there_and_back_ns(0)

@@ -66,11 +66,7 @@ def is_trimming(clos: Clos) -> bool:
 
 
 def fabric_profile(clos: Clos, settings: Mapping[str, Setting] | None = None) -> CcProfile:
-    """The CC profile of a shaped fabric's QPs.
-
-    Raises:
-        UsageError: a setting is out of range, or the fabric is unshaped.
-    """
+    """The CC profile of a shaped fabric's QPs."""
     of_nics = clos.spec.nic.cc
     if not clos.spec.is_shaped:
         raise UsageError(
@@ -103,9 +99,6 @@ def choose_congestion_control(
             is given, else the latter.
         window_packets: of a fixed window; None for the topology's.
         settings: parameters of the algorithm by standard name.
-
-    Raises:
-        UsageError: what is asked for does not go together, or a setting is out of range.
     """
     check_order(clos, "mrc")
     of_nics = clos.spec.nic.cc

@@ -10,11 +10,7 @@ _ANY_ORDER: Final = "infiniband"
 
 
 def check_order(clos: Clos, transport: str) -> None:
-    """Return if packets of *transport* may overtake one another, or no switch of the fabric lets them.
-
-    Raises:
-        UsageError: they must not: MRC detects a loss by the order on an EV, others need all in order.
-    """
+    """Return if packets of *transport* may overtake one another, or no switch of the fabric lets them."""
     if not clos.is_adaptive or transport == _ANY_ORDER:
         return
     why = (

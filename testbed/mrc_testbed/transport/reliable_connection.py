@@ -77,9 +77,6 @@ def choose_rc_congestion(
         kind: of the transport.
         algorithm: None: DCQCN on a shaped fabric but for infiniband, else fixed.
         window_packets: None: the topology's.
-
-    Raises:
-        UsageError: what is asked for does not go together.
     """
     check_order(clos, kind)
     if algorithm not in {None, *RC_ALGORITHMS}:

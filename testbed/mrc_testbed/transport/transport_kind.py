@@ -35,11 +35,7 @@ class GoneCongestion:
 
 
 def refuse_gone(kind: object) -> object:
-    """*kind*, unless it is a transport that is gone.
-
-    Raises:
-        UsageError: it is one; says what to use.
-    """
+    """*kind*, unless it is a transport that is gone."""
     if kind in get_args(GoneKind):
         raise UsageError(
             f"{kind} is gone since 0.4; use {', '.join(TRANSPORT_KINDS[:-1])} or {TRANSPORT_KINDS[-1]}; "
@@ -84,9 +80,6 @@ def choose_congestion(
         window_packets: of a fixed window; None: the topology's.
         evs: of a QP, when asked for.
         settings: parameters of MRC's algorithm that differ from those that follow from the fabric.
-
-    Raises:
-        UsageError: what is asked for does not go together; the message begins with the key.
     """
     if kind == "mrc":
         return choose_congestion_control(clos, algorithm, window_packets=window_packets, settings=settings)

@@ -44,9 +44,6 @@ class VirtualAgent:
         lab: whose agent it is.
         host: its node.
         settings: of its NIC.
-
-    Attributes:
-        host: name of its node.
     """
 
     def __init__(self, lab: Surroundings, host: Node, settings: NicSettings) -> None:
@@ -60,7 +57,7 @@ class VirtualAgent:
         self._is_frozen = False
         self._held: list[Callable[[], None]] = []
         self._connections: list[Client] = []
-        self.host = host.name
+        self.host = host.name  # name of its node
 
     @property
     def is_alive(self) -> bool:
@@ -137,12 +134,7 @@ class VirtualAgent:
         return self._reactions.next_deadline_ns()
 
     def call(self, verb: str, arguments: dict[str, Any], resources: ClientResources) -> Any:
-        """The result of a verb.
-
-        Raises:
-            AgentError: there is no agent, or it stands still.
-            TestbedError: the agent refuses.
-        """
+        """The result of a verb."""
         if self._reactions is None:
             raise AgentError(f"the NIC agent of {self.host} died")
         if self._is_frozen:
@@ -152,11 +144,7 @@ class VirtualAgent:
         return result
 
     def cast(self, verb: str, arguments: dict[str, Any], connection: Client) -> None:
-        """A verb that nobody waits for; a refusal is an event.
-
-        Raises:
-            AgentError: there is no agent.
-        """
+        """A verb that nobody waits for; a refusal is an event."""
         if self._reactions is None:
             raise AgentError(f"the NIC agent of {self.host} is gone")
 
@@ -172,11 +160,7 @@ class VirtualAgent:
         self._soon(carry_out)
 
     def attach(self, connection: Client) -> None:
-        """Subscribes *connection* to events.
-
-        Raises:
-            AgentError: there is no agent.
-        """
+        """Subscribes *connection* to events."""
         if self._reactions is None:
             raise AgentError(f"no NIC agent answers on {self.host}")
         self._connections.append(connection)
@@ -189,11 +173,7 @@ class VirtualAgent:
     # -- probes of paths without a QP -----------------------------------------------------------------
 
     def send_path_probes(self, peer_host: int, evs: Sequence[int]) -> list[int]:
-        """Sends one probe on each EV; their request ids.
-
-        Raises:
-            AgentError: there is no agent.
-        """
+        """Sends one probe on each EV; their request ids."""
         if self._device is None or self._reactions is None:
             raise AgentError(f"no NIC agent answers on {self.host}")
         self._path_rtts_ns.clear()

@@ -50,11 +50,7 @@ class VirtualSite:
         self.clos = lab.clos
 
     def greet(self, host: str) -> None:
-        """Return if the NIC agent of a host answers.
-
-        Raises:
-            AgentError: it does not.
-        """
+        """Return if the NIC agent of a host answers."""
         with closing(VirtualConnection(self._lab, host)) as agent:
             agent.hello()
 
@@ -103,10 +99,6 @@ def virtual_site(path: Path | None, seed: int) -> Iterator[VirtualSite]:
         path: a Topology file; or a Scenario file, whose fabric, MRC and faults it has, all in force from the
             beginning; None: eight hosts with four ports of 100 Gbit/s.
         seed: of everything that is drawn.
-
-    Raises:
-        UsageError: lists everything that is wrong with the file; or virtual time cannot do what it asks for.
-        PreflightError: the library of virtual time is not built.
     """
     spec, faults = TopologySpec.model_validate(DEFAULT_TOPOLOGY), tuple[ScheduledFault, ...]()
     payload, transport = VirtualPayload.REFERENCE, None

@@ -14,11 +14,7 @@ HOW_TO_DECLARE: Final = "give a time, such as 100ms, or the file that `python -m
 
 
 def declared_compute(workload: str, text: str | None) -> str:
-    """The time that a step computes, as mrc-torch reads it: ns, or the path of a profile.
-
-    Raises:
-        UsageError: it is missing, no time, and no file.
-    """
+    """The time that a step computes, as mrc-torch reads it: ns, or the path of a profile."""
     if text is None:
         raise UsageError(f"workload {workload}: {UNDECLARED}", hint=HOW_TO_DECLARE)
     path = Path(text)

@@ -16,12 +16,6 @@ class VirtualConnection(Connection):
         lab: the lab.
         host: whose agent it leads to.
         on_event: called when there is something to drain, until it was drained.
-
-    Attributes:
-        resources: what was created through it.
-
-    Raises:
-        AgentError: there is no agent.
     """
 
     def __init__(self, lab: VirtualLab, host: str, on_event: Callable[[], None] = lambda: None) -> None:
@@ -31,7 +25,7 @@ class VirtualConnection(Connection):
         self._kinds: frozenset[str] = frozenset()
         self._events: list[dict[str, Any]] = []
         self._is_broken = False
-        self.resources = ClientResources()
+        self.resources = ClientResources()  # what was created through it
 
     def fileno(self) -> int:
         """Refuse: in virtual time nobody waits for real."""
@@ -59,11 +53,7 @@ class VirtualConnection(Connection):
         return bool(self._events) and not self._is_broken
 
     def drain_events(self) -> list[dict[str, Any]]:
-        """Events that wait.
-
-        Raises:
-            AgentError: there are none, and the agent has died.
-        """
+        """Events that wait."""
         if not self._events:
             self._check()
         events, self._events = self._events, []

@@ -121,11 +121,7 @@ class VirtualTransport(Transport):
 
 
 def virtual_transport(lab: VirtualLab, transport: PlannedTransport) -> Transport:
-    """The transport of the messages of a plan.
-
-    Raises:
-        UsageError: it is gone, or its congestion control is not one of its own.
-    """
+    """The transport of the messages of a plan."""
     congestion = transport.congestion
     if isinstance(congestion, RcCongestion):  # nothing is late here
         congestion = replace(congestion, rto_ns=rto_ns(lab.clos, congestion.window_packets, lateness_ns=0))

@@ -49,13 +49,6 @@ class VirtualLab:
         clos: its topology.
         runtime: what runs the programs.
         is_interrupted: asked now and then whether to stop early.
-
-    Attributes:
-        clos: its topology.
-        runtime: what runs the programs.
-        agents: by host index.
-        carriers: by port id, whether its interface is up.
-        fabric_pins: maps that the whole fabric shares; `fabric_pins / host` are a NIC's.
     """
 
     def __init__(
@@ -65,19 +58,20 @@ class VirtualLab:
         *,
         is_interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.clos = clos
-        self.runtime = runtime
+        self.clos = clos  # its topology
+        self.runtime = runtime  # what runs the programs
         self._is_interrupted = is_interrupted
         self._alarms: list[tuple[int, int, Alarmed]] = []
         self._alarm_of: dict[Alarmed, int] = {}
         self._alarm_count = 0
         self._turns: Turns | None = None
         self._is_notified = False
-        self.carriers = [True] * clos.numbering.port_count
+        self.carriers = [True] * clos.numbering.port_count  # by port id, whether its interface is up
         hosts = list(clos.hosts())
+        # maps that the whole fabric shares; `fabric_pins / host` are a NIC's
         self.fabric_pins = VirtualFolder(runtime, {host.name: host.index for host in hosts})
         settings = nic_settings(clos, [host.name for host in hosts], lateness_ns=0)
-        self.agents = [VirtualAgent(self, host, settings[host.name]) for host in hosts]
+        self.agents = [VirtualAgent(self, host, settings[host.name]) for host in hosts]  # by host index
         for agent in self.agents:
             agent.start()
 
@@ -183,10 +177,6 @@ def virtual_lab(
         shuffles_ties: whether events at one time come in an order drawn from the seed.
         runtime: what runs the programs; None: the library that `make virtual` builds.
         is_interrupted: asked now and then whether to stop early.
-
-    Raises:
-        UsageError: virtual time cannot tell the times of its ports apart.
-        PreflightError: the library is not built, or there is no memory for the lab.
     """
     check_ports(clos.spec)
     library = VirtualRuntime() if runtime is None else runtime

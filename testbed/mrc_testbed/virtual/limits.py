@@ -46,11 +46,7 @@ def pool_frames(clos: Clos) -> int:
 
 
 def check_ports(spec: TopologySpec) -> None:
-    """Refuse ports whose times virtual time cannot tell apart.
-
-    Raises:
-        UsageError: they have no rate, or a frame takes less than 1 ns.
-    """
+    """Refuse ports whose times virtual time cannot tell apart."""
     if not spec.is_shaped:
         raise UsageError(
             "virtual time needs ports with a rate: without one frames would arrive as soon as they are sent",

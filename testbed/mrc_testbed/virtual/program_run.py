@@ -28,10 +28,6 @@ class ProgramRun:
         network: carries their operations; it is open.
         processes: of the ranks.
         now_ns: virtual time.
-
-    Attributes:
-        error: why the program failed; None: it did not.
-        is_over: whether it has ended.
     """
 
     def __init__(self, network: RankNetwork, processes: RankProcesses, now_ns: Callable[[], int]) -> None:
@@ -41,8 +37,8 @@ class ProgramRun:
         self._future: list[tuple[int, int, int, Post | Alarm]] = []
         self._count = 0
         self._has_to_settle = True
-        self.error: str | None = None
-        self.is_over = False
+        self.error: str | None = None  # why the program failed; None: it did not
+        self.is_over = False  # whether it has ended
 
     def start(self, ranks: Sequence[Rank]) -> None:
         self._processes.start(ranks)

@@ -105,16 +105,12 @@ _MESSAGE: Final[TypeAdapter[Message]] = TypeAdapter(Annotated[Message, Field(dis
 
 
 class Shared:
-    """Memory of a rank that the simulation works on.
-
-    Attributes:
-        address: in this process.
-    """
+    """Memory of a rank that the simulation works on."""
 
     def __init__(self, descriptor: int) -> None:
         self._map = mmap.mmap(descriptor, 0)
         self._held = (ctypes.c_char * len(self._map)).from_buffer(self._map)
-        self.address = ctypes.addressof(self._held)
+        self.address = ctypes.addressof(self._held)  # in this process
 
     def close(self) -> None:
         del self._held
@@ -151,11 +147,7 @@ class RankChannel:
         return self._far.fileno()
 
     def receive(self) -> Iterator[Received]:
-        """Messages that are there, oldest first.
-
-        Raises:
-            ChannelError: one cannot be understood.
-        """
+        """Messages that are there, oldest first."""
         while True:
             try:
                 text, descriptors, _, _ = socket.recv_fds(self._far, MESSAGE_BYTES_MAX, 1)

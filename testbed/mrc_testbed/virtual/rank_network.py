@@ -32,10 +32,6 @@ class RankNetwork:
         hosts: of the ranks, in their order.
         transport: what carries their messages.
         seed: of the connections.
-
-    Attributes:
-        under_way: messages that have not arrived.
-        failure: why operations fail; None: they do not.
     """
 
     def __init__(self, hosts: Sequence[str], transport: Transport, seed: int) -> None:
@@ -46,15 +42,11 @@ class RankNetwork:
         self._ways: dict[tuple[int, int], _Way] = {}
         self._arrives: dict[QueuePair, tuple[int, int]] = {}
         self._held = ExitStack()
-        self.under_way = 0
-        self.failure: str | None = None
+        self.under_way = 0  # messages that have not arrived
+        self.failure: str | None = None  # why operations fail; None: they do not
 
     def open(self) -> None:
-        """Register memory and connect all ranks with each other.
-
-        Raises:
-            UsageError: a NIC has no room for so many peers.
-        """
+        """Register memory and connect all ranks with each other."""
         library = load_library()
         for number in range(len(self._hosts)):
             self._ranks.append(RankCollectives(library, number))

@@ -121,9 +121,6 @@ class RankProcesses:
         write: receives their output.
         report: receives their reports.
         quiet_ns: time of this machine after which a rank that reports nothing is given up.
-
-    Attributes:
-        error: why they cannot go on; None: they can.
     """
 
     def __init__(self, machine: Clock, write: Write, report: Report, quiet_ns: int) -> None:
@@ -145,7 +142,7 @@ class RankProcesses:
                 lambda rank, line: self._keep(rank, partial(report, rank, line)),
             )
         )
-        self.error: str | None = None
+        self.error: str | None = None  # why they cannot go on; None: they can
 
     def start(self, ranks: Sequence[Rank]) -> None:
         """Start them; each inherits its channel."""

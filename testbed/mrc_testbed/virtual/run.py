@@ -31,10 +31,6 @@ def run_virtually(
         progress: called with each step, in words.
         say_time: called again and again while time passes.
         write: receives the output of programs.
-
-    Raises:
-        UsageError: virtual time cannot do what the plan asks for.
-        PreflightError: the library of virtual time is not built.
     """
     with ExitStack() as stack:
         machine = stack.enter_context(catching_signals(force))

@@ -106,11 +106,7 @@ class RunningProgram:
     # ---- what the engine asks
 
     def prepare(self) -> None:
-        """Check the command and what its steps compute, and connect the ranks.
-
-        Raises:
-            UsageError: there is no such program, `compute` is missing or wrong, or a host has no room.
-        """
+        """Check the command and what its steps compute, and connect the ranks."""
         check_program(self._program.command)
         self._compute = declared_compute(self.load.name, self._program.compute)
         self._network.open()

@@ -135,10 +135,6 @@ def virtual_world(
         runtime: what runs the programs; None: the library that `make virtual` builds.
         say_time: called while time passes.
         write: receives the output of programs.
-
-    Raises:
-        UsageError: virtual time cannot do what the plan asks for.
-        PreflightError: the library of virtual time is not built.
     """
     with planned_lab(plan, machine, runtime) as lab, world_in(lab, plan, machine, say_time, write) as world:
         yield world
@@ -155,10 +151,6 @@ def planned_lab(
         machine: source of interruptions.
         runtime: what runs the programs; None: the library that `make virtual` builds.
         shuffles_ties: whether events at one time come in an order drawn from the plan's seed.
-
-    Raises:
-        UsageError: virtual time cannot do what the plan asks for.
-        PreflightError: the library of virtual time is not built.
     """
     check_programs(plan)
     with virtual_lab(

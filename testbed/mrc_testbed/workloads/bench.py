@@ -49,10 +49,6 @@ def run_bench(
         transport: what carries the messages.
         congestion: of that transport; None for what fits the fabric.
         progress: called with each step, and every second of the sending.
-
-    Raises:
-        UsageError: the load does not fit the NICs.
-        AgentError: a NIC agent died or did not answer.
     """
     with contextlib.ExitStack() as stack:
         engine = WorkloadEngine(_open(lab, transport, congestion))
@@ -87,10 +83,6 @@ def run_collective(
         transport: what carries the messages.
         congestion: of that transport; None for what fits the fabric.
         progress: called with each step, and every second of the sending.
-
-    Raises:
-        UsageError: the load does not fit the NICs.
-        AgentError: a NIC agent died or did not answer.
     """
     if load.collective is None:
         raise ValueError(f"{load.name} is no collective")

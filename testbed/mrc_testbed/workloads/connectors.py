@@ -114,9 +114,6 @@ def choose_connector(
         kind: the transport.
         congestion: one of this transport's.
         evs: of an MRC QP over all planes; None for the topology's.
-
-    Raises:
-        UsageError: transport and congestion control do not go together, or the transport is gone.
     """
     refuse_gone(kind)
     match kind, congestion:

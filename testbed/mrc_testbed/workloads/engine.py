@@ -82,9 +82,6 @@ class Engine(ABC):
             loads: of the run.
             seed: of all that is random.
             output: receives each line that ranks of programs write, in any thread.
-
-        Raises:
-            UsageError: the workloads do not fit into the hosts' memory, or a connection is refused.
         """
         self._output = output
         hosts = list(dict.fromkeys(host for load in loads for host in load.hosts))

@@ -44,9 +44,6 @@ def bind_flows(workload: FlowWorkload, hosts: Sequence[str], qps: int, seed: int
         hosts: all hosts of the fabric, in order.
         qps: QPs per pair when the workload does not say; at least 1.
         seed: of a permutation.
-
-    Raises:
-        UsageError: a host does not exist, sends to itself, or is named twice; or lists do not pair up.
     """
     match workload:
         case SendRecv():
@@ -62,11 +59,7 @@ def bind_flows(workload: FlowWorkload, hosts: Sequence[str], qps: int, seed: int
 
 
 def bind_victim(incast: Incast, victim: Victim, hosts: Sequence[str], qps: int) -> tuple[Flow, ...]:
-    """The flows of an incast's victim.
-
-    Raises:
-        UsageError: a host does not exist, or the victim is part of the incast.
-    """
+    """The flows of an incast's victim."""
     [source] = _existing("victim.from", victim.from_host, hosts)
     [target] = _existing("victim.to", victim.to_host, hosts)
     if source == target:
@@ -85,9 +78,6 @@ def bind_collective(
         workload: as written.
         hosts: all hosts of the fabric, in order.
         qps: QPs per pair of ranks when the workload does not say; at least 1.
-
-    Raises:
-        UsageError: a host does not exist or is named twice, or the size cannot be shared out.
     """
     ranks = list(hosts) if workload.hosts == "all" else _existing("hosts", workload.hosts, hosts)
     kind = workload.collective if isinstance(workload, Training) else workload.kind
@@ -114,11 +104,7 @@ def bind_collective(
 
 
 def bind_program(workload: ProgramSpec, hosts: Sequence[str]) -> Program:
-    """The program of *workload*.
-
-    Raises:
-        UsageError: a host does not exist or is named twice, or there are more than mrc-torch connects.
-    """
+    """The program of *workload*."""
     if isinstance(workload.hosts, int):
         if workload.hosts > len(hosts):
             raise UsageError(

@@ -109,9 +109,6 @@ def plan_layout(size_bytes: int, flows: Iterable[Flow], memory_bytes: Mapping[st
         size_bytes: of a message.
         flows: of one workload.
         memory_bytes: memory of each NIC that this workload may use, by host.
-
-    Raises:
-        UsageError: not even a single slot fits; the NIC is named.
     """
     pairs = [(flow.source, flow.target) for flow in flows]
     sending, receiving = Counter(source for source, _ in pairs), Counter(target for _, target in pairs)

@@ -50,9 +50,6 @@ def build_loads(workload: Workload, clos: Clos, *, qps: int = 1, seed: int = 1) 
         clos: the fabric.
         qps: QPs per pair of hosts when the workload does not say.
         seed: of its random choices.
-
-    Raises:
-        UsageError: a host does not exist, sends to itself, or is named twice; or lists do not pair up.
     """
     hosts = [host.name for host in clos.hosts()]
     if isinstance(workload, (CollectiveSpec, Training)):

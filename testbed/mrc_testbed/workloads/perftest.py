@@ -19,20 +19,14 @@ PEAK_OVER_NS: Final = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Completion times of messages, from their first packet to their acknowledgement, in ns.
+    """Completion times of messages, from their first packet to their acknowledgement, in ns."""
 
-    Attributes:
-        count: messages.
-        min_ns, typical_ns, mean_ns, deviation_ns, max_ns: least, median, mean, standard deviation, largest.
-        p99_ns, p999_ns: percentiles. But for mean and largest, each is within 1.6 % (a histogram's bucket).
-    """
-
-    count: int
-    min_ns: float
+    count: int  # messages
+    min_ns: float  # least, median, mean, standard deviation, largest
     typical_ns: float
     mean_ns: float
     deviation_ns: float
-    p99_ns: float
+    p99_ns: float  # percentiles. But for mean and largest, each is within 1.6 % (a histogram's bucket)
     p999_ns: float
     max_ns: float
 

@@ -10,15 +10,11 @@ from mrc_testbed.workloads.load import Load
 
 
 class DoesNotFitError(UsageError):
-    """A workload has no room at a host.
-
-    Attributes:
-        load: which one.
-    """
+    """A workload has no room at a host."""
 
     def __init__(self, load: Load, message: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
-        self.load = load
+        self.load = load  # which one
 
 
 def place(loads: Sequence[Load], memory_bytes: Mapping[str, int]) -> dict[str, Layout]:
@@ -27,9 +23,6 @@ def place(loads: Sequence[Load], memory_bytes: Mapping[str, int]) -> dict[str, L
     Args:
         loads: of the run.
         memory_bytes: of each host.
-
-    Raises:
-        DoesNotFitError: a host has no room for one of them.
     """
     left_bytes = dict(memory_bytes)
     for load in loads:

@@ -40,14 +40,10 @@ class PrintedFigure:
 
 
 class PrintedFigures:
-    """Finds figures in what ranks write.
-
-    Attributes:
-        found: in the order of their lines.
-    """
+    """Finds figures in what ranks write."""
 
     def __init__(self) -> None:
-        self.found: list[PrintedFigure] = []
+        self.found: list[PrintedFigure] = []  # in the order of their lines
         self._columns: dict[int, list[str]] = {}
 
     def take(self, rank: int, line: bytes) -> None:

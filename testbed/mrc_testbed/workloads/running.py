@@ -38,12 +38,7 @@ class RunningWorkload(Protocol):
         """When it wants to go on without an event; None: never."""
 
     def prepare(self) -> None:
-        """Registers memory and connects.
-
-        Raises:
-            AgentError: an agent died or did not answer.
-            UsageError: a host has no room for it.
-        """
+        """Registers memory and connects."""
 
     def qps(self) -> Iterable[QueuePair]:
         """The ends whose events are its own."""

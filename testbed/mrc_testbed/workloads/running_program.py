@@ -76,11 +76,7 @@ class RunningProgram:
         self._error: str | None = None
 
     def prepare(self) -> None:
-        """Places its ranks.
-
-        Raises:
-            UsageError: there is no such program, or a host has no NIC for it.
-        """
+        """Places its ranks."""
         self._ranks = self._held.enter_context(self._place(self._program))
 
     def close(self) -> list[TestbedError]:

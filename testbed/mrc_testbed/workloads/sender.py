@@ -55,16 +55,12 @@ class FlowSender:
         layout: of its memory.
         depth: messages outstanding.
         seed: of the connection's choices and of the bytes it sends.
-
-    Attributes:
-        error: why it failed; None while it has not.
-        batches: finished batches, oldest first.
     """
 
     def __init__(self, flow: Flow, transport: Transport, layout: Layout, *, depth: int, seed: int) -> None:
         self.flow = flow
-        self.error: str | None = None
-        self.batches: list[BatchRecord] = []
+        self.error: str | None = None  # why it failed; None while it has not
+        self.batches: list[BatchRecord] = []  # finished batches, oldest first
         self._transport = transport
         self._layout = layout
         self._depth = depth
@@ -84,12 +80,7 @@ class FlowSender:
     # ---- set-up and removal
 
     def prepare(self) -> None:
-        """Registers and fills memory, makes the connection.
-
-        Raises:
-            AgentError: an agent died or did not answer.
-            UsageError: a host has no room for it.
-        """
+        """Registers and fills memory, makes the connection."""
         flow, layout, transport = self.flow, self._layout, self._transport
         remote = transport.register(flow.target, layout.remote_bytes)
         self._acquired.callback(remote.close)
@@ -102,11 +93,7 @@ class FlowSender:
         self._held = _Held(near, local, remote)
 
     def close(self) -> None:
-        """Free connection and memory, as far as there are any; all is tried.
-
-        Raises:
-            AgentError: an agent died or did not answer.
-        """
+        """Free connection and memory, as far as there are any; all is tried."""
         self._acquired.close()
 
     # ---- sending

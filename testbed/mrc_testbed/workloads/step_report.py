@@ -46,9 +46,6 @@ def parse_report(line: bytes, rank: int, hosts: Sequence[str], now_ns: int) -> S
         rank: which wrote it.
         hosts: of all ranks.
         now_ns: clock of the lab: the end of a step that gives none.
-
-    Raises:
-        ReportError: it is none; names rank, host, field and what was expected.
     """
 
     def refuse(what: str) -> ReportError:
@@ -135,11 +132,7 @@ class JobSteps:
         return 0 in self._last
 
     def add(self, report: StepReport) -> list[OperationRecord]:
-        """The steps that are over with this report, in order.
-
-        Raises:
-            ReportError: its step does not follow the rank's last one.
-        """
+        """The steps that are over with this report, in order."""
         before = self._last.get(report.rank, -1)
         self._has_own_loss |= not report.is_automatic and report.loss is not None
         is_automatic = self._is_automatic.setdefault(report.rank, report.is_automatic)

@@ -32,11 +32,7 @@ class Connector(Protocol):
     """The method to connect two NICs."""
 
     def connect(self, near: Context, far: Context, seed: int) -> tuple[QueuePair, QueuePair]:
-        """The ends of a new connection; *seed* decides every choice left to it, such as paths.
-
-        Raises:
-            UsageError: a host has no room for it.
-        """
+        """The ends of a new connection; *seed* decides every choice left to it, such as paths."""
 
 
 class Transport:
@@ -68,11 +64,7 @@ class Transport:
         return self._nics[host].memory_bytes
 
     def register(self, host: str, length: int) -> MemoryRegion:
-        """A new zeroed region.
-
-        Raises:
-            UsageError: the host has no room for it.
-        """
+        """A new zeroed region."""
         return self._nics[host].register_memory(length)
 
     def connect(self, source: str, target: str, seed: int) -> tuple[QueuePair, QueuePair]:

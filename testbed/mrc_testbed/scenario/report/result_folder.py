@@ -60,9 +60,6 @@ class ResultFolder:
         source: text of the scenario file; None for a run without one.
         started: now, in UTC.
         provenance: where and with what.
-
-    Raises:
-        TestbedError: the folder cannot be written, or reports have no chart library.
     """
 
     def __init__(
@@ -124,11 +121,7 @@ class ResultFolder:
         self._append_bytes(self._outputs[workload], line)
 
     def finish(self, result: RunResult) -> None:
-        """Writes all files of a run that has ended, and points `latest` at it.
-
-        Raises:
-            TestbedError: a file cannot be written; those already there stay.
-        """
+        """Writes all files of a run that has ended, and points `latest` at it."""
         recording = result.recording
         try:
             self._opened.close()

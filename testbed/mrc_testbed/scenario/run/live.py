@@ -53,11 +53,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 @contextmanager
 def live_world(lab: Lab, clock: Clock) -> Iterator[World]:
-    """The world of a run, in a lab that is up; faults are reverted when the context ends.
-
-    Raises:
-        TestbedError: the lab cannot be read or changed, or a NIC agent does not answer.
-    """
+    """The world of a run, in a lab that is up; faults are reverted when the context ends."""
     with ExitStack() as stack:
         reader = LabReader(lab.name, lab.clos, lab.paths.fabric_pins, lab.paths.pins / "nodes")
         stack.callback(reader.close)

@@ -17,9 +17,6 @@ class NicListeners:
     Args:
         clos: of the lab.
         connect: a new connection to the NIC agent of a host.
-
-    Raises:
-        AgentError: an agent does not answer.
     """
 
     def __init__(self, clos: Clos, connect: Callable[[str], Connection]) -> None:
@@ -54,11 +51,7 @@ class NicListeners:
         self._connect_waiting()
 
     def messages(self) -> list[dict[str, Any]]:
-        """Messages of agents since the last call, host by host.
-
-        Raises:
-            AgentError: an agent is gone that no fault has killed.
-        """
+        """Messages of agents since the last call, host by host."""
         self._connect_waiting()
         return [message for host in self._hosts for message in self._messages_of(host)]
 

@@ -44,32 +44,16 @@ class FaultInjector(Protocol):
     """Applies and reverts faults; what it applied, it reverts even if this process dies."""
 
     def make_ready(self, faults: Sequence[ScheduledFault]) -> None:
-        """Makes ready what takes a while, so that each fault acts at once when it is applied.
-
-        Raises:
-            FaultError: it could not be.
-        """
+        """Makes ready what takes a while, so that each fault acts at once when it is applied."""
 
     def apply(self, fault: ScheduledFault, index: int) -> FaultChange:
-        """Puts an occurrence of *fault* in force, counted from 0.
-
-        Raises:
-            FaultError: it could not be; nothing of it is in force then.
-        """
+        """Puts an occurrence of *fault* in force, counted from 0."""
 
     def clear(self, fault: ScheduledFault) -> FaultChange:
-        """Ends the occurrence that `apply` put in force.
-
-        Raises:
-            CleanupError: it could not be reverted.
-        """
+        """Ends the occurrence that `apply` put in force."""
 
     def clear_all(self) -> Sequence[FaultChange]:
-        """Ends whatever this injector has in force; none is a success.
-
-        Raises:
-            CleanupError: something could not be reverted; all were tried.
-        """
+        """Ends whatever this injector has in force; none is a success."""
 
 
 class WorkloadRunner(Protocol):
@@ -89,10 +73,6 @@ class WorkloadRunner(Protocol):
             transport: of their messages.
             seed: of all that is random.
             output: receives each line that ranks of programs write, in any thread.
-
-        Raises:
-            AgentError: a NIC agent refused, died or did not answer.
-            UsageError: there is no such program, or it cannot run here.
         """
 
     def start(self, name: str) -> None:
@@ -122,9 +102,6 @@ class WorkloadRunner(Protocol):
         """Waits for messages under way until *deadline_ns*, compares received memory, returns every flow.
 
         A flow whose messages did not complete has an `error` that says so.
-
-        Raises:
-            AgentError: a NIC agent died or did not answer.
         """
 
     def close(self) -> None:
@@ -133,25 +110,13 @@ class WorkloadRunner(Protocol):
 
 class Sampler(Protocol):
     def read(self) -> Reading:
-        """The cumulative readings of now.
-
-        Raises:
-            FabricError: the lab cannot be read any more.
-        """
+        """The cumulative readings of now."""
 
     def ring_drops(self) -> int:
-        """Frames that receive rings of links have lost since the lab was made.
-
-        Raises:
-            FabricError: the lab cannot be read any more.
-        """
+        """Frames that receive rings of links have lost since the lab was made."""
 
     def drain_events(self) -> Sequence[NicEvent]:
-        """NIC events since the last call, in the order of their times.
-
-        Raises:
-            AgentError: the connection to a NIC agent broke.
-        """
+        """NIC events since the last call, in the order of their times."""
 
 
 class LabView(Protocol):

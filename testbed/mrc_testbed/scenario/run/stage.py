@@ -39,9 +39,6 @@ def lab_for_run(
         runtime: for a lab that is made; None: as `up` chooses.
         keep: leave a lab that was made for the run up.
         progress: called with the present step.
-
-    Raises:
-        TestbedError: the lab could not be made, attached to or removed.
     """
     remove_orphans(progress, spared=name)
     is_elsewhere = is_claimed_elsewhere(name)

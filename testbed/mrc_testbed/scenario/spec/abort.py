@@ -29,11 +29,7 @@ class AbortCondition:
 
 
 def parse_abort(text: str) -> AbortCondition:
-    """The condition that *text* states.
-
-    Raises:
-        UsageError: not a condition, or one that cannot be decided while the run goes on.
-    """
+    """The condition that *text* states."""
     condition, for_, duration = text.strip().partition(" for ")
     for_ns = parse_duration_ns(duration.strip()) if for_ else 0
     if condition == HOST_SATURATED:

@@ -61,20 +61,12 @@ _PARSERS: Final = {
 
 
 def parse_quantity(text: str) -> Quantity:
-    """The quantity that *text* is, such as `goodput(main) during flap1`; names are not looked up here.
-
-    Raises:
-        UsageError: not in the language; says the column and what was expected.
-    """
+    """The quantity that *text* is, such as `goodput(main) during flap1`; names are not looked up here."""
     return _Parser(text).lone_quantity()
 
 
 def parse_expectation(text: str) -> Comparison:
-    """The checked tree of *text*; names of workloads and faults are not looked up here.
-
-    Raises:
-        UsageError: not in the language, or its units do not fit; says the column and what was expected.
-    """
+    """The checked tree of *text*; names of workloads and faults are not looked up here."""
     return _Parser(text).comparison()
 
 

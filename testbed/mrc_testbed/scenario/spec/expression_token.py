@@ -48,11 +48,7 @@ def refuse(column: int, message: str) -> NoReturn:
 
 
 def tokenize(text: str) -> list[Token]:
-    """The words of *text*, and the end.
-
-    Raises:
-        UsageError: a character that is in no word of the language.
-    """
+    """The words of *text*, and the end."""
     tokens: list[Token] = []
     position = 0
     end = len(text.rstrip())

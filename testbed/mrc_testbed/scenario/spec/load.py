@@ -27,31 +27,19 @@ class Scenario:
 
 
 def load_scenario(source: Path | str) -> Scenario:
-    """The scenario in the file *source* (or, given as str, in that text).
-
-    Raises:
-        UsageError: lists everything that is wrong with the file, each with its line and key.
-    """
+    """The scenario in the file *source* (or, given as str, in that text)."""
     return build_scenario(document.load(source, Kind.SCENARIO))
 
 
 def build_scenario(loaded: Document) -> Scenario:
-    """The scenario that a Scenario document is.
-
-    Raises:
-        UsageError: lists everything that is wrong with it, each with its line and key.
-    """
+    """The scenario that a Scenario document is."""
     spec = document.validate(loaded, ScenarioSpec)
     topology = _with_algorithms(_topology(loaded, spec), spec.transport)
     return Scenario(loaded, loaded.metadata, spec, topology)
 
 
 def scenario_variants(scenario: Scenario) -> tuple[Scenario, ...]:
-    """Each variant of *scenario* as a scenario, in the order of the file; *scenario* alone if it has none.
-
-    Raises:
-        UsageError: lists everything that is wrong with one, each with the variant's name.
-    """
+    """Each variant of *scenario* as a scenario, in the order of the file; *scenario* alone if it has none."""
     variants = []
     for variant in variants_of(scenario.spec.variants):
         try:

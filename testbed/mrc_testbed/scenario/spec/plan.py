@@ -107,42 +107,28 @@ class PlannedWorkload:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that a run does.
+    """All that a run does."""
 
-    Attributes:
-        schema_version: of this structure when saved.
-        scenario: the file's metadata.name.
-        description: the file's metadata.description.
-        seed: the seed that made the plan.
-        topology: the fabric, with defaults as they stand in the model.
-        transport: the same for all workloads.
-        workloads, faults: in the order of the file.
-        expect, abort: as written; they were parsed when the plan was made.
-        end_ns: when the last workload ends; None when one ends by iterations.
-        figure: what figure.svg draws, from the top down; empty for no such file.
-        variant: which variant of the scenario this is; None for none.
-        measures: quantities whose values are wanted besides, to compare variants.
-        late_ratio: share of the idle RTT that frames may be late before the run is UNTRUSTED.
-        reading_interval_ns: distance of two readings of its time series.
-    """
-
-    schema_version: Literal[3]
+    schema_version: Literal[3]  # of this structure when saved
+    # the file's metadata.name
     scenario: Annotated[
         str, Field(pattern=NAME_PATTERN)
     ]  # a folder of results has it, and plans come from anybody
-    description: str
-    seed: int
-    topology: TopologySpec
-    transport: PlannedTransport
-    workloads: tuple[PlannedWorkload, ...]
+    description: str  # the file's metadata.description
+    seed: int  # the seed that made the plan
+    topology: TopologySpec  # the fabric, with defaults as they stand in the model
+    transport: PlannedTransport  # the same for all workloads
+    workloads: tuple[PlannedWorkload, ...]  # in the order of the file
     faults: tuple[ScheduledFault, ...]
-    expect: tuple[str, ...]
+    expect: tuple[str, ...]  # as written; they were parsed when the plan was made
     abort: tuple[str, ...]
-    end_ns: int | None
-    figure: tuple[PlannedFigure, ...] = ()
-    variant: str | None = None
-    measures: tuple[str, ...] = ()
+    end_ns: int | None  # when the last workload ends; None when one ends by iterations
+    figure: tuple[PlannedFigure, ...] = ()  # what figure.svg draws, from the top down; empty for no such file
+    variant: str | None = None  # which variant of the scenario this is; None for none
+    measures: tuple[str, ...] = ()  # quantities whose values are wanted besides, to compare variants
+    # share of the idle RTT that frames may be late before the run is UNTRUSTED
     late_ratio: float = LATE_RATIO
+    # distance of two readings of its time series
     reading_interval_ns: Annotated[int, Field(ge=1)] = READING_INTERVAL_NS
 
     @property
@@ -167,11 +153,7 @@ def dump_plan(plan: Plan) -> str:
 
 
 def load_plan(path: Path) -> Plan:
-    """The plan saved at *path*.
-
-    Raises:
-        UsageError: unreadable, or not a plan of this schema version.
-    """
+    """The plan saved at *path*."""
     try:
         return _ADAPTER.validate_json(read_result(path), strict=True)
     except OSError as error:

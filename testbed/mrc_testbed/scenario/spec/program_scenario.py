@@ -33,9 +33,6 @@ def program_scenario(path: Path | None, program: Mapping[str, Any]) -> Scenario:
         path: a Topology file; or a Scenario file, whose fabric, transport and faults it gets; None: eight
             hosts with four ports of 100 Gbit/s.
         program: fields of its workload, as a file has them.
-
-    Raises:
-        UsageError: lists everything that is wrong with the file, or the program.
     """
     spec = {
         "topology": DEFAULT_TOPOLOGY,

@@ -42,9 +42,6 @@ def resolve(scenario: Scenario, *, seed: int | None = None) -> Plan:
     Args:
         scenario: as loaded.
         seed: in place of the file's.
-
-    Raises:
-        UsageError: something does not fit the fabric; lists all of it, each with its line and key.
     """
     clos = resolve_topology(scenario.topology)
     spec = scenario.spec

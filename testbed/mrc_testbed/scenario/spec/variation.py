@@ -11,11 +11,7 @@ from mrc_testbed.scenario.spec.variant import NAMED
 
 
 def vary(scenario: Document, values: Mapping[str, Tree]) -> Document:
-    """*scenario* with other values for some dotted keys; its lines stay those of the file.
-
-    Raises:
-        UsageError: there is nothing of that name to vary.
-    """
+    """*scenario* with other values for some dotted keys; its lines stay those of the file."""
     tree = copy.deepcopy(dict(scenario.tree))
     spec = tree.get("spec")
     if not isinstance(spec, dict):
