@@ -83,7 +83,7 @@ help:
 	@echo "sudo make test    every test; TIERS='unit bpf' chooses from: unit virtual bpf netns e2e"
 	@echo "sudo make test-long  what takes hours: slow tests, tests/long, and new random examples in unit and bpf"
 	@echo "make check        ruff, mypy, bandit, words, seccomp, file modes, import-linter, clang-format, headers, ABI, workflows, playbooks, verifiers' budgets"
-	@echo "make size         lines of each package beside its ceiling in pyproject.toml"
+	@echo "make size         lines, and numbers of things, beside their limits in pyproject.toml"
 	@echo "make audit        known vulnerabilities of the locked packages; asks PyPI"
 	@echo "sudo make bench   the figures of docs/reference/performance.md"
 	@echo "sudo make kernels the programs, tests/bpf and a lab under other kernels; KERNELS='6.1 6.12 running'"

@@ -1,19 +1,26 @@
-"""Lines of each package beside its ceiling in [tool.size] of pyproject.toml, which `make check` holds it to.
+"""Lines and counts of things, each beside its limit in [tool.size] of pyproject.toml.
 
-A ceiling rises only in the change that needs it, with a line in CHANGELOG.md.
+`make check` fails above a limit. A change that would raise the lines first takes as many away; counts only
+fall, unless an issue says otherwise.
 """
 
 import argparse
-import re
+import ast
+import subprocess
 import sys
 import tomllib
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+import typer.main
+
+from mrc_testbed.cli.commands import LISTED, OBSERVE, Listed, registered
+
 ROOT: Final = Path(__file__).parents[1]
-FOLDERS: Final = ("testbed", "agents", "mrc-torch", "dashboards", "benchmarks", "tests")
+PRODUCT: Final = ("testbed", "agents", "mrc-torch")
+FOLDERS: Final = (*PRODUCT, "dashboards", "benchmarks", "tests")
 GENERATED: Final = (
     "agents/mrc_agents/abi.py",
     "agents/mrc_agents/nic/verb_methods.py",
@@ -21,84 +28,165 @@ GENERATED: Final = (
     "tests/kernels/budgets.json",
 )
 SUFFIXES: Final = {".c", ".css", ".def", ".h", ".html", ".j2", ".js", ".json", ".lua", ".py", ".tsx", ".yaml"}
-_PYPROJECT: Final = ROOT / "pyproject.toml"
-_BUILT: Final = {"__pycache__", "_objects", "_uplot", "corpus", "package-lock.json"}
+COMMITS: Final = 10
+_NOT_COUNTED: Final = {"__pycache__", "_objects", "_uplot", "corpus", "package-lock.json"}
+_SHOWS: Final = ("show", "show_rows", "show_tables", "_show_playbook")
 
 
-def count_lines(root: Path) -> dict[str, int]:
-    """Lines of each package: the folders of FOLDERS, theirs, and what is generated.
+def package_of(path: Path) -> str | None:
+    """The package that the lines of *path*, relative to the root, count for; None for none.
 
     What a user's runs leave, and what is built, does not count.
     """
-    lines: Counter[str] = Counter()
-    for folder in FOLDERS:
-        for path in sorted((root / folder).rglob("*")):
-            within = path.relative_to(root)
-            if path.suffix in SUFFIXES and not _BUILT & set(within.parts):
-                lines[_package(within)] += path.read_bytes().count(b"\n")
-    return dict(lines)
-
-
-def problems(lines: Mapping[str, int], ceilings: Mapping[str, int]) -> list[str]:
-    """List packages over their ceiling, packages without one, and ceilings without a package, in words."""
-    found = [f"[tool.size] {name}: there is no such package" for name in ceilings.keys() - lines.keys()]
-    for name, count in lines.items():
-        if name not in ceilings:
-            found.append(f"[tool.size] has no ceiling for {name}, which has {count} lines")
-        elif count > ceilings[name]:
-            found.append(
-                f"{name}: {count} lines, {count - ceilings[name]} over its ceiling of {ceilings[name]}"
-                " in [tool.size] of pyproject.toml; raise it only with a line in CHANGELOG.md"
-            )
-    return sorted(found)
-
-
-def _package(path: Path) -> str:
-    name = path.as_posix()
+    if path.parts[0] not in FOLDERS or path.suffix not in SUFFIXES or _NOT_COUNTED & set(path.parts):
+        return None
     for generated in GENERATED:
-        if name == generated or name.startswith(f"{generated}/"):
+        if path.is_relative_to(generated):
             return f"generated {generated}"
     parts = [part for part in path.parts if part not in {"mrc_agents", "mrc_testbed"}]
     return "/".join(parts[:2]) if len(parts) > 2 else parts[0]
 
 
-def _table(lines: Mapping[str, int], ceilings: Mapping[str, int]) -> str:
-    rows = [f"{'package':34} {'lines':>7} {'ceiling':>7}"]
-    rows += [f"{name:34} {count:7} {ceilings.get(name, 0):7}" for name, count in sorted(lines.items())]
-    for kind, prefixes in (("product", ("testbed", "agents", "mrc-torch")), ("tests", ("tests",))):
-        total = sum(count for name, count in lines.items() if name.split("/")[0] in prefixes)
-        rows.append(f"{kind + ', together':34} {total:7}")
-    return "\n".join(rows)
+def count_lines(root: Path) -> Counter[str]:
+    """Lines of each package: the folders of FOLDERS, theirs, and what is generated."""
+    lines: Counter[str] = Counter()
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*")):
+            if package := package_of(path.relative_to(root)):
+                lines[package] += path.read_bytes().count(b"\n")
+    return lines
 
 
-def lowered(text: str, lines: Mapping[str, int]) -> str:
-    """pyproject.toml with each ceiling at the lines there are, where these are fewer."""
+def together(lines: Mapping[str, int]) -> dict[str, int]:
+    """Lines of the product and of the tests."""
+    sums = {"product": 0, "tests": 0}
+    for package, count in lines.items():
+        top = package.partition("/")[0]
+        if top in {"tests", *PRODUCT}:
+            sums["tests" if top == "tests" else "product"] += count
+    return sums
 
-    def lower(found: re.Match[str]) -> str:
-        name, ceiling = found.groups()
-        return f'"{name}" = {min(lines.get(name, int(ceiling)), int(ceiling))}'
 
-    before, head, rest = text.partition("[tool.size]\n")
-    table, blank, after = rest.partition("\n\n")
-    return before + head + re.sub(r'^"(.+)" = (\d+)$', lower, table, flags=re.MULTILINE) + blank + after
+def added_lately(root: Path) -> list[tuple[str, dict[str, int]]]:
+    """Titles of the last commits, newest first, with the lines that each added; empty without a history."""
+    command = ["git", "log", f"-{COMMITS}", "--first-parent", "--diff-merges=first-parent"]
+    command += ["--no-renames", "--numstat", "--format=%x00%h %s"]
+    log = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout
+    found = []
+    for entry in log.split("\0")[1:]:
+        title, *changes = entry.splitlines()
+        lines: Counter[str] = Counter()
+        for added, removed, name in (change.split("\t") for change in changes if change):
+            if added != "-" and (package := package_of(Path(name))):
+                lines[package] += int(added) - int(removed)
+        found.append((title, together(lines)))
+    return found
+
+
+def document_kinds(root: Path) -> set[str]:
+    """Kinds of JSON document: what is passed to `show` and `show_tables`, wherever it is written out."""
+    found = set()
+    for path in (root / "testbed/mrc_testbed/cli").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _SHOWS:
+                named = [each.value for each in node.args if isinstance(each, ast.Constant)]
+                found |= {each for each in named if isinstance(each, str)}
+    return found
+
+
+def classes(root: Path) -> Iterator[tuple[str, Path, ast.ClassDef]]:
+    """Name, file and definition of each class of the product, but for those within others."""
+    for folder in PRODUCT:
+        for path in sorted((root / folder).rglob("*.py")):
+            yield from (
+                (node.name, path.relative_to(root), node)
+                for node in ast.parse(path.read_text()).body
+                if isinstance(node, ast.ClassDef)
+            )
+
+
+def in_two_modules(root: Path) -> dict[str, list[str]]:
+    """Names of public classes that stand in two modules or more, with the files."""
+    files = defaultdict(list)
+    for name, path, _ in classes(root):
+        if not name.startswith("_"):
+            files[name].append(str(path))
+    return {name: places for name, places in files.items() if len(places) > 1}
+
+
+def _is_protocol(node: ast.ClassDef) -> bool:
+    return any(ast.unparse(base).split("[")[0] == "Protocol" for base in node.bases)
+
+
+def commands() -> dict[str, list[str]]:
+    """Each command of the tool, with the spellings of each of its options."""
+
+    def walk(command: object, name: str) -> Iterator[tuple[str, list[str]]]:
+        for inner, each in getattr(command, "commands", {}).items():
+            yield from walk(each, f"{name} {inner}".strip())
+        if not hasattr(command, "commands"):
+            parameters = getattr(command, "params", [])
+            named = [each for each in parameters if each.param_type_name == "option"]
+            yield name, [" ".join((*each.opts, *each.secondary_opts)) for each in named]
+
+    def group(listed: tuple[Listed, ...]) -> object:
+        return typer.main.get_group(registered({each.module: None for each in listed}))
+
+    found = dict(walk(group(LISTED), "")) | dict(walk(group(OBSERVE), "observe"))
+    return {name: options for name, options in found.items() if f"{name} push" not in found}
+
+
+def counts(root: Path) -> dict[str, int]:
+    """The numbers that have a limit in [tool.size]."""
+    spellings = commands()
+    return together(count_lines(root)) | {
+        "commands": len(spellings),
+        "options": len({spelling for named in spellings.values() for spelling in named}),
+        "documents": len(document_kinds(root)),
+        "class_names_in_two_modules": len(in_two_modules(root)),
+        "protocols": sum(_is_protocol(node) for *_, node in classes(root)),
+    }
+
+
+def problems(found: Mapping[str, int], limits: Mapping[str, int]) -> list[str]:
+    """List what is above its limit, or has none, in words."""
+    said = [f"[tool.size] {name}: nothing of that name is counted" for name in limits.keys() - found.keys()]
+    for name, count in found.items():
+        if name not in limits:
+            said.append(f"[tool.size] has no limit for {name}: {count}")
+        elif count > limits[name]:
+            over = count - limits[name]
+            said.append(f"{name}: {count}, {over} over the limit of {limits[name]} in [tool.size]")
+    return sorted(said)
+
+
+def _table(found: Mapping[str, int], limits: Mapping[str, int]) -> str:
+    rows = [f"{'package':42} {'lines':>7}"]
+    rows += [f"{name:42} {count:7}" for name, count in sorted(count_lines(ROOT).items())]
+    rows += ["", f"{'':42} {'now':>7} {'limit':>7}"]
+    for name, count in found.items():
+        label = f"{name}, together" if name in together({}) else name.replace("_", " ")
+        rows.append(f"{label:42} {count:7} {limits.get(name, 0):7}")
+    rows += ["", f"product   tests  added by the last {COMMITS} commits"]
+    lately = added_lately(ROOT)
+    rows += [f"{added['product']:+7} {added['tests']:+7}  {title}" for title, added in lately]
+    for_all = [sum(added[kind] for _, added in lately) for kind in ("product", "tests")]
+    return "\n".join([*rows, f"{for_all[0]:+7} {for_all[1]:+7}  in all"])
 
 
 def main() -> int:
-    """Print the table; 1 when a package is over its ceiling."""
+    """Print the table; 1 when something is above its limit."""
     parser = argparse.ArgumentParser(prog="python -m tests.size", description=__doc__)
-    parser.add_argument("--lower", action="store_true", help="lower each ceiling to the lines there are")
     parser.add_argument("--quiet", action="store_true", help="print only what is wrong")
     options = parser.parse_args()
-    lines = count_lines(ROOT)
-    if options.lower:
-        _PYPROJECT.write_text(lowered(_PYPROJECT.read_text(), lines))
-    ceilings = tomllib.loads(_PYPROJECT.read_text())["tool"]["size"]
+    limits = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["size"]
+    found = counts(ROOT)
     if not options.quiet:
-        print(_table(lines, ceilings))
-    found = problems(lines, ceilings)
-    for line in found:
+        print(_table(found, limits))
+    said = problems(found, limits)
+    for line in said:
         print(line, file=sys.stderr)
-    return 1 if found else 0
+    return 1 if said else 0
 
 
 if __name__ == "__main__":

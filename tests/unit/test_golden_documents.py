@@ -1,6 +1,5 @@
 """Documents that need no lab have the shapes of their golden files; and every kind of document has one."""
 
-import ast
 import json
 import re
 import tempfile
@@ -8,6 +7,7 @@ import tempfile
 import golden_documents
 import pytest
 from golden_documents import GOLDEN, check_document, fits, merge, shape
+from size import document_kinds
 
 from mrc_testbed.cli.app import run
 from mrc_testbed.fabric import known_labs, ownership
@@ -62,20 +62,8 @@ def test_a_document_has_its_shape(kind, capsys):
     check_document(kind, found)
 
 
-def kinds_in_source():
-    """Kinds that are passed to `show` and `show_tables`, wherever they are written out."""
-    found = set()
-    for path in (ROOT / "testbed/mrc_testbed" / "cli").glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                named = [each.value for each in node.args if isinstance(each, ast.Constant)]
-                if node.func.id in ("show", "show_rows", "show_tables", "_show_playbook"):
-                    found |= {each for each in named if isinstance(each, str)}
-    return found
-
-
 def test_every_kind_of_document_has_a_golden_file():
-    kinds = kinds_in_source()
+    kinds = document_kinds(ROOT)
     assert len(kinds) > 30
     golden = {path.stem for path in GOLDEN.glob("*.json") if re.match("[A-Z]", path.stem)}
     assert golden | set(ELSEWHERE) == kinds
