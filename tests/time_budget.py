@@ -14,8 +14,8 @@ import pytest
 UNIT_CPU_S: Final = 10.0
 HANGS_S: Final = 300
 """Wall time after which a test is taken to hang, on a busy machine too."""
-HANGS_AT_NIGHT_S: Final = 1800
-"""The same of a slow test that .ci/run does not have."""
+SLOW_HANGS_S: Final = 1800
+"""The same of a slow test."""
 
 TESTS: Final = Path(__file__).parent
 _STARTED: Final = pytest.StashKey[float]()
@@ -27,8 +27,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         _check_markers(item)
         if config.getoption("timeout") is None and not item.get_closest_marker("timeout"):
-            is_of_the_night = item.get_closest_marker("slow") and not item.get_closest_marker("ci")
-            item.add_marker(pytest.mark.timeout(HANGS_AT_NIGHT_S if is_of_the_night else HANGS_S))
+            is_slow = item.get_closest_marker("slow")
+            item.add_marker(pytest.mark.timeout(SLOW_HANGS_S if is_slow else HANGS_S))
 
 
 @pytest.hookimpl(tryfirst=True)
