@@ -102,7 +102,7 @@ def _beside_virtual_time(plan: Plan) -> Iterator[str]:
         with (
             live_lab(plan.topology) as lab,
             catching_signals() as clock,
-            live_world(lab, clock) as world,
+            live_world(lab, plan, clock) as world,
             _busy_core(),
         ):
             late = execute(plan, None, world, LiveLab(lab), Path(folder)).result.verdict
@@ -130,10 +130,10 @@ def run() -> Iterator[Figure]:
 def _verdict(lab: Lab) -> Status:
     topology = "" if lab.spec.port_rate is None else f"port_rate: {lab.spec.port_rate // 10**6}Mbit"
     text = SCENARIO.format(topology=topology)
+    plan = resolve(load_scenario(text))
     with (
         tempfile.TemporaryDirectory() as folder,
         catching_signals() as clock,
-        live_world(lab, clock) as world,
+        live_world(lab, plan, clock) as world,
     ):
-        plan = resolve(load_scenario(text))
         return execute(plan, text, world, LiveLab(lab), Path(folder)).result.verdict.status

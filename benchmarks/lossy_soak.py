@@ -45,7 +45,7 @@ def run() -> Iterator[Figure]:
     plan = resolve(load_scenario(text))
     with live_lab(plan.topology) as lab, tempfile.TemporaryDirectory() as folder:
         started_s = time.monotonic()
-        with catching_signals() as clock, live_world(lab, clock) as world:
+        with catching_signals() as clock, live_world(lab, plan, clock) as world:
             result = execute(plan, text, world, LiveLab(lab), Path(folder)).result
         seconds = time.monotonic() - started_s
         reader = open_reader(lab.name)

@@ -15,5 +15,10 @@ def run_live(
     name: str, text: str, runs: Path, progress: Callable[[str], None] = lambda _: None
 ) -> FinishedRun:
     """The finished run of a scenario file's text on the lab of that name."""
-    with catching_signals() as clock, lab.attach(name) as attached, live_world(attached, clock) as world:
-        return execute(resolve(load_scenario(text)), text, world, LiveLab(attached), runs, progress)
+    plan = resolve(load_scenario(text))
+    with (
+        catching_signals() as clock,
+        lab.attach(name) as attached,
+        live_world(attached, plan, clock) as world,
+    ):
+        return execute(plan, text, world, LiveLab(attached), runs, progress)

@@ -20,7 +20,7 @@ from mrc_testbed.metrics.histogram import Histogram
 from mrc_testbed.metrics.series import Reading
 from mrc_testbed.scenario.execution import FinishedRun, execute
 from mrc_testbed.scenario.measure.recovery import Recovery
-from mrc_testbed.scenario.run.protocols import Clock, WorkloadRunner
+from mrc_testbed.scenario.run.protocols import Clock
 from mrc_testbed.scenario.run.runner import World
 from mrc_testbed.scenario.spec.load import load_scenario
 from mrc_testbed.scenario.spec.plan import Plan
@@ -28,6 +28,7 @@ from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.lab import VirtualLab
 from mrc_testbed.virtual.world import planned_lab, world_in
+from mrc_testbed.workloads.engine import Engine
 
 _BEGUN_NS: Final = 1
 """When a lab in virtual time begins."""
@@ -130,7 +131,7 @@ class Trial:
             finally:
                 self.left = [*world.injector.clear_all(), *_qps(lab)]
 
-    def replaced(self, workloads: WorkloadRunner) -> WorkloadRunner:
+    def replaced(self, workloads: Engine) -> Engine:
         """Others in place of the lab's workloads; for subclasses."""
         return workloads
 

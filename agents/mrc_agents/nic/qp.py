@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from ctypes import c_uint32
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from random import Random
 from typing import Any, Final, cast
 
@@ -279,6 +279,11 @@ def replacement_path(qp: Qp, attributes: QpAttributes, place: int, ev: int) -> i
     return next((number for number in free if number != qp.evs[place].path), free[0])
 
 
+_KEPT_BY_NAME: Final = {each.name for each in fields(QpAttributes)} & {name for name, *_ in Qp._fields_}
+"""Attributes that the kernel's QP has under the same name."""
+_MADE: Final = {"cc", "dynamic_mpr", "evs"}
+
+
 def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
     """The kernel's QP in state INIT, with its EV set in a random order."""
     attributes = qp.attributes
@@ -289,34 +294,22 @@ def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
     congestion = attributes.congestion
     peer_first_psn = attributes.peer_first_psn or 0  # needed before the QP receives
     value = Qp(
+        **{name: getattr(attributes, name) for name in _KEPT_BY_NAME - _MADE},
         state=QpState.INIT,
         qpn=qp.qpn,
-        peer_host=attributes.peer_host,
         is_local=is_local,
         template_hi=hi,
         template_lo=lo,
-        pmtu_bytes=attributes.pmtu_bytes,
         pmtu_shift=attributes.pmtu_bytes.bit_length() - 1,
-        reorder_packets=attributes.reorder_packets,
-        rto_min_ns=attributes.rto_min_ns,
-        pto_min_ns=attributes.pto_min_ns,
-        reo_wnd_min_ns=attributes.reo_wnd_min_ns,
-        shares_paths=attributes.shares_paths,
         nic_path_base=nic_path_base(config, attributes.peer_host),
         uplink_count=1 if is_local else config.uplink_count,
-        byte_time_ps=attributes.byte_time_ps,
-        loss_threshold_acks=attributes.loss_threshold_acks,
-        rto_ns=attributes.rto_ns,
-        retry_limit=attributes.retry_limit,
         give_up_ns=qp.limits.give_up_ns,
         rnr_timer_ns=qp.limits.rnr_timer_us * 1000,
         rnr_limit=qp.limits.rnr_limit,
         pd=qp.pd,
         is_writable=qp.limits.is_writable,
-        probe_success_target=attributes.probe_success_target,
         evs_per_plane=per_plane,
         plane_count=planes,
-        min_active=attributes.min_active,
         active_total=active * planes,
         active_planes=(1 << planes) - 1,
         mpr_psns=attributes.mpr * Limit.MPR_UNIT,
@@ -324,11 +317,6 @@ def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
         tracked_psns=attributes.mpr_dest * Limit.MPR_UNIT,
         tracked_from_psn=peer_first_psn,
         is_mpr_dynamic=attributes.dynamic_mpr,
-        max_wimm=attributes.max_wimm,
-        max_wimm_dest=attributes.max_wimm_dest,
-        linear_count=attributes.linear_count,
-        exponential_count=attributes.exponential_count,
-        sack_every=attributes.sack_every,
         requests_sack=attributes.peer_sack_every > 1,
         peer_port_mask=0xFFFFFFFF,
         cc_parameters=CcParameters(**asdict(congestion)),

@@ -242,7 +242,7 @@ def live_stage(
             def run_on_lab(run: PlannedRun, runs: Path, say: Progress) -> FinishedRun:
                 with ExitStack() as stack:
                     clock = stack.enter_context(catching_signals(force))
-                    world = stack.enter_context(live_world(lab, clock))
+                    world = stack.enter_context(live_world(lab, run.plan, clock))
                     return execute(run.plan, run.source, world, LiveLab(lab), runs, say)
 
             yield run_on_lab

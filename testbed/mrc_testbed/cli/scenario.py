@@ -268,10 +268,10 @@ def run_plan(
             lab_for_run(resolved.topology, name=name, runtime=where.runtime, keep=keep, progress=say_progress)
         )
         clock = stack.enter_context(catching_signals(force_end))
-        world = stack.enter_context(live_world(lab, clock))
         for attempt in range(where.retries + 1):
             machine.begin()
-            finished = execute(resolved, source, world, LiveLab(lab), runs, say_progress)
+            with live_world(lab, resolved, clock) as world:
+                finished = execute(resolved, source, world, LiveLab(lab), runs, say_progress)
             machine.explain(finished.result.verdict.status, retries=where.retries - attempt)
             if finished.result.verdict.status is not Status.UNTRUSTED:
                 break

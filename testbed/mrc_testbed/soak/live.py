@@ -165,7 +165,7 @@ def live_stage(name: str, runtime: str | None, clock: Clock, progress: Say) -> S
 
             class _Lab:
                 def run(self, plan: Plan, source: str, runs: Path) -> FinishedRun:
-                    with live_world(lab, clock) as world:
+                    with live_world(lab, plan, clock) as world:
                         finished = execute(plan, source, world, LiveLab(lab), runs, progress)
                     verdict = finished.result.verdict
                     progress(f"{plan.scenario}: {verdict.status.value}: {verdict.reason}")

@@ -18,11 +18,11 @@ from mrc_testbed.metrics.cpu_use import CpuReading
 from mrc_testbed.metrics.reader import LabReader
 from mrc_testbed.metrics.sampler import take_reading
 from mrc_testbed.scenario.measure.recovery import Recovery
-from mrc_testbed.scenario.run.live import EngineWorkloads, LiveSampler, RunFaults
+from mrc_testbed.scenario.run.live import LiveSampler, RunFaults
 from mrc_testbed.scenario.run.nic_listeners import NicListeners
 from mrc_testbed.scenario.run.protocols import Clock
 from mrc_testbed.scenario.run.runner import World
-from mrc_testbed.scenario.spec.plan import Plan, PlannedTransport
+from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.engine import VirtualEngine, virtual_transport
@@ -30,7 +30,6 @@ from mrc_testbed.virtual.lab import VirtualLab, virtual_lab
 from mrc_testbed.virtual.ledger import MemoryLedger
 from mrc_testbed.virtual.limits import check_programs
 from mrc_testbed.virtual.target import VirtualTarget
-from mrc_testbed.workloads.engine import Engine
 
 RUNTIME: Final = "virtual"
 
@@ -187,7 +186,9 @@ def world_in(
         stack.callback(reader.close)
         nics = stack.enter_context(closing(NicListeners(clos, partial(VirtualConnection, lab))))
         faults = stack.enter_context(closing(VirtualFaults(lab)))
-        workloads = stack.enter_context(closing(EngineWorkloads(_engine_maker(lab, nics, machine, write))))
+        transport = virtual_transport(lab, plan.transport)
+        engine = VirtualEngine(lab, transport, None, nics.is_killed, machine=machine, write=write)
+        stack.callback(engine.close)
         probes = None
         if plan.topology.probing is not None:
             probes = stack.enter_context(LinkProbeCounts(lab, clos))
@@ -198,7 +199,7 @@ def world_in(
                 lab, machine, None if plan.end_ns is None else plan.end_ns - plan.start_ns, say_time
             ),
             RunFaults(faults, nics),
-            workloads,
+            engine,
             sampler,
             is_simulated=True,
             early_frames=lambda: lab.runtime.totals().early_frames,
@@ -211,11 +212,3 @@ def payload_of(plan: Plan) -> VirtualPayload:
     if corrupts or plan.topology.nic.icrc == "on":
         return VirtualPayload.COPY
     return VirtualPayload.REFERENCE
-
-
-def _engine_maker(
-    lab: VirtualLab, nics: NicListeners, machine: Clock, write: Write
-) -> Callable[[PlannedTransport], Engine]:
-    return lambda transport: VirtualEngine(
-        lab, virtual_transport(lab, transport), None, nics.is_killed, machine=machine, write=write
-    )

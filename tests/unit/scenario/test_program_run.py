@@ -18,8 +18,8 @@ from mrc_testbed.scenario.execution import FinishedRun
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.report.manifest_file import load_manifest
 from mrc_testbed.scenario.report.result_text import optimizers_of
-from mrc_testbed.scenario.run.protocols import WorkloadRunner
-from mrc_testbed.scenario.spec.plan import PlannedTransport, PlannedWorkload
+from mrc_testbed.workloads.engine import Engine
+from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.program import Output, ProgramState
 
@@ -57,14 +57,14 @@ class ProgramTrial(Trial):
         self.states = [(0, ProgramState(has_stepped=False, run_ns=0)), *states]
         self.steps = steps
 
-    def replaced(self, workloads: WorkloadRunner) -> WorkloadRunner:
-        return cast("WorkloadRunner", PlannedProgram(workloads, self))
+    def replaced(self, workloads: Engine) -> Engine:
+        return cast("Engine", PlannedProgram(workloads, self))
 
 
 class PlannedProgram:
     """The workloads of a lab, but for the program."""
 
-    def __init__(self, others: WorkloadRunner, trial: ProgramTrial) -> None:
+    def __init__(self, others: Engine, trial: ProgramTrial) -> None:
         self._others = others
         self._trial = trial
 
@@ -77,10 +77,8 @@ class PlannedProgram:
 
         return call
 
-    def prepare(
-        self, workloads: Sequence[PlannedWorkload], transport: PlannedTransport, seed: int, output: Output
-    ) -> None:
-        self._others.prepare([each for each in workloads if each.program is None], transport, seed, output)
+    def prepare(self, loads: Sequence[Load], seed: int, output: Output) -> None:
+        self._others.prepare([each for each in loads if each.program is None], seed, output)
         output("job", b"[0] loading\n")
 
     def _program(self) -> ProgramState:

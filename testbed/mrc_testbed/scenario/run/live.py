@@ -38,22 +38,19 @@ from mrc_testbed.scenario.measure.recovery import Recovery
 from mrc_testbed.scenario.run.nic_listeners import NicListeners
 from mrc_testbed.scenario.run.protocols import Clock
 from mrc_testbed.scenario.run.runner import World
-from mrc_testbed.scenario.spec.plan import Plan, PlannedTransport, PlannedWorkload
+from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.workloads.connectors import open_transport
-from mrc_testbed.workloads.engine import Engine, WorkloadEngine
-from mrc_testbed.workloads.flow import Flow
-from mrc_testbed.workloads.operation_record import OperationRecord
-from mrc_testbed.workloads.outcome import FlowOutcome
-from mrc_testbed.workloads.program import Output, Program, ProgramState
+from mrc_testbed.workloads.engine import WorkloadEngine
+from mrc_testbed.workloads.program import Program
 from mrc_testbed.workloads.shown_operations import ShownOperations
 
 _LOG: Final = logging.getLogger(__name__)
 
 
 @contextmanager
-def live_world(lab: Lab, clock: Clock) -> Iterator[World]:
-    """The world of a run, in a lab that is up; faults are reverted when the context ends."""
+def live_world(lab: Lab, plan: Plan, clock: Clock) -> Iterator[World]:
+    """The world of one run of a plan, in a lab that is up; faults are reverted when the context ends."""
     with ExitStack() as stack:
         reader = LabReader(lab.name, lab.clos, lab.paths.fabric_pins, lab.paths.pins / "nodes")
         stack.callback(reader.close)
@@ -63,20 +60,17 @@ def live_world(lab: Lab, clock: Clock) -> Iterator[World]:
         session = stack.enter_context(FaultSession(lab.name))
         shown = stack.enter_context(closing(ShownOperations(lab.state_dir)))
 
-        def make_engine(transport: PlannedTransport) -> Engine:
-            def place(program: Program) -> AbstractContextManager[list[Rank]]:
-                kind = RdmaTransport(transport.kind)
-                return placed_ranks(lab, program.hosts, program.command, program.variables, kind)
+        def place(program: Program) -> AbstractContextManager[list[Rank]]:
+            kind = RdmaTransport(plan.transport.kind)
+            return placed_ranks(lab, program.hosts, program.command, program.variables, kind)
 
-            opened = open_transport(lab, transport.kind, transport.congestion, evs=transport.evs)
-            return WorkloadEngine(opened, shown, nics.is_killed, place)
-
-        workloads = stack.enter_context(closing(EngineWorkloads(make_engine)))
+        opened = open_transport(lab, plan.transport.kind, plan.transport.congestion, evs=plan.transport.evs)
+        engine = stack.enter_context(closing(WorkloadEngine(opened, shown, nics.is_killed, place)))
         probes = None
         if lab.spec.probing is not None:
             probes = stack.enter_context(LinkProbeCounts(lab.paths, lab.clos))
         sampler = LiveSampler(partial(take_reading, reader), lab.clos, nics, probes, partial(ring_drops, lab))
-        yield World(clock, RunFaults(session, nics), workloads, sampler)
+        yield World(clock, RunFaults(session, nics), engine, sampler)
 
 
 class LiveLab:
@@ -176,70 +170,6 @@ class RunFaults:
             lost_packets=sum(account.data_count for account in lost),
             last_lost_ns=max((account.last_ns for account in lost), default=None),
         )
-
-
-class EngineWorkloads:
-    """The workloads of a plan, by an engine.
-
-    Args:
-        make_engine: the engine for a transport.
-    """
-
-    def __init__(self, make_engine: Callable[[PlannedTransport], Engine]) -> None:
-        self._make_engine = make_engine
-        self._engine: Engine | None = None
-
-    def prepare(
-        self,
-        workloads: Sequence[PlannedWorkload],
-        transport: PlannedTransport,
-        seed: int,
-        output: Output,
-    ) -> None:
-        """Registers and fills memory, creates and connects QPs."""
-        self._engine = self._make_engine(transport)
-        self._engine.prepare([workload.load for workload in workloads], seed, output)
-
-    def start(self, name: str) -> None:
-        self._running().start(name)
-
-    def stop(self, name: str) -> None:
-        """Posts nothing more."""
-        self._running().stop(name)
-
-    def is_finished(self, name: str) -> bool:
-        """Return True if every message of the workload has completed, or its connections have failed."""
-        return self._running().is_finished(name)
-
-    def acknowledged_bytes(self) -> Mapping[Flow, int]:
-        """Payload of each flow acknowledged for the first time."""
-        return self._running().acknowledged_bytes()
-
-    def operations(self, name: str) -> Sequence[OperationRecord]:
-        """Completed operations of a collective workload, or steps of a program."""
-        return self._running().operations(name)
-
-    def program(self, name: str) -> ProgramState | None:
-        """The state of a program that was started; None: the workload is none."""
-        return self._running().program(name)
-
-    def await_step(self, name: str, deadline_ns: int) -> None:
-        """Wait until a program has made its first step, or is over, but not beyond that time."""
-        self._running().await_step(name, deadline_ns)
-
-    def collect(self, deadline_ns: int) -> Sequence[FlowOutcome]:
-        """Waits for messages under way, compares received memory, returns every flow."""
-        return self._running().collect(deadline_ns)
-
-    def close(self) -> None:
-        """Destroys QPs and deregisters memory, once."""
-        if self._engine is not None:
-            self._engine.close()
-
-    def _running(self) -> Engine:
-        if self._engine is None:
-            raise ValueError("not prepared")
-        return self._engine
 
 
 class LiveSampler:

@@ -4,7 +4,7 @@
 CLOCK_MONOTONIC in ns unless they say otherwise.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
@@ -14,11 +14,7 @@ from mrc_testbed.faults.fault import ScheduledFault
 from mrc_testbed.metrics.series import Reading
 from mrc_testbed.scenario.measure.event import FaultChange, NicEvent
 from mrc_testbed.scenario.measure.recovery import Recovery
-from mrc_testbed.scenario.spec.plan import Plan, PlannedTransport, PlannedWorkload
-from mrc_testbed.workloads.flow import Flow
-from mrc_testbed.workloads.operation_record import OperationRecord
-from mrc_testbed.workloads.outcome import FlowOutcome
-from mrc_testbed.workloads.program import Output, ProgramState
+from mrc_testbed.scenario.spec.plan import Plan
 
 
 class Clock(Protocol):
@@ -54,58 +50,6 @@ class FaultInjector(Protocol):
 
     def clear_all(self) -> Sequence[FaultChange]:
         """Ends whatever this injector has in force; none is a success."""
-
-
-class WorkloadRunner(Protocol):
-    """Sends what the plan says; the data path is in the kernel, so every call returns quickly."""
-
-    def prepare(
-        self,
-        workloads: Sequence[PlannedWorkload],
-        transport: PlannedTransport,
-        seed: int,
-        output: Output,
-    ) -> None:
-        """Registers and fills memory, creates and connects QPs. Nothing is sent yet.
-
-        Args:
-            workloads: of the plan.
-            transport: of their messages.
-            seed: of all that is random.
-            output: receives each line that ranks of programs write, in any thread.
-        """
-
-    def start(self, name: str) -> None:
-        """Begins to send. A workload by iterations sends its warm-up first, as prepared."""
-
-    def stop(self, name: str) -> None:
-        """Posts nothing more; messages under way complete."""
-
-    def is_finished(self, name: str) -> bool:
-        """Return True if every message of the workload has completed, its QPs have failed, or a program is
-        over.
-        """
-
-    def acknowledged_bytes(self) -> Mapping[Flow, int]:
-        """Payload of each flow acknowledged for the first time since it was connected."""
-
-    def operations(self, name: str) -> Sequence[OperationRecord]:
-        """Completed operations of a collective workload, steps of a program, oldest first; else none."""
-
-    def program(self, name: str) -> ProgramState | None:
-        """The state of a program that was started; None: the workload is none."""
-
-    def await_step(self, name: str, deadline_ns: int) -> None:
-        """Wait until a program has made its first step, or is over, but not beyond that time."""
-
-    def collect(self, deadline_ns: int) -> Sequence[FlowOutcome]:
-        """Waits for messages under way until *deadline_ns*, compares received memory, returns every flow.
-
-        A flow whose messages did not complete has an `error` that says so.
-        """
-
-    def close(self) -> None:
-        """Destroys QPs and deregisters memory; also after a failure, and more than once."""
 
 
 class Sampler(Protocol):

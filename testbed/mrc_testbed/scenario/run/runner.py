@@ -15,7 +15,7 @@ from mrc_testbed.scenario.measure.event import FaultChange, NicEvent, Note
 from mrc_testbed.scenario.measure.recording import FlowReading, Recording
 from mrc_testbed.scenario.measure.trust import lateness_of_warmup
 from mrc_testbed.scenario.measure.verdict import Ending, Status
-from mrc_testbed.scenario.run.protocols import Clock, FaultInjector, Sampler, WorkloadRunner
+from mrc_testbed.scenario.run.protocols import Clock, FaultInjector, Sampler
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.scenario.spec.timeline import (
     Action,
@@ -29,6 +29,7 @@ from mrc_testbed.shown import format_time
 from mrc_testbed.signals import exit_status
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.units import format_duration_ns
+from mrc_testbed.workloads.engine import Engine
 
 COLLECT_TIMEOUT_NS: Final = 10 * 10**9
 """Time for messages in flight to complete once their workload was stopped."""
@@ -75,7 +76,7 @@ class World:
 
     clock: Clock
     injector: FaultInjector
-    workloads: WorkloadRunner
+    workloads: Engine
     sampler: Sampler
     is_simulated: bool = False  # whether its time is a simulation's, which no machine can make late
     # how many frames have crossed a link sooner than its port's rate allows
@@ -128,9 +129,8 @@ class Runner:
 
     def _prepare(self) -> None:
         self._progress("preparing workloads: memory, QPs")
-        self._world.workloads.prepare(
-            self._plan.workloads, self._plan.transport, self._plan.seed, self._journal.note_output
-        )
+        loads = [workload.load for workload in self._plan.workloads]
+        self._world.workloads.prepare(loads, self._plan.seed, self._journal.note_output)
         self._ring_drops_before = self._world.sampler.ring_drops()
         self._stop_if_asked()
         self._world.injector.make_ready(self._plan.faults)
