@@ -23,13 +23,17 @@ from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor
+from torch.amp import GradScaler
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from mrc_torch.clock import CLOCK, take_over_time
 from mrc_torch.rank import inherited, is_rank, is_virtual
-from mrc_torch.scalers import UNSCALED, watch_scalers
 from mrc_torch.stages import LOSS, OPTIMIZER, ProfileError, Stages, read_profile
 from mrc_torch.virtual import engine
+
+UNSCALED: Final = WeakTensorKeyDictionary()  # losses, by what scalers have made of them
 
 REPORT_VARIABLE: Final = "MRC_TESTBED_REPORT_FD"
 _REPORTS: Final = inherited(REPORT_VARIABLE)
@@ -183,3 +187,30 @@ def _declared_compute(text: str) -> OnEnd:
 
     Stages(compute_stage)
     return compute_stage
+
+
+def watch_scalers(on_step: Callable[[Optimizer], None]) -> None:
+    """Watch all scalers of this process; *on_step* takes an optimizer that one has let step, or has not."""
+    step = GradScaler.step
+
+    def noted(scaler: GradScaler, optimizer: Optimizer, *arguments: Any, **named: Any) -> Any:
+        result = step(scaler, optimizer, *arguments, **named)
+        on_step(optimizer)
+        return result
+
+    GradScaler.step = noted
+    GradScaler.__init_subclass__ = classmethod(_watch_scale)  # FSDP has one that takes a second to import
+    _watch_scale(GradScaler)
+
+
+def _watch_scale(scaler: Any) -> None:
+    scale = scaler.scale
+
+    def noted(self: GradScaler, outputs: Any) -> Any:
+        scaled = scale(self, outputs)
+        for made, loss in zip(tree_leaves(scaled), tree_leaves(outputs), strict=True):
+            if isinstance(made, Tensor) and made is not loss:
+                UNSCALED[made] = loss.detach()
+        return scaled
+
+    scaler.scale = noted

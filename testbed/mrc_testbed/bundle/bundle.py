@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from mrc_testbed.bundle.archive import LEVEL, read_archive, write_archive
-from mrc_testbed.bundle.check import check_results
 from mrc_testbed.bundle.foreign_page import contain_page, is_plain_drawing
+from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.tables import finished_runs
 from mrc_testbed.document.envelope import NAME_PATTERN
 from mrc_testbed.document.latest import latest_of
@@ -29,6 +29,11 @@ from mrc_testbed.document.one_step import in_one_step, scratch_near
 from mrc_testbed.document.text_file import read_result, read_text
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.printable import printable
+from mrc_testbed.scenario.report.kept_times import FILE_NAME, load_histograms
+from mrc_testbed.scenario.report.manifest_file import load_manifest
+from mrc_testbed.scenario.spec.plan import load_plan
+
+_EVENT: Final = TypeAdapter(dict[str, Any])
 
 BUNDLE_SCHEMA_VERSION: Final = 1
 SUFFIX: Final = ".tar.zst"
@@ -253,3 +258,28 @@ def _names(folder: Path, holds: Holds) -> Iterator[str]:
         name = path.relative_to(folder).as_posix()
         if _FILES[holds].fullmatch(name) and path.is_file() and not path.is_symlink():
             yield name
+
+
+def check_results(folder: Path) -> None:
+    """Read every file of data in a result folder; that of a campaign with all its runs."""
+    runs = [folder]
+    if os.path.lexists(folder / "journal.jsonl"):
+        CampaignFolder.open(folder)
+        runs = sorted(path.parent for path in folder.glob("runs/*/*/manifest.json"))
+    for run in runs:
+        _check_run(run)
+
+
+def _check_run(folder: Path) -> None:
+    load_manifest(folder / "manifest.json")
+    if os.path.lexists(folder / "plan.json"):
+        load_plan(folder / "plan.json")
+    path = folder / FILE_NAME
+    try:
+        if os.path.lexists(path):
+            load_histograms(read_result(path).decode())
+        path = folder / "events.jsonl"
+        for line in read_result(path).decode().splitlines() if os.path.lexists(path) else ():
+            _EVENT.validate_json(line)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: {printable(str(error))}") from error

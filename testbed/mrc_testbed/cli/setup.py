@@ -89,7 +89,7 @@ def host(
     )
     changes = report.changes
     if with_observability:
-        from mrc_testbed.hostprep.observability import prepare_observability  # noqa: PLC0415
+        from mrc_testbed.hostprep.host import prepare_observability  # noqa: PLC0415
         from mrc_testbed.observe.grafana_server import IMAGE  # noqa: PLC0415
 
         changes += prepare_observability(IMAGE, check=settings.is_dry_run, progress=settings.progress).changes

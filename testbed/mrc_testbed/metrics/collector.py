@@ -10,18 +10,18 @@ from mrc_agents.clock import monotonic_ns
 from mrc_testbed.fabric.link_probes import LinkProbeCounts
 from mrc_testbed.fabric.lossless import LosslessReader
 from mrc_testbed.fabric.paths import LabPaths
-from mrc_testbed.metrics import endpoint_metrics, fabric_metrics, testbed_metrics
+from mrc_testbed.metrics import endpoint_metrics, fabric_metrics, probe_metrics, testbed_metrics
 from mrc_testbed.metrics.catalogue import METRICS
 from mrc_testbed.metrics.exposition import Samples, Value
 from mrc_testbed.metrics.fault_record import FaultRecord
 from mrc_testbed.metrics.histogram import merge
-from mrc_testbed.metrics.link_probe_collector import LinkProbeCollector
 from mrc_testbed.metrics.measured import COLLECTIVE, STEP, read_measured, read_recovery
 from mrc_testbed.metrics.metric import Metric
 from mrc_testbed.metrics.queue_delay import merge_delays
 from mrc_testbed.metrics.reader import EvPath, LabReader, NicReader, ev_transition_index
 from mrc_testbed.metrics.run_info import RunInfo, read_run
 from mrc_testbed.metrics.series import EV_STATES
+from mrc_testbed.probing.watch import LinkWatch
 from mrc_testbed.topology.clos import Clos
 
 Labels = tuple[str, ...]
@@ -287,3 +287,42 @@ def _node_ports(lab: str, clos: Clos) -> list[tuple[Labels, list[int]]]:
 
 def _pick_sum(values: Sequence[int], indices: Iterable[int]) -> int:
     return sum(values[index] for index in indices)
+
+
+class LinkProbeCollector:
+    """Collects from a lab whose hosts probe.
+
+    Args:
+        lab: its name.
+        clos: its fabric.
+        counts: its probes; closed with the collector.
+    """
+
+    def __init__(self, lab: str, clos: Clos, counts: LinkProbeCounts) -> None:
+        self._lab = lab
+        self._clos = clos
+        self._counts = counts
+        self._watch = LinkWatch(clos)
+        self._labels = [
+            (lab, str(path.plane), clos.host(path.host).name, clos.link(path.links[-1]).name)
+            for path in (outcome.path for outcome in counts.read())
+        ]
+
+    def close(self) -> None:
+        self._counts.close()
+
+    def collect(self, add: Add) -> None:
+        outcomes = self._counts.read()
+        for labels, outcome in zip(self._labels, outcomes, strict=True):
+            for name, count in (
+                ("passed", outcome.passed),
+                ("failed", outcome.failed),
+                ("late", outcome.late),
+            ):
+                add(probe_metrics.LINK_PROBES, (*labels, name), count)
+            add(probe_metrics.LINK_PROBE_RTT_SECONDS, labels, outcome.rtt_sum_ns / _NS_PER_SECOND)
+        diagnosis = self._watch.add(monotonic_ns(), outcomes)
+        for link_id in sorted(diagnosis.health):
+            link = self._clos.link(link_id)
+            is_suspect = int(link_id in diagnosis.suspects)
+            add(probe_metrics.LINK_PROBE_SUSPECT, (self._lab, str(link.plane), link.name), is_suspect)

@@ -16,12 +16,15 @@ from mrc_testbed.document.fields import Duration, Rate, Ratio, Size, StrictModel
 from mrc_testbed.topology.addressing import PORT_ID_BITS
 from mrc_testbed.topology.algorithm import check_cc_algorithm, check_ev_selector
 from mrc_testbed.topology.ev import LANE_MASK
-from mrc_testbed.topology.flow_control_spec import CreditSpec, FlowControlKind, PfcSpec
 from mrc_testbed.topology.limit import LimitProblems
 from mrc_testbed.topology.numbering import Numbering
 from mrc_testbed.topology.probing_spec import ProbingSpec
 from mrc_testbed.topology.queue_spec import LinkDelay, QueueSpec
 from mrc_testbed.topology.usid import INDEX_COUNT, PLANE_COUNT
+
+FlowControlKind = Literal["none", "pfc", "credits"]
+
+_SomeBytes = Annotated[Size, Field(gt=0)]
 
 PATH_MTUS: Final = (256, 512, 1024, 2048, 4096)
 """Payload bytes per packet that the data plane supports; 4096 in virtual time alone: see Limit.PMTU_MAX."""
@@ -35,6 +38,45 @@ WINDOW_PACKETS_MAX: Final = 1024
 
 MEMORY_SEGMENT_BYTES: Final = 1 << 20
 """A NIC's memory is made of segments of this size; MRC_MEMORY_SEGMENT of the data plane."""
+
+
+class PfcSpec(StrictModel):
+    """Priority flow control: a switch pauses the port at the other end of a link when too much data of this
+    link waits.
+    """
+
+    xoff: _SomeBytes | None = Field(
+        default=None,
+        description="Waiting data at which the switch sends a pause. Left out: xon plus 4 full frames.",
+    )
+    xon: Size | None = Field(
+        default=None,
+        description="Waiting data at which the switch lifts the pause. Left out: the bytes that a link "
+        "carries in two of its delays, plus 4 full frames; at most xoff less a byte.",
+    )
+    headroom: Size | None = Field(
+        default=None,
+        description="Buffer beyond xoff for data that still arrives; if it is too small, packets are lost. "
+        "Left out: the bytes that a link carries in two of its delays, plus 18 full frames.",
+    )
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
+        problems = LimitProblems()
+        if self.xoff is not None and self.xon is not None and self.xon >= self.xoff:
+            problems.add("xon", self.xon, "xon must be less than xoff")
+        problems.raise_if_any("pfc")
+        return self
+
+
+class CreditSpec(StrictModel):
+    """Credits, as in InfiniBand: a port sends only as much as the switch at the other end can buffer."""
+
+    buffer: _SomeBytes | None = Field(
+        default=None,
+        description="Buffer for waiting data of a link; at least a full frame. Left out: the bytes that a "
+        "link carries in two of its delays, plus 8 full frames.",
+    )
 
 
 class NicSpec(StrictModel):

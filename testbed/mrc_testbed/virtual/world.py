@@ -5,15 +5,17 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from mrc_agents.abi import VirtualPayload
 from mrc_agents.bpf.virtual import VirtualRuntime
 from mrc_testbed.fabric.link_probes import LinkProbeCounts
+from mrc_testbed.fabric.process import ProcessIdentity, own_identity
 from mrc_testbed.fabric.ranks import Write
 from mrc_testbed.faults.controller import FaultController
 from mrc_testbed.faults.effects import IcrcChecked
 from mrc_testbed.faults.event import FaultEvent
+from mrc_testbed.faults.ledger import Entry
 from mrc_testbed.metrics.cpu_use import CpuReading
 from mrc_testbed.metrics.reader import LabReader
 from mrc_testbed.metrics.sampler import take_reading
@@ -27,11 +29,42 @@ from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.engine import VirtualEngine, virtual_transport
 from mrc_testbed.virtual.lab import VirtualLab, virtual_lab
-from mrc_testbed.virtual.ledger import MemoryLedger
 from mrc_testbed.virtual.limits import check_programs
 from mrc_testbed.virtual.target import VirtualTarget
 
 RUNTIME: Final = "virtual"
+
+
+class MemoryLedger:
+    """The interface of a Ledger for an injector."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+
+    def worker(self) -> ProcessIdentity:
+        """The calling process; nobody asks."""
+        return own_identity()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Do nothing: there is no other process."""
+        yield
+
+    def entries(self) -> dict[str, Entry]:
+        return dict(self._entries)
+
+    def write(self, entry: Entry) -> None:
+        """Stores *entry*, in place of an older one with the same fault id."""
+        self._entries[entry.fault.fault_id] = entry
+
+    def remove(self, fault_id: str) -> None:
+        self._entries.pop(fault_id, None)
+
+    def record(self, event: dict[str, Any]) -> None:
+        """A run's own record has the event."""
+
+    def wait_while_changed(self, fault_id: str, deadline_ns: int) -> None:
+        """Do nothing: no other process changes an entry."""
 
 
 class VirtualLabView:

@@ -13,8 +13,7 @@ from mrc_testbed.metrics.exposition import Samples, Value
 from mrc_testbed.metrics.reader import LabReader
 from mrc_testbed.metrics.sampler import take_reading
 from mrc_testbed.metrics.series import FlowCounts
-from mrc_testbed.topology.flow_control_spec import FlowControlKind
-from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.spec import FlowControlKind, TopologySpec
 
 pytestmark = pytest.mark.usefixtures("state_root")
 

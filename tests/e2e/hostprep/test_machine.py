@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from mrc_testbed.hostprep import host
-from mrc_testbed.hostprep.host import prepare_host
+from mrc_testbed.hostprep.host import prepare_host, prepare_observability
 from mrc_testbed.hostprep.image import ImageState, build_image, image_name, observe_image
-from mrc_testbed.hostprep.observability import prepare_observability
 
 BUILD_PACKAGES = ("clang", "libbpf-dev", "libibverbs-dev", "linux-libc-dev")
 NO_IMAGE = "localhost:1/none:none"

@@ -8,9 +8,8 @@ from own_lab import lab_up
 
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab
-from mrc_testbed.topology.flow_control_spec import FlowControlKind
 from mrc_testbed.topology.queue_spec import EcnSpec, QueueSpec, TrimSpec
-from mrc_testbed.topology.spec import NicSpec, TopologySpec
+from mrc_testbed.topology.spec import FlowControlKind, NicSpec, TopologySpec
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from mrc_testbed.campaign.execution import execute_campaign
+from mrc_testbed.campaign.execution import RunQueue, execute_campaign
 from mrc_testbed.campaign.folder import CampaignFolder, RunEntry
 from mrc_testbed.campaign.plan import plan_campaign
-from mrc_testbed.campaign.run_queue import RunQueue
 from mrc_testbed.cli.app import run as mrc_testbed
 from mrc_testbed.errors import UsageError
 

@@ -19,9 +19,8 @@ from mrc_testbed.report.chart import Limit
 from mrc_testbed.scenario.measure.verdict import Ending, Status, decide
 from mrc_testbed.scenario.report.distribution import build_distributions
 from mrc_testbed.scenario.report.expectation_table import JudgedExpectation, expectation_table
-from mrc_testbed.scenario.report.fabric import fabric_drawing
 from mrc_testbed.scenario.report.line_rate import line_rate
-from mrc_testbed.scenario.report.page import build_report
+from mrc_testbed.scenario.report.page import build_report, fabric_drawing
 from mrc_testbed.scenario.report.panel import POINTS_MAX, build_panels, shown_intervals
 from mrc_testbed.scenario.report.result import RunResult
 from mrc_testbed.scenario.report.table import transition_table

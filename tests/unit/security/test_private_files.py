@@ -26,7 +26,7 @@ ELSEWHERE: Final = {
     "testbed/mrc_testbed/fabric/state_file.py": "makes them",
     "testbed/mrc_testbed/fabric/bpf_file_system.py": "folders on the BPF file system, mounted with mode 0700",
     "testbed/mrc_testbed/fabric/data_plane.py": "the same",
-    "testbed/mrc_testbed/fabric/data_plane_trial.py": "the state folder itself",
+    "testbed/mrc_testbed/fabric/preflight.py": "the state folder itself",
     "testbed/mrc_testbed/fabric/namespace.py": "names of network namespaces, as iproute2 makes them",
     "testbed/mrc_testbed/fabric/program_view.py": "the /dev of one program, the machine's to all",
     "testbed/mrc_testbed/fabric/link.py": "sysctls of a node",

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from mrc_testbed.scenario.spec.demand import OfferedFlow, all_hosts_at_once, frame_hops_per_s
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.offered_load import OfferedFlow, all_hosts_at_once, frame_hops_per_s
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.topology.timing import expected_rtt_ns, full_frame_bytes
 

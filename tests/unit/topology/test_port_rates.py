@@ -4,9 +4,9 @@ import pytest
 
 from mrc_testbed.cli import table
 from mrc_testbed.document import Tree, validate_values
+from mrc_testbed.scenario.spec.demand import OfferedFlow, frame_hops_per_s
 from mrc_testbed.topology import flow_control, port_queue, timing
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.offered_load import OfferedFlow, frame_hops_per_s
 from mrc_testbed.topology.port_selection import port_rates_bps
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.topology.timing import expected_rtt_ns

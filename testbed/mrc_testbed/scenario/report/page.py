@@ -1,16 +1,17 @@
 """report.html: one run on one page. Pure."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from html import escape
+from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
+from mrc_testbed.drawing.svg import graph_svg
 from mrc_testbed.report.chart import Chart
-from mrc_testbed.report.page import Section, chart_cards, chart_data, html, page, render
+from mrc_testbed.report.page import Section, chart_cards, chart_data, html, page, part, render
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.report.distribution import build_distributions
 from mrc_testbed.scenario.report.expectation_table import JudgedExpectation, expectation_table
-from mrc_testbed.scenario.report.fabric import fabric_drawing
 from mrc_testbed.scenario.report.figure import run_charts, step_chart
 from mrc_testbed.scenario.report.panel import build_panels, shown_intervals
 from mrc_testbed.scenario.report.result import RunResult
@@ -26,6 +27,10 @@ from mrc_testbed.scenario.report.table import (
     tiles,
     transition_table,
 )
+from mrc_testbed.topology.resolve import resolve_topology
+
+_NAMESPACE: Final = ' xmlns="http://www.w3.org/2000/svg"'
+"""HTML does without it."""
 
 _MARKS = {
     Status.PASSED: ("good", "\u2713"),
@@ -126,3 +131,26 @@ def _sections(result: RunResult, figure: str, panels: str, distributions: str) -
         Section("fidelity", "Fidelity of the testbed", fidelity_table(result)),
         Section("provenance", "Provenance", provenance_table(result)),
     ]
+
+
+def fabric_drawing(result: RunResult) -> Markup:
+    """The fabric of a run; links and nodes that its faults hit stand out, all others fade.
+
+    Each of those says in its tool-tip which faults these were. A large fabric is drawn as a sample.
+    """
+    clos = resolve_topology(result.plan.topology)
+    reasons: dict[str, list[str]] = {}
+    for fault in result.plan.faults:
+        for place in (*fault.links, *fault.nodes):
+            reasons.setdefault(place, []).append(f"{fault.fault_id} ({fault.kind})")
+    marks = {place: ", ".join(dict.fromkeys(faults)) for place, faults in reasons.items()}
+    links = [link.id for link in clos.links() if link.name in marks]
+    drawing = graph_svg(clos, links, marks).replace(_NAMESPACE, "", 1)
+    missing = sum(f'data-name="{escape(place)}"' not in drawing for place in marks)
+    if not marks:
+        note = "No fault was part of this run."
+    else:
+        note = "Thick: links that faults hit. Point at one for its name and its faults."
+    if missing:
+        note += f" {missing} of the {len(marks)} are not in this sample of the fabric."
+    return part("drawing", note, html(drawing))
