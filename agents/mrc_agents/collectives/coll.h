@@ -14,8 +14,8 @@
  *	virtual.c     the interface of a simulation
  *
  * A slice is a WRITE with immediate into the peer's next slot: a header, then payload. The peer
- *takes it out at once, to a heap copy where its operation is not ready for it yet, so that no
- *operation holds up another, and returns credits by zero-length WRITEs with immediate.
+ * takes it out at once, to a heap copy where its operation is not ready for it yet, so that no
+ * operation holds up another, and returns credits by zero-length WRITEs with immediate.
  */
 #ifndef COLL_H
 #define COLL_H
@@ -165,8 +165,7 @@ static inline uint32_t payload_bytes(const struct mrc_coll *coll)
 	return coll->options.slot_bytes - sizeof(struct slice_header);
 }
 
-/* Bytes of the slots of one direction; those that are sent from lie behind those that are written.
- */
+/* Bytes of the slots of one direction; those that are sent from lie behind those written into. */
 static inline size_t slots_bytes(const struct mrc_coll *coll)
 {
 	return (size_t)coll->options.slots * coll->options.slot_bytes;
@@ -182,8 +181,7 @@ void accept_slice(struct mrc_coll *coll, struct peer *peer, const struct slice_h
 		  const char *payload);
 void take_early(struct mrc_coll *coll, struct operation *operation);
 
-/* Notes the first failure; the text names the rank that is at fault, of which peers are informed.
- */
+/* Notes the first failure; the text names the rank at fault, of which peers are informed. */
 __attribute__((format(printf, 3, 4))) void fail(struct mrc_coll *coll, int rank, const char *format,
 						...);
 
