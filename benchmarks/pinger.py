@@ -111,7 +111,8 @@ def compile_pinger() -> Path:
     target.parent.mkdir(exist_ok=True)
     options = ["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-Werror"]
     include = [
-        f"-I{_ROOT / 'agents/mrc_agents' / 'include'}",
+        f"-I{_ROOT / 'agents/mrc_agents/include'}",
+        f"-I{_ROOT / 'agents/mrc_agents'}",
         "-idirafter",
         f"/usr/include/{machine()}-linux-gnu",
     ]

@@ -17,8 +17,8 @@ PROGRAMS = (
 )
 OWN = "agents/mrc_agents/virtual/"
 OWN_LAYOUTS = "agents/mrc_agents/include/mrc/virtual_abi.h"
-WHEEL = "agents/mrc_agents/include/mrc/queue_wheel.h"
-FLAGS = [f"-Iagents/mrc_agents/{each}" for each in ("virtual/shim", "include", "_objects", "virtual")]
+WHEEL = "agents/mrc_agents/queue/wheel.h"
+FLAGS = [f"-Iagents/mrc_agents/{each}" for each in ("virtual/shim", "include", "", "_objects", "virtual")]
 INCLUDE = re.compile(r'^#include ["<]([^">]+)[">]', re.MULTILINE)
 
 
@@ -35,6 +35,7 @@ def sources_in_kernel() -> set[str]:
             places = (
                 file.parent / name,
                 ROOT / "agents/mrc_agents/include" / name,
+                ROOT / "agents/mrc_agents" / name,
                 ROOT / "agents/mrc_agents/_objects" / name,
             )
             waiting += [path for path in places if path.is_file()]
@@ -54,13 +55,14 @@ def test_only_the_wheel_is_replaced() -> None:
     shared = {name for name in in_library if not name.startswith(OWN)} - {OWN_LAYOUTS}
     assert sources_in_kernel() - shared == {WHEEL}
     assert shared - sources_in_kernel() == set()
-    assert f"{OWN}shim/mrc/queue_wheel.h" in in_library
+    assert f"{OWN}shim/queue/wheel.h" in in_library
 
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     for name in (
         "agents/mrc_agents/include",
+        "agents/mrc_agents/queue",
         "agents/mrc_agents/nic/bpf",
         "agents/mrc_agents/switch/bpf",
         "agents/mrc_agents/virtual",

@@ -10,7 +10,7 @@
 #include <mrc/usid.h>
 #include <mrc/fabric_config.h>
 #include <mrc/emit.h>
-#include <mrc/queue_time.h>
+#include <queue/time.h>
 #include "nic_maps.h"
 
 /* The frame's first `size` bytes, or NULL when it is shorter. */

@@ -12,8 +12,8 @@
 #include <bpf/bpf_helpers.h>
 #include <mrc/fabric_maps.h>
 #include <mrc/link_fault.h>
-#include <mrc/queue_upstream.h>
-#include <mrc/queue_view.h>
+#include <queue/upstream.h>
+#include <queue/view.h>
 #include "fib.h"
 #include "forward_ecmp.h"
 
