@@ -115,8 +115,7 @@ MRC_COLL_API int mrc_coll_exchange(struct mrc_coll_group *group, uint64_t number
 				   const void *const *out, const size_t *out_bytes, void *const *in,
 				   const size_t *in_bytes, int timeout_ms, uint64_t id);
 
-/* Does the work until an operation ends (1), mrc_coll_wake() is called or the time is over (0).
- * timeout_ms < 0: no limit. */
+/* Works until an operation ends (1), it is woken or the time is over (0); < 0: no limit. */
 MRC_COLL_API int mrc_coll_wait(struct mrc_coll *coll, int timeout_ms, struct mrc_coll_done *done);
 
 /* Lets mrc_coll_wait() return. */
