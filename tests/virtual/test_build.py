@@ -32,13 +32,8 @@ def sources_in_kernel() -> set[str]:
             continue
         found.add(file)
         for name in INCLUDE.findall(file.read_text(encoding="utf-8")):
-            places = (
-                file.parent / name,
-                ROOT / "agents/mrc_agents/include" / name,
-                ROOT / "agents/mrc_agents" / name,
-                ROOT / "agents/mrc_agents/_objects" / name,
-            )
-            waiting += [path for path in places if path.is_file()]
+            own = (ROOT / "agents/mrc_agents" / each / name for each in ("include", "", "_objects"))
+            waiting += [path for path in (file.parent / name, *own) if path.is_file()]
     return {str(path.relative_to(ROOT)) for path in found}
 
 
