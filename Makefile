@@ -148,7 +148,7 @@ check: $(VENV)/.synced bpf charts
 	try bandit $(BIN)/bandit --quiet --recursive --severity-level medium --confidence-level medium \
 		testbed agents dashboards; \
 	try security $(BIN)/pytest --quiet tests/unit/security; \
-	try import-linter $(BIN)/lint-imports --no-logo; \
+	try import-linter env PYTHONPATH=mrc-torch $(BIN)/lint-imports --no-logo; \
 	try clang-format $(BIN)/clang-format --dry-run -Werror $(C_FILES); \
 	try headers $(MAKE) --no-print-directory headers; \
 	try abi $(MAKE) --no-print-directory abi-check; \
