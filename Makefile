@@ -20,7 +20,7 @@ CLANG ?= clang
 ALGORITHMS ?=
 # The same sources give the same objects wherever the clone is.
 ANYWHERE := -ffile-prefix-map=$(CURDIR)=.
-BPF_CFLAGS := $(ANYWHERE) -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -I$(AGENTS)/include -I$(OBJECTS) \
+BPF_CFLAGS := $(ANYWHERE) -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -I$(AGENTS)/include -I$(AGENTS) -I$(OBJECTS) \
 	-idirafter /usr/include/$(shell uname -m)-linux-gnu
 CFLAGS := $(ANYWHERE) -O2 -g -Wall -Wextra -Werror -I$(AGENTS)/include
 
@@ -31,7 +31,7 @@ EXACT_SUMS := -ffp-contract=off
 VIRTUAL_CFLAGS := $(ANYWHERE) -O2 -g
 VIRTUAL_FLAGS := -DMRC_VIRTUAL -std=gnu11 -fPIC -fvisibility=hidden -fno-strict-aliasing $(EXACT_SUMS) -Wall -Wextra -Werror \
 	-Wno-unknown-pragmas -Wno-address-of-packed-member -Wno-uninitialized -Wno-sign-compare -Wno-unused-command-line-argument -Wno-unused-parameter -Wa,--no-warn \
-	-I$(AGENTS)/virtual/shim -I$(AGENTS)/include -I$(OBJECTS) -I$(AGENTS)/virtual
+	-I$(AGENTS)/virtual/shim -I$(AGENTS)/include -I$(AGENTS) -I$(OBJECTS) -I$(AGENTS)/virtual
 
 # PyTorch for `make train` and the tests of mrc-torch, in an environment of its own. Its CPU build has an index of its own, which uv
 # knows by --torch-backend; pip takes what it is configured for.
@@ -58,7 +58,7 @@ VERBS_VERSIONS := $(AGENTS)/verbs/versions.map
 VERBS := $(OBJECTS)/libmrc_verbs.so
 COLLECTIVES_SOURCES := $(filter-out %/virtual.c,$(wildcard $(AGENTS)/collectives/*.c))
 COLLECTIVES := $(OBJECTS)/libmrc_coll.so
-BPF_HEADERS := $(shell find $(AGENTS)/include $(AGENTS)/nic $(AGENTS)/switch/bpf -name '*.h')
+BPF_HEADERS := $(shell find $(AGENTS)/include $(AGENTS)/nic $(AGENTS)/queue $(AGENTS)/switch/bpf -name '*.h')
 TABLE := $(OBJECTS)/cc_algorithms.h $(OBJECTS)/ev_selectors.h
 C_FILES := $(shell find $(AGENTS) benchmarks/ranks -path $(OBJECTS) -prune -o -name '*.[ch]' -print)
 vpath %.bpf.c $(sort $(dir $(BPF_SOURCES)))
@@ -148,7 +148,7 @@ check: $(VENV)/.synced bpf charts
 	try bandit $(BIN)/bandit --quiet --recursive --severity-level medium --confidence-level medium \
 		testbed agents dashboards; \
 	try security $(BIN)/pytest --quiet tests/unit/security; \
-	try import-linter $(BIN)/lint-imports --no-logo; \
+	try import-linter env PYTHONPATH=mrc-torch $(BIN)/lint-imports --no-logo; \
 	try clang-format $(BIN)/clang-format --dry-run -Werror $(C_FILES); \
 	try headers $(MAKE) --no-print-directory headers; \
 	try abi $(MAKE) --no-print-directory abi-check; \

@@ -110,11 +110,8 @@ def compile_pinger() -> Path:
     target = _ROOT / "build" / "pinger.bpf.o"
     target.parent.mkdir(exist_ok=True)
     options = ["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-Werror"]
-    include = [
-        f"-I{_ROOT / 'agents/mrc_agents' / 'include'}",
-        "-idirafter",
-        f"/usr/include/{machine()}-linux-gnu",
-    ]
+    include = [f"-I{_ROOT / 'agents/mrc_agents' / each}" for each in ("include", "")]
+    include += ["-idirafter", f"/usr/include/{machine()}-linux-gnu"]
     subprocess.run(["clang", *options, *include, "-c", _SOURCE, "-o", target], check=True)
     return target
 

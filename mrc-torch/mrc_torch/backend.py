@@ -14,18 +14,14 @@ import torch
 import torch.distributed as dist
 from torch.distributed import device_mesh, distributed_c10d
 
-from mrc_torch.rank import has_nic, is_rank, is_virtual
+from mrc_torch.failure import NAME
+from mrc_torch.rank import HOSTS_VARIABLE, has_nic, is_rank, is_virtual
 
-NAME: Final = "mrc"
 OLDEST: Final = (2, 13)
 """Version of PyTorch."""
 
 AS_VARIABLE: Final = "MRC_TORCH_AS"
 """Name of the backend that scripts ask for and this one stands in for; `mrc-testbed launch --as` sets it."""
-
-HOSTS_VARIABLE: Final = "RANK_HOSTS"
-"""Hosts of all ranks, with commas in between, as `mrc-testbed launch` sets it."""
-
 
 _WAITS: Final = (
     (dist.Store, "get"),

@@ -15,7 +15,7 @@ from typing import Final
 import torch
 import torch.distributed as dist
 
-from mrc_torch.backend import NAME
+from mrc_torch.failure import NAME
 
 _MIB: Final = 1 << 20
 _SLOW: Final = 0.6

@@ -2,10 +2,13 @@
 
 import os
 import re
+from typing import Final
 
 import torch.distributed as dist
 
-from mrc_torch.backend import HOSTS_VARIABLE, NAME
+from mrc_torch.rank import HOSTS_VARIABLE
+
+NAME: Final = "mrc"
 
 
 def failed(what: str, why: str) -> Exception:

@@ -16,8 +16,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from mrc_torch import futures
-from mrc_torch.backend import NAME
-from mrc_torch.failure import failed, refused
+from mrc_torch.failure import NAME, failed, refused
 from mrc_torch.followers import Follower
 from mrc_torch.library import CollectiveError, Engine, Reduction, Type, buffers
 from mrc_torch.rank import is_virtual

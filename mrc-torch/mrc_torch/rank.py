@@ -5,6 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+HOSTS_VARIABLE: Final = "RANK_HOSTS"  # of all ranks, with commas in between
+
 FILES_VARIABLE: Final = "MRC_TESTBED_RANK_FILES"
 """Files that a rank inherits, as /proc/self/fd shows them; the process that takes it is the rank."""
 

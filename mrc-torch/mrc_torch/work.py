@@ -8,8 +8,8 @@ from typing import Any
 import torch.distributed as dist
 from torch.futures import Future
 
-from mrc_torch.backend import NAME
 from mrc_torch.clock import CLOCK
+from mrc_torch.failure import NAME
 from mrc_torch.futures import Branch, note_branch
 from mrc_torch.rank import is_virtual
 from mrc_torch.untraced import untraced

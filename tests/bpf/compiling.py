@@ -12,7 +12,7 @@ from mrc_agents.abi_generate import generate
 
 AGENTS: Final = Path(__file__).parents[2] / "agents/mrc_agents"
 _WARNINGS: Final = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter")
-_OPTIONS: Final = ("-O2", "-g", *_WARNINGS, f"-I{AGENTS / 'include'}", f"-I{AGENTS / '_objects'}")
+_OPTIONS: Final = ("-O2", "-g", *_WARNINGS, *(f"-I{AGENTS / each}" for each in ("include", "", "_objects")))
 
 
 def compile_program(source: Path, folder: Path) -> Path:

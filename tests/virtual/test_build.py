@@ -17,8 +17,8 @@ PROGRAMS = (
 )
 OWN = "agents/mrc_agents/virtual/"
 OWN_LAYOUTS = "agents/mrc_agents/include/mrc/virtual_abi.h"
-WHEEL = "agents/mrc_agents/include/mrc/queue_wheel.h"
-FLAGS = [f"-Iagents/mrc_agents/{each}" for each in ("virtual/shim", "include", "_objects", "virtual")]
+WHEEL = "agents/mrc_agents/queue/wheel.h"
+FLAGS = [f"-Iagents/mrc_agents/{each}" for each in ("virtual/shim", "include", "", "_objects", "virtual")]
 INCLUDE = re.compile(r'^#include ["<]([^">]+)[">]', re.MULTILINE)
 
 
@@ -32,12 +32,8 @@ def sources_in_kernel() -> set[str]:
             continue
         found.add(file)
         for name in INCLUDE.findall(file.read_text(encoding="utf-8")):
-            places = (
-                file.parent / name,
-                ROOT / "agents/mrc_agents/include" / name,
-                ROOT / "agents/mrc_agents/_objects" / name,
-            )
-            waiting += [path for path in places if path.is_file()]
+            own = (ROOT / "agents/mrc_agents" / each / name for each in ("include", "", "_objects"))
+            waiting += [path for path in (file.parent / name, *own) if path.is_file()]
     return {str(path.relative_to(ROOT)) for path in found}
 
 
@@ -54,13 +50,14 @@ def test_only_the_wheel_is_replaced() -> None:
     shared = {name for name in in_library if not name.startswith(OWN)} - {OWN_LAYOUTS}
     assert sources_in_kernel() - shared == {WHEEL}
     assert shared - sources_in_kernel() == set()
-    assert f"{OWN}shim/mrc/queue_wheel.h" in in_library
+    assert f"{OWN}shim/queue/wheel.h" in in_library
 
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     for name in (
         "agents/mrc_agents/include",
+        "agents/mrc_agents/queue",
         "agents/mrc_agents/nic/bpf",
         "agents/mrc_agents/switch/bpf",
         "agents/mrc_agents/virtual",

@@ -61,7 +61,7 @@ class Queue:
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("events")
-    includes = [f"-I{ROOT / 'agents' / each}" for each in ("virtual/shim", "include", "_objects", "virtual")]
+    includes = [f"-I{ROOT / 'agents/mrc_agents' / each}" for each in ("virtual/shim", "include", "virtual")]
     source = ROOT / "agents/mrc_agents" / "virtual" / "events.c"
     command = ["cc", "-shared", "-fPIC", "-DMRC_VIRTUAL", *includes, "-o", folder / "events.so", source]
     subprocess.run(command, check=True)

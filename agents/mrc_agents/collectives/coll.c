@@ -18,7 +18,7 @@ enum {
 	CQE_COUNT = 4096,
 };
 
-int64_t now_ns(void)
+int64_t coll_now_ns(void)
 {
 	struct timespec now;
 
@@ -58,7 +58,7 @@ static int open_nic(struct mrc_coll *coll, char *why, size_t why_bytes)
 struct mrc_coll *mrc_coll_open(int rank, const struct mrc_coll_options *options, char *why,
 			       size_t why_bytes)
 {
-	struct mrc_coll *coll = begin_progress(rank, options);
+	struct mrc_coll *coll = coll_begin_progress(rank, options);
 
 	if (!coll) {
 		snprintf(why, why_bytes, "no memory");
@@ -66,14 +66,14 @@ struct mrc_coll *mrc_coll_open(int rank, const struct mrc_coll_options *options,
 	}
 	coll->listener = -1;
 	coll->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (open_nic(coll, why, why_bytes) || listen_for_peers(coll, why, why_bytes)) {
+	if (open_nic(coll, why, why_bytes) || coll_listen_for_peers(coll, why, why_bytes)) {
 		mrc_coll_close(coll);
 		return NULL;
 	}
 	return coll;
 }
 
-void rouse(const struct mrc_coll *coll)
+void coll_rouse(const struct mrc_coll *coll)
 {
 	eventfd_write(coll->wake, 1);
 }
@@ -81,7 +81,7 @@ void rouse(const struct mrc_coll *coll)
 void mrc_coll_wake(struct mrc_coll *coll)
 {
 	__atomic_store_n(&coll->is_woken, true, __ATOMIC_RELEASE);
-	rouse(coll);
+	coll_rouse(coll);
 }
 
 static void check_awaited(struct mrc_coll *coll, struct operation *operation, int64_t now)
@@ -89,13 +89,14 @@ static void check_awaited(struct mrc_coll *coll, struct operation *operation, in
 	struct peer *peer;
 	int at = 0;
 
-	while ((peer = awaited(operation, &at))) {
+	while ((peer = coll_awaited(operation, &at))) {
 		if (peer->has_left)
-			fail(coll, peer->rank, "rank %d has left, and an operation needs it",
-			     peer->rank);
+			coll_fail(coll, peer->rank, "rank %d has left, and an operation needs it",
+				  peer->rank);
 		else if (now >= operation->deadline_ns)
-			fail(coll, peer->rank, "time-out: rank %d waits for rank %d since %d ms",
-			     coll->rank, peer->rank, operation->timeout_ms);
+			coll_fail(coll, peer->rank,
+				  "time-out: rank %d waits for rank %d since %d ms", coll->rank,
+				  peer->rank, operation->timeout_ms);
 	}
 }
 
@@ -106,7 +107,7 @@ static void sleep_until(struct mrc_coll *coll, int64_t deadline_ns, int64_t prob
 	    {.fd = coll->wake, .events = POLLIN},
 	    {.fd = coll->channel->fd, .events = POLLIN},
 	};
-	const int64_t until = probe_ns < deadline_ns ? probe_ns : deadline_ns, now = now_ns();
+	const int64_t until = probe_ns < deadline_ns ? probe_ns : deadline_ns, now = coll_now_ns();
 	bool is_any_ready = false;
 	struct ibv_cq *cq;
 	void *context;
@@ -123,15 +124,15 @@ static void sleep_until(struct mrc_coll *coll, int64_t deadline_ns, int64_t prob
 	for (int i = 0; i < coll->peer_count; i++)
 		is_any_ready |= files[i + 2].revents != 0;
 	if (is_any_ready)
-		look_at_sockets(coll);
-	while (take_completions(coll) > 0) /* what a peer sent before it left is here */
+		coll_look_at_sockets(coll);
+	while (coll_take_completions(coll) > 0) /* what a peer sent before it left is here */
 		;
 	eventfd_read(coll->wake, &count);
 }
 
 static void check_all(struct mrc_coll *coll, int64_t *probe_ns)
 {
-	const int64_t now = now_ns();
+	const int64_t now = coll_now_ns();
 	const bool is_late = now >= *probe_ns;
 	struct peer *peer;
 
@@ -139,8 +140,8 @@ static void check_all(struct mrc_coll *coll, int64_t *probe_ns)
 		int at = 0;
 
 		check_awaited(coll, each, now);
-		while (is_late && !coll->has_failed && (peer = awaited(each, &at)))
-			probe(coll, peer);
+		while (is_late && !coll->has_failed && (peer = coll_awaited(each, &at)))
+			coll_probe(coll, peer);
 	}
 	if (is_late)
 		*probe_ns = now + PROBE_MS * 1000000LL;
@@ -156,16 +157,17 @@ static int64_t first_deadline_ns(const struct mrc_coll *coll, int64_t deadline_n
 
 int mrc_coll_wait(struct mrc_coll *coll, int timeout_ms, struct mrc_coll_done *done)
 {
-	const int64_t deadline_ns = timeout_ms < 0 ? INT64_MAX : now_ns() + timeout_ms * 1000000LL;
-	int64_t probe_ns = now_ns() + PROBE_MS * 1000000LL;
+	const int64_t deadline_ns =
+	    timeout_ms < 0 ? INT64_MAX : coll_now_ns() + timeout_ms * 1000000LL;
+	int64_t probe_ns = coll_now_ns() + PROBE_MS * 1000000LL;
 	int idle = 0;
 
 	for (;;) {
-		bool has_moved = take_completions(coll) > 0;
+		bool has_moved = coll_take_completions(coll) > 0;
 
-		take_started(coll);
-		has_moved |= advance_all(coll);
-		if (take_ended(coll, done))
+		coll_take_started(coll);
+		has_moved |= coll_advance_all(coll);
+		if (coll_take_ended(coll, done))
 			return 1;
 		if (__atomic_exchange_n(&coll->is_woken, false, __ATOMIC_ACQUIRE))
 			return 0;
@@ -176,12 +178,12 @@ int mrc_coll_wait(struct mrc_coll *coll, int timeout_ms, struct mrc_coll_done *d
 		if (coll->active && idle++ < POLLS)
 			continue;
 		ibv_req_notify_cq(coll->cq, 0);
-		if (take_completions(coll) > 0)
+		if (coll_take_completions(coll) > 0)
 			continue;
 		sleep_until(coll, first_deadline_ns(coll, deadline_ns),
 			    coll->active ? probe_ns : INT64_MAX);
 		check_all(coll, &probe_ns);
-		if (now_ns() >= deadline_ns)
+		if (coll_now_ns() >= deadline_ns)
 			return 0;
 		idle = 0;
 	}
@@ -199,10 +201,10 @@ void mrc_coll_close(struct mrc_coll *coll)
 {
 	while (!coll->has_failed && !is_all_acknowledged(coll)) {
 		ibv_req_notify_cq(coll->cq, 0);
-		if (take_completions(coll) <= 0)
+		if (coll_take_completions(coll) <= 0)
 			sleep_until(coll, INT64_MAX, INT64_MAX); /* a QP fails in the end */
 	}
-	close_peers(coll);
+	coll_close_peers(coll);
 	if (coll->cq)
 		ibv_destroy_cq(coll->cq);
 	if (coll->channel)
@@ -212,5 +214,5 @@ void mrc_coll_close(struct mrc_coll *coll)
 	if (coll->nic)
 		ibv_close_device(coll->nic);
 	close(coll->wake);
-	free_progress(coll);
+	coll_free_progress(coll);
 }

@@ -14,8 +14,8 @@
  *	virtual.c     the interface of a simulation
  *
  * A slice is a WRITE with immediate into the peer's next slot: a header, then payload. The peer
- *takes it out at once, to a heap copy where its operation is not ready for it yet, so that no
- *operation holds up another, and returns credits by zero-length WRITEs with immediate.
+ * takes it out at once, to a heap copy where its operation is not ready for it yet, so that no
+ * operation holds up another, and returns credits by zero-length WRITEs with immediate.
  */
 #ifndef COLL_H
 #define COLL_H
@@ -165,63 +165,65 @@ static inline uint32_t payload_bytes(const struct mrc_coll *coll)
 	return coll->options.slot_bytes - sizeof(struct slice_header);
 }
 
-/* Bytes of the slots of one direction; those that are sent from lie behind those that are written.
- */
+/* Bytes of the slots of one direction; those that are sent from lie behind those written into. */
 static inline size_t slots_bytes(const struct mrc_coll *coll)
 {
 	return (size_t)coll->options.slots * coll->options.slot_bytes;
 }
 
-/* progress.c */
-struct mrc_coll *begin_progress(int rank, const struct mrc_coll_options *options);
-void free_progress(struct mrc_coll *coll);
-void take_started(struct mrc_coll *coll);
-bool advance_all(struct mrc_coll *coll);
-bool take_ended(struct mrc_coll *coll, struct mrc_coll_done *done);
-void accept_slice(struct mrc_coll *coll, struct peer *peer, const struct slice_header *header,
-		  const char *payload);
-void take_early(struct mrc_coll *coll, struct operation *operation);
+static inline bool can_send(const struct mrc_coll *coll, const struct peer *peer)
+{
+	return peer->credits && peer->sent - peer->acknowledged < coll->options.slots;
+}
 
-/* Notes the first failure; the text names the rank that is at fault, of which peers are informed.
- */
-__attribute__((format(printf, 3, 4))) void fail(struct mrc_coll *coll, int rank, const char *format,
-						...);
+/* progress.c */
+struct mrc_coll *coll_begin_progress(int rank, const struct mrc_coll_options *options);
+void coll_free_progress(struct mrc_coll *coll);
+void coll_take_started(struct mrc_coll *coll);
+bool coll_advance_all(struct mrc_coll *coll);
+bool coll_take_ended(struct mrc_coll *coll, struct mrc_coll_done *done);
+void coll_accept_slice(struct mrc_coll *coll, struct peer *peer, const struct slice_header *header,
+		       const char *payload);
+void coll_take_early(struct mrc_coll *coll, struct operation *operation);
+
+/* Notes the first failure; the text names the rank at fault, of which peers are informed. */
+__attribute__((format(printf, 3, 4))) void coll_fail(struct mrc_coll *coll, int rank,
+						     const char *format, ...);
 
 /* slots.c */
-bool can_send(const struct mrc_coll *coll, const struct peer *peer);
-void send_slice(struct mrc_coll *coll, struct peer *peer, const struct operation *operation,
-		const void *payload, uint32_t bytes);
-void probe(struct mrc_coll *coll, struct peer *peer);
-void take_arrival(struct mrc_coll *coll, struct peer *peer, uint32_t immediate);
+void coll_send_slice(struct mrc_coll *coll, struct peer *peer, const struct operation *operation,
+		     const void *payload, uint32_t bytes);
+void coll_probe(struct mrc_coll *coll, struct peer *peer);
+void coll_take_arrival(struct mrc_coll *coll, struct peer *peer, uint32_t immediate);
 
 /* operations.c */
-bool advance(struct mrc_coll *coll, struct operation *operation);
-bool is_complete(const struct operation *operation);
-struct peer *awaited(struct operation *operation, int *at);
-void take_in(struct mrc_coll *coll, struct operation *operation, struct peer *peer,
-	     const struct slice_header *header, const char *payload);
+bool coll_advance(struct mrc_coll *coll, struct operation *operation);
+bool coll_is_complete(const struct operation *operation);
+struct peer *coll_awaited(struct operation *operation, int *at);
+void coll_take_in(struct mrc_coll *coll, struct operation *operation, struct peer *peer,
+		  const struct slice_header *header, const char *payload);
 
 /* reduce.c */
-size_t element_bytes(enum mrc_coll_type type);
-void describe(struct call call, char text[CALL_BYTES]);
-void reduce(void *into, const void *from, size_t bytes, enum mrc_coll_type type,
-	    enum mrc_coll_reduction reduction);
+size_t coll_element_bytes(enum mrc_coll_type type);
+void coll_describe(struct call call, char text[CALL_BYTES]);
+void coll_reduce(void *into, const void *from, size_t bytes, enum mrc_coll_type type,
+		 enum mrc_coll_reduction reduction);
 
 /* The carrier of slices, and the time: verbs.c, peers.c and coll.c, or virtual.c. */
-void post_write(struct mrc_coll *coll, struct peer *peer, struct write write);
-void inform_peers(struct mrc_coll *coll, int rank);
-int64_t now_ns(void);
+void coll_post_write(struct mrc_coll *coll, struct peer *peer, struct write write);
+void coll_inform_peers(struct mrc_coll *coll, int rank);
+int64_t coll_now_ns(void);
 /* Lets the thread in mrc_coll_wait() look around. */
-void rouse(const struct mrc_coll *coll);
+void coll_rouse(const struct mrc_coll *coll);
 
 /* verbs.c */
-int open_slots(struct mrc_coll *coll, struct peer *peer);
-void close_slots(struct peer *peer);
-int take_completions(struct mrc_coll *coll);
+int coll_open_slots(struct mrc_coll *coll, struct peer *peer);
+void coll_close_slots(struct peer *peer);
+int coll_take_completions(struct mrc_coll *coll);
 
 /* peers.c */
-int listen_for_peers(struct mrc_coll *coll, char *why, size_t why_bytes);
-void look_at_sockets(struct mrc_coll *coll);
-void close_peers(struct mrc_coll *coll);
+int coll_listen_for_peers(struct mrc_coll *coll, char *why, size_t why_bytes);
+void coll_look_at_sockets(struct mrc_coll *coll);
+void coll_close_peers(struct mrc_coll *coll);
 
 #endif

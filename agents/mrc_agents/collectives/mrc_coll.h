@@ -3,9 +3,9 @@
  * libmrc_coll: collective operations of ranks, on RC QPs of libibverbs.
  *
  * A process opens one `struct mrc_coll`, connects it to its peers, and starts operations of groups
- *of ranks; any number is under way at once. Buffers are the caller's own memory, registered
- *nowhere: data moves through slots of NIC memory, which each pair of ranks has. One thread calls
- *mrc_coll_wait(), which does the work; starting and waking are for any thread.
+ * of ranks; any number is under way at once. Buffers are the caller's own memory, registered
+ * nowhere: data moves through slots of NIC memory, which each pair of ranks has. One thread calls
+ * mrc_coll_wait(), which does the work; starting and waking are for any thread.
  *
  *	struct mrc_coll *coll = mrc_coll_open(rank, NULL, why, sizeof(why));
  *	... all tell all others address and mrc_coll_port(coll), by whatever means ...
@@ -115,8 +115,7 @@ MRC_COLL_API int mrc_coll_exchange(struct mrc_coll_group *group, uint64_t number
 				   const void *const *out, const size_t *out_bytes, void *const *in,
 				   const size_t *in_bytes, int timeout_ms, uint64_t id);
 
-/* Does the work until an operation ends (1), mrc_coll_wake() is called or the time is over (0); <
- * 0: no limit. */
+/* Works until an operation ends (1), it is woken or the time is over (0); < 0: no limit. */
 MRC_COLL_API int mrc_coll_wait(struct mrc_coll *coll, int timeout_ms, struct mrc_coll_done *done);
 
 /* Lets mrc_coll_wait() return. */

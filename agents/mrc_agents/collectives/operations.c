@@ -71,7 +71,7 @@ static bool advance_ring(struct mrc_coll *coll, struct operation *operation)
 	       operation->sent < operation->received + operation->slices && can_send(coll, to)) {
 		const struct piece piece = ring_piece(operation, operation->sent++, 0);
 
-		send_slice(coll, to, operation, piece.data, piece.bytes);
+		coll_send_slice(coll, to, operation, piece.data, piece.bytes);
 		has_moved = true;
 	}
 	return has_moved;
@@ -91,8 +91,8 @@ static bool advance_exchange(struct mrc_coll *coll, struct operation *operation)
 			const uint32_t bytes =
 			    left < payload_bytes(coll) ? left : payload_bytes(coll);
 
-			send_slice(coll, group->members[at], operation, stream->out + stream->sent,
-				   bytes);
+			coll_send_slice(coll, group->members[at], operation,
+					stream->out + stream->sent, bytes);
 			stream->sent += bytes;
 			has_moved = true;
 		}
@@ -106,7 +106,7 @@ static bool is_ring_complete(const struct operation *operation)
 }
 
 /* Sends what may be sent now; false: nothing. */
-bool advance(struct mrc_coll *coll, struct operation *operation)
+bool coll_advance(struct mrc_coll *coll, struct operation *operation)
 {
 	bool has_moved = false;
 
@@ -115,7 +115,7 @@ bool advance(struct mrc_coll *coll, struct operation *operation)
 		if (!is_ring_complete(operation))
 			return has_moved;
 		operation->phase = IN_EXCHANGE;
-		take_early(coll, operation); /* what others, further on, have sent already */
+		coll_take_early(coll, operation); /* what others, further on, have sent already */
 	}
 	return advance_exchange(coll, operation) || has_moved;
 }
@@ -125,7 +125,7 @@ static bool is_stream_complete(const struct stream *stream)
 	return stream->sent == stream->out_bytes && stream->received == stream->in_bytes;
 }
 
-bool is_complete(const struct operation *operation)
+bool coll_is_complete(const struct operation *operation)
 {
 	for (int at = 0; at < operation->group->size; at++)
 		if (!is_stream_complete(&operation->streams[at]))
@@ -146,7 +146,7 @@ static bool is_awaited(const struct operation *operation, int at)
 }
 
 /* The next peer that the operation waits for, from *at on, which begins with 0; NULL: no more. */
-struct peer *awaited(struct operation *operation, int *at)
+struct peer *coll_awaited(struct operation *operation, int *at)
 {
 	while (*at < operation->group->size) {
 		struct peer *peer = operation->group->members[*at];
@@ -176,11 +176,12 @@ static bool is_agreed(struct mrc_coll *coll, const struct operation *operation,
 
 	if (!memcmp(&call, &operation->call, sizeof(call)))
 		return true;
-	describe(call, theirs);
-	describe(operation->call, ours);
-	fail(coll, peer->rank,
-	     "rank %d %s where rank %d %s: the ranks of a group do not agree on operation or type",
-	     peer->rank, theirs, coll->rank, ours);
+	coll_describe(call, theirs);
+	coll_describe(operation->call, ours);
+	coll_fail(coll, peer->rank,
+		  "rank %d %s where rank %d %s: "
+		  "the ranks of a group do not agree on operation or type",
+		  peer->rank, theirs, coll->rank, ours);
 	return false;
 }
 
@@ -201,17 +202,16 @@ static bool is_expected(struct mrc_coll *coll, struct operation *operation, stru
 	}
 	if (piece->data && piece->bytes == header->bytes)
 		return true;
-	fail(coll, peer->rank,
-	     "rank %d sends %u bytes where %zu are expected: the ranks of a group do not agree on "
-	     "operation "
-	     "or sizes",
-	     peer->rank, header->bytes, piece->bytes);
+	coll_fail(coll, peer->rank,
+		  "rank %d sends %u bytes where %zu are expected: "
+		  "the ranks of a group do not agree on operation or sizes",
+		  peer->rank, header->bytes, piece->bytes);
 	return false;
 }
 
 /* Takes a slice in, which has to be what comes next from that peer. */
-void take_in(struct mrc_coll *coll, struct operation *operation, struct peer *peer,
-	     const struct slice_header *header, const char *payload)
+void coll_take_in(struct mrc_coll *coll, struct operation *operation, struct peer *peer,
+		  const struct slice_header *header, const char *payload)
 {
 	struct piece piece;
 
@@ -220,8 +220,8 @@ void take_in(struct mrc_coll *coll, struct operation *operation, struct peer *pe
 		return;
 	if (operation->phase == IN_RING &&
 	    operation->received / operation->slices < (size_t)operation->reducing_steps)
-		reduce(piece.data, payload, piece.bytes, operation->call.type,
-		       operation->call.reduction);
+		coll_reduce(piece.data, payload, piece.bytes, operation->call.type,
+			    operation->call.reduction);
 	else
 		memcpy(piece.data, payload, piece.bytes);
 	if (operation->phase == IN_RING)
@@ -248,7 +248,8 @@ static struct operation *make(struct mrc_coll_group *group, uint64_t number, str
 	operation->call = call;
 	operation->id = id;
 	operation->timeout_ms = timeout_ms;
-	operation->deadline_ns = timeout_ms < 0 ? INT64_MAX : now_ns() + timeout_ms * 1000000LL;
+	operation->deadline_ns =
+	    timeout_ms < 0 ? INT64_MAX : coll_now_ns() + timeout_ms * 1000000LL;
 	return operation;
 }
 
@@ -262,7 +263,7 @@ static int start(struct operation *operation)
 		;
 	*end = operation;
 	pthread_mutex_unlock(&coll->lock);
-	rouse(coll);
+	coll_rouse(coll);
 	return 0;
 }
 
@@ -323,7 +324,7 @@ static int start_reduction(struct mrc_coll_group *group, uint64_t number, void *
 			   struct call call, int timeout_ms, uint64_t id)
 {
 	const bool is_scattered = call.kind == REDUCE_SCATTER;
-	const size_t element = element_bytes(call.type), bytes = count * element;
+	const size_t element = coll_element_bytes(call.type), bytes = count * element;
 	struct operation *operation;
 
 	if (!is_possible(call.type, call.reduction))

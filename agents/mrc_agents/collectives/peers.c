@@ -50,7 +50,7 @@ struct notice {
 	char why[ERROR_BYTES];
 };
 
-int listen_for_peers(struct mrc_coll *coll, char *why, size_t why_bytes)
+int coll_listen_for_peers(struct mrc_coll *coll, char *why, size_t why_bytes)
 {
 	struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(coll->options.port)};
 	const int yes = 1;
@@ -77,7 +77,7 @@ int mrc_coll_port(const struct mrc_coll *coll)
 
 static int await(int file, short events, int64_t deadline_ns)
 {
-	const int64_t left_ms = (deadline_ns - now_ns()) / 1000000;
+	const int64_t left_ms = (deadline_ns - coll_now_ns()) / 1000000;
 	struct pollfd wanted = {.fd = file, .events = events};
 
 	if (left_ms <= 0 || poll(&wanted, 1, left_ms) <= 0) {
@@ -139,7 +139,7 @@ static int call(const struct mrc_coll *coll, const struct mrc_coll_peer *wanted,
 		return -1;
 	}
 	while ((file = call_once(found->ai_addr, found->ai_addrlen)) < 0 && errno == ECONNREFUSED &&
-	       now_ns() < deadline_ns)
+	       coll_now_ns() < deadline_ns)
 		poll(NULL, 0, CALL_AGAIN_MS);
 	freeaddrinfo(found);
 	if (file >= 0 && give(file, &hello, sizeof(hello))) {
@@ -250,8 +250,8 @@ static int await_readiness(struct peer *peer, int64_t deadline_ns)
 
 static int give_up(struct mrc_coll *coll, const struct peer *peer, const char *what)
 {
-	fail(coll, peer->rank, "rank %d %s: %s", peer->rank, what,
-	     errno == EPROTO ? "it has slots of another number or size" : strerror(errno));
+	coll_fail(coll, peer->rank, "rank %d %s: %s", peer->rank, what,
+		  errno == EPROTO ? "it has slots of another number or size" : strerror(errno));
 	return -1;
 }
 
@@ -266,7 +266,7 @@ static bool is_known(const struct mrc_coll *coll, int rank)
 int mrc_coll_connect(struct mrc_coll *coll, const struct mrc_coll_peer *peers, int count,
 		     int timeout_ms)
 {
-	const int64_t deadline_ns = now_ns() + timeout_ms * 1000000LL;
+	const int64_t deadline_ns = coll_now_ns() + timeout_ms * 1000000LL;
 	const int first = coll->peer_count;
 	int error;
 
@@ -276,18 +276,18 @@ int mrc_coll_connect(struct mrc_coll *coll, const struct mrc_coll_peer *peers, i
 		if (is_known(coll, peers[i].rank))
 			continue;
 		if (coll->peer_count == PEERS_MAX) {
-			fail(coll, peers[i].rank, "rank %d cannot have more than %d peers",
-			     coll->rank, PEERS_MAX);
+			coll_fail(coll, peers[i].rank, "rank %d cannot have more than %d peers",
+				  coll->rank, PEERS_MAX);
 			return -1;
 		}
 		coll->peer_count++;
 		*peer = (struct peer){.rank = peers[i].rank, .socket = -1};
-		error = open_slots(coll, peer);
+		error = coll_open_slots(coll, peer);
 		if (error) {
-			fail(coll, coll->rank,
-			     "the NIC of rank %d has no room for %d peers, each %zu bytes and a QP "
-			     "(`nic: {memory}` of the topology): %s",
-			     coll->rank, count, 2 * slots_bytes(coll), strerror(error));
+			coll_fail(coll, coll->rank,
+				  "the NIC of rank %d has no room for %d peers, each %zu bytes "
+				  "and a QP (`nic: {memory}` of the topology): %s",
+				  coll->rank, count, 2 * slots_bytes(coll), strerror(error));
 			return -1;
 		}
 		if (peer->rank < coll->rank)
@@ -312,7 +312,7 @@ int mrc_coll_connect(struct mrc_coll *coll, const struct mrc_coll_peer *peers, i
 }
 
 /* Reports to peers which rank is at fault, and why: they would see this one go. */
-void inform_peers(struct mrc_coll *coll, int rank)
+void coll_inform_peers(struct mrc_coll *coll, int rank)
 {
 	struct notice notice = {FAULTY, rank, ""};
 
@@ -338,7 +338,7 @@ static enum { SILENCE, GOODBYE, FAULT, CLOSED } listen_to(struct peer *peer, str
 }
 
 /* Finds peers that died or left. One that closed without a word is the cause; others follow. */
-void look_at_sockets(struct mrc_coll *coll)
+void coll_look_at_sockets(struct mrc_coll *coll)
 {
 	struct notice notice, fault = {.rank = -1};
 	int dead = -1;
@@ -361,12 +361,12 @@ void look_at_sockets(struct mrc_coll *coll)
 		}
 	}
 	if (dead >= 0)
-		fail(coll, dead, "rank %d has died", dead);
+		coll_fail(coll, dead, "rank %d has died", dead);
 	else if (fault.rank >= 0)
-		fail(coll, fault.rank, "%.*s", ERROR_BYTES - 1, fault.why);
+		coll_fail(coll, fault.rank, "%.*s", ERROR_BYTES - 1, fault.why);
 }
 
-void close_peers(struct mrc_coll *coll)
+void coll_close_peers(struct mrc_coll *coll)
 {
 	const struct notice goodbye = {LEFT, coll->rank, ""};
 
@@ -378,7 +378,7 @@ void close_peers(struct mrc_coll *coll)
 				give(peer->socket, &goodbye, sizeof(goodbye));
 			close(peer->socket);
 		}
-		close_slots(peer);
+		coll_close_slots(peer);
 	}
 	for (int i = 0; i < coll->caller_count; i++)
 		close(coll->callers[i].socket);

@@ -13,7 +13,7 @@ static const struct mrc_coll_options DEFAULTS = {
 };
 
 /* NULL: no memory. */
-struct mrc_coll *begin_progress(int rank, const struct mrc_coll_options *options)
+struct mrc_coll *coll_begin_progress(int rank, const struct mrc_coll_options *options)
 {
 	struct mrc_coll *coll = calloc(1, sizeof(*coll));
 
@@ -31,7 +31,7 @@ struct mrc_coll *begin_progress(int rank, const struct mrc_coll_options *options
 	return coll;
 }
 
-void fail(struct mrc_coll *coll, int rank, const char *format, ...)
+void coll_fail(struct mrc_coll *coll, int rank, const char *format, ...)
 {
 	va_list arguments;
 
@@ -41,7 +41,7 @@ void fail(struct mrc_coll *coll, int rank, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(coll->error, sizeof(coll->error), format, arguments);
 	va_end(arguments);
-	inform_peers(coll, rank);
+	coll_inform_peers(coll, rank);
 }
 
 static struct peer *peer_of(struct mrc_coll *coll, int rank)
@@ -86,20 +86,20 @@ static bool is_due(const struct slice_header *header, const struct operation *op
 }
 
 /* Passes a slice to its operation, or keeps a copy until that is ready for it. */
-void accept_slice(struct mrc_coll *coll, struct peer *peer, const struct slice_header *header,
-		  const char *payload)
+void coll_accept_slice(struct mrc_coll *coll, struct peer *peer, const struct slice_header *header,
+		       const char *payload)
 {
 	struct early_slice *early, **end;
 
 	for (struct operation *each = coll->active; each; each = each->next)
 		if (is_due(header, each)) {
-			take_in(coll, each, peer, header, payload);
+			coll_take_in(coll, each, peer, header, payload);
 			return;
 		}
 	early = malloc(sizeof(*early) + header->bytes);
 	if (!early) {
-		fail(coll, coll->rank, "rank %d has no memory for what rank %d sends", coll->rank,
-		     peer->rank);
+		coll_fail(coll, coll->rank, "rank %d has no memory for what rank %d sends",
+			  coll->rank, peer->rank);
 		return;
 	}
 	*early = (struct early_slice){.peer = peer, .header = *header};
@@ -110,7 +110,7 @@ void accept_slice(struct mrc_coll *coll, struct peer *peer, const struct slice_h
 }
 
 /* Takes in what came before the operation was ready for it. */
-void take_early(struct mrc_coll *coll, struct operation *operation)
+void coll_take_early(struct mrc_coll *coll, struct operation *operation)
 {
 	struct early_slice **at = &coll->early;
 
@@ -118,7 +118,7 @@ void take_early(struct mrc_coll *coll, struct operation *operation)
 		struct early_slice *each = *at;
 
 		if (is_due(&each->header, operation)) {
-			take_in(coll, operation, each->peer, &each->header, each->payload);
+			coll_take_in(coll, operation, each->peer, &each->header, each->payload);
 			*at = each->next;
 			free(each);
 		} else {
@@ -128,7 +128,7 @@ void take_early(struct mrc_coll *coll, struct operation *operation)
 }
 
 /* Makes active what other threads have started. */
-void take_started(struct mrc_coll *coll)
+void coll_take_started(struct mrc_coll *coll)
 {
 	struct operation *started, **end = &coll->active;
 
@@ -140,11 +140,11 @@ void take_started(struct mrc_coll *coll)
 		end = &(*end)->next;
 	*end = started;
 	for (; started; started = started->next)
-		take_early(coll, started);
+		coll_take_early(coll, started);
 }
 
 /* Moves operations on; false: none could move. */
-bool advance_all(struct mrc_coll *coll)
+bool coll_advance_all(struct mrc_coll *coll)
 {
 	struct operation **at = &coll->active, **end;
 	bool has_moved = false;
@@ -153,8 +153,8 @@ bool advance_all(struct mrc_coll *coll)
 		struct operation *each = *at;
 
 		if (!coll->has_failed)
-			has_moved |= advance(coll, each);
-		if (!coll->has_failed && !is_complete(each)) {
+			has_moved |= coll_advance(coll, each);
+		if (!coll->has_failed && !coll_is_complete(each)) {
 			at = &each->next;
 			continue;
 		}
@@ -167,14 +167,14 @@ bool advance_all(struct mrc_coll *coll)
 	return has_moved;
 }
 
-bool take_ended(struct mrc_coll *coll, struct mrc_coll_done *done)
+bool coll_take_ended(struct mrc_coll *coll, struct mrc_coll_done *done)
 {
 	struct operation *first = coll->ended;
 
 	if (!first)
 		return false;
 	coll->ended = first->next;
-	*done = (struct mrc_coll_done){.id = first->id, .failed = !is_complete(first)};
+	*done = (struct mrc_coll_done){.id = first->id, .failed = !coll_is_complete(first)};
 	free(first);
 	return true;
 }
@@ -189,7 +189,7 @@ static void free_operations(struct operation *first)
 	}
 }
 
-void free_progress(struct mrc_coll *coll)
+void coll_free_progress(struct mrc_coll *coll)
 {
 	while (coll->groups) {
 		struct mrc_coll_group *next = coll->groups->next;

@@ -14,13 +14,13 @@ static const struct {
     [MRC_COLL_I32] = {4, "i32"},   [MRC_COLL_I64] = {8, "i64"},
 };
 
-size_t element_bytes(enum mrc_coll_type type)
+size_t coll_element_bytes(enum mrc_coll_type type)
 {
 	return types[type].bytes;
 }
 
 /* Writes what a rank does that makes this call. */
-void describe(struct call call, char text[CALL_BYTES])
+void coll_describe(struct call call, char text[CALL_BYTES])
 {
 	static const char *const kinds[] = {
 	    [EXCHANGE] = "sends or receives",
@@ -147,8 +147,8 @@ static uint16_t to_f16(float value)
 #define HALVES(FROM, TO)                                                                           \
 	REALS(uint16_t, TO(FROM(a) + FROM(b)), TO(FROM(a) * FROM(b)), FROM(a) < FROM(b))
 
-void reduce(void *into, const void *from, size_t bytes, enum mrc_coll_type type,
-	    enum mrc_coll_reduction reduction)
+void coll_reduce(void *into, const void *from, size_t bytes, enum mrc_coll_type type,
+		 enum mrc_coll_reduction reduction)
 {
 	switch (type) {
 	case MRC_COLL_F32:

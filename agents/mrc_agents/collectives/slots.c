@@ -12,14 +12,9 @@ static size_t slot_offset(const struct mrc_coll *coll, uint32_t number)
 	return (size_t)(number % coll->options.slots) * coll->options.slot_bytes;
 }
 
-bool can_send(const struct mrc_coll *coll, const struct peer *peer)
-{
-	return peer->credits && peer->sent - peer->acknowledged < coll->options.slots;
-}
-
 /* Sends what can_send() lets; the payload may change afterwards. */
-void send_slice(struct mrc_coll *coll, struct peer *peer, const struct operation *operation,
-		const void *payload, uint32_t bytes)
+void coll_send_slice(struct mrc_coll *coll, struct peer *peer, const struct operation *operation,
+		     const void *payload, uint32_t bytes)
 {
 	const size_t remote = slot_offset(coll, peer->sent), local = remote + slots_bytes(coll);
 	const struct slice_header header = {
@@ -36,23 +31,23 @@ void send_slice(struct mrc_coll *coll, struct peer *peer, const struct operation
 		memcpy(slot + sizeof(header), payload, bytes);
 	peer->sent++;
 	peer->credits--;
-	post_write(coll, peer,
-		   (struct write){
-		       .work = SLICE,
-		       .local = local,
-		       .remote = remote,
-		       .bytes = sizeof(header) + bytes,
-		       .has_immediate = true,
-		   });
+	coll_post_write(coll, peer,
+			(struct write){
+			    .work = SLICE,
+			    .local = local,
+			    .remote = remote,
+			    .bytes = sizeof(header) + bytes,
+			    .has_immediate = true,
+			});
 }
 
 /* Writes nothing to a peer that owes something: its NIC responds, or the QP fails. */
-void probe(struct mrc_coll *coll, struct peer *peer)
+void coll_probe(struct mrc_coll *coll, struct peer *peer)
 {
 	if (peer->is_probed)
 		return;
 	peer->is_probed = true;
-	post_write(coll, peer, (struct write){.work = PROBE});
+	coll_post_write(coll, peer, (struct write){.work = PROBE});
 }
 
 static void take_slice(struct mrc_coll *coll, struct peer *peer)
@@ -62,22 +57,22 @@ static void take_slice(struct mrc_coll *coll, struct peer *peer)
 
 	memcpy(&header, slot, sizeof(header));
 	if (header.bytes <= payload_bytes(coll))
-		accept_slice(coll, peer, &header, slot + sizeof(header));
+		coll_accept_slice(coll, peer, &header, slot + sizeof(header));
 	else
-		fail(coll, peer->rank, "rank %d has slots of another size", peer->rank);
+		coll_fail(coll, peer->rank, "rank %d has slots of another size", peer->rank);
 	if (++peer->owed < (coll->options.slots + 1) / 2 || peer->has_left)
 		return;
-	post_write(coll, peer,
-		   (struct write){
-		       .work = CREDIT,
-		       .has_immediate = true,
-		       .immediate = CREDITS | peer->owed,
-		   });
+	coll_post_write(coll, peer,
+			(struct write){
+			    .work = CREDIT,
+			    .has_immediate = true,
+			    .immediate = CREDITS | peer->owed,
+			});
 	peer->owed = 0;
 }
 
 /* Takes what a WRITE with immediate of that peer has brought. */
-void take_arrival(struct mrc_coll *coll, struct peer *peer, uint32_t immediate)
+void coll_take_arrival(struct mrc_coll *coll, struct peer *peer, uint32_t immediate)
 {
 	if (immediate & CREDITS)
 		peer->credits += immediate & ~CREDITS;

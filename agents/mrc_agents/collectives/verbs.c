@@ -20,8 +20,8 @@ static uint64_t work_id(const struct mrc_coll *coll, const struct peer *peer, en
 static void check(struct mrc_coll *coll, const struct peer *peer, int error)
 {
 	if (error)
-		fail(coll, peer->rank, "rank %d cannot be written to: %s", peer->rank,
-		     strerror(error));
+		coll_fail(coll, peer->rank, "rank %d cannot be written to: %s", peer->rank,
+			  strerror(error));
 }
 
 static void post_receive(struct mrc_coll *coll, struct peer *peer)
@@ -32,7 +32,7 @@ static void post_receive(struct mrc_coll *coll, struct peer *peer)
 }
 
 /* 0 or errno. */
-int open_slots(struct mrc_coll *coll, struct peer *peer)
+int coll_open_slots(struct mrc_coll *coll, struct peer *peer)
 {
 	const uint32_t work = WORK_PER_SLOT * coll->options.slots;
 	const size_t bytes = 2 * slots_bytes(coll);
@@ -67,7 +67,7 @@ int open_slots(struct mrc_coll *coll, struct peer *peer)
 	return error;
 }
 
-void close_slots(struct peer *peer)
+void coll_close_slots(struct peer *peer)
 {
 	if (peer->qp)
 		ibv_destroy_qp(peer->qp);
@@ -76,7 +76,7 @@ void close_slots(struct peer *peer)
 	free(peer->slots);
 }
 
-void post_write(struct mrc_coll *coll, struct peer *peer, struct write write)
+void coll_post_write(struct mrc_coll *coll, struct peer *peer, struct write write)
 {
 	struct ibv_sge entry = {(uintptr_t)peer->slots + write.local, write.bytes,
 				peer->region->lkey};
@@ -99,17 +99,17 @@ static void note_failure(struct mrc_coll *coll, const struct peer *peer,
 			 const struct ibv_wc *completion)
 {
 	if ((completion->wr_id & 0xff) == RECEIVE)
-		return;	       /* flushed, and what is sent says why */
-	look_at_sockets(coll); /* the peer may have left, and what it was given be late */
+		return;		    /* flushed, and what is sent says why */
+	coll_look_at_sockets(coll); /* the peer may have left, and what it was given be late */
 	if (completion->status == IBV_WC_WR_FLUSH_ERR)
-		fail(coll, coll->rank, "the NIC of rank %d has failed", coll->rank);
+		coll_fail(coll, coll->rank, "the NIC of rank %d has failed", coll->rank);
 	else if (!peer->has_left)
-		fail(coll, peer->rank, "rank %d does not respond: %s", peer->rank,
-		     ibv_wc_status_str(completion->status));
+		coll_fail(coll, peer->rank, "rank %d does not respond: %s", peer->rank,
+			  ibv_wc_status_str(completion->status));
 }
 
 /* Takes the completions that wait; returns their number. */
-int take_completions(struct mrc_coll *coll)
+int coll_take_completions(struct mrc_coll *coll)
 {
 	struct ibv_wc completions[32];
 	const int count = ibv_poll_cq(coll->cq, 32, completions);
@@ -132,7 +132,7 @@ int take_completions(struct mrc_coll *coll)
 			peer->is_probed = false;
 			break;
 		case RECEIVE:
-			take_arrival(coll, peer, ntohl(each->imm_data));
+			coll_take_arrival(coll, peer, ntohl(each->imm_data));
 			post_receive(coll, peer);
 			break;
 		}

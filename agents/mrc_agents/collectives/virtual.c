@@ -20,7 +20,7 @@ static struct peer *find_peer(struct mrc_coll *coll, int rank)
 
 struct mrc_coll *mrc_coll_virtual_open(int rank, const struct mrc_coll_options *options)
 {
-	return begin_progress(rank, options);
+	return coll_begin_progress(rank, options);
 }
 
 size_t mrc_coll_virtual_memory_bytes(const struct mrc_coll *coll)
@@ -41,14 +41,14 @@ int mrc_coll_virtual_add_peer(struct mrc_coll *coll, int rank, void *memory)
 	return 0;
 }
 
-void post_write(struct mrc_coll *coll, struct peer *peer, struct write write)
+void coll_post_write(struct mrc_coll *coll, struct peer *peer, struct write write)
 {
 	struct posted **end = &coll->posted, *posted = malloc(sizeof(*posted));
 
 	if (write.work == SLICE)
 		peer->acknowledged++; /* its slot is free when a credit comes back */
 	if (!posted) {
-		fail(coll, coll->rank, "rank %d has no memory for what it sends", coll->rank);
+		coll_fail(coll, coll->rank, "rank %d has no memory for what it sends", coll->rank);
 		return;
 	}
 	*posted = (struct posted){
@@ -81,19 +81,19 @@ int mrc_coll_virtual_take_write(struct mrc_coll *coll, struct mrc_coll_virtual_w
 void mrc_coll_virtual_arrive(struct mrc_coll *coll, int rank, uint32_t immediate)
 {
 	if (!coll->has_failed)
-		take_arrival(coll, find_peer(coll, rank), immediate);
+		coll_take_arrival(coll, find_peer(coll, rank), immediate);
 }
 
 void mrc_coll_virtual_advance(struct mrc_coll *coll)
 {
-	take_started(coll);
-	while (advance_all(coll))
+	coll_take_started(coll);
+	while (coll_advance_all(coll))
 		;
 }
 
 int mrc_coll_virtual_take_ended(struct mrc_coll *coll, struct mrc_coll_done *done)
 {
-	return take_ended(coll, done);
+	return coll_take_ended(coll, done);
 }
 
 int mrc_coll_virtual_awaited(struct mrc_coll *coll, int *ranks, int size)
@@ -104,7 +104,7 @@ int mrc_coll_virtual_awaited(struct mrc_coll *coll, int *ranks, int size)
 		struct peer *peer;
 		int at = 0;
 
-		while (count < size && (peer = awaited(each, &at)))
+		while (count < size && (peer = coll_awaited(each, &at)))
 			ranks[count++] = peer->rank;
 	}
 	return count;
@@ -112,8 +112,8 @@ int mrc_coll_virtual_awaited(struct mrc_coll *coll, int *ranks, int size)
 
 void mrc_coll_virtual_fail(struct mrc_coll *coll, const char *why)
 {
-	fail(coll, coll->rank, "%s", why);
-	advance_all(coll);
+	coll_fail(coll, coll->rank, "%s", why);
+	coll_advance_all(coll);
 }
 
 void mrc_coll_virtual_close(struct mrc_coll *coll)
@@ -122,23 +122,23 @@ void mrc_coll_virtual_close(struct mrc_coll *coll)
 
 	while (mrc_coll_virtual_take_write(coll, &write))
 		;
-	free_progress(coll);
+	coll_free_progress(coll);
 }
 
 /* ---- what is of no use here */
 
-void inform_peers(struct mrc_coll *coll, int rank)
+void coll_inform_peers(struct mrc_coll *coll, int rank)
 {
 	(void)coll;
 	(void)rank; /* the simulation informs them */
 }
 
-int64_t now_ns(void)
+int64_t coll_now_ns(void)
 {
 	return 0; /* of time-outs only */
 }
 
-void rouse(const struct mrc_coll *coll)
+void coll_rouse(const struct mrc_coll *coll)
 {
 	(void)coll; /* there is no thread */
 }

@@ -37,7 +37,7 @@ MRC_COLL_API int mrc_coll_virtual_add_peer(struct mrc_coll *coll, int rank, void
 /* A WRITE of that peer is whole. */
 MRC_COLL_API void mrc_coll_virtual_arrive(struct mrc_coll *coll, int rank, uint32_t immediate);
 
-/* Does what there is to do now. */
+/* Makes all progress possible without waiting. */
 MRC_COLL_API void mrc_coll_virtual_advance(struct mrc_coll *coll);
 
 /* The next WRITE to post: 1, or 0: there is none. */
@@ -47,8 +47,7 @@ MRC_COLL_API int mrc_coll_virtual_take_write(struct mrc_coll *coll,
 /* The next operation that has ended: 1, or 0: there is none. */
 MRC_COLL_API int mrc_coll_virtual_take_ended(struct mrc_coll *coll, struct mrc_coll_done *done);
 
-/* Ranks that operations which have not ended wait for now, at most `size` of them; returns how
- * many. */
+/* Ranks that unfinished operations wait for now, at most `size`; returns how many. */
 MRC_COLL_API int mrc_coll_virtual_awaited(struct mrc_coll *coll, int *ranks, int size);
 
 /* Lets all operations fail, for that reason. */

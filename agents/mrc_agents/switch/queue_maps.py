@@ -1,7 +1,7 @@
 """Sizes of the queue engine's maps.
 
-The maps are declared in mrc_agents/include/mrc/queue_maps.h with one element each, all that an unshaped
-lab needs; a shaped lab passes these sizes when it loads the switch program.
+The maps are declared in mrc_agents/queue/maps.h with one element each, all that an unshaped lab needs; a
+shaped lab passes these sizes when it loads the switch program.
 """
 
 from typing import Final

@@ -256,8 +256,7 @@ int link_call(struct agent_link *link, const struct mrc_application_request *req
 	return error;
 }
 
-/* True if the agent still holds its end; does not block, nor takes a reply that another waits for.
- */
+/* True if the agent still holds its end; does not block, nor takes a reply for another. */
 int link_is_alive(struct agent_link *link)
 {
 	char byte;
@@ -269,8 +268,7 @@ int link_is_alive(struct agent_link *link)
 	return !link->is_dead;
 }
 
-/* The descriptor of a chunk of the NIC's memory, and whether the caller closes it; -1 with errno.
- */
+/* The descriptor of a chunk of NIC memory, and whether the caller closes it; -1 with errno. */
 static int chunk_open(struct agent_link *link, uint32_t index, int *is_mine)
 {
 	struct mrc_application_request request = {.verb = MRC_APPLICATION_CHUNK, .offset = index};

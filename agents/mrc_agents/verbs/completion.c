@@ -214,8 +214,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 	return 0;
 }
 
-/* ---- events -----------------------------------------------------------------------------------
- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* Has the NIC report the next event of a QP that is for a CQ. A full barrier. */
 static void arm(struct queue_pair *queue_pair, const struct ibv_cq *cq)

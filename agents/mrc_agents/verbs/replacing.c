@@ -28,8 +28,7 @@
 
 enum { NEAR_BYTES = 1 << 16 }; /* of a frame */
 
-/* ---- what can be replaced ---------------------------------------------------------------------
- */
+/* ---- what can be replaced -------------------------------------------------------------------- */
 
 /* True if a process has a mapping of the same shared memory. */
 static int maps_it(const char *process, const struct vma *shared)
@@ -104,8 +103,7 @@ int pages_check(uintptr_t start, uintptr_t end, int *is_shared)
 	return error ? error : covered < end ? EFAULT : 0;
 }
 
-/* ---- replacing --------------------------------------------------------------------------------
- */
+/* ---- replacing ------------------------------------------------------------------------------- */
 
 /*
  * A descriptor that holds threads up. Without a privilege and /dev/userfaultfd it does not hold

@@ -20,8 +20,7 @@ static int is_in_place(const struct mapping *mapping, const struct stretch *stre
 	       (at - mapping->offset) % MRC_MEMORY_CHUNK == 0;
 }
 
-/* The number of pages of a stretch that the first page of a mapping can be; *offset: the first one.
- */
+/* Number of pages of a stretch that the first page of a mapping can be; *offset: the first one. */
 static uint32_t fitting(const struct mapping *mapping, const struct stretch *stretch,
 			uint32_t *offset)
 {

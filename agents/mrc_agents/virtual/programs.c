@@ -43,8 +43,7 @@ struct virtual_map_entry virtual_maps[] = {
 };
 const __u32 virtual_map_count = sizeof(virtual_maps) / sizeof(*virtual_maps);
 
-/* The kernel sets read-only data when it loads an object; a page or two become writable for that.
- */
+/* The kernel sets read-only data when it loads an object; a page or two become writable here. */
 void virtual_set_config(const void *config, __u32 bytes)
 {
 	uintptr_t page = 4096, first = (uintptr_t)&fabric_config & ~(page - 1);

@@ -1,4 +1,4 @@
-"""Coarse histograms of queueing delays: the reading twin of mrc_agents/include/mrc/queue_delay.h. Pure.
+"""Coarse histograms of queueing delays: the reading twin of mrc_agents/queue/delay.h. Pure.
 
 They are small enough for every port and class. Buckets are 8 to the octave, in units of 256 ns; each edge is
 also an edge of the fine histogram, so a coarse one becomes a fine one without a guess, all its times at the
@@ -23,7 +23,7 @@ VALUE_BITS: Final = 24
 def delay_index(value_ns: int) -> int:
     """Bucket in which *value_ns* (0 or more) is counted.
 
-    Source: mrc_agents/include/mrc/queue_delay.h, delay_index.
+    Source: mrc_agents/queue/delay.h, delay_index.
     """
     value = min(value_ns // UNIT_NS, (1 << VALUE_BITS) - 1)
     shift = max(0, value.bit_length() - LINEAR_BITS - 1)

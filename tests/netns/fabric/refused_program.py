@@ -25,7 +25,7 @@ def objects_with_a_refused_one(folder: Path, source: str) -> Path:
         'SEC("xdp") int refused(struct xdp_md *ctx) { return *(int *)(long)ctx->data; }\n'
     )
     command = ["clang", "-target", "bpf", "-mcpu=v3", "-O2", "-g"]
-    command += [f"-I{ROOT}/agents/mrc_agents/include", f"-I{OBJECTS_DIR}"]
+    command += [f"-I{ROOT}/agents/mrc_agents/include", f"-I{ROOT}/agents/mrc_agents", f"-I{OBJECTS_DIR}"]
     command += ["-idirafter", f"/usr/include/{os.uname().machine}-linux-gnu"]
     subprocess.run([*command, "-c", str(code), "-o", str(target)], check=True)
     return objects

@@ -17,8 +17,7 @@ static void (*in_between)(void), (*first_in_child)(void);
 static struct ibv_mr *target, *held[2];
 static int round_number;
 
-/* ---- handlers of the program's own: the library's run before them, and after --------------------
- */
+/* ---- handlers of the program's own: the library's run before them, and after ----------------- */
 
 static void call_in_between(void)
 {
@@ -41,8 +40,7 @@ static int status_of(pid_t child)
 	return status;
 }
 
-/* ---- stacks -----------------------------------------------------------------------------------
- */
+/* ---- stacks ---------------------------------------------------------------------------------- */
 
 /* While the process forks, it stores, sends and receives. */
 static void use_stack(void)
@@ -129,8 +127,7 @@ static void other_thread(void)
 	need(!pthread_join(thread, &result) && result == held, "the end of a thread");
 }
 
-/* ---- other processes --------------------------------------------------------------------------
- */
+/* ---- other processes ------------------------------------------------------------------------- */
 
 static pid_t siblings[2];
 
@@ -217,8 +214,7 @@ static void unmapping_thread(void)
 	fork_beside(unmap_much);
 }
 
-/* ---- what fails is said -----------------------------------------------------------------------
- */
+/* ---- what fails is said ---------------------------------------------------------------------- */
 
 /* Without memory for its copy a child ends, and its parent goes on. */
 static void no_memory(void)

@@ -32,8 +32,7 @@ static struct ibv_mr *registered(void *memory, size_t bytes)
 	return mr;
 }
 
-/* ---- memory -----------------------------------------------------------------------------------
- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static void deregister_keeps_bytes(void)
 {
@@ -139,8 +138,7 @@ static void given_up(void)
 	     "an address that is no page's");
 }
 
-/* ---- completions ------------------------------------------------------------------------------
- */
+/* ---- completions ----------------------------------------------------------------------------- */
 
 static struct ibv_qp *qp_of(struct ibv_cq *cq)
 {

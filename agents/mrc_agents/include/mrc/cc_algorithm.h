@@ -5,8 +5,8 @@
  *
  *    __u32 NAME_window(parameters)                            bytes, of a QP that begins to send
  *    __u32 NAME_on_ack(cc, parameters, ack)                   a SACK or ACK
- *    __u32 NAME_on_mark(cc, parameters, ack)                  may be left out: the same, with a
- * mark; on_ack gets the others
+ *    __u32 NAME_on_mark(cc, parameters, ack)                  may be left out: the same, marked;
+ *                                                             on_ack gets the others
  *    __u32 NAME_on_trim(cc, parameters, now_ns, packet_bytes) a switch has trimmed a packet
  *    __u32 NAME_on_loss(cc, parameters, packet_bytes)         a packet is declared lost
  *    void NAME_on_idle(cc)                                    may be left out: nothing is under way

@@ -10,7 +10,7 @@
 #include <mrc/emit.h>
 #include <mrc/fabric_config.h>
 #include <mrc/link_fault.h>
-#include <mrc/queue.h>
+#include <queue/enqueue.h>
 
 static __always_inline int port_has_queue(const struct mrc_port *port)
 {

@@ -23,8 +23,7 @@ enum mrc_lossless_limit {
 	MRC_LOSSLESS_TRANSIT_MAX = 16,	  /* frames sent that the far end has not looked at yet */
 	MRC_LOSSLESS_REFRESH_NS = 100000, /* a forced pause is repeated that often */
 	MRC_LOSSLESS_TRANSIT_NS = 1000000000, /* frames unseen for so long are lost */
-	MRC_LOSSLESS_NODE = 0x40000000, /* in the wheel: the start of a transmission, not an arrival
-					 */
+	MRC_LOSSLESS_NODE = 0x40000000, /* in the wheel: a transmission's start, not an arrival */
 };
 
 /* lossless_settings[port id], mmapable array, written by the control plane only. */

@@ -82,8 +82,7 @@ enum mrc_reserved_key {
 
 /* A path of the NIC: what one QP finds out about it is known to all that share it. */
 struct mrc_nic_path {
-	__u64 suspected_ns; /* when a packet or a probe on it was last found lost; 0: it is not
-			       suspected */
+	__u64 suspected_ns; /* last loss of a packet or a probe on it; 0: not suspected */
 	__u32 falls;	    /* times it came under suspicion */
 	__u32 pad0;
 };

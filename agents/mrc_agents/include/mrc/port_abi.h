@@ -21,9 +21,8 @@ struct mrc_port {
 	__u8 kind; /* enum mrc_port_kind */
 	__u8 is_configured;
 	__u16 capture_bytes; /* copied of each frame that leaves or is lost here; 0: no capture */
-	__u8 is_faulted;  /* a rule of port_fault[port id] acts: the only thing a healthy port reads
-			   */
-	__u8 is_direct;	  /* frames get to a switch at the far end without crossing the link */
+	__u8 is_faulted;     /* a rule of port_fault[port id] acts: all that a healthy port reads */
+	__u8 is_direct;	     /* frames get to a switch at the far end without crossing the link */
 	__u8 peer_mac[6]; /* the two as they begin a frame, aligned so that they are copied whole */
 	__u8 mac[6];
 	__u32 pad1;

@@ -28,7 +28,7 @@ enum mrc_queue_limit {
 	MRC_QUEUE_LINK_PENDING = 0x7fffffff, /* a push is about to store its link */
 	MRC_QUEUE_DRAINERS_MAX = 8,
 	MRC_QUEUE_CPUS_MAX = 1024,
-	MRC_QUEUE_DELAY_BUCKETS = 176, /* see queue_delay.h */
+	MRC_QUEUE_DELAY_BUCKETS = 176, /* see queue/delay.h */
 };
 
 /* queue_frames[frame index], array: the bytes, with headers rewritten for the next link. */

@@ -102,8 +102,7 @@ __noinline int ctrl_replace_ev(__u32 qp_index, __u32 index, __u32 entropy, __u32
 	return from != MRC_EV_UNUSED;
 }
 
-/* Fewer or more PSNs are tracked from now on; fewer only once all that may be in flight has come.
- */
+/* Fewer or more PSNs are tracked from now on; fewer only once all that may be in flight came. */
 __noinline int ctrl_set_psn_range(__u32 qp_index, __u32 psns)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);

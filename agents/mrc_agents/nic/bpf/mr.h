@@ -41,8 +41,7 @@ static __always_inline struct memory_segment *memory_at(__u32 offset)
 #endif
 }
 
-/* An entry of a list of pages; -1 where the list, or the page that it names, is not in the memory.
- */
+/* An entry of a list of pages; -1 where the list, or the page it names, is not in the memory. */
 static __always_inline __s64 mr_page(__u64 list_offset)
 {
 	struct memory_segment *segment;

@@ -165,8 +165,7 @@ enum ack_kind {
 struct tx_desc {
 	__u64 now_ns;
 	__u64 model_ns; /* the same in the time of a shaped fabric, which lags when its drainer is
-			 * late; a packet leaves in it, but an RTT ends by the clock: lateness shows
-			 */
+			 * late; a packet leaves in it, an RTT ends by the clock: lateness shows */
 	__u64 template_hi;
 	__u64 template_lo;
 	__u32 is_local;

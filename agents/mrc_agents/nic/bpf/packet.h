@@ -10,7 +10,7 @@
 #include <mrc/usid.h>
 #include <mrc/fabric_config.h>
 #include <mrc/emit.h>
-#include <mrc/queue_time.h>
+#include <queue/time.h>
 #include "nic_maps.h"
 
 /* The frame's first `size` bytes, or NULL when it is shorter. */
@@ -229,8 +229,7 @@ static __always_inline __u32 stack_qpn(const struct wire_stack *stack)
 	return bpf_ntohl(stack->bth.destination_qp) & WIRE_PSN_MASK;
 }
 
-/* Index of the QP a packet names, or of one that was there before or after it: see stack_is_for().
- */
+/* Index of the QP a packet names, or of one there before or after it: see stack_is_for(). */
 static __always_inline __u32 stack_qp_index(const struct wire_stack *stack)
 {
 	return stack_qpn(stack) & ((1 << MRC_QP_INDEX_BITS) - 1);

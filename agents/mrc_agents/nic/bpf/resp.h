@@ -101,8 +101,7 @@ __noinline int on_trimmed(struct xdp_md *ctx, __u32 plane, __u32 dscp)
 						    : WIRE_NACK_TRIMMED_LASTHOP);
 }
 
-/* A reliability probe: a SACK goes back at once, on its path. Returns a verdict or NIC_TX_RESPONSE.
- */
+/* A reliability probe: its SACK goes back at once, on its path. A verdict or NIC_TX_RESPONSE. */
 __noinline int on_probe(struct xdp_md *ctx, __u32 plane)
 {
 	struct wire_probe *head = frame_exactly(ctx, sizeof(*head));

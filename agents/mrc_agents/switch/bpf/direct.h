@@ -12,8 +12,8 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <mrc/emit.h>
-#include <mrc/queue.h>
-#include <mrc/queue_pool.h>
+#include <queue/enqueue.h>
+#include <queue/pool.h>
 #include "route.h"
 
 /* True if frames may enter a port with a rate without a frame at hand. */

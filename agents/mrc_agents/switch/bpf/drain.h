@@ -191,8 +191,7 @@ __noinline __u64 drain_take(__u64 now_ns)
 	return 0;
 }
 
-/* Makes the live frame a copy of frame `id`: exact length, bytes, model time. Returns 0 on success.
- */
+/* Makes the live frame a copy of frame `id`: length, bytes, model time. Returns 0 on success. */
 static __noinline int drain_copy(struct xdp_md *ctx, __u32 id, __u64 arrival_ns, __u64 length_bytes,
 				 __u32 credit_bytes)
 {

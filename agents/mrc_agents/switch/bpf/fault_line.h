@@ -13,10 +13,10 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <mrc/link_fault.h>
-#include <mrc/queue_maps.h>
-#include <mrc/queue_pool.h>
-#include <mrc/queue_view.h>
-#include <mrc/queue_wheel.h>
+#include <queue/maps.h>
+#include <queue/pool.h>
+#include <queue/view.h>
+#include <queue/wheel.h>
 
 enum {
 	FAULT_DUPLICATED = 0x100, /* in a descriptor's traffic_class: a copy is to follow */

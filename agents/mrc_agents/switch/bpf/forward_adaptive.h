@@ -12,8 +12,8 @@
 #include <bpf/bpf_helpers.h>
 #include <mrc/fabric_maps.h>
 #include <mrc/link_fault.h>
-#include <mrc/queue_upstream.h>
-#include <mrc/queue_view.h>
+#include <queue/upstream.h>
+#include <queue/view.h>
 #include "fib.h"
 #include "forward_ecmp.h"
 
@@ -126,8 +126,7 @@ static long adaptive_look(__u64 number, struct adaptive_search *search)
 	return 0;
 }
 
-/* Which of the `count` links from uSID `first` on a packet takes; returns what fib_verdict() does.
- */
+/* Which of `count` links from uSID `first` on a packet takes; returns what fib_verdict() does. */
 static __always_inline int adaptive_verdict(const struct wire_ipv6 *ip, const struct wire_udp *udp,
 					    __u32 node_id, __u32 first, __u32 count, __u64 time_ns)
 {

@@ -29,8 +29,7 @@ int load(struct xdp_md *ctx)
 		return XDP_ABORTED;
 	port_id = target->port_id;
 	port = bpf_map_lookup_elem(&port_table, &port_id);
-	/* an unshaped port would have the frame redirected, which leaves nobody behind to run again
-	 */
+	/* an unshaped port would have the frame redirected, and nobody would run again */
 	if (!port || !port->rate_bps)
 		return XDP_ABORTED;
 	write_macs(frame, port);

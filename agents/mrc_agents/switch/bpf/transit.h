@@ -11,8 +11,8 @@
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
-#include <mrc/queue_upstream.h>
-#include <mrc/queue_view.h>
+#include <queue/upstream.h>
+#include <queue/view.h>
 
 enum {
 	TRANSIT_RETRY_NS = 10000, /* until the far end is given another chance to look */

@@ -135,8 +135,7 @@ static __always_inline __u64 bpf_xdp_get_buff_len(struct xdp_md *ctx)
 	return ctx->data_end - ctx->data;
 }
 
-/* Where payload is by reference, the NICs' memory and the pool of frames; else nothing: payload.c
- */
+/* Where payload is by reference, NICs' memory and the pool of frames; else nothing: payload.c */
 struct virtual_range {
 	const __u8 *base;
 	__u64 bytes;

@@ -12,8 +12,8 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <mrc/fabric_maps.h>
-#include <mrc/queue_delay.h>
-#include <mrc/queue_maps.h>
+#include <queue/delay.h>
+#include <queue/maps.h>
 #include <mrc/verifier.h>
 
 /* A port's parts, each in its own map. */

@@ -11,7 +11,7 @@
 #define MRC_QUEUE_PFC_H
 
 #include <linux/types.h>
-#include <mrc/queue_update.h>
+#include <queue/update.h>
 
 static __always_inline void pfc_note_paused(struct mrc_lossless_link *link, __u64 time_ns)
 {

@@ -5,9 +5,9 @@
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
-#include <mrc/queue_lossless.h>
-#include <mrc/queue_view.h>
-#include <mrc/queue_wheel.h>
+#include <queue/lossless.h>
+#include <queue/view.h>
+#include <queue/wheel.h>
 
 /* The events to put into the wheel; 0: none. */
 struct port_events {

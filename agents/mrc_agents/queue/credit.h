@@ -9,7 +9,7 @@
 #define MRC_QUEUE_CREDIT_H
 
 #include <linux/types.h>
-#include <mrc/queue_update.h>
+#include <queue/update.h>
 
 static __always_inline int credit_is_short(const struct mrc_lossless_settings *settings,
 					   const struct mrc_lossless_link *link, __u32 bytes)

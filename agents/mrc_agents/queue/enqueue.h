@@ -8,19 +8,19 @@
  * arrived at the far end of the link in the model. Model time travels with the frame, as metadata:
  * the next hop starts from when the frame was due, so lateness of the drainer does not add up.
  */
-#ifndef MRC_QUEUE_H
-#define MRC_QUEUE_H
+#ifndef MRC_QUEUE_ENQUEUE_H
+#define MRC_QUEUE_ENQUEUE_H
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <mrc/capture.h>
 #include <mrc/fabric_maps.h>
-#include <mrc/queue_maps.h>
-#include <mrc/queue_pool.h>
-#include <mrc/queue_port.h>
-#include <mrc/queue_schedule.h>
-#include <mrc/queue_time.h>
-#include <mrc/queue_upstream.h>
+#include <queue/maps.h>
+#include <queue/pool.h>
+#include <queue/port.h>
+#include <queue/schedule.h>
+#include <queue/time.h>
+#include <queue/upstream.h>
 
 enum {
 	QUEUE_EAGAIN = MRC_PC_COUNT, /* queue_admit(): call again; no counter */

@@ -13,9 +13,9 @@
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
-#include <mrc/queue_credit.h>
-#include <mrc/queue_pfc.h>
-#include <mrc/queue_view.h>
+#include <queue/credit.h>
+#include <queue/pfc.h>
+#include <queue/view.h>
 
 enum {
 	LOSSLESS_STEPS_MAX = 4, /* transmissions begun and updates applied per look */

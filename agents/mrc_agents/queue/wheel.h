@@ -19,7 +19,7 @@
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
-#include <mrc/queue_maps.h>
+#include <queue/maps.h>
 
 enum {
 	WHEEL_SLOT_MASK = MRC_QUEUE_BUCKETS - 1,

@@ -9,7 +9,7 @@
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
-#include <mrc/queue_maps.h>
+#include <queue/maps.h>
 
 #define WHEEL_READ(lvalue) (*(volatile typeof(lvalue) *)&(lvalue))
 

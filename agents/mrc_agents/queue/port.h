@@ -10,17 +10,17 @@
  * the class that had the right of way then. A port with waiting frames always has one on the wire,
  * so its next event is the arrival of wire_head.
  *
- * A port whose data class flow control may hold is served otherwise: queue_lossless.h.
+ * A port whose data class flow control may hold is served otherwise: lossless.h.
  */
 #ifndef MRC_QUEUE_PORT_H
 #define MRC_QUEUE_PORT_H
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
-#include <mrc/queue_admission.h>
-#include <mrc/queue_frame.h>
-#include <mrc/queue_lossless.h>
-#include <mrc/queue_view.h>
+#include <queue/admission.h>
+#include <queue/frame.h>
+#include <queue/lossless.h>
+#include <queue/view.h>
 
 enum {
 	PORT_STARTS_MAX = 8, /* transmissions begun in one go */

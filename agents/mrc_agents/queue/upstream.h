@@ -8,10 +8,10 @@
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
-#include <mrc/queue_lossless.h>
-#include <mrc/queue_schedule.h>
-#include <mrc/queue_time.h>
-#include <mrc/queue_view.h>
+#include <queue/lossless.h>
+#include <queue/schedule.h>
+#include <queue/time.h>
+#include <queue/view.h>
 
 /*
  * Id of the port that sent the frame at hand to this switch, 0 when no flow control holds that one:

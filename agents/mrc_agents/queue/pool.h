@@ -8,8 +8,8 @@
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
-#include <mrc/queue_maps.h>
-#include <mrc/queue_port.h>
+#include <queue/maps.h>
+#include <queue/port.h>
 
 /* A free frame's id, or 0 when all are in use. */
 static __always_inline __u32 pool_take(void)
