@@ -33,6 +33,7 @@ struct piece {
 	struct stretch *stretch; /* NULL: there is no telling which */
 };
 
+/* chunk_lookup.c */
 extern pthread_mutex_t pages_changing;
 extern struct stretch *stretches; /* the newest first */
 

@@ -321,7 +321,7 @@ int pages_take(struct agent_link *link, uintptr_t start, uintptr_t end, struct r
 void pages_let_go(const struct agent_link *link, const struct run *runs, uint32_t count);
 int pages_are_there(void);
 
-/* replacing.c; errno values */
+/* page_swap.c; errno values */
 int pages_check(uintptr_t start, uintptr_t end, int *is_shared);
 int pages_replace(uintptr_t start, void *there, size_t bytes, uint32_t offset, size_t *done);
 int pages_restore(uintptr_t start, size_t bytes, int protection);

@@ -138,7 +138,7 @@ static __always_inline int build_next_packet_locked(struct mrc_qp *qp, struct mr
 		struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
 		struct mrc_work *work;
 
-		/* One packet each of many QPs is not to leave on one plane. */
+		/* Stagger the first plane over QPs, or many single-packet QPs would share one. */
 		if (!qp->inflight)
 			qp->next_plane = paths->next_plane;
 		ev = ev_select(qp, paths, usable_planes(control, qp),

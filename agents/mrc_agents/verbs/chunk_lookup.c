@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Finding the stretch that a mapping shows. The kernel names the place of a mapping within a chunk
- * of the NIC's memory, but not the chunk. A mapping is of the stretch that was put at its address,
- * if their places in a chunk agree. One that the program has moved is of the stretch that agrees,
- * if only one page of all stretches does.
+ * Finding the stretch that a mapping shows. The kernel names a mapping's place within a chunk of
+ * the NIC's memory, but not the chunk. So it is of the stretch put at its address, if their places
+ * agree; one that the program has moved, of the only page of all stretches that agrees.
  */
 #include "stretch.h"
 
