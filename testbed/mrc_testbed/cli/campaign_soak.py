@@ -21,10 +21,10 @@ from mrc_testbed.cli.ready import complete, file_or_ready
 from mrc_testbed.cli.render import plain_table, say, show
 from mrc_testbed.cli.where import (
     ClusterOption,
+    ExecutionTarget,
     JobsOption,
     RuntimeOption,
     VirtualOption,
-    Where,
     cluster_at,
 )
 from mrc_testbed.document.one_step import write_in_one_step
@@ -109,7 +109,7 @@ def soak_universes(
         raise UsageError("a soak takes place in virtual time or on a lab: give either --virtual or --live")
     if live and cluster is not None:
         raise UsageError("--cluster: a soak of a lab takes place on this machine", hint="give --virtual")
-    Where(runtime, is_virtual=virtual, jobs=jobs, cluster=cluster)
+    ExecutionTarget(runtime, is_virtual=virtual, jobs=jobs, cluster=cluster)
     first = _SEED if settings.seed is None else settings.seed
     seeds = islice(count(first), universes)
     began_ns, limit_ns = machine_ns(), for_ns or (_FOR_NS if universes is None else None)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from mrc_agents.abi import FaultAccounts, Port, PortCounters, PortFault
+from mrc_agents.abi import FaultAccounts, PortCounters, PortEntry, PortFault
 from mrc_agents.bpf.maps import MappedArray, PerCpuArray
 from mrc_agents.nic.client import AgentClient
 from mrc_agents.nic.context import Context, open_nic
@@ -66,7 +66,7 @@ class Lab:
         return self.paths.folder
 
     @property
-    def port_table(self) -> MappedArray[Port]:
+    def port_table(self) -> MappedArray[PortEntry]:
         """Ports by id; stores take effect at once."""
         return self._maps.port_table
 

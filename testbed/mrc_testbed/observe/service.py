@@ -48,7 +48,7 @@ class Service:
     account: Account = Account()  # not root, unless it needs it
 
 
-class Runner(Protocol):
+class ServiceRunner(Protocol):
     """A way to carry services out: mrc_testbed.observe.machine and mrc_testbed.observe.container."""
 
     def start(self, paths: StackPaths, service: Service, progress: Progress) -> tuple[ProcessIdentity, str]:

@@ -19,7 +19,7 @@ from mrc_testbed.report.chart import (
     Band,
     Chart,
     Lane,
-    Limit,
+    ReferenceLine,
     Series,
     Spread,
     bar_chart,
@@ -36,7 +36,7 @@ TIME = Axis("time", SECONDS, -1e9, 2e9, bands=(CUT,), measured=(0.0, 2e9))
 RATE = Axis("goodput", format_rate)
 
 
-def steps(*columns: list[float | None], limit: Limit | None = None) -> Chart:
+def steps(*columns: list[float | None], limit: ReferenceLine | None = None) -> Chart:
     series = [Series(f"s{place}", EDGES, values) for place, values in enumerate(columns)]
     return Chart("Goodput", "steps", TIME, RATE, series, "k", limit=limit)
 
@@ -61,7 +61,7 @@ def histogram() -> Chart:
 
 
 CHARTS = {
-    "steps": steps([1e6, None, 2e6], [0.0, 1e6, 1e6], limit=Limit("line rate", 2.5e6)),
+    "steps": steps([1e6, None, 2e6], [0.0, 1e6, 1e6], limit=ReferenceLine("line rate", 2.5e6)),
     "lines": Chart("$a_b$", "lines", TIME, RATE, [Series("", (0.0, 1e9, 2e9), (1.0, None, 2.0))]),
     "dots": Chart("Steps", "dots", TIME, Axis("time", format_time), [Series("job", (1e9,), (5e6,))]),
     "bars": bar_chart("bars", "goodput", {"mrc": {"a": 1e6, "b": 2e6}, "rocev2": {"b": 1e6}}, format_rate),
@@ -96,7 +96,7 @@ def test_a_chart_without_anything_to_see_is_folded(columns: list[list[float | No
 
 @pytest.mark.parametrize(("highest", "is_drawn"), [(6e6, True), (5e6, True), (4e6, False)])
 def test_the_limit_is_drawn_where_values_come_near(highest: float, is_drawn: bool) -> None:
-    chart = steps([0.0, highest, None], limit=Limit("line rate", 10e6))
+    chart = steps([0.0, highest, None], limit=ReferenceLine("line rate", 10e6))
     [found] = data(chart)["charts"]
     assert found["limit"] == (["line rate", 10e6] if is_drawn else None)
 

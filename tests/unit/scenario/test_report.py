@@ -15,7 +15,7 @@ from virtual_trial import Trial
 
 from mrc_agents.abi import EvState
 from mrc_testbed.metrics.histogram import merge
-from mrc_testbed.report.chart import Limit
+from mrc_testbed.report.chart import ReferenceLine
 from mrc_testbed.scenario.measure.verdict import Ending, Status, decide
 from mrc_testbed.scenario.report.distribution import build_distributions
 from mrc_testbed.scenario.report.expectation_table import JudgedExpectation, expectation_table
@@ -263,8 +263,8 @@ def test_long_runs_are_thinned_without_losing_counts(result: RunResult) -> None:
 
 def test_the_line_rate_is_what_the_ports_of_the_senders_can_send() -> None:
     spec = resolve(load_scenario(FLAP)).topology.model_copy(update={"port_rate": 10_000_000})
-    assert line_rate(spec, ["h0", "h1"]) == Limit("line rate", 2 * spec.planes * 10e6)
-    assert line_rate(spec, ["h0", "h1"], plane=0) == Limit("line rate", 2 * 10e6)
+    assert line_rate(spec, ["h0", "h1"]) == ReferenceLine("line rate", 2 * spec.planes * 10e6)
+    assert line_rate(spec, ["h0", "h1"], plane=0) == ReferenceLine("line rate", 2 * 10e6)
     assert line_rate(spec.model_copy(update={"port_rate": None}), ["h0"]) is None
 
 

@@ -43,10 +43,10 @@ from mrc_testbed.topology.clos import Clos
 from mrc_testbed.workloads.connectors import open_transport
 from mrc_testbed.workloads.engine import Engine, WorkloadEngine
 from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.operation_publisher import OperationPublisher
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.program import Output, Program, ProgramState
-from mrc_testbed.workloads.shown_operations import ShownOperations
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def live_world(lab: Lab, clock: Clock) -> Iterator[World]:
             closing(NicListeners(lab.clos, lambda host: AgentClient(lab.paths.agent_socket(host))))
         )
         session = stack.enter_context(FaultSession(lab.name))
-        shown = stack.enter_context(closing(ShownOperations(lab.state_dir)))
+        shown = stack.enter_context(closing(OperationPublisher(lab.state_dir)))
 
         def make_engine(transport: PlannedTransport) -> Engine:
             def place(program: Program) -> AbstractContextManager[list[Rank]]:

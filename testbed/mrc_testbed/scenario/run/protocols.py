@@ -108,7 +108,7 @@ class WorkloadRunner(Protocol):
         """Destroys QPs and deregisters memory; also after a failure, and more than once."""
 
 
-class Sampler(Protocol):
+class CounterSource(Protocol):
     def read(self) -> Reading:
         """The cumulative readings of now."""
 
