@@ -20,7 +20,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mrc_testbed.bundle.archive import LEVEL, read_archive, write_archive
-from mrc_testbed.bundle.check import check_results
+from mrc_testbed.bundle.content_check import check_results
 from mrc_testbed.bundle.foreign_page import contain_page, is_plain_drawing
 from mrc_testbed.campaign.tables import finished_runs
 from mrc_testbed.document.envelope import NAME_PATTERN

@@ -15,7 +15,7 @@ from mrc_testbed.report.chart import Chart
 from mrc_testbed.report.page import Section, chart_cards, chart_data, page, render
 from mrc_testbed.report.table import Table, TableCell
 from mrc_testbed.scenario.report.expectation_table import JudgedExpectation, expectation_table
-from mrc_testbed.scenario.report.page import embedded_report
+from mrc_testbed.scenario.report.run_page import embedded_report
 
 _MARKS: Final = {"passed": ("good", "\u2713"), "failed": ("bad", "\u2717"), "error": ("bad", "!")}
 _PACKAGE: Final = "mrc_testbed.campaign"

@@ -12,8 +12,8 @@ from typing import Final
 
 from mrc_agents.clock import monotonic_ns
 from mrc_testbed.check.figures import AllReduceFigures, CheckFigures, PairFigures
+from mrc_testbed.check.health_probes import figures_of_link_probe, probe_paths
 from mrc_testbed.check.judgement import SLOW_BANDWIDTH, bandwidth_shares, way_states
-from mrc_testbed.check.path_probes import figures_of_link_probe, probe_paths
 from mrc_testbed.check.rounds import disjoint_rounds, ordered_rounds
 from mrc_testbed.check.site import Site
 from mrc_testbed.document import Tree, validate_values

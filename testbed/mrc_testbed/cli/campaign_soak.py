@@ -32,7 +32,7 @@ from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.scenario.run.signal_clock import catching_signals
 from mrc_testbed.shown import format_time
 from mrc_testbed.signals import say as say_at_once
-from mrc_testbed.soak.live import LiveSoak, live_stage, soak_lab
+from mrc_testbed.soak.live_soak import LiveSoak, live_stage, soak_lab
 from mrc_testbed.soak.scenario_shrink import read_failing, shrink_scenario
 from mrc_testbed.soak.shrink import RUNS_MAX
 from mrc_testbed.soak.soaking import Control, Judges, Soak, soak

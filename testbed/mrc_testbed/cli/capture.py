@@ -10,7 +10,7 @@ from typing import IO, Annotated, Any, Final
 
 import typer
 
-from mrc_testbed.capture.recording import CaptureCount, PacketRecording
+from mrc_testbed.capture.packet_recording import CaptureCount, PacketRecording
 from mrc_testbed.capture.selection import Selection, select_ports
 from mrc_testbed.capture.tap import SNAP_BYTES_MAX, Tap
 from mrc_testbed.capture.tshark import DISSECTOR, tshark_arguments

@@ -8,7 +8,7 @@ import typer
 
 from mrc_testbed.check.figures import CheckFigures
 from mrc_testbed.check.judgement import Finding, judge
-from mrc_testbed.check.live import LiveSite
+from mrc_testbed.check.live_site import LiveSite
 from mrc_testbed.check.measuring import CheckExtent, measure
 from mrc_testbed.check.site import Site
 from mrc_testbed.cli.bench_options import DEFAULT_SEED

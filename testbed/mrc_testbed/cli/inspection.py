@@ -7,12 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from mrc_agents.abi import PortCounter
-from mrc_testbed.cli.known_topology import known_topology, live_topology
-from mrc_testbed.cli.options import OutputFormat, Settings, command, require_root
-from mrc_testbed.cli.queues import DrainerOption, LinkOption, LinksOption, show_queues
-from mrc_testbed.cli.render import show, show_tables, write_out
-from mrc_testbed.cli.suggestion import nodes
-from mrc_testbed.cli.table import (
+from mrc_testbed.cli.inspect_tables import (
     Cell,
     DataTable,
     forwarding_table,
@@ -21,6 +16,11 @@ from mrc_testbed.cli.table import (
     port_table,
     summary_table,
 )
+from mrc_testbed.cli.known_topology import known_topology, live_topology
+from mrc_testbed.cli.options import OutputFormat, Settings, command, require_root
+from mrc_testbed.cli.queues import DrainerOption, LinkOption, LinksOption, show_queues
+from mrc_testbed.cli.render import show, show_tables, write_out
+from mrc_testbed.cli.suggestion import nodes
 from mrc_testbed.drawing.graph import graph_dot, graph_text
 from mrc_testbed.drawing.svg import graph_svg
 from mrc_testbed.errors import UsageError

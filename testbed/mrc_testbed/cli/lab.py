@@ -180,7 +180,7 @@ def _would_remove(name: str, *, everywhere: bool) -> bool:
 
 def _has_stack() -> bool:
     """Return True if Prometheus and Grafana run beside the labs."""
-    from mrc_testbed.observe.state import stack_paths  # noqa: PLC0415 - only `down --all` asks
+    from mrc_testbed.observe.stack_state import stack_paths  # noqa: PLC0415 - only `down --all` asks
 
     return stack_paths().state_file.exists()
 

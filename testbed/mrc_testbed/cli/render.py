@@ -13,7 +13,7 @@ from mrc_testbed.cli.options import OutputFormat, Settings
 from mrc_testbed.report import table as report_table
 
 if TYPE_CHECKING:
-    from mrc_testbed.cli.table import DataTable
+    from mrc_testbed.cli.inspect_tables import DataTable
     from mrc_testbed.scenario.measure.expectation import Answer
 
 _WIDTH_MAX: Final = 10_000
@@ -145,7 +145,7 @@ def say(console: Console, text: str) -> None:
 
 
 def data_table(table: "DataTable") -> RenderableType:
-    """Render a table of mrc_testbed.cli.table: title, headings in words, numbers to the right."""
+    """Render a table of mrc_testbed.cli.inspect_tables: title, headings in words, numbers to the right."""
     numeric = [
         name
         for index, name in enumerate(table.columns)
@@ -159,7 +159,7 @@ def data_table(table: "DataTable") -> RenderableType:
 
 
 def show_tables(settings: Settings, kind: str, version: int, tables: Sequence["DataTable"]) -> None:
-    """Print tables of mrc_testbed.cli.table; for programs as lists of mappings under their titles."""
+    """Print tables of `inspect_tables`; for programs as lists of mappings under their titles."""
     show(
         settings,
         kind,

@@ -8,10 +8,10 @@ from typing import Final
 from mrc_testbed.errors import CleanupError, FabricError, Interrupted, UsageError
 from mrc_testbed.fabric import preflight
 from mrc_testbed.fabric.build import Build, BuildProgress, ProgressCallback
+from mrc_testbed.fabric.build_ledger import BuildLedger
 from mrc_testbed.fabric.claim import write_claim
 from mrc_testbed.fabric.health import ANSWER_NS
 from mrc_testbed.fabric.known_labs import claimed, is_claimed_elsewhere, no_such_lab, require_own
-from mrc_testbed.fabric.ledger import BuildLedger
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.lock import exclusive, is_held
 from mrc_testbed.fabric.owner import remove_dead_owners

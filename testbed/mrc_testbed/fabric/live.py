@@ -19,7 +19,7 @@ from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
 
 if TYPE_CHECKING:
-    from mrc_testbed.fabric.node import FabricNode
+    from mrc_testbed.fabric.fabric_node import FabricNode
 
 
 class Lab:
@@ -103,7 +103,7 @@ class Lab:
     def node(self, name: str) -> "FabricNode":
         """The node as Mininet knows nodes, with `cmd` and `popen`; the same one every time."""
         # Mininet takes a quarter of a second to import, and few commands need a shell in a node.
-        from mrc_testbed.fabric.node import FabricNode  # noqa: PLC0415
+        from mrc_testbed.fabric.fabric_node import FabricNode  # noqa: PLC0415
 
         node = self.clos.node(name)
         if name not in self._nodes:

@@ -15,8 +15,8 @@ from mrc_agents.clock import monotonic_ns
 from mrc_testbed.errors import CleanupError, FaultError, TestbedError
 from mrc_testbed.fabric.process import ProcessIdentity
 from mrc_testbed.faults.effects import Effect, Rule, SharedEffect, absent_hosts, by_place, requests_of
-from mrc_testbed.faults.event import FaultEvent, PortAccount, event_of
 from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.fault_event import FaultEvent, PortAccount, event_of
 from mrc_testbed.faults.ledger import Entry, FaultPhase
 from mrc_testbed.faults.protocols import FaultLedger, FaultTarget
 from mrc_testbed.faults.rule import mix_seed

@@ -10,7 +10,7 @@ from mrc_testbed.fabric.docker_engine import ENGINE_ERRORS, DockerEngine, explai
 from mrc_testbed.fabric.engine_socket import is_engine_listening
 from mrc_testbed.fabric.process import ProcessIdentity, observe_process
 from mrc_testbed.observe.service import TITLES, Progress, Service
-from mrc_testbed.observe.state import ServiceRecord, StackPaths
+from mrc_testbed.observe.stack_state import ServiceRecord, StackPaths
 
 with from_extra("lab"):
     from docker.errors import NotFound

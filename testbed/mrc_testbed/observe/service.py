@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from mrc_testbed.fabric.process import ProcessIdentity
-from mrc_testbed.observe.state import ServiceName, ServiceRecord, StackPaths, StackSettings
+from mrc_testbed.observe.stack_state import ServiceName, ServiceRecord, StackPaths, StackSettings
 
 Progress = Callable[[str], None]
 

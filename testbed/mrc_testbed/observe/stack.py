@@ -12,7 +12,7 @@ from mrc_testbed.fabric.lock import exclusive
 from mrc_testbed.observe import grafana_server, machine, prometheus
 from mrc_testbed.observe.run_reports import forget_runs
 from mrc_testbed.observe.service import TITLES, Progress, Service, ServiceRunner, exporter
-from mrc_testbed.observe.state import (
+from mrc_testbed.observe.stack_state import (
     ServiceName,
     ServiceRecord,
     StackPaths,

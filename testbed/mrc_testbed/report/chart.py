@@ -1,4 +1,4 @@
-"""Charts as data; assets/charts.js draws them in a browser, figure.py into files. Pure."""
+"""Charts as data; assets/charts.js draws them in a browser, chart_file.py into files. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -11,7 +11,7 @@ from mrc_testbed.soak.draw import COLLECTIVE_BYTES, RETRY_LIMIT, SoakFabric, dra
 from mrc_testbed.soak.invariants import STALL_NS, Reach
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.units import parse_duration_ns
-from mrc_testbed.workloads.schedule import COLLECTIVE_KINDS
+from mrc_testbed.workloads.collective_schedule import COLLECTIVE_KINDS
 
 FABRIC: Final = SoakFabric(planes=2, t0=2, t1=4, hosts_per_t0=2, has_flow_control=False)
 FAULTS_MS: Final = 3000

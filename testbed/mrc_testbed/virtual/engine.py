@@ -12,7 +12,7 @@ from mrc_testbed.scenario.spec.plan import PlannedTransport
 from mrc_testbed.transport.reliable_connection import RcCongestion, rto_ns
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.lab import VirtualLab
-from mrc_testbed.virtual.running_program import SimulatedProgram
+from mrc_testbed.virtual.simulated_program import SimulatedProgram
 from mrc_testbed.workloads.connectors import choose_connector
 from mrc_testbed.workloads.engine import Engine
 from mrc_testbed.workloads.load import Load

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final
 
-from mrc_agents.collectives.virtual import RankCollectives, load_library
+from mrc_agents.collectives.rank_collectives import RankCollectives, load_library
 from mrc_agents.nic.context import RECEIVES_MAX, Arrival, MemoryRegion, QpError, QueuePair
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.units import format_size_bytes

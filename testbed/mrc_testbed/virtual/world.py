@@ -13,7 +13,7 @@ from mrc_testbed.fabric.link_probes import LinkProbeCounts
 from mrc_testbed.fabric.ranks import Write
 from mrc_testbed.faults.controller import FaultController
 from mrc_testbed.faults.effects import IcrcChecked
-from mrc_testbed.faults.event import FaultEvent
+from mrc_testbed.faults.fault_event import FaultEvent
 from mrc_testbed.metrics.cpu_use import CpuReading
 from mrc_testbed.metrics.reader import LabReader
 from mrc_testbed.metrics.sampler import take_reading
@@ -27,8 +27,8 @@ from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.engine import VirtualEngine, virtual_transport
 from mrc_testbed.virtual.lab import VirtualLab, virtual_lab
-from mrc_testbed.virtual.ledger import MemoryLedger
 from mrc_testbed.virtual.limits import check_programs
+from mrc_testbed.virtual.memory_ledger import MemoryLedger
 from mrc_testbed.virtual.target import VirtualTarget
 from mrc_testbed.workloads.engine import Engine
 

@@ -14,7 +14,7 @@ import pytest
 from captured_ports import captured_ports
 
 from mrc_agents.abi import PortCounter
-from mrc_testbed.capture.recording import CaptureCount, PacketRecording
+from mrc_testbed.capture.packet_recording import CaptureCount, PacketRecording
 from mrc_testbed.capture.selection import Selection, select_ports
 from mrc_testbed.capture.tap import Tap
 from mrc_testbed.capture.tshark import tshark_arguments

@@ -8,10 +8,10 @@ import yaml
 from rich.console import Console, Group
 from rich.text import Text
 
+from mrc_testbed.cli.inspect_tables import DataTable
 from mrc_testbed.cli.options import OutputFormat, Settings
 from mrc_testbed.cli.progress import Progress
 from mrc_testbed.cli.render import bad, data_table, good, plain_table, show
-from mrc_testbed.cli.table import DataTable
 
 DOCUMENT = {"lab": "a", "items": [{"n": 1}, {"n": 2}]}
 

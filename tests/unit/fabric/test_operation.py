@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mrc_testbed.fabric.ledger import BuildLedger, read_ledger
+from mrc_testbed.fabric.build_ledger import BuildLedger, read_ledger
 from mrc_testbed.fabric.operation import (
     ConnectNode,
     CreateLink,

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from mrc_testbed.bundle.foreign_page import is_plain_drawing
-from mrc_testbed.report import figure
+from mrc_testbed.report import chart_file
 from mrc_testbed.report.chart import (
     SECONDS,
     STYLES,
@@ -26,7 +26,7 @@ from mrc_testbed.report.chart import (
     charts_json,
     size_chart,
 )
-from mrc_testbed.report.figure import figure_files
+from mrc_testbed.report.chart_file import figure_files
 from mrc_testbed.report.page import asset, chart_cards
 from mrc_testbed.shown import format_count, format_rate, format_share, format_time
 
@@ -193,7 +193,7 @@ def test_without_matplotlib_one_line_says_what_to_install(
 
 
 def test_files_have_the_colours_and_dashes_of_pages() -> None:
-    styles = figure._styles()
+    styles = chart_file._styles()
     assert len({colour for colour, _ in styles}) == len({str(dashes) for _, dashes in styles}) == STYLES
     light = asset("charts.css").partition("@media")[0]
     assert all(colour in light for colour, _ in styles)

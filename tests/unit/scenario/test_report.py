@@ -21,10 +21,10 @@ from mrc_testbed.scenario.report.distribution import build_distributions
 from mrc_testbed.scenario.report.expectation_table import JudgedExpectation, expectation_table
 from mrc_testbed.scenario.report.fabric import fabric_drawing
 from mrc_testbed.scenario.report.line_rate import line_rate
-from mrc_testbed.scenario.report.page import build_report
 from mrc_testbed.scenario.report.panel import POINTS_MAX, build_panels, shown_intervals
+from mrc_testbed.scenario.report.report_tables import transition_table
 from mrc_testbed.scenario.report.result import RunResult
-from mrc_testbed.scenario.report.table import transition_table
+from mrc_testbed.scenario.report.run_page import build_report
 from mrc_testbed.scenario.spec.load import load_scenario
 from mrc_testbed.scenario.spec.plan import READING_INTERVAL_NS
 from mrc_testbed.scenario.spec.resolve import resolve

@@ -11,7 +11,7 @@ from mrc_testbed.report.chart import Axis, Chart, Form, ReferenceLine, Series, b
 from mrc_testbed.scenario.measure.measurement import Measurement
 from mrc_testbed.scenario.measure.operations_of_span import OperationsOfSpan
 from mrc_testbed.scenario.measure.recording import AnyReading, FlowReading, NotMeasured, Recording, Span
-from mrc_testbed.scenario.measure.series import intervals
+from mrc_testbed.scenario.measure.series_rows import intervals
 from mrc_testbed.scenario.report.line_rate import line_rate
 from mrc_testbed.scenario.report.panel import LOSSES, time_axis
 from mrc_testbed.scenario.spec.expression import parse_quantity

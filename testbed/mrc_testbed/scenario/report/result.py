@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from mrc_testbed.metrics.fidelity import TrustCheck
 from mrc_testbed.scenario.measure.expectation import evaluate_expectations
-from mrc_testbed.scenario.measure.job import Job, measure_jobs
+from mrc_testbed.scenario.measure.job_result import Job, measure_jobs
 from mrc_testbed.scenario.measure.lateness_bounds import LatenessBounds
 from mrc_testbed.scenario.measure.link_finding import LinkFinding, measure_link_finding
 from mrc_testbed.scenario.measure.measurement import Measurement

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from mrc_testbed.report.table import Table, TableCell
-from mrc_testbed.scenario.measure.job import Job
+from mrc_testbed.scenario.measure.job_result import Job
 from mrc_testbed.scenario.measure.link_finding import LinkFinding
 from mrc_testbed.scenario.measure.recovery import Recovery, RecoveryPhase
 from mrc_testbed.scenario.report.result import RunResult

@@ -17,8 +17,8 @@ from mrc_testbed.fabric.ranks import Rank, placed_ranks
 from mrc_testbed.fabric.rdma import RdmaTransport
 from mrc_testbed.fabric.ring_drops import ring_drops
 from mrc_testbed.faults.controller import FaultController
-from mrc_testbed.faults.event import FaultEvent
 from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.fault_event import FaultEvent
 from mrc_testbed.faults.session import FaultSession
 from mrc_testbed.metrics.measured import RecoveryTime, write_recovery
 from mrc_testbed.metrics.reader import LabReader

@@ -13,9 +13,7 @@ from mrc_testbed.scenario.report.expectation_table import JudgedExpectation, exp
 from mrc_testbed.scenario.report.fabric import fabric_drawing
 from mrc_testbed.scenario.report.figure import run_charts, step_chart
 from mrc_testbed.scenario.report.panel import build_panels, shown_intervals
-from mrc_testbed.scenario.report.result import RunResult
-from mrc_testbed.scenario.report.result_text import job_figures, job_headline, printed_table
-from mrc_testbed.scenario.report.table import (
+from mrc_testbed.scenario.report.report_tables import (
     alerts,
     collective_table,
     fault_table,
@@ -26,6 +24,8 @@ from mrc_testbed.scenario.report.table import (
     tiles,
     transition_table,
 )
+from mrc_testbed.scenario.report.result import RunResult
+from mrc_testbed.scenario.report.result_text import job_figures, job_headline, printed_table
 
 _MARKS = {
     Status.PASSED: ("good", "\u2713"),
