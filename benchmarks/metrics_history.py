@@ -23,7 +23,7 @@ from dashboard_files import records
 
 from benchmarks.transfer import pause
 from mrc_testbed.observe.prometheus import JOB, prometheus_arguments
-from mrc_testbed.observe.state import StackSettings
+from mrc_testbed.observe.stack_state import StackSettings
 
 SCRAPE_S = 5
 HOUR_S = 3600

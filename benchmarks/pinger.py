@@ -17,8 +17,7 @@ from shaped_line import SRV6_BLOCK, TO_FAR, TO_NEAR, LinkShape, ShapedLine
 
 from benchmarks.cpu_time import busy_s
 from benchmarks.transfer import pause
-from mrc_agents.abi import DrainerMode, FabricConfig
-from mrc_agents.abi import Histogram as HistogramValue
+from mrc_agents.abi import DrainerMode, FabricConfig, MapHistogram
 from mrc_agents.bpf.libbpf import run_live
 from mrc_agents.bpf.maps import MappedArray
 from mrc_testbed.metrics.histogram import Histogram, merge
@@ -153,7 +152,7 @@ class Pinger:
         settings.to_far, settings.to_near = (SRV6_BLOCK << 32 | usid << 16 for usid in (TO_FAR, TO_NEAR))
         settings.theory_ns = round_trip_ns(links, window) if window else 0
         self.counters = MappedArray(self.line.end.map_fd("ping_counters"), _Counters)[0]
-        self._round_trips = MappedArray(self.line.end.map_fd("round_trip"), HistogramValue)
+        self._round_trips = MappedArray(self.line.end.map_fd("round_trip"), MapHistogram)
 
     def __enter__(self) -> Self:
         try:

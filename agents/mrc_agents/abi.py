@@ -288,7 +288,7 @@ class Limit(IntEnum):
     PACE_FULL_NS = 1000000
 
 
-class Loss(IntEnum):
+class LossReason(IntEnum):
     """enum mrc_loss."""
 
     NONE = 0
@@ -473,7 +473,7 @@ class ReservedKey(IntEnum):
     WRITE_END = 4
 
 
-class Status(IntEnum):
+class CompletionStatus(IntEnum):
     """enum mrc_status."""
 
     SUCCESS = 0
@@ -500,7 +500,7 @@ class UplinkChoice(IntEnum):
     ADAPTIVE = 1
 
 
-class Usid(IntEnum):
+class UsidLayout(IntEnum):
     """enum mrc_usid."""
 
     ROLE_SHIFT = 14
@@ -637,7 +637,7 @@ class ApplicationRequest(Structure):
     )
 
 
-class Arrival(Structure):
+class ArrivalEntry(Structure):
     """struct mrc_arrival, 16 bytes."""
 
     number: int
@@ -709,7 +709,7 @@ class Cc(Structure):
     )
 
 
-class CcParameters(Structure):
+class CcParameterStruct(Structure):
     """struct mrc_cc_parameters, 68 bytes."""
 
     mtu_bytes: int
@@ -785,7 +785,7 @@ class Dcqcn(Structure):
     )
 
 
-class DcqcnParameters(Structure):
+class DcqcnParameterStruct(Structure):
     """struct mrc_dcqcn_parameters, 48 bytes."""
 
     line_kbps: int
@@ -829,7 +829,7 @@ class Doorbell(Structure):
     )
 
 
-class Ev(Structure):
+class EvEntry(Structure):
     """struct mrc_ev, 64 bytes."""
 
     entropy: int
@@ -1053,7 +1053,7 @@ class FrameTime(Structure):
     )
 
 
-class Histogram(Structure):
+class MapHistogram(Structure):
     """struct mrc_histogram, 8208 bytes."""
 
     sum_ns: int
@@ -1381,7 +1381,7 @@ class Nscc(Structure):
     )
 
 
-class Path(Structure):
+class PathEntry(Structure):
     """struct mrc_path, 20 bytes."""
 
     head: int
@@ -1407,7 +1407,7 @@ class Path(Structure):
     )
 
 
-class Port(Structure):
+class PortEntry(Structure):
     """struct mrc_port, 64 bytes."""
 
     node_id: int
@@ -1621,7 +1621,7 @@ class Qp(Structure):
     peer_port_mask: int
     peer_sack_down: int
     peer_port_update: int
-    cc_parameters: CcParameters
+    cc_parameters: CcParameterStruct
     pad2: int
     cc: Cc
     acked_nominal_bytes: int
@@ -1672,11 +1672,11 @@ class Qp(Structure):
     rack_order: int
     reo_wnd_steps: int
     reo_wnd_losses: int
-    paths: "Array[Path]"
+    paths: "Array[PathEntry]"
     planes: "Array[EvPlane]"
     ev_own: "Array[c_uint64]"
     order: "Array[c_uint8]"
-    evs: "Array[Ev]"
+    evs: "Array[EvEntry]"
     cack_next: int
     max_received: int
     received_bytes: int
@@ -1753,7 +1753,7 @@ class Qp(Structure):
         ("peer_port_mask", c_uint32),
         ("peer_sack_down", c_uint32),
         ("peer_port_update", c_uint32),
-        ("cc_parameters", CcParameters),
+        ("cc_parameters", CcParameterStruct),
         ("pad2", c_uint32),
         ("cc", Cc),
         ("acked_nominal_bytes", c_uint64),
@@ -1804,11 +1804,11 @@ class Qp(Structure):
         ("rack_order", c_uint16),
         ("reo_wnd_steps", c_uint8),
         ("reo_wnd_losses", c_uint8),
-        ("paths", (Path * 256)),
+        ("paths", (PathEntry * 256)),
         ("planes", (EvPlane * 16)),
         ("ev_own", (c_uint64 * 8)),
         ("order", (c_uint8 * 256)),
-        ("evs", (Ev * 256)),
+        ("evs", (EvEntry * 256)),
         ("cack_next", c_uint32),
         ("max_received", c_uint32),
         ("received_bytes", c_uint64),
@@ -2055,7 +2055,7 @@ class RcQp(Structure):
     window_packets: int
     retry_limit: int
     ev_count: int
-    cc: DcqcnParameters
+    cc: DcqcnParameterStruct
     is_any_order: int
     give_up_ns: int
     rnr_timer_ns: int
@@ -2118,7 +2118,7 @@ class RcQp(Structure):
         ("window_packets", c_uint32),
         ("retry_limit", c_uint32),
         ("ev_count", c_uint32),
-        ("cc", DcqcnParameters),
+        ("cc", DcqcnParameterStruct),
         ("is_any_order", c_uint32),
         ("give_up_ns", c_uint64),
         ("rnr_timer_ns", c_uint64),
@@ -2189,7 +2189,7 @@ class Region(Structure):
     )
 
 
-class VirtualLab(Structure):
+class VirtualLabParts(Structure):
     """struct mrc_virtual_lab, 48 bytes."""
 
     config: int
@@ -2215,7 +2215,7 @@ class VirtualLab(Structure):
     )
 
 
-class VirtualMap(Structure):
+class FoundMap(Structure):
     """struct mrc_virtual_map, 24 bytes."""
 
     address: int
@@ -2311,7 +2311,7 @@ class WorkRing(Structure):
     failure: int
     mailbox: int
     channels: "Array[c_uint32]"
-    arrivals: "Array[Arrival]"
+    arrivals: "Array[ArrivalEntry]"
     entries: "Array[Work]"
 
     _fields_ = (
@@ -2322,6 +2322,6 @@ class WorkRing(Structure):
         ("failure", c_uint32),
         ("mailbox", c_uint32),
         ("channels", (c_uint32 * 2)),
-        ("arrivals", (Arrival * 128)),
+        ("arrivals", (ArrivalEntry * 128)),
         ("entries", (Work * 64)),
     )

@@ -46,7 +46,7 @@ class Hook:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class AlgorithmKind:
     """The common part of the algorithms of a kind."""
 
     folder: str  # that its files are in; also what the table calls it
@@ -58,7 +58,7 @@ class Kind:
 
 
 _ACK: Final = f"struct mrc_cc *cc, {_PARAMETERS}, const struct cc_ack *ack"
-CC: Final = Kind(
+CC: Final = AlgorithmKind(
     folder="cc",
     dispatcher="cc_algorithm",
     what="congestion control algorithm",
@@ -73,7 +73,7 @@ CC: Final = Kind(
     ),
     reserved=(FIXED,),
 )
-EV: Final = Kind(
+EV: Final = AlgorithmKind(
     folder="ev",
     dispatcher="ev_selector",
     what="EV selector",
@@ -99,7 +99,7 @@ class Algorithm:
     hooks: frozenset[str]
 
 
-def find_algorithms(kind: Kind, folders: Iterable[Path]) -> list[Algorithm]:
+def find_algorithms(kind: AlgorithmKind, folders: Iterable[Path]) -> list[Algorithm]:
     """Those in *folders*, by number: the usual one first, then by name."""
     found: dict[str, Algorithm] = {}
     for file in [file for folder in folders for file in sorted((folder / kind.folder).glob("*.[ch]"))]:
@@ -122,7 +122,7 @@ def find_algorithms(kind: Kind, folders: Iterable[Path]) -> list[Algorithm]:
     return sorted(found.values(), key=lambda each: (each.name != kind.usual, each.name))
 
 
-def dispatch_header(kind: Kind, algorithms: Sequence[Algorithm], objects: Path) -> str:
+def dispatch_header(kind: AlgorithmKind, algorithms: Sequence[Algorithm], objects: Path) -> str:
     """The C header that calls the algorithm which a lab's read-only data names."""
     prefix = kind.dispatcher
     parts = [
@@ -191,7 +191,7 @@ def _write_changed(file: Path, text: str) -> None:
 
 
 @cache
-def names_of(kind: Kind) -> tuple[str, ...]:
+def names_of(kind: AlgorithmKind) -> tuple[str, ...]:
     """The algorithms that the BPF objects have, by number; where none were built, those of the sources."""
     table = _OBJECTS / _TABLE
     if not table.exists():

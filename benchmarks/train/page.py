@@ -8,7 +8,7 @@ from benchmarks.train.outcome import PHASES, Outcome, differing
 from benchmarks.train.plan import SECOND_NS, TRANSPORTS, Fault, Job, Ports
 from mrc_testbed.report.chart import SECONDS, STYLES, Axis, Band, Chart, Series
 from mrc_testbed.report.page import Section, chart_cards, chart_data, page, render
-from mrc_testbed.report.table import Cell, Table
+from mrc_testbed.report.table import Table, TableCell
 from mrc_testbed.shown import Scale, format_count, format_time
 
 _LEAD_NS: Final = 2 * SECOND_NS
@@ -157,7 +157,7 @@ def _jobs_table(reference: Outcome, outcomes: Sequence[Outcome]) -> str:
     return Table(header, [_row(reference, each) for each in outcomes]).html()
 
 
-def _row(reference: Outcome, outcome: Outcome) -> list[Cell | str]:
+def _row(reference: Outcome, outcome: Outcome) -> list[TableCell | str]:
     job = _job(outcome)
     wrong = differing(outcome, reference)
     times = (outcome.start_ns, *map(outcome.median_ns, PHASES), outcome.longest_ns)
@@ -166,9 +166,9 @@ def _row(reference: Outcome, outcome: Outcome) -> list[Cell | str]:
         TRANSPORTS[job.transport],
         job.fault.title if job.fault else "none",
         f"{outcome.done_steps} of {job.steps}",
-        Cell("equal gloo's" if not wrong else f"{wrong:,} differ", "" if not wrong else "bad"),
+        TableCell("equal gloo's" if not wrong else f"{wrong:,} differ", "" if not wrong else "bad"),
         *map(_time, times),
-        Cell(outcome.failure or "no rank lost", "bad" if outcome.failure else "good"),
+        TableCell(outcome.failure or "no rank lost", "bad" if outcome.failure else "good"),
     ]
 
 

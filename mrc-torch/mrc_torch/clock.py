@@ -38,7 +38,7 @@ _POLLS: Final[tuple[tuple[Any, str, Callable[[Any], bool]], ...]] = (
 """Methods that ask for the end of something in the machine, and which answers mean that it goes on."""
 
 
-class Clock:
+class RankClock:
     """Virtual time of this process, in ns; what follows an operation has a time of its own."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class Clock:
             del self._own.now_ns
 
 
-CLOCK: Final = Clock()
+CLOCK: Final = RankClock()
 
 
 def take_over_time() -> None:

@@ -136,7 +136,7 @@ class PendingFuture(Protocol):
     def add_done_callback(self, callback: Callable[[Any], None]) -> None: ...
 
 
-class Engine:
+class LiveCollectives:
     """The NIC of this process, its peers, and all that is under way.
 
     Args:

@@ -18,11 +18,11 @@ from torch import Tensor
 from mrc_torch import futures
 from mrc_torch.failure import NAME, failed, refused
 from mrc_torch.followers import Follower
-from mrc_torch.library import CollectiveError, Engine, Reduction, Type, buffers
+from mrc_torch.library import CollectiveError, LiveCollectives, Reduction, Type, buffers
 from mrc_torch.rank import is_virtual
 from mrc_torch.steps import STEPS
 from mrc_torch.untraced import untraced
-from mrc_torch.virtual import VirtualEngine, engine
+from mrc_torch.virtual import VirtualCollectives, engine
 from mrc_torch.work import MrcWork
 
 _TYPES: Final = {
@@ -60,7 +60,7 @@ Call = tuple[Any, ...]
 class _Process:
     """Engine of this process, and the names of the groups that use it."""
 
-    engine: Engine | VirtualEngine | None = None
+    engine: LiveCollectives | VirtualCollectives | None = None
     groups: set[str] = field(default_factory=set)
 
 
@@ -78,7 +78,7 @@ def create(options: Any) -> "MrcProcessGroup":
     timeout: timedelta = options.timeout
     try:
         if _PROCESS.engine is None:
-            _PROCESS.engine = engine() if is_virtual() else Engine(own)
+            _PROCESS.engine = engine() if is_virtual() else LiveCollectives(own)
             atexit.register(_leave)
             _watch_process()
         _PROCESS.engine.meet(ranks, options.store, _ms(timeout))
@@ -138,7 +138,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def __init__(
         self,
-        engine: Engine | VirtualEngine,
+        engine: LiveCollectives | VirtualCollectives,
         ranks: Sequence[int],
         rank: int,
         name: str,

@@ -90,7 +90,7 @@ class _Wait:
     end_ns: int | None = None
 
 
-class VirtualEngine:
+class VirtualCollectives:
     """The interface of library.Engine, by a simulation.
 
     The simulation lets time pass while this rank waits: its program and what follows operations, all of them.
@@ -325,9 +325,9 @@ class VirtualEngine:
 
 
 @cache
-def engine() -> VirtualEngine:
+def engine() -> VirtualCollectives:
     """The engine of this rank; it stays until the process ends."""
-    made = VirtualEngine(int(os.environ["RANK"]))
+    made = VirtualCollectives(int(os.environ["RANK"]))
     atexit.register(made.end)
     return made
 

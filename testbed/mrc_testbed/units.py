@@ -40,7 +40,7 @@ _MEANT: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class Units:
     """The units of one quantity, smallest first, as multiples of its base unit."""
 
     quantity: str
@@ -100,14 +100,14 @@ def _plain(value: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-RATE: Final = Scale(
+RATE: Final = Units(
     "rate",
     "100Mbit",
     "bit",
     {"bit": 1, "kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9},
     ("bit", "kbit", "Mbit", "Gbit"),
 )
-DURATION: Final = Scale(
+DURATION: Final = Units(
     "duration",
     "200ms",
     "ns",
@@ -115,7 +115,7 @@ DURATION: Final = Scale(
     ("ns", "us", "ms", "s", "m", "h"),
     whole=("m", "h"),
 )
-SIZE: Final = Scale(
+SIZE: Final = Units(
     "size",
     "4MiB",
     "B",

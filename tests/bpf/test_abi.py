@@ -16,7 +16,7 @@ OBJECTS = ROOT / "agents/mrc_agents" / "_objects"
 OBJECT_NAMES = ["forward.bpf.o", "emit.bpf.o", "nic.bpf.o", "rc.bpf.o"]
 
 MAP_VALUES: dict[str, type[ctypes.Structure]] = {
-    "port_table": abi.Port,
+    "port_table": abi.PortEntry,
     "port_fault": abi.PortFault,
     "fault_accounts": abi.FaultAccounts,
     "port_counters": abi.PortCounters,
@@ -33,8 +33,8 @@ MAP_VALUES: dict[str, type[ctypes.Structure]] = {
     "rc_qps": abi.RcQp,
     "nic_counters": abi.NicCounters,
     "ev_transitions": abi.EvTransitions,
-    "rtt_histogram": abi.Histogram,
-    "message_histogram": abi.Histogram,
+    "rtt_histogram": abi.MapHistogram,
+    "message_histogram": abi.MapHistogram,
     "queue_ports": abi.QueuePort,
     "queue_state": abi.QueueState,
     "queue_settings": abi.QueueSettings,
@@ -42,7 +42,7 @@ MAP_VALUES: dict[str, type[ctypes.Structure]] = {
     "queue_descriptors": abi.QueueDescriptors,
     "queue_pool": abi.QueuePool,
     "queue_drainer": abi.QueueDrainer,
-    "queue_lateness": abi.Histogram,
+    "queue_lateness": abi.MapHistogram,
     "lossless_settings": abi.LosslessSettings,
     "lossless_links": abi.LosslessLink,
     "capture_state": abi.CaptureState,

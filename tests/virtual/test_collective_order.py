@@ -7,7 +7,7 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from mrc_agents.collectives.virtual import RankCollectives, load_library
+from mrc_agents.collectives.rank_collectives import RankCollectives, load_library
 from tests.gloo_order import in_ring_order
 
 KINDS = (np.float32, np.float64, np.float16)

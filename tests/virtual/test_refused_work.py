@@ -5,7 +5,7 @@ import json
 
 from runs import plan_of, run
 
-from mrc_testbed.campaign.figures import run_figures
+from mrc_testbed.campaign.run_figures import run_figures
 from mrc_testbed.scenario.measure.verdict import Status
 
 TOO_DEEP = 64

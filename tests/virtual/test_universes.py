@@ -19,7 +19,7 @@ from mrc_testbed.soak.draw import draw_universe
 from mrc_testbed.soak.invariants import Failure, judge_fabric
 from mrc_testbed.soak.judging import judge
 from mrc_testbed.soak.shrink import shrink
-from mrc_testbed.soak.universe import Outcome
+from mrc_testbed.soak.universe import Universe
 from mrc_testbed.soak.violation import keep_scenario
 from mrc_testbed.soak.witness import Witness, control_plane
 from mrc_testbed.virtual.connection import VirtualConnection
@@ -245,7 +245,7 @@ def test_a_universe_stops_by_request() -> None:
 
 
 def test_a_difference_between_two_runs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    outcomes = iter([Outcome((), "one", 1, 1), Outcome((), "other", 1, 1)])
+    outcomes = iter([Universe((), "one", 1, 1), Universe((), "other", 1, 1)])
     monkeypatch.setattr("mrc_testbed.soak.judging.run_document", lambda *_: next(outcomes))
     (failure,) = judge(small(), is_repeated=True).failures
     assert failure.invariant == "digest"
@@ -273,9 +273,9 @@ def test_a_smaller_universe_gets_few_events_and_all_of_them_a_limit(
 ) -> None:
     limits: list[int] = []
 
-    def judge_candidate(invariant: str, document: Values, is_stopped: object, events_max: int) -> Outcome:
+    def judge_candidate(invariant: str, document: Values, is_stopped: object, events_max: int) -> Universe:
         limits.append(events_max)
-        return Outcome((Failure("events", ""),), "", 0, 250)
+        return Universe((Failure("events", ""),), "", 0, 250)
 
     monkeypatch.setattr("mrc_testbed.soak.violation.judge_candidate", judge_candidate)
     monkeypatch.setattr("mrc_testbed.soak.violation.CANDIDATE_EVENTS_MAX", 1000)

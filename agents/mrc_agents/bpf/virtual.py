@@ -14,8 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Self
 
-from mrc_agents.abi import Event, VirtualLab, VirtualPayload, VirtualReport, VirtualTotals
-from mrc_agents.abi import VirtualMap as FoundMap
+from mrc_agents.abi import Event, FoundMap, VirtualLabParts, VirtualPayload, VirtualReport, VirtualTotals
 from mrc_agents.errors import PreflightError
 from mrc_agents.objects import OBJECTS_DIR, how_to_build
 
@@ -142,7 +141,7 @@ class VirtualRuntime:
                 raise KeyError(name)
         nics = (c_uint32 * len(nic_of_port))(*nic_of_port)
         kept = ctypes.create_string_buffer(config, len(config))
-        lab = VirtualLab(
+        lab = VirtualLabParts(
             config=addressof(kept),
             config_bytes=len(config),
             nic_of_port=addressof(nics),
@@ -212,7 +211,7 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
     """The library with the types of api.h."""
     signatures: dict[str, tuple[object, ...]] = {
         "set_entries": (c_int, c_char_p, c_uint32),
-        "begin": (c_int, POINTER(VirtualLab)),
+        "begin": (c_int, POINTER(VirtualLabParts)),
         "end": (None,),
         "find_map": (c_int, c_char_p, c_uint32, POINTER(FoundMap)),
         "now": (c_uint64,),

@@ -5,12 +5,12 @@ Source: mrc_agents/include/mrc/application_abi.h.
 
 from typing import Any
 
-from mrc_agents.abi import ApplicationTransport, Command, Limit, Status
+from mrc_agents.abi import ApplicationTransport, Command, CompletionStatus, Limit
 from mrc_agents.entropy import randbits
 from mrc_agents.errors import UsageError
 from mrc_agents.nic.ev_profile import EvProfile
-from mrc_agents.nic.memory import MemoryRegion, RegionPlace
-from mrc_agents.nic.qp import CONNECTED, QpLimits, QueuePair
+from mrc_agents.nic.memory import MemoryRegistration, RegionPlace
+from mrc_agents.nic.qp import CONNECTED, MrcQueuePair, QpLimits
 from mrc_agents.nic.rc_qp import RcQueuePair
 from mrc_agents.nic.work_queue import qp_index
 from mrc_agents.nic.work_verbs import WorkVerbs
@@ -40,7 +40,7 @@ class ApplicationVerbs(WorkVerbs):
 
     def register_over(
         self, address: int, length: int, place: RegionPlace, *, is_remote_writable: bool, pd: int
-    ) -> MemoryRegion:
+    ) -> MemoryRegistration:
         """A region over pages of an application.
 
         Raises:
@@ -94,7 +94,7 @@ class ApplicationVerbs(WorkVerbs):
         attributes = self._queue(qpn).attributes
         return attributes.window_packets, attributes.pmtu_bytes
 
-    def _find_either(self, qpn: int) -> QueuePair | RcQueuePair:
+    def _find_either(self, qpn: int) -> MrcQueuePair | RcQueuePair:
         """A QP of an application, of either transport."""
         return self._find_rc(qpn) or self._find(qpn)
 
@@ -106,4 +106,4 @@ class ApplicationVerbs(WorkVerbs):
 
     def publish_failure(self, qpn: int, status: str) -> None:
         """Lets the application of a QP in ERROR see why it is."""
-        self._device.work[qp_index(qpn)].failure = Status[status.upper()] + 1
+        self._device.work[qp_index(qpn)].failure = CompletionStatus[status.upper()] + 1

@@ -7,7 +7,7 @@ from mrc_agents.abi import Command, EvReason, EvState, ProbeKind
 from mrc_agents.errors import UsageError
 from mrc_agents.nic.denylist import DeniedPath
 from mrc_agents.nic.nic_state import NicState
-from mrc_agents.nic.qp import QueuePair
+from mrc_agents.nic.qp import MrcQueuePair
 from mrc_agents.nic.verb import verb
 
 _U32_MAX = 0xFFFFFFFF
@@ -117,7 +117,7 @@ class EvVerbs(NicState):
         return changed
 
     @staticmethod
-    def _checked_evs(qp: QueuePair, evs: list[int]) -> list[int]:
+    def _checked_evs(qp: MrcQueuePair, evs: list[int]) -> list[int]:
         count = len(qp.attributes.evs)
         for index in evs:
             if not 0 <= index < count:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mrc_agents.abi import Histogram
+from mrc_agents.abi import MapHistogram
 
 LINEAR_BITS: Final = 5
 VALUE_BITS: Final = 36
@@ -19,7 +19,7 @@ def bucket_index(value_ns: int) -> int:
     return (shift << LINEAR_BITS) + (value_ns >> shift)
 
 
-def count_time(histogram: Histogram, value_ns: int) -> None:
+def count_time(histogram: MapHistogram, value_ns: int) -> None:
     """Counts a time in a histogram that nobody else writes."""
     histogram.buckets[bucket_index(value_ns)] += 1
     histogram.sum_ns += value_ns

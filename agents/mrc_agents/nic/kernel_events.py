@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from mrc_agents.abi import Event, EventKind, EvLayout, EvReason, EvState, QpState, Status
+from mrc_agents.abi import CompletionStatus, Event, EventKind, EvLayout, EvReason, EvState, QpState
 from mrc_agents.nic.ev_profile import EVENT_STATES
 from mrc_agents.nic.nic_state import NicState
-from mrc_agents.nic.qp import QueuePair
-from mrc_agents.nic.work_queue import Arrival, Completion, WorkQueue
+from mrc_agents.nic.qp import MrcQueuePair
+from mrc_agents.nic.work_queue import DeliveredWrite, FinishedWork, WorkQueue
 
 
 class KernelEvents(NicState):
@@ -17,8 +17,8 @@ class KernelEvents(NicState):
             return None
         fields: dict[str, Any] = {"time_ns": event.time_ns, "host": self._config.host, "qpn": qp.qpn}
         if event.kind == EventKind.COMPLETION:
-            status = Status(event.c).name.lower()
-            qp.completions.append(Completion(event.a, event.b, status, event.time_ns))
+            status = CompletionStatus(event.c).name.lower()
+            qp.completions.append(FinishedWork(event.a, event.b, status, event.time_ns))
             if event.a in qp.posted:
                 qp.posted.remove(event.a)
             return fields | {
@@ -28,10 +28,10 @@ class KernelEvents(NicState):
                 "status": status,
                 "length": event.d,
             }
-        if event.kind == EventKind.EV_STATE and isinstance(qp, QueuePair):
+        if event.kind == EventKind.EV_STATE and isinstance(qp, MrcQueuePair):
             return fields | self._ev_state_fields(qp, event) if self._is_wanted(qp, event) else None
         if event.kind == EventKind.RECEIVE:
-            qp.arrivals[event.a] = Arrival(event.a, event.b, event.d, event.time_ns)
+            qp.arrivals[event.a] = DeliveredWrite(event.a, event.b, event.d, event.time_ns)
             return fields | {
                 "event": "receive",
                 "number": event.a,
@@ -40,7 +40,7 @@ class KernelEvents(NicState):
             }
         if event.kind == EventKind.QP_STATE:
             qp.state = QpState(event.b)
-            qp.status = Status(event.c).name.lower()
+            qp.status = CompletionStatus(event.c).name.lower()
             self._flush(qp, event)
             return fields | {
                 "event": "qp_state",
@@ -50,14 +50,14 @@ class KernelEvents(NicState):
             }
         return None
 
-    def _is_wanted(self, qp: QueuePair, event: Event) -> bool:
+    def _is_wanted(self, qp: MrcQueuePair, event: Event) -> bool:
         """Return True if the profile of the QP's EVs lets this change be reported; without one all are."""
         profile = self._profiles.get(qp.ev_profile) if qp.ev_profile is not None else None
         name = EvState(event.c).name
         return profile is None or name not in EVENT_STATES or name in profile.event_mask
 
     @staticmethod
-    def _ev_state_fields(qp: QueuePair, event: Event) -> dict[str, Any]:
+    def _ev_state_fields(qp: MrcQueuePair, event: Event) -> dict[str, Any]:
         entropy = qp.attributes.evs[event.a]
         return {
             "event": "ev_state",
@@ -75,5 +75,5 @@ class KernelEvents(NicState):
         """Completes what a failed QP still had to do: the first with the reason, the rest as flushed."""
         status = qp.status
         while qp.posted:
-            qp.completions.append(Completion(qp.posted.popleft(), 0, status, event.time_ns))
-            status = Status.FLUSHED.name.lower()
+            qp.completions.append(FinishedWork(qp.posted.popleft(), 0, status, event.time_ns))
+            status = CompletionStatus.FLUSHED.name.lower()

@@ -23,7 +23,7 @@ class NoRoomError(UsageError):
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryRegion:
+class MemoryRegistration:
     """A registered stretch: where it lies in the NIC's memory, how long it is, and its key."""
 
     offset: int
@@ -61,8 +61,8 @@ class RegionTable:
         self._lifetime_ns = lifetime_ns
         self._pages = FreePages(device.memory.length_bytes)
         self._growth = MemoryGrowth(device, self._pages)
-        self._regions: dict[int, MemoryRegion] = {}
-        self._own: dict[int, MemoryRegion] = {}  # by key: those that have come with pages
+        self._regions: dict[int, MemoryRegistration] = {}
+        self._own: dict[int, MemoryRegistration] = {}  # by key: those that have come with pages
         self._places: deque[int] = deque()  # that regions have had, and that have rested
         self._retired: deque[tuple[int, int]] = deque()  # when, and which key
         self._retired_keys: set[int] = set()
@@ -126,7 +126,7 @@ class RegionTable:
 
     # -- regions ------------------------------------------------------------------------------------
 
-    def register(self, length: int) -> MemoryRegion:
+    def register(self, length: int) -> MemoryRegistration:
         """A new zeroed region of *length* bytes with pages of its own, remotely writable."""
         offset = self.allocate(length)
         try:
@@ -141,7 +141,7 @@ class RegionTable:
 
     def register_over(
         self, address: int, length: int, place: RegionPlace, *, is_remote_writable: bool, pd: int
-    ) -> MemoryRegion:
+    ) -> MemoryRegistration:
         """A region over pages that were allocated; peers name it by a virtual address of its first byte.
 
         Args:
@@ -169,8 +169,8 @@ class RegionTable:
         base: int = 0,
         is_remote_writable: bool = True,
         pd: int = 0,
-    ) -> MemoryRegion:
-        region = MemoryRegion(place.offset, length, self._draw_key(index))
+    ) -> MemoryRegistration:
+        region = MemoryRegistration(place.offset, length, self._draw_key(index))
         entry = self._device.regions[index]
         entry.offset = place.offset
         entry.length = length

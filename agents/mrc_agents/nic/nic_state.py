@@ -9,7 +9,7 @@ from mrc_agents.nic.denylist import Denylist
 from mrc_agents.nic.device import NicDevice
 from mrc_agents.nic.ev_profile import EvProfile
 from mrc_agents.nic.memory import RegionTable
-from mrc_agents.nic.qp import QueuePair
+from mrc_agents.nic.qp import MrcQueuePair
 from mrc_agents.nic.qp_numbers import QpNumbers
 from mrc_agents.nic.rc_qp import RcQueuePair
 from mrc_agents.nic.work_queue import WorkQueue, qp_index
@@ -27,7 +27,7 @@ class NicState:
         self._regions = RegionTable(device, config.packet_lifetime_ns)
         self.memory_grace = self._regions.grace  # in which memory rests that was given back
         self.numbers = QpNumbers(device, config.packet_lifetime_ns)  # those of the QPs
-        self._qps: dict[int, QueuePair] = {}
+        self._qps: dict[int, MrcQueuePair] = {}
         self._profiles: dict[int, EvProfile] = {}
         self._denylist = Denylist()
         self._rc_qps: dict[int, RcQueuePair] = {}
@@ -65,7 +65,7 @@ class NicState:
         qp = self._rc_qps.get(qp_index(qpn))
         return qp if qp is not None and qp.qpn == qpn else None
 
-    def _find(self, qpn: int) -> QueuePair:
+    def _find(self, qpn: int) -> MrcQueuePair:
         qp = self._qps.get(qp_index(qpn))
         if qp is None or qp.qpn != qpn:
             raise UsageError(f"qpn: no QP {qpn}")

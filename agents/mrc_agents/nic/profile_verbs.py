@@ -23,7 +23,7 @@ from mrc_agents.nic.ev_profile import (
     parse_profile,
 )
 from mrc_agents.nic.nic_state import NicState
-from mrc_agents.nic.qp import QueuePair, replacement_path
+from mrc_agents.nic.qp import MrcQueuePair, replacement_path
 from mrc_agents.nic.verb import verb
 
 _STATE_COMMANDS = {"GOOD": Command.GOOD, "ASSUMED_BAD": Command.ASSUMED_BAD, "DENIED": Command.DENY}
@@ -210,7 +210,7 @@ class ProfileVerbs(NicState):
             raise UsageError(f"profile_id: {profile_id} is in use by {len(users)} QPs")
         del self._profiles[profile_id]
 
-    def _users(self, profile_id: int) -> list[QueuePair]:
+    def _users(self, profile_id: int) -> list[MrcQueuePair]:
         return [qp for qp in self._qps.values() if qp.ev_profile == profile_id]
 
     # -- EVs of a profile -------------------------------------------------------------------------
@@ -305,7 +305,7 @@ class ProfileVerbs(NicState):
         else:
             profile.denied.discard(ev)
 
-    def _command_ev(self, command: Command, qp: QueuePair, place: int, *arguments: int) -> None:
+    def _command_ev(self, command: Command, qp: MrcQueuePair, place: int, *arguments: int) -> None:
         if not self._device.command(command, qp.index, place, *arguments):
             raise UsageError(f"ev: {command.name} was refused: it is the last active EV of QP {qp.qpn}")
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from random import Random
 from typing import Any, Final, cast
 
-from mrc_agents.abi import Cc, CcParameters, EvLayout, EvState, Limit, NicConfig, Qp, QpState, Usid
+from mrc_agents.abi import Cc, CcParameterStruct, EvLayout, EvState, Limit, NicConfig, Qp, QpState, UsidLayout
 from mrc_agents.entropy import randbits
 from mrc_agents.errors import UsageError
 from mrc_agents.nic.work_queue import WorkQueue
@@ -141,7 +141,7 @@ class QpLimits:
 
 def attribute_ranges(config: NicConfig, ev_count: int) -> dict[str, tuple[int, int]]:
     """Lowest and highest accepted value of each number among QpAttributes, for a QP of *ev_count* EVs."""
-    rows = (Usid.INDEX_MASK + 1) // config.uplinks_per_pair
+    rows = (UsidLayout.INDEX_MASK + 1) // config.uplinks_per_pair
     return {
         "peer_host": (0, rows * config.hosts_per_t0 - 1),
         "backup_per_plane": (0, ev_count // config.plane_count - 1),
@@ -198,7 +198,7 @@ TRANSITIONS: Final = {
 
 
 @dataclass(slots=True)
-class QueuePair(WorkQueue):
+class MrcQueuePair(WorkQueue):
     """The agent's side of an MRC QP; `ev_profile` is the id of the one its EVs are from, `pd` the protection
     domain of an application, and 0 that of the agent's own clients.
     """
@@ -221,15 +221,15 @@ def carrier_template(config: NicConfig, peer_host: int) -> tuple[int, int, bool]
     """
 
     def usid(role: int, index: int) -> int:
-        return role << Usid.ROLE_SHIFT | index
+        return role << UsidLayout.ROLE_SHIFT | index
 
     own_row = config.host_index // config.hosts_per_t0
     peer_row, downlink = divmod(peer_host, config.hosts_per_t0)
     lanes = config.uplinks_per_pair
-    hops = [usid(Usid.T0, own_row * lanes)]
+    hops = [usid(UsidLayout.T0, own_row * lanes)]
     if own_row != peer_row:
-        hops += [usid(Usid.T1, 0), usid(Usid.T0, peer_row * lanes)]
-    hops.append(usid(Usid.DOWNLINK, downlink))
+        hops += [usid(UsidLayout.T1, 0), usid(UsidLayout.T0, peer_row * lanes)]
+    hops.append(usid(UsidLayout.DOWNLINK, downlink))
     carrier = config.srv6_block
     for slot in range(6):
         carrier = carrier << 16 | (hops[slot] if slot < len(hops) else 0)
@@ -284,7 +284,7 @@ _KEPT_BY_NAME: Final = {each.name for each in fields(QpAttributes)} & {name for 
 _MADE: Final = {"cc", "dynamic_mpr", "evs"}
 
 
-def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
+def build_qp(qp: MrcQueuePair, config: NicConfig) -> Qp:
     """The kernel's QP in state INIT, with its EV set in a random order."""
     attributes = qp.attributes
     planes = config.plane_count
@@ -319,7 +319,7 @@ def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
         is_mpr_dynamic=attributes.dynamic_mpr,
         requests_sack=attributes.peer_sack_every > 1,
         peer_port_mask=0xFFFFFFFF,
-        cc_parameters=CcParameters(**asdict(congestion)),
+        cc_parameters=CcParameterStruct(**asdict(congestion)),
         cc=Cc(
             cwnd_bytes=congestion.max_cwnd_bytes,
             max_wnd_bytes=congestion.max_cwnd_bytes,

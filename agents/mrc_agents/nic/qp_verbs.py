@@ -11,8 +11,8 @@ from mrc_agents.nic.cc_profile_verbs import CcProfileVerbs
 from mrc_agents.nic.qp import (
     CONNECTED,
     TRANSITIONS,
+    MrcQueuePair,
     QpAttributes,
-    QueuePair,
     Transition,
     attribute_ranges,
     build_qp,
@@ -128,7 +128,7 @@ class QueuePairVerbs(CcProfileVerbs):
             peer_host=peer_host, evs=tuple(chosen), cc=congestion, **(defaults | attributes)
         )
         checked.check(self._device.config)
-        qp = QueuePair(self.numbers.take(), checked)
+        qp = MrcQueuePair(self.numbers.take(), checked)
         index = qp.index
         self._empty_ring(index)
         self._device.qps.write(index, build_qp(qp, self._device.config))
@@ -137,7 +137,7 @@ class QueuePairVerbs(CcProfileVerbs):
         self._deny_paths(qp)
         return qp.qpn
 
-    def _deny_paths(self, qp: QueuePair) -> None:
+    def _deny_paths(self, qp: MrcQueuePair) -> None:
         """Takes EVs of a QP that the kernel has just been given out of use, as denylist and profile say."""
         denied = self._profiles[qp.ev_profile].denied if qp.ev_profile is not None else set()
         for place, ev in enumerate(qp.attributes.evs):
@@ -206,7 +206,7 @@ class QueuePairVerbs(CcProfileVerbs):
         qp.state = target
         return qp.qpn
 
-    def _to_rtr(self, qp: QueuePair, attributes: dict[str, int]) -> None:
+    def _to_rtr(self, qp: MrcQueuePair, attributes: dict[str, int]) -> None:
         peer_qpn = attributes.pop("peer_qpn", 0)
         check_peer_qpn(peer_qpn)
         changed = qp.attributes.changed(attributes)

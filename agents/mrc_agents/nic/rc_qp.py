@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, cast
 
-from mrc_agents.abi import Dcqcn, EvLayout, Limit, NicConfig, QpState, RcQp, Usid
-from mrc_agents.abi import DcqcnParameters as KernelParameters
+from mrc_agents.abi import Dcqcn, DcqcnParameterStruct, EvLayout, Limit, NicConfig, QpState, RcQp, UsidLayout
 from mrc_agents.errors import UsageError
 from mrc_agents.nic.qp import PSN_MAX, QpLimits, Transition, carrier_template
 from mrc_agents.nic.qp import TRANSITIONS as MRC_TRANSITIONS
@@ -52,7 +51,7 @@ class RcAttributes:
         for ev in self.evs:
             if ev >> EvLayout.PLANE_SHIFT >= config.plane_count:
                 raise UsageError(f"evs: {ev:#x} names no plane of this NIC")
-        rows = (Usid.INDEX_MASK + 1) // config.uplinks_per_pair
+        rows = (UsidLayout.INDEX_MASK + 1) // config.uplinks_per_pair
         for name, value, low, high in (
             ("peer_host", self.peer_host, 0, rows * config.hosts_per_t0 - 1),
             ("window_packets", self.window_packets, 1, Limit.PSN_RING),
@@ -111,7 +110,7 @@ def build_rc_qp(qp: RcQueuePair, config: NicConfig, now_ns: int) -> RcQp:
         is_writable=qp.limits.is_writable,
         cnp_interval_ns=attributes.cnp_interval_ns,
         ev_count=len(attributes.evs),
-        cc=KernelParameters(**asdict(attributes.cc)),
+        cc=DcqcnParameterStruct(**asdict(attributes.cc)),
         next_psn=attributes.first_psn,
         max_psn=attributes.first_psn,
         una_psn=attributes.first_psn,

@@ -39,7 +39,7 @@ class SenderAttributes(Protocol):
         """WRITEs with immediate that may be outstanding."""
 
 
-class Completion(NamedTuple):
+class FinishedWork(NamedTuple):
     """A finished work request: its id, iterations done, and a status name (`success`)."""
 
     work_id: int
@@ -48,7 +48,7 @@ class Completion(NamedTuple):
     time_ns: int
 
 
-class Arrival(NamedTuple):
+class DeliveredWrite(NamedTuple):
     """A WRITE with immediate that has arrived whole: its number, from 1, the immediate and its bytes."""
 
     number: int
@@ -66,11 +66,11 @@ class WorkQueue:
     state: QpState = QpState.INIT
     status: str = "success"
     posted: deque[int] = field(default_factory=deque)
-    completions: deque[Completion] = field(default_factory=deque)
-    arrivals: dict[int, Arrival] = field(default_factory=dict)
+    completions: deque[FinishedWork] = field(default_factory=deque)
+    arrivals: dict[int, DeliveredWrite] = field(default_factory=dict)
     next_arrival: int = 1
 
-    def take_arrivals(self) -> Iterator[Arrival]:
+    def take_arrivals(self) -> Iterator[DeliveredWrite]:
         """Those that are next in order; CPUs may report them in another."""
         while (arrival := self.arrivals.pop(self.next_arrival, None)) is not None:
             self.next_arrival += 1

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
-from mrc_testbed.campaign.figures import ComparedFigure, compare_runs
+from mrc_testbed.campaign.run_figures import ComparedFigure, compare_runs
 from mrc_testbed.campaign.tables import RunFolder
 from mrc_testbed.document.text_file import read_result
 

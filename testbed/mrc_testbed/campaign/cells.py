@@ -8,10 +8,10 @@ from functools import cached_property
 from statistics import median
 from typing import Any, Final
 
-from mrc_testbed.campaign.expectation import CellId
-from mrc_testbed.campaign.figures import Figure, format_figure, run_figures
+from mrc_testbed.campaign.cell_expectation import CellId
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.plan import PlannedRun
+from mrc_testbed.campaign.run_figures import Figure, format_figure, run_figures
 from mrc_testbed.campaign.statistics import Effect, Pair, judge, median_ratio, ratio_interval, two_modes
 from mrc_testbed.metrics.histogram import Histogram, merge
 from mrc_testbed.scenario.spec.quantity import Better, Dimension

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Self, TextIO
 
-from mrc_testbed.campaign.expectation import CampaignExpectation
+from mrc_testbed.campaign.cell_expectation import CampaignExpectation
 from mrc_testbed.campaign.plan import CampaignPlan, PlannedRun
 from mrc_testbed.campaign.shard import Shard
 from mrc_testbed.document import Metadata

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
+from mrc_testbed.campaign.cell_expectation import CampaignExpectation, CellId, ParsedExpectation, Quota
 from mrc_testbed.campaign.cells import MeasuredRun, group_by_cell, measured_runs, merged_times
-from mrc_testbed.campaign.expectation import CampaignExpectation, CellId, ParsedExpectation, Quota
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.scenario.measure.expectation import Answer, evaluate
 from mrc_testbed.scenario.measure.measures import Measures

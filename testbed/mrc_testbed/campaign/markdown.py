@@ -8,7 +8,7 @@ from mrc_testbed.campaign.folder import NOT_RUN
 from mrc_testbed.campaign.summary import Summary, SummaryRow
 from mrc_testbed.campaign.variants import factor_sentence
 from mrc_testbed.errors import UsageError
-from mrc_testbed.report.table import Cell, Table
+from mrc_testbed.report.table import Table, TableCell
 from mrc_testbed.scenario.measure.expectation import answer_of, format_value
 from mrc_testbed.scenario.spec.expression import parse_expectation
 from mrc_testbed.scenario.spec.quantity import Dimension
@@ -21,7 +21,7 @@ def build_markdown(summary: Summary) -> str:
     return "\n".join([*lines, *_body(summary, level=2)]) + "\n"
 
 
-def put_into(path: Path, summary: Summary) -> None:
+def replace_section(path: Path, summary: Summary) -> None:
     """Replaces what stands in a Markdown file between `<!-- campaign NAME -->` and `<!-- end -->`.
 
     The body comes without a title, its sections one level further down than in summary.md.
@@ -46,8 +46,8 @@ def _body(summary: Summary, level: int) -> Iterator[str]:
         yield from ("", f"{'#' * level} Expectations of cells", "")
         rows = [
             (
-                Cell(found.outcome, is_strong=found.outcome != "held"),
-                Cell(found.text, is_code=True),
+                TableCell(found.outcome, is_strong=found.outcome != "held"),
+                TableCell(found.text, is_code=True),
                 found.cell,
                 found.reason,
             )
@@ -74,7 +74,7 @@ def _body(summary: Summary, level: int) -> Iterator[str]:
 def _table(summary: Summary) -> Sequence[str]:
     has_figures = any(row.figure for row in summary.rows)
     heads = ["scenario", *summary.varied, "seed", *(["figure"] if has_figures else [])]
-    rows: list[list[Cell | str]] = [
+    rows: list[list[TableCell | str]] = [
         [
             row.scenario,
             *(row.varied.get(key, "") for key in summary.varied),
@@ -82,7 +82,7 @@ def _table(summary: Summary) -> Sequence[str]:
             *([row.figure] if has_figures else []),
             row.claim,
             row.measured,
-            Cell(row.status, is_strong=row.status != "passed"),
+            TableCell(row.status, is_strong=row.status != "passed"),
             row.fidelity,
         ]
         for row in summary.rows
@@ -98,7 +98,7 @@ def _published(rows: Sequence[SummaryRow]) -> Sequence[str]:
             (
                 row.scenario,
                 row.figure,
-                Cell(parse_expectation(found["text"]).left_text, is_code=True),
+                TableCell(parse_expectation(found["text"]).left_text, is_code=True),
                 *_beside(found),
             )
             for row in rows

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mrc_testbed import document
-from mrc_testbed.campaign.expectation import SCENARIO, CampaignExpectation, CellId, check_quantities
+from mrc_testbed.campaign.cell_expectation import SCENARIO, CampaignExpectation, CellId, check_quantities
 from mrc_testbed.campaign.shard import Shard
 from mrc_testbed.campaign.spec import REPEAT_IS_GONE, RUNS_MAX, CampaignSpec, ScenarioEntry, seed_list
 from mrc_testbed.document import Document, Kind, Location, Metadata, Problem, Tree

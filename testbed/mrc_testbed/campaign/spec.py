@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Discriminator, Field, JsonValue, Tag
 from pydantic.json_schema import SkipJsonSchema
 
-from mrc_testbed.campaign.expectation import parse_campaign_expectation
+from mrc_testbed.campaign.cell_expectation import parse_campaign_expectation
 from mrc_testbed.document import Kind, json_schema
 from mrc_testbed.document.fields import StrictModel
 from mrc_testbed.errors import UsageError

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from mrc_testbed.campaign.expectation import CampaignExpectation
-from mrc_testbed.campaign.figures import format_figure, run_figures
+from mrc_testbed.campaign.cell_expectation import CampaignExpectation
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.judge import CellOutcome, outcomes_of
 from mrc_testbed.campaign.plan import PlannedRun
+from mrc_testbed.campaign.run_figures import format_figure, run_figures
 from mrc_testbed.campaign.variants import (
     VariantRun,
     in_order,

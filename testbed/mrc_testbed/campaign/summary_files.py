@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from typing import Any, Final
 
+from mrc_testbed.campaign.campaign_page import build_page
 from mrc_testbed.campaign.cells import cells_of
 from mrc_testbed.campaign.folder import NOT_RUN, SCHEMA_VERSION, CampaignFolder
 from mrc_testbed.campaign.judge import CellOutcome
 from mrc_testbed.campaign.markdown import build_markdown
-from mrc_testbed.campaign.page import build_page
 from mrc_testbed.campaign.plan import PlannedRun
 from mrc_testbed.campaign.summary import Summary, SummaryRow, summarize_campaign
 from mrc_testbed.campaign.tables import build_csv, finished_run, run_row
 from mrc_testbed.campaign.variant_charts import time_chart
 from mrc_testbed.campaign.variant_page import build_variant_page, page_charts
 from mrc_testbed.document.text_file import read_result
-from mrc_testbed.report.figure import figure_files
+from mrc_testbed.report.chart_file import figure_files
 from mrc_testbed.scenario.measure.expectation import answer_of
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.report.junit import Case, expectation_case, junit_suite, junit_text

@@ -13,9 +13,9 @@ from mrc_testbed.campaign.variant_charts import variant_charts
 from mrc_testbed.campaign.variants import factor_sentence
 from mrc_testbed.report.chart import Chart
 from mrc_testbed.report.page import Section, chart_cards, chart_data, page, render
-from mrc_testbed.report.table import Cell, Table
+from mrc_testbed.report.table import Table, TableCell
 from mrc_testbed.scenario.report.expectation_table import JudgedExpectation, expectation_table
-from mrc_testbed.scenario.report.page import embedded_report
+from mrc_testbed.scenario.report.run_page import embedded_report
 
 _MARKS: Final = {"passed": ("good", "\u2713"), "failed": ("bad", "\u2717"), "error": ("bad", "!")}
 _PACKAGE: Final = "mrc_testbed.campaign"
@@ -70,11 +70,11 @@ def _expectations(row: SummaryRow) -> Iterator[JudgedExpectation]:
 
 
 def _variants(row: SummaryRow, embedded: Mapping[str, Markup]) -> Markup:
-    rows: list[list[Cell | str]] = [
+    rows: list[list[TableCell | str]] = [
         [
-            Cell(run.name, link=f"#run-{run.name}" if run.name in embedded else ""),
+            TableCell(run.name, link=f"#run-{run.name}" if run.name in embedded else ""),
             *(run.shown(quantity) for quantity in row.compare),
-            Cell(run.status, f"mark {_MARKS.get(run.status, ('warn', '?'))[0]}"),
+            TableCell(run.status, f"mark {_MARKS.get(run.status, ('warn', '?'))[0]}"),
             run.reason,
         ]
         for run in row.variants

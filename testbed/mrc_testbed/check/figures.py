@@ -20,7 +20,7 @@ class PairFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class WayFigures:
+class PathFigures:
     """Probes of one way through the fabric."""
 
     # source, target: names; the same for a link probe, which a switch sends back
@@ -61,17 +61,17 @@ class AllReduceFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class CheckFigures:
     """All that a health check has measured."""
 
     hosts: Sequence[str]  # names, in order
     silent: dict[str, str]  # hosts whose NIC agent does not answer, with the reason
     pairs: Sequence[PairFigures]  # ordered pairs that were measured
     pair_count: int  # ordered pairs that there are
-    paths: Sequence[WayFigures]  # between those pairs
+    paths: Sequence[PathFigures]  # between those pairs
     path_count: int  # paths that there are between them
     # only there when something is wrong with a path and the fabric has source routes
-    link_probes: Sequence[WayFigures]
+    link_probes: Sequence[PathFigures]
     names_paths: bool  # whether an EV names its path: where switches hash, its response takes another one
     all_reduce: AllReduceFigures | None  # None: fewer than two hosts can take part
     barrier_ns: dict[str, float]  # by host, median time until its word has reached others and is acknowledged

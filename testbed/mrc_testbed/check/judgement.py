@@ -6,7 +6,7 @@ from statistics import median
 from typing import Final, Literal, TypeVar
 
 from mrc_testbed.check.explanation import Suspect, explain
-from mrc_testbed.check.figures import Measured, PairFigures, WayFigures
+from mrc_testbed.check.figures import CheckFigures, PairFigures, PathFigures
 from mrc_testbed.shown import format_share, format_time
 
 SLOW_BANDWIDTH: Final = 0.6
@@ -47,7 +47,7 @@ class Finding:
     text: str  # the sentence for people, without the kind
 
 
-def way_states(ways: Sequence[WayFigures], noise_ns: int) -> list[State]:
+def way_states(ways: Sequence[PathFigures], noise_ns: int) -> list[State]:
     """The state of each path or link probe; slow are those slower than most of as many links.
 
     Args:
@@ -55,7 +55,7 @@ def way_states(ways: Sequence[WayFigures], noise_ns: int) -> list[State]:
         noise_ns: time by which the machine may make an RTT longer.
     """
 
-    def state(way: WayFigures, share: float | None) -> State:
+    def state(way: PathFigures, share: float | None) -> State:
         if share is None:
             return "dead"
         if way.sent - way.answered >= LOSSY * way.sent:
@@ -65,7 +65,7 @@ def way_states(ways: Sequence[WayFigures], noise_ns: int) -> list[State]:
     return [state(way, share) for way, share in zip(ways, _rtt_shares(ways, noise_ns), strict=True)]
 
 
-def _rtt_shares(ways: Sequence[WayFigures], noise_ns: int) -> list[float | None]:
+def _rtt_shares(ways: Sequence[PathFigures], noise_ns: int) -> list[float | None]:
     """The RTT of each way, less noise, as a share of the median of those with as many links."""
     usual_ns = _medians((_length(way), way.rtt_ns) for way in ways if way.rtt_ns is not None)
     return [None if way.rtt_ns is None else (way.rtt_ns - noise_ns) / usual_ns[_length(way)] for way in ways]
@@ -89,7 +89,7 @@ def bandwidth_shares(
     }
 
 
-def judge(measured: Measured) -> list[Finding]:
+def judge(measured: CheckFigures) -> list[Finding]:
     """All that is not as it should be, hosts first, then what may be to blame, then paths."""
     states = way_states(measured.paths, measured.rtt_noise_ns)
     findings = [
@@ -121,7 +121,7 @@ def judge(measured: Measured) -> list[Finding]:
     return findings
 
 
-def _dead_pairs(measured: Measured, states: Sequence[State]) -> list[Finding]:
+def _dead_pairs(measured: CheckFigures, states: Sequence[State]) -> list[Finding]:
     """Hosts that nobody reaches, and pairs none of whose paths lives or whose WRITEs do not arrive."""
     alive: dict[tuple[str, str], bool] = {}
     for way, state in zip(measured.paths, states, strict=True):
@@ -145,7 +145,7 @@ def _dead_pairs(measured: Measured, states: Sequence[State]) -> list[Finding]:
     ]
 
 
-def _slow_pairs(measured: Measured, states: Sequence[State]) -> list[Finding]:
+def _slow_pairs(measured: CheckFigures, states: Sequence[State]) -> list[Finding]:
     """Hosts that send or receive slowly, and slow pairs that no host explains.
 
     A pair with a bad path is not judged: recovery takes its time, and its paths are named.
@@ -183,7 +183,7 @@ def _roles(pair: tuple[str, str]) -> tuple[str, str]:
     return f"{pair[0]} sends", f"{pair[1]} receives"
 
 
-def _late_hosts(measured: Measured) -> list[Finding]:
+def _late_hosts(measured: CheckFigures) -> list[Finding]:
     if len(measured.barrier_ns) < 3:
         return []  # of two, nobody knows which is late
     usual_ns = median(measured.barrier_ns.values())
@@ -199,12 +199,12 @@ def _late_hosts(measured: Measured) -> list[Finding]:
     ]
 
 
-def _suspects(measured: Measured) -> list[Finding]:
+def _suspects(measured: CheckFigures) -> list[Finding]:
     """Links, switches and hosts that explain the dead paths, then those that explain the slow ones."""
-    dead: list[WayFigures] = []
-    lives: list[WayFigures] = []
-    slow: list[WayFigures] = []
-    fast: list[WayFigures] = []
+    dead: list[PathFigures] = []
+    lives: list[PathFigures] = []
+    slow: list[PathFigures] = []
+    fast: list[PathFigures] = []
     for ways in (measured.paths, measured.link_probes):
         shares = _rtt_shares(ways, measured.rtt_noise_ns)
         for way, state, share in zip(ways, way_states(ways, measured.rtt_noise_ns), shares, strict=True):
@@ -219,11 +219,11 @@ def _suspects(measured: Measured) -> list[Finding]:
     ]
 
 
-def _parts(ways: Iterable[WayFigures]) -> list[tuple[str, ...]]:
+def _parts(ways: Iterable[PathFigures]) -> list[tuple[str, ...]]:
     return [(*way.links, *way.nodes) for way in ways]
 
 
-def _suspicion(suspect: Suspect, failed: Sequence[WayFigures], how: str, other: str) -> Finding:
+def _suspicion(suspect: Suspect, failed: Sequence[PathFigures], how: str, other: str) -> Finding:
     paths = [way for way in failed if way.is_path]
     crossing = sum({*suspect.names} <= {*way.links, *way.nodes} for way in paths)
     subject = _subject(suspect.names[0])
@@ -240,7 +240,7 @@ def _subject(name: str) -> Literal["host", "link", "switch"]:
     return "host" if name.startswith("h") else "switch"
 
 
-def _way_text(way: WayFigures, state: State) -> str:
+def _way_text(way: PathFigures, state: State) -> str:
     match state:
         case "lossy":
             return f"path {way.name} ({way.answered} of {way.sent} probes answered)"
@@ -249,7 +249,7 @@ def _way_text(way: WayFigures, state: State) -> str:
     return f"path {way.name}"
 
 
-def _length(way: WayFigures) -> tuple[bool, int]:
+def _length(way: PathFigures) -> tuple[bool, int]:
     return way.is_path, len(way.links)
 
 

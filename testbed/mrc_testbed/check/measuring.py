@@ -11,9 +11,9 @@ from statistics import median
 from typing import Final
 
 from mrc_agents.clock import monotonic_ns
-from mrc_testbed.check.figures import AllReduceFigures, Measured, PairFigures
+from mrc_testbed.check.figures import AllReduceFigures, CheckFigures, PairFigures
+from mrc_testbed.check.health_probes import figures_of_link_probe, probe_paths
 from mrc_testbed.check.judgement import SLOW_BANDWIDTH, bandwidth_shares, way_states
-from mrc_testbed.check.path_probes import figures_of_link_probe, probe_paths
 from mrc_testbed.check.rounds import disjoint_rounds, ordered_rounds
 from mrc_testbed.check.site import Site
 from mrc_testbed.document import Tree, validate_values
@@ -53,7 +53,7 @@ _SMALL: Final = "latency"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class CheckExtent:
     """The extent of a health check."""
 
     size_bytes: int  # of a message
@@ -63,8 +63,8 @@ class Options:
 
 
 def measure(
-    site: Site, hosts: Sequence[str], options: Options, progress: Callable[[str], object] = lambda _: None
-) -> Measured:
+    site: Site, hosts: Sequence[str], options: CheckExtent, progress: Callable[[str], object] = lambda _: None
+) -> CheckFigures:
     """The figures of a lab.
 
     Args:
@@ -78,14 +78,14 @@ def measure(
 
 class _Measuring:
     def __init__(
-        self, site: Site, hosts: Sequence[str], options: Options, progress: Callable[[str], object]
+        self, site: Site, hosts: Sequence[str], options: CheckExtent, progress: Callable[[str], object]
     ) -> None:
         self._site = site
         self._hosts = hosts
         self._options = options
         self._progress = progress
 
-    def measured(self) -> Measured:
+    def measured(self) -> CheckFigures:
         site, clos = self._site, self._site.clos
         self._progress("greeting the NIC agents")
         silent = self._silent()
@@ -108,7 +108,7 @@ class _Measuring:
         working = [
             [(a, b) for a, b in pairs if figures[a.name, b.name].bandwidth_bps is not None] for pairs in alive
         ]
-        return Measured(
+        return CheckFigures(
             hosts=self._hosts,
             silent=silent,
             pairs=list(figures.values()),
@@ -127,7 +127,7 @@ class _Measuring:
         silent = {}
         for host in self._hosts:
             try:
-                self._site.greet(host)
+                self._site.require_agent(host)
             except AgentError as error:
                 silent[host] = error.message
         return silent

@@ -30,8 +30,8 @@ class Site(Protocol):
     rtt_noise_ns: int  # time by which its machine may make an RTT longer
     barrier_noise_ns: int  # the same of what processes take part in
 
-    def greet(self, host: str) -> None:
-        """Return if the NIC agent of a host answers."""
+    def require_agent(self, host: str) -> None:
+        """Raise AgentError unless the NIC agent of a host answers."""
 
     def engine(self) -> Engine:
         """A new engine over MRC."""

@@ -27,10 +27,10 @@ from mrc_testbed.faults.attendance import require_working
 from mrc_testbed.shown import format_number, format_rate, format_size, format_time
 from mrc_testbed.units import parse_duration_ns, parse_size_bytes
 from mrc_testbed.workloads.bench import run_collective
+from mrc_testbed.workloads.collective_schedule import COLLECTIVE_KINDS
 from mrc_testbed.workloads.element_type import DTYPES
 from mrc_testbed.workloads.load import build_loads
 from mrc_testbed.workloads.nccl import CollectiveResult, Durations, sweep_sizes
-from mrc_testbed.workloads.schedule import COLLECTIVE_KINDS
 from mrc_testbed.workloads.spec import CollectiveSpec, Training
 
 SCHEMA_VERSION: Final = 2

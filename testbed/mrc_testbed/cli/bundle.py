@@ -23,7 +23,7 @@ from mrc_testbed.cli.compare import figure_document
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.render import bad, good, plain_table, result_lines, show
 from mrc_testbed.cli.scenario import RunsFolder, run_plan
-from mrc_testbed.cli.where import JobsOption, RuntimeOption, VirtualOption, Where
+from mrc_testbed.cli.where import ExecutionTarget, JobsOption, RuntimeOption, VirtualOption
 from mrc_testbed.document.text_file import read_result
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.measure.verdict import Status
@@ -164,7 +164,7 @@ def replay(
         folder = find_results(str(given), runs, campaigns)
         if runtime is None:
             virtual = virtual or all(run.is_virtual for run in finished_runs(folder))
-        where = Where(runtime, is_virtual=virtual, jobs=jobs)
+        where = ExecutionTarget(runtime, is_virtual=virtual, jobs=jobs)
         admission = Admission(is_virtual=virtual)
         is_campaign = held_in(folder) == "campaign"
         if Path(what).is_file() and not programs:
@@ -211,7 +211,12 @@ def _refuse_programs(plans: Sequence[Plan]) -> None:
 
 
 def _replay_run(
-    settings: Settings, folder: Path, runs: Path, admission: Admission, where: Where, tolerance: float | None
+    settings: Settings,
+    folder: Path,
+    runs: Path,
+    admission: Admission,
+    where: ExecutionTarget,
+    tolerance: float | None,
 ) -> tuple[Sequence[Repetition], int, Path]:
     """Repeat a run; return the repetition, the exit status and the result folder."""
     [before] = finished_runs(folder)
@@ -232,7 +237,7 @@ def _replay_campaign(
     folder: Path,
     campaigns: Path,
     admission: Admission,
-    where: Where,
+    where: ExecutionTarget,
     tolerance: float | None,
 ) -> tuple[Sequence[Repetition], int, Path]:
     """Repeat the finished runs of a campaign; return repetitions, exit status and folder."""

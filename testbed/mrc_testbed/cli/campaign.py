@@ -19,7 +19,7 @@ from mrc_testbed.campaign.execution import (
     virtual_stage,
 )
 from mrc_testbed.campaign.folder import FINISHED, CampaignFolder, all_campaigns, find_campaign, note_refused
-from mrc_testbed.campaign.markdown import put_into
+from mrc_testbed.campaign.markdown import replace_section
 from mrc_testbed.campaign.plan import plan_campaign
 from mrc_testbed.campaign.shard import Shard
 from mrc_testbed.campaign.summary import summarize_campaign
@@ -41,11 +41,11 @@ from mrc_testbed.cli.ready import complete, file_or_ready
 from mrc_testbed.cli.render import plain_table, show
 from mrc_testbed.cli.where import (
     ClusterOption,
+    ExecutionTarget,
     JobsOption,
     RetryOption,
     RuntimeOption,
     VirtualOption,
-    Where,
     cluster_at,
 )
 from mrc_testbed.document import Kind
@@ -114,7 +114,7 @@ def run(
       mrc-testbed campaign run paper/all --virtual --cluster tcp://head:8786
       mrc-testbed campaign run campaigns/loss-ratio --shard 3/10
     """
-    where = Where(
+    where = ExecutionTarget(
         runtime,
         is_virtual=virtual,
         jobs=jobs,
@@ -167,7 +167,7 @@ def resume(
       mrc-testbed campaign resume loss-ratio
       mrc-testbed campaign resume loss-ratio --retry untrusted
     """
-    where = Where(
+    where = ExecutionTarget(
         runtime,
         is_virtual=virtual,
         jobs=jobs,
@@ -249,14 +249,14 @@ def report(
     with opened_campaign(campaigns, what) as folder:
         summary = write_summary(folder)
         if into is not None:
-            put_into(into, summary)
+            replace_section(into, summary)
         show_summary(settings, place_of(what, folder), summary)
 
 
 def run_campaign(
     settings: Settings,
     folder: CampaignFolder,
-    where: Where,
+    where: ExecutionTarget,
     retry: frozenset[str],
     cluster: "Cluster | None" = None,
 ) -> int:
@@ -277,7 +277,7 @@ def run_campaign(
 def carry_out_campaign(
     settings: Settings,
     folder: CampaignFolder,
-    where: Where,
+    where: ExecutionTarget,
     retry: frozenset[str],
     cluster: "Cluster | None" = None,
 ) -> int:
@@ -314,7 +314,7 @@ def carry_out_campaign(
 
 
 def _workers(
-    settings: Settings, folder: CampaignFolder, where: Where, cluster: "Cluster | None"
+    settings: Settings, folder: CampaignFolder, where: ExecutionTarget, cluster: "Cluster | None"
 ) -> AbstractContextManager[Workers]:
     if cluster is None:
         return LocalWorkers(folder.path, where.jobs, carry_out_virtually)

@@ -21,10 +21,10 @@ from mrc_testbed.cli.ready import complete, file_or_ready
 from mrc_testbed.cli.render import plain_table, say, show
 from mrc_testbed.cli.where import (
     ClusterOption,
+    ExecutionTarget,
     JobsOption,
     RuntimeOption,
     VirtualOption,
-    Where,
     cluster_at,
 )
 from mrc_testbed.document.one_step import write_in_one_step
@@ -32,7 +32,7 @@ from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.scenario.run.signal_clock import catching_signals
 from mrc_testbed.shown import format_time
 from mrc_testbed.signals import say as say_at_once
-from mrc_testbed.soak.live import LiveSoak, live_stage, soak_lab
+from mrc_testbed.soak.live_soak import LiveSoak, live_stage, soak_lab
 from mrc_testbed.soak.scenario_shrink import read_failing, shrink_scenario
 from mrc_testbed.soak.shrink import RUNS_MAX
 from mrc_testbed.soak.soaking import Control, Judges, Soak, soak
@@ -109,7 +109,7 @@ def soak_universes(
         raise UsageError("a soak takes place in virtual time or on a lab: give either --virtual or --live")
     if live and cluster is not None:
         raise UsageError("--cluster: a soak of a lab takes place on this machine", hint="give --virtual")
-    Where(runtime, is_virtual=virtual, jobs=jobs, cluster=cluster)
+    ExecutionTarget(runtime, is_virtual=virtual, jobs=jobs, cluster=cluster)
     first = _SEED if settings.seed is None else settings.seed
     seeds = islice(count(first), universes)
     began_ns, limit_ns = machine_ns(), for_ns or (_FOR_NS if universes is None else None)

@@ -14,7 +14,6 @@ from rich.text import Text
 
 from mrc_testbed.bundle.bundle import opened
 from mrc_testbed.campaign.cells import Cell, CellComparison, cells_of, compare_cells
-from mrc_testbed.campaign.figures import format_figure
 from mrc_testbed.campaign.folder import CampaignFolder, find_campaign, require_latest
 from mrc_testbed.campaign.gate import (
     GateFinding,
@@ -26,6 +25,7 @@ from mrc_testbed.campaign.gate import (
     named_figures,
 )
 from mrc_testbed.campaign.judge import outcomes_of
+from mrc_testbed.campaign.run_figures import format_figure
 from mrc_testbed.campaign.statistics import Estimate, estimate
 from mrc_testbed.campaign.tables import TABLES, RunFolder, finished_runs, rows_of, write_csv
 from mrc_testbed.cli.campaign_options import (

@@ -10,7 +10,7 @@ from typing import IO, Annotated, Any, Final
 
 import typer
 
-from mrc_testbed.capture.recording import CaptureCount, Recording
+from mrc_testbed.capture.packet_recording import CaptureCount, PacketRecording
 from mrc_testbed.capture.selection import Selection, select_ports
 from mrc_testbed.capture.tap import SNAP_BYTES_MAX, Tap
 from mrc_testbed.capture.tshark import DISSECTOR, tshark_arguments
@@ -98,7 +98,7 @@ def capture(
         try:
             with _destination(write, forwarding) as file, Tap(attached, selection, snaplen) as tap:
                 faults = FaultLog(Ledger(attached.paths.faults).events_path)
-                recording = Recording(tap, selection, file, snaplen, faults)
+                recording = PacketRecording(tap, selection, file, snaplen, faults)
                 with signals_stop(recording.stop):
                     recording.run(frames_max=count, duration_ns=duration)
                     recording.finish(frames_max=count)

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from mrc_testbed.check.figures import Measured
+from mrc_testbed.check.figures import CheckFigures
 from mrc_testbed.check.judgement import Finding, judge
-from mrc_testbed.check.live import LiveSite
-from mrc_testbed.check.measuring import Options, measure
+from mrc_testbed.check.live_site import LiveSite
+from mrc_testbed.check.measuring import CheckExtent, measure
 from mrc_testbed.check.site import Site
 from mrc_testbed.cli.bench_options import DEFAULT_SEED
 from mrc_testbed.cli.check_report import health_document, health_text
@@ -75,7 +75,7 @@ def check(
     if settings.topology is not None and not virtual:
         raise UsageError("-t: it is for --virtual; without it, the lab that is up is checked")
     seed = DEFAULT_SEED if settings.seed is None else settings.seed
-    options = Options(parse_size_bytes(size), repetitions, pairs, seed)
+    options = CheckExtent(parse_size_bytes(size), repetitions, pairs, seed)
     with _site(settings, seed, is_virtual=virtual) as site:
         measured = measure(site, _chosen(site.clos, hosts), options, settings.progress)
     findings = judge(measured)
@@ -90,7 +90,9 @@ def check(
     return ExitCode.EXPECTATION_FAILED if findings else ExitCode.PASS
 
 
-def _show(settings: Settings, document: dict[str, Any], measured: Measured, findings: list[Finding]) -> None:
+def _show(
+    settings: Settings, document: dict[str, Any], measured: CheckFigures, findings: list[Finding]
+) -> None:
     show(
         settings,
         "HealthCheck",

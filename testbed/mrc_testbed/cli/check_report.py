@@ -9,7 +9,7 @@ from typing import Any, Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from mrc_testbed.check.figures import Measured
+from mrc_testbed.check.figures import CheckFigures
 from mrc_testbed.check.judgement import Finding, State, way_states
 from mrc_testbed.cli.render import bad, good, key_values
 from mrc_testbed.cli.rows import Column, Row, known_time, number, row_documents, rows_table
@@ -42,7 +42,7 @@ class HostRow(Row):
     )
 
 
-def health_document(measured: Measured, findings: Sequence[Finding]) -> dict[str, Any]:
+def health_document(measured: CheckFigures, findings: Sequence[Finding]) -> dict[str, Any]:
     """Report for programs."""
     states = way_states(measured.paths, measured.rtt_noise_ns)
     return {
@@ -70,7 +70,7 @@ def health_document(measured: Measured, findings: Sequence[Finding]) -> dict[str
     }
 
 
-def health_text(measured: Measured, findings: Sequence[Finding]) -> RenderableType:
+def health_text(measured: CheckFigures, findings: Sequence[Finding]) -> RenderableType:
     """Report for people."""
     states = way_states(measured.paths, measured.rtt_noise_ns)
     rows = _host_rows(measured, states)
@@ -83,7 +83,7 @@ def health_text(measured: Measured, findings: Sequence[Finding]) -> RenderableTy
     return Group(rows_table(rows), Text(), key_values(_facts(measured, states)), Text(), *lines, *verdict)
 
 
-def _host_rows(measured: Measured, states: Sequence[State]) -> list[HostRow]:
+def _host_rows(measured: CheckFigures, states: Sequence[State]) -> list[HostRow]:
     paths = Counter(host for way in measured.paths for host in (way.source, way.target))
     bad_paths = Counter(
         host
@@ -105,7 +105,7 @@ def _host_rows(measured: Measured, states: Sequence[State]) -> list[HostRow]:
     ]
 
 
-def _facts(measured: Measured, states: Sequence[State]) -> list[tuple[str, RenderableType]]:
+def _facts(measured: CheckFigures, states: Sequence[State]) -> list[tuple[str, RenderableType]]:
     bandwidth_bps = _median(pair.bandwidth_bps for pair in measured.pairs)
     latency_ns = _median(pair.latency_ns for pair in measured.pairs)
     pairs = f"{len(measured.pairs):,} of {measured.pair_count:,} measured"

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mrc_testbed.bundle.bundle import opened
-from mrc_testbed.campaign.figures import ComparedFigure, compare_runs
+from mrc_testbed.campaign.run_figures import ComparedFigure, compare_runs
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.render import plain_table, show
 from mrc_testbed.document.latest import latest_of

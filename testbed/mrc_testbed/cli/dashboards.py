@@ -22,7 +22,7 @@ from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
 from mrc_testbed.observe.export import dashboard_texts
 from mrc_testbed.observe.grafana_server import GRAFANA_VERSION
 from mrc_testbed.observe.run_windows import read_run_windows
-from mrc_testbed.observe.state import (
+from mrc_testbed.observe.stack_state import (
     DEFAULT_PROMETHEUS_PORT,
     ServiceName,
     StackState,

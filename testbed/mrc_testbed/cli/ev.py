@@ -13,11 +13,11 @@ from mrc_agents.clock import monotonic_ns
 from mrc_agents.nic.client import AgentClient
 from mrc_testbed.cli import ev_control
 from mrc_testbed.cli.ev_argument import Source, Target, parse_ev
+from mrc_testbed.cli.inspect_tables import ev_table, path_table
 from mrc_testbed.cli.known_topology import known_topology, live_topology
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.render import bad, data_table, good, show, show_tables
 from mrc_testbed.cli.rows import Column, Row, known_time, number, row_documents, rows_table, show_rows
-from mrc_testbed.cli.table import ev_table, path_table
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.faults.ledger import Ledger

@@ -17,7 +17,7 @@ from mrc_testbed.cli.render import show
 from mrc_testbed.cli.rows import Column, Row, number, show_rows
 from mrc_testbed.cli.suggestion import faults as fault_names
 from mrc_testbed.errors import UsageError
-from mrc_testbed.faults.event import FaultEvent
+from mrc_testbed.faults.fault_event import FaultEvent
 from mrc_testbed.faults.interactive import LabFaults, parse_fault, plan_fault
 from mrc_testbed.faults.ledger import Entry
 from mrc_testbed.faults.spec import KINDS, meaning, own_fields

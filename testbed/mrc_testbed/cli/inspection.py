@@ -7,20 +7,20 @@ from typing import Annotated, Final
 import typer
 
 from mrc_agents.abi import PortCounter
-from mrc_testbed.cli.known_topology import known_topology, live_topology
-from mrc_testbed.cli.options import OutputFormat, Settings, command, require_root
-from mrc_testbed.cli.queues import DrainerOption, LinkOption, LinksOption, show_queues
-from mrc_testbed.cli.render import show, show_tables, write_out
-from mrc_testbed.cli.suggestion import nodes
-from mrc_testbed.cli.table import (
+from mrc_testbed.cli.inspect_tables import (
     Cell,
-    Table,
+    DataTable,
     forwarding_table,
     link_table,
     node_table,
     port_table,
     summary_table,
 )
+from mrc_testbed.cli.known_topology import known_topology, live_topology
+from mrc_testbed.cli.options import OutputFormat, Settings, command, require_root
+from mrc_testbed.cli.queues import DrainerOption, LinkOption, LinksOption, show_queues
+from mrc_testbed.cli.render import show, show_tables, write_out
+from mrc_testbed.cli.suggestion import nodes
 from mrc_testbed.drawing.graph import graph_dot, graph_text
 from mrc_testbed.drawing.svg import graph_svg
 from mrc_testbed.errors import UsageError
@@ -113,7 +113,7 @@ def graph(
         show(settings, "Graph", SCHEMA_VERSION, {"format": style, "drawing": drawing}, lambda: drawing)
 
 
-def _tables(settings: Settings, clos: Clos, what: str) -> list[Table]:
+def _tables(settings: Settings, clos: Clos, what: str) -> list[DataTable]:
     if not what:
         return [summary_table(clos)]
     if what == "nodes":
@@ -130,15 +130,15 @@ def _tables(settings: Settings, clos: Clos, what: str) -> list[Table]:
     return [*tables, *_counters(settings, clos, tuple(clos.ports_of(node)))]
 
 
-def _link_ends(name: str, ports: tuple[Port, ...], clos: Clos) -> Table:
+def _link_ends(name: str, ports: tuple[Port, ...], clos: Clos) -> DataTable:
     rows = []
     for port in ports:
         [row] = [row for row in port_table(clos, port.node).records() if row["port"] == port.index]
         rows.append((port.name, *(row[column] for column in _END_COLUMNS)))
-    return Table(f"link {name}", ("port", *_END_COLUMNS), tuple(rows))
+    return DataTable(f"link {name}", ("port", *_END_COLUMNS), tuple(rows))
 
 
-def _counters(settings: Settings, clos: Clos, ports: tuple[Port, ...]) -> list[Table]:
+def _counters(settings: Settings, clos: Clos, ports: tuple[Port, ...]) -> list[DataTable]:
     """Counters of the ports that are not zero, if the lab is up with this topology."""
     if os.geteuid() != 0 or live_topology(settings) != clos.spec:
         return []
@@ -149,4 +149,4 @@ def _counters(settings: Settings, clos: Clos, ports: tuple[Port, ...]) -> list[T
     rows: list[tuple[Cell, ...]] = [
         (name, *(values[counter] for counter in seen)) for name, values in counts.items()
     ]
-    return [Table("counters", ("port", *(counter.name.lower() for counter in seen)), tuple(rows))]
+    return [DataTable("counters", ("port", *(counter.name.lower() for counter in seen)), tuple(rows))]

@@ -18,7 +18,7 @@ from mrc_testbed.cli.stack_text import describe_stack
 from mrc_testbed.cli.status import fabric_lines, status_details, status_document, topology_summary
 from mrc_testbed.errors import CleanupError, TestbedError, UsageError
 from mrc_testbed.fabric import lab
-from mrc_testbed.fabric.build import Progress as BuildProgress
+from mrc_testbed.fabric.build import BuildProgress
 from mrc_testbed.fabric.known_labs import foreign_labs, names, require_own
 from mrc_testbed.fabric.state import RuntimeName
 from mrc_testbed.faults.attendance import repair_faults, under_faults
@@ -180,7 +180,7 @@ def _would_remove(name: str, *, everywhere: bool) -> bool:
 
 def _has_stack() -> bool:
     """Return True if Prometheus and Grafana run beside the labs."""
-    from mrc_testbed.observe.state import stack_paths  # noqa: PLC0415 - only `down --all` asks
+    from mrc_testbed.observe.stack_state import stack_paths  # noqa: PLC0415 - only `down --all` asks
 
     return stack_paths().state_file.exists()
 

@@ -15,7 +15,7 @@ from mrc_testbed.document.file_tree import write_files
 from mrc_testbed.errors import UsageError
 from mrc_testbed.metrics.exporter import is_own_name
 from mrc_testbed.observe import export
-from mrc_testbed.observe.state import StackSettings, read_stack, stack_paths
+from mrc_testbed.observe.stack_state import StackSettings, read_stack, stack_paths
 
 SCHEMA_VERSION: Final = 1
 

@@ -19,7 +19,7 @@ from mrc_testbed.errors import FabricError, UsageError
 from mrc_testbed.metrics.exporter import DEFAULT_PORT, process_metrics
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
 from mrc_testbed.observe import stack
-from mrc_testbed.observe.state import (
+from mrc_testbed.observe.stack_state import (
     DEFAULT_DISK_BYTES,
     DEFAULT_GRAFANA_PORT,
     DEFAULT_OBJECTIVE_NS,
@@ -31,8 +31,8 @@ from mrc_testbed.observe.state import (
     read_stack,
     stack_paths,
 )
-from mrc_testbed.observe.status import StackStatus
-from mrc_testbed.observe.status import status as stack_status
+from mrc_testbed.observe.stack_status import StackStatus
+from mrc_testbed.observe.stack_status import status as stack_status
 from mrc_testbed.units import format_duration_ns, format_size_bytes, parse_duration_ns, parse_size_bytes
 
 SCHEMA_VERSION: Final = 1

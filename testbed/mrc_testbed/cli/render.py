@@ -13,7 +13,7 @@ from mrc_testbed.cli.options import OutputFormat, Settings
 from mrc_testbed.report import table as report_table
 
 if TYPE_CHECKING:
-    from mrc_testbed.cli.table import Table as DataTable
+    from mrc_testbed.cli.inspect_tables import DataTable
     from mrc_testbed.scenario.measure.expectation import Answer
 
 _WIDTH_MAX: Final = 10_000
@@ -101,7 +101,7 @@ def shown_table(table: report_table.Table) -> Table:
     right = [name.removeprefix("#") for name in table.columns if name.startswith("#")]
     shown = plain_table(*heads, right=right)
     for row in table.rows:
-        cells = (report_table.Cell(cell) if isinstance(cell, str) else cell for cell in row)
+        cells = (report_table.TableCell(cell) if isinstance(cell, str) else cell for cell in row)
         shown.add_row(*(Text(cell.text, style=_CELL_STYLES.get(cell.style, "")) for cell in cells))
     return shown
 
@@ -145,7 +145,7 @@ def say(console: Console, text: str) -> None:
 
 
 def data_table(table: "DataTable") -> RenderableType:
-    """Render a table of mrc_testbed.cli.table: title, headings in words, numbers to the right."""
+    """Render a table of mrc_testbed.cli.inspect_tables: title, headings in words, numbers to the right."""
     numeric = [
         name
         for index, name in enumerate(table.columns)
@@ -159,7 +159,7 @@ def data_table(table: "DataTable") -> RenderableType:
 
 
 def show_tables(settings: Settings, kind: str, version: int, tables: Sequence["DataTable"]) -> None:
-    """Print tables of mrc_testbed.cli.table; for programs as lists of mappings under their titles."""
+    """Print tables of `inspect_tables`; for programs as lists of mappings under their titles."""
     show(
         settings,
         kind,

@@ -26,7 +26,7 @@ from mrc_testbed.cli.machine_watch import MachineWatch
 from mrc_testbed.cli.options import OutputFormat, Settings, command
 from mrc_testbed.cli.ready import complete, file_or_ready
 from mrc_testbed.cli.render import judged_table, plain_table, result_lines, say, show, shown_table, write_out
-from mrc_testbed.cli.where import JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
+from mrc_testbed.cli.where import ExecutionTarget, JobsOption, RetryOption, RuntimeOption, VirtualOption
 from mrc_testbed.document.latest import latest_of
 from mrc_testbed.document.text_file import read_result
 from mrc_testbed.errors import PreflightError, UsageError
@@ -107,7 +107,7 @@ def run(
       mrc-testbed run incast-victim --retry-untrusted 3
       mrc-testbed run paper/permutation --virtual --jobs 2
     """
-    where = Where(runtime, is_virtual=virtual, jobs=jobs, retries=retry_untrusted)
+    where = ExecutionTarget(runtime, is_virtual=virtual, jobs=jobs, retries=retry_untrusted)
     if virtual and keep:
         raise UsageError("--keep: a lab in virtual time ends with its run")
     loaded = load_scenario(path)
@@ -181,7 +181,7 @@ def demo(
       mrc-testbed demo
       mrc-testbed demo --virtual
     """
-    where = Where(runtime, is_virtual=virtual)
+    where = ExecutionTarget(runtime, is_virtual=virtual)
     loaded = load_scenario(shipped(DEMO_SCENARIO))
     resolved = resolve(loaded, seed=settings.seed)
     say(settings.stderr, f"{resolved.scenario}: {resolved.description}")
@@ -211,7 +211,7 @@ def _run_variants(
     loaded: Scenario,
     admission: Admission,
     runs: Path,
-    where: Where,
+    where: ExecutionTarget,
     *,
     keep: bool,
 ) -> int:
@@ -238,7 +238,7 @@ def run_plan(
     runs: Path,
     *,
     name: str,
-    where: Where,
+    where: ExecutionTarget,
     keep: bool = False,
 ) -> FinishedRun:
     """Run a plan.

@@ -99,7 +99,7 @@ def host(
 def _workers(
     settings: Settings, inventory: Path | None, scheduler: str | None, wheel: Path | None, *, remove: bool
 ) -> None:
-    from mrc_testbed.hostprep.workers import install_workers, remove_workers  # noqa: PLC0415
+    from mrc_testbed.hostprep.dask_workers import install_workers, remove_workers  # noqa: PLC0415
 
     if inventory is None:
         raise UsageError("--scheduler, --wheel and --remove go with --inventory")

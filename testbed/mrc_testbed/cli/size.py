@@ -15,11 +15,8 @@ from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.render import key_values, show
 from mrc_testbed.cli.rows import Column, Row, number, row_documents, rows_table
 from mrc_testbed.errors import UsageError
-from mrc_testbed.shown import (
-    format_rate,
-    format_share,
-)
-from mrc_testbed.topology.sizing import Fabric, Loss, Parts, plan_fabric
+from mrc_testbed.shown import format_rate, format_share
+from mrc_testbed.topology.sizing import Fabric, PartLoss, Parts, plan_fabric
 from mrc_testbed.topology.usid import CARRIER_SLOTS, INDEX_COUNT, PLANE_COUNT
 from mrc_testbed.units import parse_rate_bps
 
@@ -85,7 +82,7 @@ class PlanesRow(Row):
 class LossRow(Row):
     """A loss; the document has its fields."""
 
-    loss: Loss
+    loss: PartLoss
 
     COLUMNS = (
         Column("lost", lambda row: row.loss.part),
@@ -99,7 +96,7 @@ class LossRow(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ClosComparison:
     """Two tiers against three, per NIC."""
 
     planes: int
@@ -240,11 +237,11 @@ def _row(fabric: Fabric) -> FabricRow:
     )
 
 
-def _compared(two: Fabric, three: Fabric) -> Comparison:
+def _compared(two: Fabric, three: Fabric) -> ClosComparison:
     def per_nic(count: Callable[[Fabric], int]) -> float:
         return float(Fraction(count(two), two.nics) / Fraction(count(three), three.nics))
 
-    return Comparison(
+    return ClosComparison(
         two.parts.planes,
         two.nics,
         three.parts.planes,
@@ -271,7 +268,7 @@ def _tables(
     yield Text(f"An optic is a module of {nic}: all ports of a NIC, or {_PORTS}.")
 
 
-def _comparison_lines(comparisons: Sequence[Comparison]) -> Iterator[RenderableType]:
+def _comparison_lines(comparisons: Sequence[ClosComparison]) -> Iterator[RenderableType]:
     for each in comparisons:
         yield Text(
             f"Per NIC, two tiers of {_planes(each.planes)} need {_part(each.optics)} of the optics and "

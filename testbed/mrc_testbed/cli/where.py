@@ -61,7 +61,7 @@ RetryOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class ExecutionTarget:
     """Place of runs."""
 
     runtime: RuntimeName | None  # for labs that are made; None: as `up` chooses

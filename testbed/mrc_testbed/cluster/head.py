@@ -15,7 +15,7 @@ from mrc_testbed.campaign.execution import error_entry
 from mrc_testbed.campaign.folder import CampaignFolder, RunEntry, require_inside
 from mrc_testbed.campaign.plan import PlannedRun
 from mrc_testbed.cluster.connection import LOOK_S, Cluster, Progress, Resource
-from mrc_testbed.cluster.worker import Job, call_here, carry_out_here, interrupt_here
+from mrc_testbed.cluster.worker import RunAssignment, call_here, carry_out_here, interrupt_here
 from mrc_testbed.document.latest import point_latest
 from mrc_testbed.document.one_step import room_hint
 from mrc_testbed.errors import TestbedError, UsageError
@@ -69,7 +69,7 @@ class ClusterWorkers:
     def begin(self, run: PlannedRun) -> None:
         future = self._cluster.client.submit(
             carry_out_here,
-            Job(run, self._token, self._lab, self._runtime),
+            RunAssignment(run, self._token, self._lab, self._runtime),
             key=f"{self._token}-{run.index}-{secrets.token_hex(_ID_BYTES)}",
             pure=False,
             resources={self._resource: 1},

@@ -38,7 +38,7 @@ _STOP: Final = "stop"
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class RunAssignment:
     """A run as it goes to a worker."""
 
     run: PlannedRun  # the run
@@ -47,7 +47,7 @@ class Job:
     runtime: RuntimeName | None = None  # of this lab; None: as `up` chooses
 
 
-class NoRoomError(Exception):
+class DiskFullError(Exception):
     """The disk of the worker is full."""
 
 
@@ -74,7 +74,7 @@ class RunPlugin(WorkerPlugin):
         del worker
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def carry_out(self, job: Job) -> bytes:
+    def carry_out(self, job: RunAssignment) -> bytes:
         """Carry a job out and return its `delivery`; called in a thread of the worker.
 
         Raises:
@@ -95,8 +95,8 @@ class RunPlugin(WorkerPlugin):
         except BrokenProcessPool:
             killed = TestbedError(f"its process on worker {self._worker.name} was killed")
             return delivery(error_entry(job.run, killed))
-        except (NoRoomError, OSError) as error:
-            if not isinstance(error, NoRoomError) and not lacks_room(error):
+        except (DiskFullError, OSError) as error:
+            if not isinstance(error, DiskFullError) and not lacks_room(error):
                 raise
             self._withdraw(f"{self._worker.local_directory}: no space left")
             raise Reschedule from error
@@ -129,7 +129,7 @@ class RunPlugin(WorkerPlugin):
         asyncio.run_coroutine_threadsafe(self._worker.close_gracefully(restart=False), self._loop)
 
 
-def carry_out_here(job: Job) -> bytes | str:
+def carry_out_here(job: RunAssignment) -> bytes | str:
     """Carry a job out on the worker that Dask has given it to; see `RunPlugin.carry_out` and `_in_words`."""
     return _in_words(cast("RunPlugin", get_worker().plugins[PLUGIN]).carry_out, job)
 
@@ -159,11 +159,11 @@ def delivery(entry: RunEntry, bundle: bytes = b"") -> bytes:
     return json.dumps(asdict(entry)).encode() + b"\n" + bundle
 
 
-def carry_out(job: Job, folder: Path) -> bytes:
+def carry_out(job: RunAssignment, folder: Path) -> bytes:
     """Carry a job out in this process, its results below *folder*, and return its `delivery`.
 
     Raises:
-        NoRoomError: the results have no room.
+        DiskFullError: the results have no room.
     """
     (folder / _PID).write_text(str(os.getpid()), encoding="ascii")
     stage = (
@@ -180,7 +180,7 @@ def carry_out(job: Job, folder: Path) -> bytes:
         return delivery(finished_entry(job.run, finished, folder), read_result(bundle))
     except TestbedError as error:
         if lacks_room(error.__cause__):
-            raise NoRoomError(str(error)) from error
+            raise DiskFullError(str(error)) from error
         return delivery(error_entry(job.run, error))
     finally:
         (folder / _PID).unlink()

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from mrc_testbed.fabric.agent_process import start_agents
 from mrc_testbed.fabric.bpf_file_system import prepare_pins
+from mrc_testbed.fabric.build_ledger import BuildLedger
 from mrc_testbed.fabric.data_plane import SwitchDataPlane
 from mrc_testbed.fabric.drainer import start_drainer
-from mrc_testbed.fabric.ledger import Ledger
 from mrc_testbed.fabric.link import create_links, prepare_namespace, raise_ports
 from mrc_testbed.fabric.namespace import entered
 from mrc_testbed.fabric.nic_data_plane import load_nic, nic_program
@@ -25,7 +25,7 @@ from mrc_testbed.fabric.operation import (
     StartDrainer,
 )
 from mrc_testbed.fabric.paths import LabPaths
-from mrc_testbed.fabric.plan import Step
+from mrc_testbed.fabric.plan import PlanStep
 from mrc_testbed.fabric.readiness import prove_planes
 from mrc_testbed.fabric.runtime import Runtime, node_namespace
 from mrc_testbed.fabric.state import ContainerRecord, ProcessRecord
@@ -34,7 +34,7 @@ from mrc_testbed.topology.clos import Clos
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class BuildProgress:
     """Progress of `up` or `down`: *done_count* of *total_count* things of the step *what*."""
 
     what: str
@@ -42,7 +42,7 @@ class Progress:
     total_count: int
 
 
-ProgressCallback = Callable[[Progress], None]
+ProgressCallback = Callable[[BuildProgress], None]
 """Called from any thread, one call at a time."""
 
 
@@ -60,7 +60,7 @@ class Counter:
     def add(self, count: int) -> None:
         with self._lock:
             self._done_count += count
-            self._progress(Progress(self._what, self._done_count, self._total_count))
+            self._progress(BuildProgress(self._what, self._done_count, self._total_count))
 
     def finish(self) -> None:
         """All are done; says so unless `add` did."""
@@ -72,7 +72,7 @@ class Build:
     """One lab while it is built."""
 
     def __init__(
-        self, paths: LabPaths, clos: Clos, runtime: Runtime, ledger: Ledger, progress: ProgressCallback
+        self, paths: LabPaths, clos: Clos, runtime: Runtime, ledger: BuildLedger, progress: ProgressCallback
     ) -> None:
         self.containers: dict[str, ContainerRecord] = {}  # by node, as far as they are made
         self.processes: list[ProcessRecord] = []  # agents and drainer, as far as they are started
@@ -88,7 +88,7 @@ class Build:
         if self._switches:
             self._switches.close()
 
-    def perform(self, step: Step) -> None:
+    def perform(self, step: PlanStep) -> None:
         """Announces the operations of *step* in the ledger, then carries them out."""
         counter = Counter(step.reason, len(step.operations), self._progress)
         self._ledger.announce(step.operations)

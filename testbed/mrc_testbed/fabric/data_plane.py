@@ -21,13 +21,13 @@ from mrc_agents.abi import (
     FlowControl,
     LosslessSettings,
     PortCounters,
+    PortEntry,
     PortFault,
     QueueDrainer,
     QueueSettings,
     UplinkChoice,
 )
 from mrc_agents.abi import Forwarding as ForwardingNumber
-from mrc_agents.abi import Port as PortEntry
 from mrc_agents.algorithms import CC, EV, names_of
 from mrc_agents.bpf.libbpf import BpfObject, attach_xdp, open_map_in, pin
 from mrc_agents.bpf.maps import Descriptor, MappedArray, PerCpuArray, map_update

@@ -32,7 +32,7 @@ class ObservedContainer(NamedTuple):
     is_running: bool
 
 
-class Engine:
+class DockerEngine:
     """The Docker Engine that DOCKER_HOST, or the default socket, leads to."""
 
     def __init__(self) -> None:

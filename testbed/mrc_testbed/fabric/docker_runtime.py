@@ -13,7 +13,7 @@ from typing import Final
 
 from mrc_testbed.errors import FabricError, PreflightError
 from mrc_testbed.extras import from_extra
-from mrc_testbed.fabric.docker_engine import ENGINE_ERRORS, Engine, ObservedContainer, explain
+from mrc_testbed.fabric.docker_engine import ENGINE_ERRORS, DockerEngine, ObservedContainer, explain
 from mrc_testbed.fabric.namespace import bind_namespace
 from mrc_testbed.fabric.netns_runtime import delete_namespaces, nodes_with_namespace
 from mrc_testbed.fabric.node_folder import mount_node_folder
@@ -53,7 +53,7 @@ class DockerRuntime:
 
     name = RuntimeName.DOCKER
 
-    def __init__(self, paths: LabPaths, engine: Engine, image: str) -> None:
+    def __init__(self, paths: LabPaths, engine: DockerEngine, image: str) -> None:
         self._paths = paths
         self._engine = engine
         self._image = image

@@ -7,11 +7,11 @@ from typing import Final
 
 from mrc_testbed.errors import CleanupError, FabricError, Interrupted, UsageError
 from mrc_testbed.fabric import preflight
-from mrc_testbed.fabric.build import Build, Progress, ProgressCallback
+from mrc_testbed.fabric.build import Build, BuildProgress, ProgressCallback
+from mrc_testbed.fabric.build_ledger import BuildLedger
 from mrc_testbed.fabric.claim import write_claim
 from mrc_testbed.fabric.health import ANSWER_NS
 from mrc_testbed.fabric.known_labs import claimed, is_claimed_elsewhere, no_such_lab, require_own
-from mrc_testbed.fabric.ledger import Ledger
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.lock import exclusive, is_held
 from mrc_testbed.fabric.owner import remove_dead_owners
@@ -21,7 +21,7 @@ from mrc_testbed.fabric.process import ProcessIdentity, is_alive
 from mrc_testbed.fabric.removal import observe_remains, remove
 from mrc_testbed.fabric.repair import Repair, repair, restart_agents
 from mrc_testbed.fabric.runtime import Runtime
-from mrc_testbed.fabric.runtime_choice import Choice, choose_runtime, known_runtime, parse_runtime
+from mrc_testbed.fabric.runtime_choice import RuntimeChoice, choose_runtime, known_runtime, parse_runtime
 from mrc_testbed.fabric.state import LabState, Phase, ProcessRecord, RuntimeName, read_state, write_state
 from mrc_testbed.fabric.status import LabStatus, status
 from mrc_testbed.fabric.under_faults import NO_FAULTS, UnderFaults
@@ -32,7 +32,7 @@ from mrc_testbed.topology.spec import TopologySpec
 __all__ = ["attach", "down", "restart", "status", "up"]
 
 
-def _no_progress(_: Progress) -> None:
+def _no_progress(_: BuildProgress) -> None:
     return
 
 
@@ -183,7 +183,7 @@ def _state_when_up(paths: LabPaths) -> LabState:
 def _build(
     paths: LabPaths,
     clos: Clos,
-    choice: Choice,
+    choice: RuntimeChoice,
     made_for: ProcessIdentity | None,
     progress: ProgressCallback,
 ) -> LabStatus:
@@ -203,7 +203,7 @@ def _build(
         made_for=_record(made_for),
     )
     write_state(paths, state)
-    with Ledger(paths.ledger_file) as ledger:
+    with BuildLedger(paths.ledger_file) as ledger:
         build = Build(paths, clos, runtime, ledger, progress)
         try:
             for step in build_plan(clos):

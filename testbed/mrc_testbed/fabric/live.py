@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from mrc_agents.abi import FaultAccounts, Port, PortCounters, PortFault
+from mrc_agents.abi import FaultAccounts, PortCounters, PortEntry, PortFault
 from mrc_agents.bpf.maps import MappedArray, PerCpuArray
 from mrc_agents.nic.client import AgentClient
 from mrc_agents.nic.context import Context, open_nic
@@ -19,7 +19,7 @@ from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
 
 if TYPE_CHECKING:
-    from mrc_testbed.fabric.node import FabricNode
+    from mrc_testbed.fabric.fabric_node import FabricNode
 
 
 class Lab:
@@ -66,7 +66,7 @@ class Lab:
         return self.paths.folder
 
     @property
-    def port_table(self) -> MappedArray[Port]:
+    def port_table(self) -> MappedArray[PortEntry]:
         """Ports by id; stores take effect at once."""
         return self._maps.port_table
 
@@ -103,7 +103,7 @@ class Lab:
     def node(self, name: str) -> "FabricNode":
         """The node as Mininet knows nodes, with `cmd` and `popen`; the same one every time."""
         # Mininet takes a quarter of a second to import, and few commands need a shell in a node.
-        from mrc_testbed.fabric.node import FabricNode  # noqa: PLC0415
+        from mrc_testbed.fabric.fabric_node import FabricNode  # noqa: PLC0415
 
         node = self.clos.node(name)
         if name not in self._nodes:

@@ -22,29 +22,29 @@ from mrc_testbed.topology.clos import Clos
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """Operations of one kind, and why they are done."""
 
     reason: str
     operations: tuple[Operation, ...]
 
 
-def build_plan(clos: Clos) -> tuple[Step, ...]:
+def build_plan(clos: Clos) -> tuple[PlanStep, ...]:
     """The steps that lead from nothing to the lab; each needs only those before it."""
     hosts = tuple(host.name for host in clos.hosts())
     nodes = tuple(node.name for node in clos.nodes())
     links = tuple(link.name for link in clos.links())
     steps = [
-        Step("a place for pinned maps", (PreparePins(),)),
-        Step("switches and hosts", tuple(CreateNode(node) for node in nodes)),
-        Step("links", tuple(CreateLink(link) for link in links)),
-        Step("switch data plane", (LoadFabric(),)),
-        Step("NIC data planes", tuple(LoadNic(host) for host in hosts)),
-        Step("ports", tuple(ConnectNode(node) for node in nodes)),
+        PlanStep("a place for pinned maps", (PreparePins(),)),
+        PlanStep("switches and hosts", tuple(CreateNode(node) for node in nodes)),
+        PlanStep("links", tuple(CreateLink(link) for link in links)),
+        PlanStep("switch data plane", (LoadFabric(),)),
+        PlanStep("NIC data planes", tuple(LoadNic(host) for host in hosts)),
+        PlanStep("ports", tuple(ConnectNode(node) for node in nodes)),
     ]
     if clos.spec.is_shaped:
-        steps.append(Step("queue drainer", (StartDrainer(),)))
-    steps.append(Step("NIC agents", tuple(StartAgent(host) for host in hosts)))
+        steps.append(PlanStep("queue drainer", (StartDrainer(),)))
+    steps.append(PlanStep("NIC agents", tuple(StartAgent(host) for host in hosts)))
     return tuple(steps)
 
 

@@ -8,7 +8,7 @@ from mrc_agents.abi import (
     FaultAccounts,
     FaultAction,
     FaultRule,
-    Port,
+    PortEntry,
     PortFault,
     TrafficClass,
 )
@@ -30,7 +30,7 @@ class FaultedMaps(Protocol):
     """The maps that hold faults: a lab's, or those of a test's bench."""
 
     @property
-    def port_table(self) -> MappedArray[Port]:
+    def port_table(self) -> MappedArray[PortEntry]:
         """By port id; `is_faulted` says whether port_fault is read at all."""
 
     @property

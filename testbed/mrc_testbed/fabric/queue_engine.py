@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
-from mrc_agents.abi import DrainerMode, QueueDrainer, QueuePool
-from mrc_agents.abi import Port as PortEntry
+from mrc_agents.abi import DrainerMode, PortEntry, QueueDrainer, QueuePool
 from mrc_agents.bpf.libbpf import open_pinned_in
 from mrc_agents.bpf.maps import ArrayMap, MappedArray, map_info
 from mrc_testbed.fabric.paths import LabPaths

@@ -56,7 +56,7 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class RankFailure:
     """The rank that failed first."""
 
     rank: Rank  # which one
@@ -172,7 +172,7 @@ def free_port(address: str) -> int:
         return port
 
 
-def run_ranks(ranks: Sequence[Rank], write: Write) -> Failure | None:
+def run_ranks(ranks: Sequence[Rank], write: Write) -> RankFailure | None:
     """Start all ranks and wait for them; when one fails, or this is interrupted, end the others.
 
     Returns:
@@ -222,9 +222,9 @@ class RunningRanks:
             self.end()
 
     @property
-    def failure(self) -> Failure | None:
+    def failure(self) -> RankFailure | None:
         """The rank that failed first; None: none did."""
-        return next((Failure(each.rank, each.status) for each in self._ended if each.status), None)
+        return next((RankFailure(each.rank, each.status) for each in self._ended if each.status), None)
 
     @property
     def is_over(self) -> bool:

@@ -13,7 +13,7 @@ from mrc_testbed.fabric.runtime import Runtime
 from mrc_testbed.fabric.state import LabState, RuntimeName
 
 
-class Choice(NamedTuple):
+class RuntimeChoice(NamedTuple):
     """A runtime, and why it was chosen if the user left it open."""
 
     runtime: Runtime
@@ -28,18 +28,18 @@ def parse_runtime(text: str) -> RuntimeName:
     return RuntimeName(text)
 
 
-def choose_runtime(paths: LabPaths, wanted: RuntimeName | None) -> Choice:
+def choose_runtime(paths: LabPaths, wanted: RuntimeName | None) -> RuntimeChoice:
     """The runtime asked for; without a wish docker if it is ready to be used, else netns."""
     if wanted is RuntimeName.DOCKER:
-        return Choice(_docker_runtime(paths), None)
+        return RuntimeChoice(_docker_runtime(paths), None)
     if wanted is RuntimeName.NETNS:
-        return Choice(NetnsRuntime(paths), None)
+        return RuntimeChoice(NetnsRuntime(paths), None)
     if not is_engine_listening():
-        return Choice(NetnsRuntime(paths), "runtime netns: there is no Docker Engine")
+        return RuntimeChoice(NetnsRuntime(paths), "runtime netns: there is no Docker Engine")
     try:
-        return Choice(_docker_runtime(paths), "runtime docker: its engine answers")
+        return RuntimeChoice(_docker_runtime(paths), "runtime docker: its engine answers")
     except PreflightError as error:
-        return Choice(NetnsRuntime(paths), f"runtime netns: {error.message}")
+        return RuntimeChoice(NetnsRuntime(paths), f"runtime netns: {error.message}")
 
 
 def known_runtime(paths: LabPaths, state: LabState | None) -> Runtime:
@@ -50,10 +50,10 @@ def known_runtime(paths: LabPaths, state: LabState | None) -> Runtime:
         return NetnsRuntime(paths)
     try:
         # The SDK takes a third of a second to import.
-        from mrc_testbed.fabric.docker_engine import Engine  # noqa: PLC0415
+        from mrc_testbed.fabric.docker_engine import DockerEngine  # noqa: PLC0415
         from mrc_testbed.fabric.docker_runtime import DockerRuntime  # noqa: PLC0415
 
-        return DockerRuntime(paths, Engine(), image="")
+        return DockerRuntime(paths, DockerEngine(), image="")
     except PreflightError:
         if state is None:
             return NetnsRuntime(paths)
@@ -65,16 +65,16 @@ def engine_labs() -> frozenset[str]:
     if not is_engine_listening():
         return frozenset()
     try:
-        from mrc_testbed.fabric.docker_engine import Engine  # noqa: PLC0415
+        from mrc_testbed.fabric.docker_engine import DockerEngine  # noqa: PLC0415
 
-        engine = Engine()
+        engine = DockerEngine()
     except PreflightError:
         return frozenset()
     return frozenset(container.lab for container in engine.containers(LAB_LABEL))
 
 
 def _docker_runtime(paths: LabPaths) -> Runtime:
-    from mrc_testbed.fabric.docker_engine import Engine  # noqa: PLC0415
+    from mrc_testbed.fabric.docker_engine import DockerEngine  # noqa: PLC0415
     from mrc_testbed.fabric.docker_runtime import DockerRuntime, require_node_image  # noqa: PLC0415
 
-    return DockerRuntime(paths, Engine(), require_node_image())
+    return DockerRuntime(paths, DockerEngine(), require_node_image())

@@ -13,7 +13,7 @@ from mrc_testbed.fabric.under_faults import UnderFaults
 from mrc_testbed.faults.controller import FaultController
 from mrc_testbed.faults.effects import CarrierDown, absent_hosts
 from mrc_testbed.faults.lab_target import LabTarget
-from mrc_testbed.faults.ledger import Entry, Ledger, Phase
+from mrc_testbed.faults.ledger import Entry, FaultPhase, Ledger
 from mrc_testbed.faults.reaper import ensure_reaper, reaper_process
 from mrc_testbed.shown import format_time
 
@@ -24,7 +24,7 @@ OVERDUE_NS: Final = 250_000_000
 def under_faults(lab: str) -> UnderFaults:
     """The deviations that a lab's faults want; a port counts that flaps, or that a fault is just leaving."""
     entries = Ledger(lab_paths(lab).faults).entries().values()
-    acting = (effect for entry in entries if entry.phase is Phase.ON for effect in entry.fault.effects)
+    acting = (effect for entry in entries if entry.phase is FaultPhase.ON for effect in entry.fault.effects)
     lowered = (each for entry in entries for each in entry.fault.effects if isinstance(each, CarrierDown))
     return UnderFaults(absent_hosts(acting), frozenset(effect.port_id for effect in lowered))
 
@@ -114,12 +114,12 @@ def _needs_reaper(ledger: Ledger, entries: list[Entry]) -> bool:
 
 
 def _has_end(entry: Entry) -> bool:
-    return entry.schedule.end_ns is not None or entry.lease is not None or entry.phase is Phase.CLEARING
+    return entry.schedule.end_ns is not None or entry.lease is not None or entry.phase is FaultPhase.CLEARING
 
 
 def _unreached(entry: Entry) -> Iterator[str]:
     if entry.unreached and not entry.is_being_changed:
-        what = "has not begun" if entry.phase is Phase.ON else "has not ended"
+        what = "has not begun" if entry.phase is FaultPhase.ON else "has not ended"
         hosts = ", ".join(entry.unreached)
         yield f"fault {entry.fault.fault_id} {what} at {hosts}, which has not answered; it is asked again"
 

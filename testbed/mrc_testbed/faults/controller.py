@@ -14,17 +14,10 @@ from mrc_agents.abi import FaultLimit
 from mrc_agents.clock import monotonic_ns
 from mrc_testbed.errors import CleanupError, FaultError, TestbedError
 from mrc_testbed.fabric.process import ProcessIdentity
-from mrc_testbed.faults.effects import (
-    Effect,
-    Rule,
-    SharedEffect,
-    absent_hosts,
-    by_place,
-    requests_of,
-)
-from mrc_testbed.faults.event import FaultEvent, PortAccount, event_of
+from mrc_testbed.faults.effects import Effect, Rule, SharedEffect, absent_hosts, by_place, requests_of
 from mrc_testbed.faults.fault import ScheduledFault
-from mrc_testbed.faults.ledger import Entry, Phase
+from mrc_testbed.faults.fault_event import FaultEvent, PortAccount, event_of
+from mrc_testbed.faults.ledger import Entry, FaultPhase
 from mrc_testbed.faults.protocols import FaultLedger, FaultTarget
 from mrc_testbed.faults.rule import mix_seed
 from mrc_testbed.faults.schedule import Flap, Schedule
@@ -137,7 +130,7 @@ class FaultController:
         return [
             entry
             for entry in entries
-            if entry.phase is Phase.ON and entry.unreached and _can_go_on(entries, entry)
+            if entry.phase is FaultPhase.ON and entry.unreached and _can_go_on(entries, entry)
         ]
 
     def ask_again(self) -> None:
@@ -146,7 +139,7 @@ class FaultController:
             fault_id = entry.fault.fault_id
             with self._ledger.locked():
                 now = self._ledger.entries().get(fault_id)
-                if now is None or now.is_being_changed or now.phase is not Phase.ON:
+                if now is None or now.is_being_changed or now.phase is not FaultPhase.ON:
                     continue  # another process has come first
                 self._update(fault_id, changed_by=self._process)
             self._ask_hosts(entry.fault)
@@ -179,7 +172,7 @@ class FaultController:
     def _acting(self) -> list[Effect]:
         """Effects of all faults that are in force."""
         entries = self._ledger.entries().values()
-        return [effect for entry in entries if entry.phase is Phase.ON for effect in entry.fault.effects]
+        return [effect for entry in entries if entry.phase is FaultPhase.ON for effect in entry.fault.effects]
 
     def _put_in_force(self, fault: ScheduledFault) -> int:
         """Does all that takes no answer of a host; CLOCK_MONOTONIC just before."""
@@ -232,7 +225,7 @@ class FaultController:
                 if requests_of(self._acting(), fault.effects) != requests:
                     continue
                 entry = self._update(fault.fault_id, unreached=tuple(reasons))
-                if entry is not None and entry.phase is Phase.CLEARING:
+                if entry is not None and entry.phase is FaultPhase.CLEARING:
                     self._update(fault.fault_id, changed_by=None)
                     if not reasons:
                         self._ledger.remove(fault.fault_id)
@@ -280,7 +273,7 @@ class FaultController:
                     f"fault {fault_id!r} is being changed by another process", hint="try again"
                 )
             fault = found.fault
-            entry = dataclasses.replace(found, phase=Phase.CLEARING, changed_by=None)
+            entry = dataclasses.replace(found, phase=FaultPhase.CLEARING, changed_by=None)
             self._ledger.write(entry)
             before_ns = self._clock_ns()
             try:
@@ -300,7 +293,7 @@ class FaultController:
         if fault.ends_in_kernel and end_ns is not None and end_ns < before_ns:
             before_ns = after_ns = end_ns
         event = event_of(fault, "cleared", before_ns, after_ns, accounts)
-        if found.phase is Phase.ON or not found.unreached:  # else it is recorded: a host was asked again
+        if found.phase is FaultPhase.ON or not found.unreached:  # else it is recorded: a host was asked again
             self._ledger.record(event.as_record())
         if reasons:
             raise CleanupError(f"fault {fault_id!r} could not be reverted: {'; '.join(reasons.values())}")
@@ -323,7 +316,7 @@ def _can_go_on(entries: Iterable[Entry], entry: Entry) -> bool:
     """Return True if no process works on *entry*, and a host that it has to reach may respond."""
     if entry.is_being_changed:
         return False
-    acting = (effect for other in entries if other.phase is Phase.ON for effect in other.fault.effects)
+    acting = (effect for other in entries if other.phase is FaultPhase.ON for effect in other.fault.effects)
     absent = absent_hosts(acting)
     return not entry.unreached or not absent.issuperset(entry.unreached)
 

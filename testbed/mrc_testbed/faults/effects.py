@@ -77,7 +77,7 @@ class SharedEffect(ABC):
 
     @abstractmethod
     def settle(self, lab: FaultedLab, acting: Sequence[Any]) -> None:
-        """Put in force what the effects *acting* at its place want."""
+        """Set its place to the combination of all effects *acting* there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,15 +179,15 @@ class Drained:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
-    """Background traffic, made by a process of the fault's own."""
+class Busy:
+    """Links carry background traffic, made by a process of the fault's own."""
 
     load: RawLoad
     type: Literal["load"] = "load"
 
 
 Effect = Annotated[
-    Rule | IcrcChecked | RateShare | Hold | RoutesGone | Frozen | AgentDead | CarrierDown | Drained | Load,
+    Rule | IcrcChecked | RateShare | Hold | RoutesGone | Frozen | AgentDead | CarrierDown | Drained | Busy,
     Field(discriminator="type"),
 ]
 

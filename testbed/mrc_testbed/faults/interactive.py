@@ -12,8 +12,8 @@ from mrc_testbed.fabric.owner import owner_identity
 from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.fabric.process import ProcessIdentity
 from mrc_testbed.faults.controller import FaultController
-from mrc_testbed.faults.event import FaultEvent
 from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.fault_event import FaultEvent
 from mrc_testbed.faults.lab_target import LabTarget
 from mrc_testbed.faults.ledger import Ledger
 from mrc_testbed.faults.raw_load import prepare_load

@@ -34,7 +34,7 @@ from mrc_testbed.faults.schedule import Schedule
 LEDGER_VERSION: Final = 4
 
 
-class Phase(StrEnum):
+class FaultPhase(StrEnum):
     ON = "on"
     CLEARING = "clearing"
     """Being removed: the lab may or may not still be changed by it."""
@@ -48,7 +48,7 @@ class Entry:
     schedule: Schedule  # when
     # the process with which it ends; None: injected by hand, outlives its command
     lease: ProcessIdentity | None = None
-    phase: Phase = Phase.ON  # whether it counts now
+    phase: FaultPhase = FaultPhase.ON  # whether it counts now
     rule_index: int = 0  # which of the rules of its ports is its own
     # the process that asks hosts on its behalf right now; None for none
     changed_by: ProcessIdentity | None = None
@@ -59,16 +59,16 @@ class Entry:
         return self.changed_by is not None and is_alive(self.changed_by)
 
     def is_acting(self, now_ns: int) -> bool:
-        return self.phase is Phase.ON and self.schedule.is_acting(now_ns)
+        return self.phase is FaultPhase.ON and self.schedule.is_acting(now_ns)
 
     def is_on(self, now_ns: int) -> bool:
         """Return True if it is injected, between the outages of a flap too."""
-        return self.phase is Phase.ON and not self.schedule.is_over(now_ns)
+        return self.phase is FaultPhase.ON and not self.schedule.is_over(now_ns)
 
     def is_stale(self, now_ns: int) -> bool:
         """Return True if it is to be reverted: half cleared, over its time, or its lease is."""
         return (
-            self.phase is Phase.CLEARING
+            self.phase is FaultPhase.CLEARING
             or self.schedule.is_over(now_ns)
             or (self.lease is not None and not is_alive(self.lease))
         )

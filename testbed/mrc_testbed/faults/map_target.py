@@ -6,7 +6,7 @@ from mrc_testbed.fabric.nic_data_plane import set_icrc
 from mrc_testbed.fabric.paths import MapPins
 from mrc_testbed.fabric.port_fault import clear_rule, set_rule
 from mrc_testbed.fabric.routes import write_routes
-from mrc_testbed.faults.event import PortAccount
+from mrc_testbed.faults.fault_event import PortAccount
 from mrc_testbed.faults.rule import FrameRule, as_abi
 from mrc_testbed.faults.schedule import Schedule
 from mrc_testbed.topology.clos import Clos

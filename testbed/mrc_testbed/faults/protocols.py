@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 from mrc_testbed.fabric.process import ProcessIdentity
 from mrc_testbed.faults.effects import FaultedLab, HostRequests
-from mrc_testbed.faults.event import PortAccount
 from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.fault_event import PortAccount
 from mrc_testbed.faults.ledger import Entry
 from mrc_testbed.faults.rule import FrameRule
 from mrc_testbed.faults.schedule import Schedule

@@ -5,8 +5,8 @@ from typing import Self
 
 from mrc_testbed.fabric.owner import owner_identity
 from mrc_testbed.fabric.process import ProcessIdentity
-from mrc_testbed.faults.event import FaultEvent
 from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.fault_event import FaultEvent
 from mrc_testbed.faults.interactive import LabFaults
 from mrc_testbed.faults.raw_load import prepare_load, stop_load
 from mrc_testbed.faults.reaper import ensure_reaper

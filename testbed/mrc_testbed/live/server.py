@@ -26,7 +26,7 @@ from mrc_testbed.live.feed import Feed
 from mrc_testbed.live.page_data import fabric_document, paths_document, update_document
 from mrc_testbed.live.request_guard import PERMIT_HEADER, new_token, refuse_change, refuse_origin
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS, LocalHandler, LocalServer, Refusal
-from mrc_testbed.metrics.quota import Quota
+from mrc_testbed.metrics.quota import SourceQuota
 from mrc_testbed.report.page import asset
 
 _ASSETS: Final = {
@@ -67,7 +67,7 @@ class LiveServer(LocalServer):
         self.feed = feed
         self.control = LabControl(feed.lab)
         self.token = new_token()  # what a request that changes something must carry
-        self.streams = Quota(_STREAMS_MAX, _STREAMS_PER_SOURCE)
+        self.streams = SourceQuota(_STREAMS_MAX, _STREAMS_PER_SOURCE)
         if address in _ANY:
             raise UsageError(
                 f"the page is served at one address, not at all of them ({address})",

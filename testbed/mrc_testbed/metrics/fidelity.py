@@ -79,7 +79,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TrustCheck:
     """One thing that was looked at."""
 
     what: str  # in a few words
@@ -87,11 +87,11 @@ class Finding:
     measured: str
     limit: str
     reason: str | None  # why the run is not to be trusted, one sentence with its numbers; None when it is
-    # whether the reason leaves figures within bounds, which `scenario.measure.doubt` computes
+    # whether the reason leaves figures within bounds, which `scenario.measure.lateness_bounds` computes
     is_lateness: bool = False
 
 
-def judge(evidence: Evidence, limits: FidelityLimits) -> tuple[Finding, ...]:
+def judge(evidence: Evidence, limits: FidelityLimits) -> tuple[TrustCheck, ...]:
     """All that can be said about the trustworthiness of a run; not to be trusted if any has a reason."""
     lateness = [*_lateness(evidence, limits)]
     return (
@@ -104,7 +104,7 @@ def judge(evidence: Evidence, limits: FidelityLimits) -> tuple[Finding, ...]:
     )
 
 
-def judge_simulation(pool_empty_drops: int, events_lost: int, early_frames: int) -> tuple[Finding, ...]:
+def judge_simulation(pool_empty_drops: int, events_lost: int, early_frames: int) -> tuple[TrustCheck, ...]:
     """The same of a run in virtual time: no machine makes it late.
 
     Args:
@@ -113,7 +113,7 @@ def judge_simulation(pool_empty_drops: int, events_lost: int, early_frames: int)
         early_frames: that crossed a link sooner than its port's rate allows.
     """
     return (
-        Finding("virtual", "exact", "-", None),
+        TrustCheck("virtual", "exact", "-", None),
         _none_lost(
             "frames above a port's rate",
             early_frames,
@@ -123,7 +123,7 @@ def judge_simulation(pool_empty_drops: int, events_lost: int, early_frames: int)
     )
 
 
-def _losses(pool_empty_drops: int, events_lost: int) -> tuple[Finding, ...]:
+def _losses(pool_empty_drops: int, events_lost: int) -> tuple[TrustCheck, ...]:
     return (
         _none_lost(
             "frames without room in the pool",
@@ -138,7 +138,7 @@ def _losses(pool_empty_drops: int, events_lost: int) -> tuple[Finding, ...]:
     )
 
 
-def _lateness(evidence: Evidence, limits: FidelityLimits) -> Sequence[Finding]:
+def _lateness(evidence: Evidence, limits: FidelityLimits) -> Sequence[TrustCheck]:
     lateness = lateness_of(evidence.lateness)
     late_ns = _p99_ns(lateness)
     if late_ns is None:
@@ -150,15 +150,15 @@ def _lateness(evidence: Evidence, limits: FidelityLimits) -> Sequence[Finding]:
     mean = _mean_lateness(lateness, limits)
     if late_ns > limits.lateness_ns:
         reason = f"frames left their queues late: p99 {_milliseconds(late_ns)} (limit: {limit})"
-        return (Finding(_LATE, _milliseconds(late_ns), shown_limit, reason, is_lateness=True), *mean)
+        return (TrustCheck(_LATE, _milliseconds(late_ns), shown_limit, reason, is_lateness=True), *mean)
     is_often = late > max(1, limits.late_windows_ratio * len(windows))  # one alone is another program
     reason = (
         f"frames left their queues late in {late} of {len(windows)} s, p99 {_milliseconds(max(windows))}"
         f" in the worst (limit: {limit}, in {limits.late_windows_ratio:.0%} of the time)"
     )
     return (
-        Finding(_LATE, _milliseconds(late_ns), shown_limit, None, is_lateness=True),
-        Finding(
+        TrustCheck(_LATE, _milliseconds(late_ns), shown_limit, None, is_lateness=True),
+        TrustCheck(
             "seconds with a p99 beyond that",
             f"{late} of {len(windows)}",
             f"{limits.late_windows_ratio:.0%}",
@@ -169,7 +169,7 @@ def _lateness(evidence: Evidence, limits: FidelityLimits) -> Sequence[Finding]:
     )
 
 
-def _mean_lateness(lateness: Histogram, limits: FidelityLimits) -> Sequence[Finding]:
+def _mean_lateness(lateness: Histogram, limits: FidelityLimits) -> Sequence[TrustCheck]:
     """Frames that are late by more than an idle RTT at a mean: then there are no bounds."""
     mean_ns = lateness.mean_ns()
     if mean_ns is None or limits.mean_lateness_ns is None:
@@ -177,7 +177,7 @@ def _mean_lateness(lateness: Histogram, limits: FidelityLimits) -> Sequence[Find
     measured, limit = _milliseconds(mean_ns), _milliseconds(limits.mean_lateness_ns)
     reason = f"frames left their queues late by {measured} at a mean, which bounds no figure (limit: {limit})"
     is_beyond = mean_ns > limits.mean_lateness_ns
-    return (Finding("the same, mean", measured, limit, reason if is_beyond else None),)
+    return (TrustCheck("the same, mean", measured, limit, reason if is_beyond else None),)
 
 
 def lateness_of(readings: Sequence[LatenessReading]) -> Histogram:
@@ -190,7 +190,7 @@ def seconds_of(readings: Sequence[LatenessReading]) -> list[Histogram]:
     return [lateness_of(pair) for pair in pairwise(_spaced(readings))] if readings else []
 
 
-def _saturation(evidence: Evidence, limits: FidelityLimits) -> Sequence[Finding]:
+def _saturation(evidence: Evidence, limits: FidelityLimits) -> Sequence[TrustCheck]:
     windows = split_windows(evidence.cpus)
     saturated = [use for use in windows if is_saturated(use)]
     if not windows:
@@ -204,10 +204,10 @@ def _saturation(evidence: Evidence, limits: FidelityLimits) -> Sequence[Finding]
             f" limit: {limits.saturated_ratio:.0%} of the time above {SATURATED_BUSY_RATIO:.0%})"
         )
     measured = f"{len(saturated)} of {len(windows)}"
-    return (Finding("seconds with a saturated CPU", measured, f"{limits.saturated_ratio:.0%}", reason),)
+    return (TrustCheck("seconds with a saturated CPU", measured, f"{limits.saturated_ratio:.0%}", reason),)
 
 
-def _steal(evidence: Evidence, limits: FidelityLimits) -> Sequence[Finding]:
+def _steal(evidence: Evidence, limits: FidelityLimits) -> Sequence[TrustCheck]:
     if len(evidence.cpus) < 2:
         return ()
     stolen = max((cpu.steal_ratio for cpu in evidence.cpus[-1].since(evidence.cpus[0])), default=0.0)
@@ -215,19 +215,19 @@ def _steal(evidence: Evidence, limits: FidelityLimits) -> Sequence[Finding]:
     reason = f"the hypervisor took {stolen:.0%} of a CPU's time (limit: {limit})"
     is_beyond = stolen > limits.steal_ratio
     return (
-        Finding("CPU time taken by the hypervisor", f"{stolen:.1%}", limit, reason if is_beyond else None),
+        TrustCheck("CPU time taken by the hypervisor", f"{stolen:.1%}", limit, reason if is_beyond else None),
     )
 
 
-def _pause(evidence: Evidence, limits: FidelityLimits, *, is_lateness: bool) -> Finding:
+def _pause(evidence: Evidence, limits: FidelityLimits, *, is_lateness: bool) -> TrustCheck:
     measured, limit = f"{evidence.pause_ns / 1e9:.2f} s", f"{limits.pause_ns / 1e9:.2f} s"
     reason = f"the machine stood still for {measured} (limit: {limit})"
     is_beyond = evidence.pause_ns > limits.pause_ns
     what = "longest standstill of the machine"
-    return Finding(what, measured, limit, reason if is_beyond else None, is_lateness)
+    return TrustCheck(what, measured, limit, reason if is_beyond else None, is_lateness)
 
 
-def _ring_drops(evidence: Evidence, limits: FidelityLimits) -> Sequence[Finding]:
+def _ring_drops(evidence: Evidence, limits: FidelityLimits) -> Sequence[TrustCheck]:
     if evidence.ring_drops is None:
         return ()
     ratio = evidence.ring_drops / max(1, evidence.data_packets)
@@ -238,7 +238,7 @@ def _ring_drops(evidence: Evidence, limits: FidelityLimits) -> Sequence[Finding]
     )
     is_beyond = ratio > limits.ring_drops_ratio
     return (
-        Finding(
+        TrustCheck(
             "frames lost in receive rings",
             f"{evidence.ring_drops} ({ratio:.2%})",
             limit,
@@ -247,8 +247,8 @@ def _ring_drops(evidence: Evidence, limits: FidelityLimits) -> Sequence[Finding]
     )
 
 
-def _none_lost(what: str, count: int, consequence: str) -> Finding:
-    return Finding(what, str(count), "0", f"{count} {consequence}" if count else None)
+def _none_lost(what: str, count: int, consequence: str) -> TrustCheck:
+    return TrustCheck(what, str(count), "0", f"{count} {consequence}" if count else None)
 
 
 def _p99_ns(lateness: Histogram) -> float | None:

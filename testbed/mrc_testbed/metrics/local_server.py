@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from mrc_testbed.errors import PreflightError
 from mrc_testbed.metrics.connection_source import connection_source
-from mrc_testbed.metrics.quota import Quota
+from mrc_testbed.metrics.quota import SourceQuota
 
 DEFAULT_ADDRESS: Final = "127.0.0.1"
 _CONNECTIONS_MAX: Final = 128
@@ -86,7 +86,7 @@ class LocalServer(ThreadingHTTPServer):
         if descriptors == resource.RLIM_INFINITY:
             descriptors = _CONNECTIONS_MAX * _DESCRIPTORS_PER_CONNECTION
         places = min(_CONNECTIONS_MAX, max(_SOURCES, descriptors // _DESCRIPTORS_PER_CONNECTION))
-        self.connections = Quota(places, places // _SOURCES)  # that are open, by their source
+        self.connections = SourceQuota(places, places // _SOURCES)  # that are open, by their source
         self._spare: int | None = None
         self._ended = threading.Event()
         if ":" in address:

@@ -88,7 +88,7 @@ class MeasuredTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class TimesFile:
     """One file of times."""
 
     # what, kind, workload: as it was written
@@ -99,7 +99,7 @@ class Measured:
     size_bytes: int  # all bytes that were moved
 
 
-def read_measured(state_dir: Path) -> Iterator[Measured]:
+def read_measured(state_dir: Path) -> Iterator[TimesFile]:
     """The measurements in the lab so far, in the order of names."""
     for path in sorted((state_dir / _FOLDER).glob("*.*")):
         if path.name.startswith(_RECOVERY):
@@ -108,7 +108,7 @@ def read_measured(state_dir: Path) -> Iterator[Measured]:
         if len(content) == _FILE_BYTES:  # else it is being made
             what, kind, workload = (*path.name.split(".", 2), "")[:3]
             times = Histogram.from_map_values(content[:VALUE_BYTES])
-            yield Measured(what, kind, workload, times, _NUMBER.unpack_from(content, VALUE_BYTES)[0])
+            yield TimesFile(what, kind, workload, times, _NUMBER.unpack_from(content, VALUE_BYTES)[0])
 
 
 class RecoveryTime(NamedTuple):

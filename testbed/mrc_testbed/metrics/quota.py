@@ -4,7 +4,7 @@ import threading
 from collections.abc import Hashable
 
 
-class Quota:
+class SourceQuota:
     """Places for holders, of which no source has more than its share.
 
     Args:

@@ -18,15 +18,16 @@ from typing import Final, NamedTuple, Self
 
 from mrc_agents.abi import (
     CcFormat,
-    Ev,
+    EvEntry,
     EvReason,
     EvState,
     EvTransitions,
     FaultAction,
+    MapHistogram,
     NicControl,
     NicCounters,
-    Port,
     PortCounters,
+    PortEntry,
     PortFault,
     Qp,
     QpState,
@@ -36,7 +37,6 @@ from mrc_agents.abi import (
     TrafficClass,
     WorkRing,
 )
-from mrc_agents.abi import Histogram as MapHistogram
 from mrc_agents.bpf.batch import WholeMap
 from mrc_agents.bpf.libbpf import Pins, open_map_in
 from mrc_agents.bpf.maps import ArrayMap, MappedArray
@@ -54,7 +54,7 @@ QP_SEARCH_READINGS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class CongestionWindows:
     """Congestion windows of a NIC's QPs that have packets to be acknowledged, added up."""
 
     sending_qps: int = 0  # how many QPs that is
@@ -95,7 +95,7 @@ class QpReadings(NamedTuple):
     """The readings of a NIC's QPs."""
 
     states: EvStates  # how many EVs of connected QPs are in which state; unused EVs are not counted
-    windows: Windows  # of the QPs that are sending
+    windows: CongestionWindows  # of the QPs that are sending
     reorder_packets: int  # the most packets that a QP holds above the first missing one
     paths: Mapping[EvPath, int]  # EVs of connected QPs across T1s; none where EVs do not name their paths
 
@@ -190,7 +190,7 @@ class LabReader:
         with ExitStack() as stack:
             opened = partial(open_map_in, stack, fabric_pins)
             self._port_counters = WholeMap(opened("port_counters"), PortCounters)
-            self._ports = list(MappedArray(opened("port_table"), Port))
+            self._ports = list(MappedArray(opened("port_table"), PortEntry))
             self._faults = list(MappedArray(opened("port_fault"), PortFault))
             self._delays = (
                 list(MappedArray(opened("queue_delays"), QueueDelays)) if clos.spec.is_shaped else []
@@ -291,7 +291,7 @@ class _QpStates:
         self._connected = []
         counts: Counter[tuple[int, int]] = Counter()
         across: Counter[tuple[int, int, int, int]] = Counter()
-        windows, reorder_packets = Windows(), 0
+        windows, reorder_packets = CongestionWindows(), 0
         for index in candidates:
             qp = self._qps.peek(index)
             if qp.state in _CONNECTED:
@@ -318,15 +318,15 @@ class _QpStates:
 def _planes_and_states(qp: Qp) -> Iterator[tuple[int, int]]:
     """(plane, state) of each of the QP's EVs, by strides over the bytes: ctypes takes 100 times as long."""
     evs = memoryview(qp).cast("B")[_span(Qp, "evs")]
-    planes, states = (evs[_span(Ev, name).start :: sizeof(Ev)] for name in ("plane", "state"))
+    planes, states = (evs[_span(EvEntry, name).start :: sizeof(EvEntry)] for name in ("plane", "state"))
     return zip(planes, states, strict=True)
 
 
 def _paths_and_states(qp: Qp) -> Iterator[tuple[int, int, int]]:
     """The upper two bytes of each of the QP's EVs, which name plane and uplink, low byte first; its state."""
     evs = memoryview(qp).cast("B")[_span(Qp, "evs")]
-    entropy, state = _span(Ev, "entropy").start, _span(Ev, "state").start
-    bytes_and_state = (evs[start :: sizeof(Ev)] for start in (entropy + 2, entropy + 3, state))
+    entropy, state = _span(EvEntry, "entropy").start, _span(EvEntry, "state").start
+    bytes_and_state = (evs[start :: sizeof(EvEntry)] for start in (entropy + 2, entropy + 3, state))
     return zip(*bytes_and_state, strict=True)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from mrc_agents.clock import epoch_ns, monotonic_ns
 from mrc_testbed.errors import FabricError
 from mrc_testbed.observe.machine import json_of
-from mrc_testbed.observe.state import ServiceName, read_stack, stack_paths
+from mrc_testbed.observe.stack_state import ServiceName, read_stack, stack_paths
 
 FIRING: Final = "firing"
 WAIT_NS: Final = 60 * 10**9

@@ -6,11 +6,11 @@ from typing import Final
 
 from mrc_testbed.errors import CleanupError, FabricError, PreflightError
 from mrc_testbed.extras import from_extra
-from mrc_testbed.fabric.docker_engine import ENGINE_ERRORS, Engine, explain
+from mrc_testbed.fabric.docker_engine import ENGINE_ERRORS, DockerEngine, explain
 from mrc_testbed.fabric.engine_socket import is_engine_listening
 from mrc_testbed.fabric.process import ProcessIdentity, observe_process
 from mrc_testbed.observe.service import TITLES, Progress, Service
-from mrc_testbed.observe.state import ServiceRecord, StackPaths
+from mrc_testbed.observe.stack_state import ServiceRecord, StackPaths
 
 with from_extra("lab"):
     from docker.errors import NotFound
@@ -26,7 +26,7 @@ def start(paths: StackPaths, service: Service, progress: Progress) -> tuple[Proc
     """Start a service's image, which is pulled if it must be; its folders have the same paths inside."""
     if not is_engine_listening():
         raise PreflightError("no Docker Engine listens")
-    engine = Engine()
+    engine = DockerEngine()
     progress(f"pulling {service.image} unless it is here")
     _pull(engine, service.image)
     progress(f"starting {TITLES[service.name]} in a container")
@@ -84,7 +84,7 @@ def end_others(paths: StackPaths, known: Sequence[ServiceRecord]) -> None:
 def stack_containers(mark: str) -> tuple[str, ...]:
     """Return the ids of a stack's containers, stopped ones too."""
     try:
-        with Engine().connected() as api:
+        with DockerEngine().connected() as api:
             found = api.containers(all=True, filters={"label": f"{STACK_LABEL}={mark}"})
     except ENGINE_ERRORS as error:
         raise FabricError(f"Docker does not list its containers: {explain(error)}") from error
@@ -94,14 +94,14 @@ def stack_containers(mark: str) -> tuple[str, ...]:
 def log_end(record: ServiceRecord) -> str:
     """Return the end of what a container said, as the rest of a sentence."""
     try:
-        with Engine().connected() as api:
+        with DockerEngine().connected() as api:
             said: bytes = api.logs(record.container_id, tail=_LOG_TAIL_LINES)
     except (*ENGINE_ERRORS, PreflightError) as error:
         return f"; its log cannot be read: {error}"
     return f"; its log ends:\n{said.decode(errors='replace').rstrip()}"
 
 
-def _pull(engine: Engine, image: str) -> None:
+def _pull(engine: DockerEngine, image: str) -> None:
     try:
         with engine.connected() as api:
             if not api.images(name=image):
@@ -114,7 +114,7 @@ def _pull(engine: Engine, image: str) -> None:
 
 def _remove(container: str) -> None:
     try:
-        with Engine().connected() as api:
+        with DockerEngine().connected() as api:
             api.remove_container(container, force=True, v=True)
     except NotFound:
         return

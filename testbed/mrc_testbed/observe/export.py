@@ -17,7 +17,7 @@ import yaml
 from mrc_testbed.installation import shipped
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
 from mrc_testbed.observe import grafana_server, prometheus
-from mrc_testbed.observe.state import StackSettings
+from mrc_testbed.observe.stack_state import StackSettings
 
 RULES_FILE: Final = "mrc-testbed-rules.yaml"
 ALERTMANAGER_IMAGE: Final = "prom/alertmanager:v0.27.0"

@@ -16,7 +16,7 @@ from mrc_testbed.errors import FabricError, PreflightError, UsageError
 from mrc_testbed.extras import from_extra
 from mrc_testbed.installation import shipped
 from mrc_testbed.observe.grafana_server import DASHBOARDS, FOLDER_TITLE, FOLDER_UID, SOURCE_UID, data_source
-from mrc_testbed.observe.run_windows import FaultWindow
+from mrc_testbed.observe.run_windows import FaultAnnotation
 
 with from_extra("observe"):
     from grafana_client import GrafanaApi
@@ -107,7 +107,7 @@ class Grafana:
                 pushed.append(str(answer["url"]))
         return Pushed(source, tuple(pushed))
 
-    def annotate(self, windows: Sequence[FaultWindow], run: str) -> int:
+    def annotate(self, windows: Sequence[FaultAnnotation], run: str) -> int:
         """Add the windows of a run that are not there yet; returns how many."""
         with self._explaining("annotations"):
             tag = f"run:{run}"

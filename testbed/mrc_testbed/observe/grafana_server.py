@@ -15,7 +15,7 @@ import yaml
 
 from mrc_testbed.installation import shipped
 from mrc_testbed.observe.service import Service, account_for
-from mrc_testbed.observe.state import ServiceName, StackPaths, StackSettings
+from mrc_testbed.observe.stack_state import ServiceName, StackPaths, StackSettings
 
 GRAFANA_VERSION: Final = "11.6.14"
 """The Grafana whose schema the dashboards have; a test holds what they are built and drawn by to it."""

@@ -24,7 +24,7 @@ from mrc_testbed.fabric.process import (
     stop_processes,
 )
 from mrc_testbed.observe.service import TITLES, Progress, Service
-from mrc_testbed.observe.state import ServiceName, ServiceRecord, StackPaths, StackSettings
+from mrc_testbed.observe.stack_state import ServiceName, ServiceRecord, StackPaths, StackSettings
 
 START_TIMEOUT_NS: Final = 60_000_000_000
 _GRACE_NS: Final = 5_000_000_000

@@ -9,7 +9,7 @@ import yaml
 
 from mrc_testbed.installation import shipped
 from mrc_testbed.observe.service import Service, account_for
-from mrc_testbed.observe.state import ServiceName, StackPaths, StackSettings
+from mrc_testbed.observe.stack_state import ServiceName, StackPaths, StackSettings
 
 PROGRAM: Final = "prometheus"
 IMAGE: Final = "prom/prometheus:v2.53.4"

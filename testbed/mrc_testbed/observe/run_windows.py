@@ -14,7 +14,7 @@ _CLEARED: Final = "fault-cleared"
 _NS_PER_MS: Final = 1_000_000
 
 
-class FaultWindow(NamedTuple):
+class FaultAnnotation(NamedTuple):
     """A time in which a fault acted: UTC in ms, its id, and what is said about it."""
 
     start_ms: int
@@ -27,7 +27,7 @@ class RunWindows(NamedTuple):
     """The run's id, and the times in which its faults acted."""
 
     run: str
-    windows: tuple[FaultWindow, ...]
+    windows: tuple[FaultAnnotation, ...]
 
 
 def read_run_windows(folder: Path) -> RunWindows:
@@ -54,7 +54,7 @@ def read_run_windows(folder: Path) -> RunWindows:
 
 def _windows(
     events: list[dict[str, Any]], zero_ms: float, end_ns: int, scenario: str
-) -> Iterator[FaultWindow]:
+) -> Iterator[FaultAnnotation]:
     cleared = {(event["fault"], event["occurrence"]): event for event in events if event["event"] == _CLEARED}
     for event in events:
         if event["event"] != _APPLIED:
@@ -62,7 +62,7 @@ def _windows(
         end = cleared.get((event["fault"], event["occurrence"]))
         until_ns = end_ns if end is None else int(end["time_ns"])
         lost = "" if end is None else f", {end['lost_packets']} packets lost"
-        yield FaultWindow(
+        yield FaultAnnotation(
             start_ms=round(zero_ms + event["time_ns"] / _NS_PER_MS),
             end_ms=round(zero_ms + until_ns / _NS_PER_MS),
             fault_id=str(event["fault"]),

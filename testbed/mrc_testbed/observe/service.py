@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from mrc_testbed.fabric.process import ProcessIdentity
-from mrc_testbed.observe.state import ServiceName, ServiceRecord, StackPaths, StackSettings
+from mrc_testbed.observe.stack_state import ServiceName, ServiceRecord, StackPaths, StackSettings
 
 Progress = Callable[[str], None]
 
@@ -48,7 +48,7 @@ class Service:
     account: Account = Account()  # not root, unless it needs it
 
 
-class Runner(Protocol):
+class ServiceRunner(Protocol):
     """A way to carry services out: mrc_testbed.observe.machine and mrc_testbed.observe.container."""
 
     def start(self, paths: StackPaths, service: Service, progress: Progress) -> tuple[ProcessIdentity, str]:

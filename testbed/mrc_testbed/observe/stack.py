@@ -11,8 +11,8 @@ from mrc_testbed.fabric.engine_socket import is_engine_listening
 from mrc_testbed.fabric.lock import exclusive
 from mrc_testbed.observe import grafana_server, machine, prometheus
 from mrc_testbed.observe.run_reports import forget_runs
-from mrc_testbed.observe.service import TITLES, Progress, Runner, Service, exporter
-from mrc_testbed.observe.state import (
+from mrc_testbed.observe.service import TITLES, Progress, Service, ServiceRunner, exporter
+from mrc_testbed.observe.stack_state import (
     ServiceName,
     ServiceRecord,
     StackPaths,
@@ -104,7 +104,7 @@ def start(paths: StackPaths, service: Service, progress: Progress) -> ServiceRec
     return record
 
 
-def runner_of(kind: str) -> Runner:
+def runner_of(kind: str) -> ServiceRunner:
     """Return what carries out a `process` or a `container`, whose SDK takes half a second to import."""
     if kind == "process":
         return machine
@@ -183,9 +183,9 @@ def _require_room(paths: StackPaths, settings: StackSettings) -> None:
         )
 
 
-def _runners() -> list[Runner]:
+def _runners() -> list[ServiceRunner]:
     """Those that may have started something."""
-    runners: list[Runner] = [machine]
+    runners: list[ServiceRunner] = [machine]
     if is_engine_listening():
         with suppress(PreflightError):  # without the SDK none was started
             runners.append(runner_of("container"))

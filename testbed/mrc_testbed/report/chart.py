@@ -1,4 +1,4 @@
-"""Charts as data; assets/charts.js draws them in a browser, figure.py into files. Pure."""
+"""Charts as data; assets/charts.js draws them in a browser, chart_file.py into files. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -68,7 +68,7 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class ReferenceLine:
     """A value that what is drawn cannot exceed, or is to reach."""
 
     name: str
@@ -99,7 +99,7 @@ class Chart:
     series: Sequence[Series]  # in the order of the legend; of lanes, what they have together
     key: str = ""  # names it in its page
     note: str = ""  # how to read it; may be empty
-    limit: Limit | None = None  # drawn where the values come near
+    limit: ReferenceLine | None = None  # drawn where the values come near
     lanes: tuple[Lane, ...] = ()  # from the top down
     spreads: tuple[Spread, ...] = ()  # of cells
 
@@ -109,7 +109,7 @@ class Chart:
         return [value for each in self.series for value in each.y if value is not None]
 
     @property
-    def shown_limit(self) -> Limit | None:
+    def shown_limit(self) -> ReferenceLine | None:
         """The limit, if values come so near that it can be drawn with them."""
         highest = max(self.values, default=0.0)
         near = self.limit is not None and highest >= _LIMIT_SHARE * self.limit.value > 0
@@ -185,7 +185,7 @@ def bar_chart(
     quantity: str,
     bars: Mapping[str, Mapping[str, float]],
     scale: Scale,
-    limit: Limit | None = None,
+    limit: ReferenceLine | None = None,
 ) -> Chart:
     """A chart of bars in groups.
 

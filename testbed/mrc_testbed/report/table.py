@@ -9,7 +9,7 @@ from mrc_testbed.report.page import part
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """A cell of a table."""
 
     text: str  # what it says
@@ -31,7 +31,7 @@ class Table:
     """A table."""
 
     columns: Sequence[str]  # their names; a `#` before one sets it to the right. Empty for a table without.
-    rows: Sequence[Sequence[Cell | str]]  # of cells; a text stands for a cell with nothing but that
+    rows: Sequence[Sequence[TableCell | str]]  # of cells; a text stands for a cell with nothing but that
 
     def html(self) -> Markup:
         """HTML; empty without rows."""
@@ -47,17 +47,17 @@ class Table:
         return [_line(heads), _line(aligned), *(_line(map(_marked, row)) for row in self.rows)]
 
 
-def _filled(row: Iterable[Cell | str], columns: Sequence[str]) -> Iterable[tuple[Cell, str]]:
+def _filled(row: Iterable[TableCell | str], columns: Sequence[str]) -> Iterable[tuple[TableCell, str]]:
     """Each cell and the name of its column."""
     for place, cell in enumerate(row):
         name = columns[place] if place < len(columns) else ""
-        made = Cell(cell) if isinstance(cell, str) else cell
+        made = TableCell(cell) if isinstance(cell, str) else cell
         if name.startswith("#") and not made.style:
             made = replace(made, style="number")
         yield made, name.removeprefix("#")
 
 
-def _marked(cell: Cell | str) -> str:
+def _marked(cell: TableCell | str) -> str:
     if isinstance(cell, str):
         return cell
     text = f"`{cell.text}`" if cell.is_code else cell.text

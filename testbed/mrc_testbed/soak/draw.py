@@ -11,7 +11,7 @@ from typing import Final
 
 from mrc_testbed.soak.avoided import AVOIDED
 from mrc_testbed.soak.document import Values, refused_faults
-from mrc_testbed.workloads.schedule import COLLECTIVE_KINDS
+from mrc_testbed.workloads.collective_schedule import COLLECTIVE_KINDS
 
 HOSTS_MAX: Final = 8
 QPS_MAX: Final = 3 * 2 * 2 * (HOSTS_MAX - 1)
@@ -26,7 +26,7 @@ RETRY_LIMIT: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Fabric:
+class SoakFabric:
     """The fabric, from which names of nodes and links follow."""
 
     planes: int
@@ -91,10 +91,10 @@ def leave_out(document: Values) -> None:
 # ---- the fabric
 
 
-def _fabric(draw: random.Random) -> tuple[Fabric, Values]:
+def _fabric(draw: random.Random) -> tuple[SoakFabric, Values]:
     flow_control = draw.choice(["none", "none", "none", "pfc", "credits"])
     t0, per_t0 = draw.choice([(1, 2), (1, 4), (2, 1), (2, 2), (2, 4), (3, 2)])
-    fabric = Fabric(draw.choice([1, 2, 2, 4]), t0, draw.choice([1, 2, 3]), per_t0, flow_control != "none")
+    fabric = SoakFabric(draw.choice([1, 2, 2, 4]), t0, draw.choice([1, 2, 3]), per_t0, flow_control != "none")
     nic: Values = {
         "retry_limit": RETRY_LIMIT,
         "qps_max": QPS_MAX,
@@ -151,7 +151,7 @@ def _transport(draw: random.Random, topology: Values) -> Values:
 # ---- the work
 
 
-def _workloads(draw: random.Random, fabric: Fabric, run_ms: int) -> list[Values]:
+def _workloads(draw: random.Random, fabric: SoakFabric, run_ms: int) -> list[Values]:
     """The first ends by time, so that there is work while faults act; others may count."""
     workloads = []
     for number in range(draw.choice([1, 1, 2, 3])):
@@ -164,7 +164,7 @@ def _workloads(draw: random.Random, fabric: Fabric, run_ms: int) -> list[Values]
     return workloads
 
 
-def _pattern(draw: random.Random, fabric: Fabric) -> Values:
+def _pattern(draw: random.Random, fabric: SoakFabric) -> Values:
     hosts = fabric.hosts
     kind = draw.choice(
         ["write-bw", "write-bw", "write-lat", "sendrecv", "permutation", "incast", "collective"]
@@ -193,7 +193,7 @@ def _pattern(draw: random.Random, fabric: Fabric) -> Values:
 # ---- the faults
 
 
-def draw_faults(draw: random.Random, fabric: Fabric, run_ms: int, count: int) -> list[Values]:
+def draw_faults(draw: random.Random, fabric: SoakFabric, run_ms: int, count: int) -> list[Values]:
     """That many faults, each of which begins and ends within the first *run_ms*, or lasts until cleared."""
     faults = []
     for number in range(count):
@@ -214,60 +214,60 @@ def _ratio(draw: random.Random, most: int) -> str:
     return f"{draw.choice([1, 5, 20, 50, most])}%"
 
 
-def _on_link(draw: random.Random, fabric: Fabric) -> Values:
+def _on_link(draw: random.Random, fabric: SoakFabric) -> Values:
     return {
         "select": {"links": fabric.link(draw)},
         "direction": draw.choice(["both", "a-to-b", "b-to-a"]),
     }
 
 
-def _of_frames(draw: random.Random, fabric: Fabric) -> Values:
+def _of_frames(draw: random.Random, fabric: SoakFabric) -> Values:
     return _on_link(draw, fabric) | {"traffic": draw.choice(["all", "all", "data", "control"])}
 
 
-def _flap(draw: random.Random, fabric: Fabric, run_ms: int) -> Values:
+def _flap(draw: random.Random, fabric: SoakFabric, run_ms: int) -> Values:
     every_us = draw.choice([2_000, 20_000, run_ms * 200])
     down_us = draw.randrange(1, every_us // 2)
     flap = {"kind": "link-flap", "every": f"{every_us}us", "down": f"{down_us}us"}
     return flap | _on_link(draw, fabric) | {"jitter": draw.choice(["0%", "30%"])}
 
 
-def _burst(draw: random.Random, fabric: Fabric, _: int) -> Values:
+def _burst(draw: random.Random, fabric: SoakFabric, _: int) -> Values:
     burst = {"kind": "burst-loss", "ratio": draw.choice(["1%", "10%"]), "burst": draw.choice([2, 20])}
     return burst | {"within": draw.choice(["50%", "100%"])} | _of_frames(draw, fabric)
 
 
-def _ev_loss(draw: random.Random, fabric: Fabric, _: int) -> Values:
+def _ev_loss(draw: random.Random, fabric: SoakFabric, _: int) -> Values:
     plane, uplink = draw.randrange(fabric.planes), draw.randrange(fabric.t1)
     of_path = {"ev": f"0x{plane << 28 | uplink << 16:08x}", "copies": draw.choice(["one", "all"])}
     return {"kind": "ev-loss"} | of_path | _on_link(draw, fabric)
 
 
-def _delay(draw: random.Random, fabric: Fabric, _: int) -> Values:
+def _delay(draw: random.Random, fabric: SoakFabric, _: int) -> Values:
     late = {"by": draw.choice(["10us", "1ms", "10ms"]), "jitter": draw.choice(["0%", "50%"])}
     return {"kind": "delay"} | late | _of_frames(draw, fabric)
 
 
-def _reorder(draw: random.Random, fabric: Fabric, _: int) -> Values:
+def _reorder(draw: random.Random, fabric: SoakFabric, _: int) -> Values:
     late = {"ratio": _ratio(draw, 100), "by": draw.choice(["100us", "2ms", "20ms"])}
     return {"kind": "reorder"} | late | _of_frames(draw, fabric)
 
 
-def _switch(draw: random.Random, fabric: Fabric, _: int) -> Values:
+def _switch(draw: random.Random, fabric: SoakFabric, _: int) -> Values:
     kind = draw.choice(["blackhole", "switch-down", "switch-reboot"])
     return {"kind": kind, "select": {"nodes": fabric.switch(draw)}}
 
 
-def _host(draw: random.Random, fabric: Fabric, _: int) -> Values:
+def _host(draw: random.Random, fabric: SoakFabric, _: int) -> Values:
     kind = draw.choice(["host-pause", "host-pause", "nic-agent-kill"])
     return {"kind": kind, "select": {"nodes": draw.choice(fabric.hosts)}}
 
 
-def _congestion(draw: random.Random, fabric: Fabric, _: int) -> Values:
+def _congestion(draw: random.Random, fabric: SoakFabric, _: int) -> Values:
     return {"kind": "congestion", "rate": draw.choice(["1Mbit", "5Mbit", "20Mbit"])} | _on_link(draw, fabric)
 
 
-KINDS: Final[tuple[Callable[[random.Random, Fabric, int], Values], ...]] = (
+KINDS: Final[tuple[Callable[[random.Random, SoakFabric, int], Values], ...]] = (
     lambda draw, fabric, _: {"kind": "link-down"} | _on_link(draw, fabric),
     _flap,
     lambda draw, fabric, _: {"kind": "nic-port-down", "select": {"links": fabric.host_link(draw)}},

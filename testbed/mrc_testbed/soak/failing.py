@@ -6,10 +6,9 @@ from mrc_testbed.scenario.measure.workload_end import unwritten_outcomes
 from mrc_testbed.scenario.run.runner import Runner
 from mrc_testbed.soak.document import Values, plan_of
 from mrc_testbed.soak.judging import judge
-from mrc_testbed.soak.shrink import RefusedError
+from mrc_testbed.soak.shrink import RefusedDocumentError
 from mrc_testbed.soak.silent_journal import SilentJournal
-from mrc_testbed.soak.universe import IsStopped, Limit
-from mrc_testbed.soak.universe import Outcome as Universe
+from mrc_testbed.soak.universe import IsStopped, Universe, UniverseLimit
 from mrc_testbed.virtual.world import virtual_world
 
 
@@ -41,14 +40,14 @@ def fails_expectations(unmet: list[Outcome], document: Values, is_stopped: IsSto
     try:
         found = unmet_expectations(document, is_stopped)
     except UsageError as error:
-        raise RefusedError(error.message) from error
+        raise RefusedDocumentError(error.message) from error
     return {_identity(outcome) for outcome in unmet} <= {_identity(outcome) for outcome in found}
 
 
 def unmet_expectations(document: Values, is_stopped: IsStopped) -> list[Outcome]:
     """The expectations that do not hold, as `run --virtual` judges; none of a run without its end."""
     plan = plan_of(document)
-    with virtual_world(plan, Limit(is_stopped)) as world:
+    with virtual_world(plan, UniverseLimit(is_stopped)) as world:
         runner = Runner(plan, world, SilentJournal(), lambda _: None)
         if runner.run() is not None:
             return []
@@ -61,7 +60,7 @@ def _check(document: Values) -> None:
     try:
         plan_of(document)
     except UsageError as error:
-        raise RefusedError(error.message) from error
+        raise RefusedDocumentError(error.message) from error
 
 
 def _identity(outcome: Outcome) -> tuple[str, bool, str]:

@@ -8,7 +8,7 @@ from mrc_testbed.errors import PreflightError
 from mrc_testbed.soak.document import Values
 from mrc_testbed.soak.draw import draw_universe
 from mrc_testbed.soak.invariants import Failure
-from mrc_testbed.soak.universe import IsStopped, Outcome, run_document
+from mrc_testbed.soak.universe import IsStopped, Universe, run_document
 
 REPEATED: Final = 10
 """One in so many universes runs twice."""
@@ -35,7 +35,7 @@ def judge(
     is_candidate: bool = False,
     is_stopped: IsStopped = lambda: False,
     events_max: int = 0,
-) -> Outcome:
+) -> Universe:
     """Judge a universe; an exception is a failure of its own kind.
 
     Args:
@@ -53,11 +53,11 @@ def judge(
         raise
     except Exception as error:
         log.exception("%s", document["metadata"]["name"])
-        return Outcome((Failure(type(error).__name__, str(error)),), "", 0, 0)
+        return Universe((Failure(type(error).__name__, str(error)),), "", 0, 0)
     if again == outcome:
         return outcome
     digests = Failure("digest", f"{outcome.digest} and {again.digest} of one universe")
-    return Outcome((*outcome.failures, digests), outcome.digest, outcome.time_ns, outcome.events)
+    return Universe((*outcome.failures, digests), outcome.digest, outcome.time_ns, outcome.events)
 
 
 def judge_seed(seed: int) -> Judged:

@@ -7,13 +7,13 @@ import random
 from typing import Final
 
 from mrc_testbed.soak.document import Values, plan_of
-from mrc_testbed.soak.draw import COLLECTIVE_BYTES, RETRY_LIMIT, Fabric, draw_faults, leave_out
+from mrc_testbed.soak.draw import COLLECTIVE_BYTES, RETRY_LIMIT, SoakFabric, draw_faults, leave_out
 from mrc_testbed.soak.invariants import STALL_NS, Reach
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.units import parse_duration_ns
-from mrc_testbed.workloads.schedule import COLLECTIVE_KINDS
+from mrc_testbed.workloads.collective_schedule import COLLECTIVE_KINDS
 
-FABRIC: Final = Fabric(planes=2, t0=2, t1=4, hosts_per_t0=2, has_flow_control=False)
+FABRIC: Final = SoakFabric(planes=2, t0=2, t1=4, hosts_per_t0=2, has_flow_control=False)
 FAULTS_MS: Final = 3000
 """From time 0; all faults are within."""
 RECOVERY_MS: Final = 5000

@@ -23,7 +23,7 @@ def shrink(
 
     Args:
         document: one that fails.
-        fails: whether another does, in the same way; raises `RefusedError` for what is no scenario.
+        fails: whether another does, in the same way; raises `RefusedDocumentError` for what is no scenario.
         runs_max: number of runs at most.
         is_over: asked before each; once it is so, the smallest so far is the result.
     """
@@ -37,7 +37,7 @@ def shrink(
             continue
         try:
             has_failed = fails(candidates[place])
-        except RefusedError:
+        except RefusedDocumentError:
             place += 1
             continue
         runs += 1
@@ -51,7 +51,7 @@ def shrink(
     return document, runs
 
 
-class RefusedError(Exception):
+class RefusedDocumentError(Exception):
     """The scenario language refuses a document, or virtual time does."""
 
 

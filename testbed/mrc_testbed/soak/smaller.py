@@ -11,7 +11,7 @@ from typing import Any, Final
 from mrc_testbed.errors import UsageError
 from mrc_testbed.soak.document import Values
 from mrc_testbed.topology.spec import TopologySpec
-from mrc_testbed.units import DURATION, SIZE, Scale, format_duration_ns, parse_duration_ns
+from mrc_testbed.units import DURATION, SIZE, Units, format_duration_ns, parse_duration_ns
 
 Steps = tuple[str | int, ...]
 """Keys and indices from the spec to a place in it."""
@@ -69,7 +69,7 @@ def fabric_of(spec: Mapping[str, Any]) -> dict[str, int]:
     return {key: topology.get(key, TopologySpec.model_fields[key].default) for key in _FABRIC}
 
 
-def quantity_of(text: str) -> tuple[Scale, int] | None:
+def quantity_of(text: str) -> tuple[Units, int] | None:
     """Scale and value of a time or size; None for another text."""
     unit = text.lstrip("0123456789. ")
     for scale in (DURATION, SIZE):

@@ -42,8 +42,8 @@ IsStopped = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """The outcome of a universe."""
+class Universe:
+    """A universe that has ended."""
 
     failures: tuple[Failure, ...]  # invariants that do not hold; none in a good one
     digest: str  # of everything counted: equal universes have equal ones
@@ -51,7 +51,7 @@ class Outcome:
     events: int  # of the simulation
 
 
-def run_document(document: Values, is_stopped: IsStopped = lambda: False, events_max: int = 0) -> Outcome:
+def run_document(document: Values, is_stopped: IsStopped = lambda: False, events_max: int = 0) -> Universe:
     """Run a document's universe.
 
     Args:
@@ -60,7 +60,7 @@ def run_document(document: Values, is_stopped: IsStopped = lambda: False, events
         events_max: events after which it stops too, and has failed; 0: EVENTS_MAX.
     """
     plan = replace(plan_of(document), reading_interval_ns=READING_INTERVAL_NS)
-    machine = Limit(is_stopped, events_max)
+    machine = UniverseLimit(is_stopped, events_max)
     with planned_lab(plan, machine, shuffles_ties=True) as lab:
         machine.lab = lab
         before = control_plane(lab)
@@ -81,10 +81,10 @@ def run_document(document: Values, is_stopped: IsStopped = lambda: False, events
         if events >= machine.events_max:  # what else does not hold follows from that
             late = Failure("events", f"no end after {events}, at {time_ns} ns")
             failures = [late] if plan.transport.kind == "mrc" else []  # go-back-N may send that much
-        return Outcome(tuple(failures), digest, time_ns, events)
+        return Universe(tuple(failures), digest, time_ns, events)
 
 
-class Limit(SignalClock):
+class UniverseLimit(SignalClock):
     """Interrupts a run: by request, or one without end.
 
     Args:

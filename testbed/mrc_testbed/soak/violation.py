@@ -18,7 +18,7 @@ from mrc_testbed.soak.failing import judge_candidate
 from mrc_testbed.soak.invariants import Failure
 from mrc_testbed.soak.judging import Judged
 from mrc_testbed.soak.shrink import CANDIDATE_FACTOR, shrink
-from mrc_testbed.soak.universe import EVENTS_MAX, IsStopped, Limit
+from mrc_testbed.soak.universe import EVENTS_MAX, IsStopped, UniverseLimit
 from mrc_testbed.virtual.world import VirtualLabView, planned_lab, world_in
 
 CANDIDATE_EVENTS_MAX: Final = EVENTS_MAX // 3
@@ -100,7 +100,7 @@ def _bundle_of(path: Path, is_hasty: IsStopped) -> Path:
     plan = plan_of(dict(load(path, Kind.SCENARIO).tree))
     with TemporaryDirectory(prefix="mrc-testbed-soak-") as scratch:
         try:
-            machine = Limit(is_hasty)
+            machine = UniverseLimit(is_hasty)
             with planned_lab(plan, machine) as lab, world_in(lab, plan, machine) as world:
                 machine.lab = lab
                 execute(plan, text, world, VirtualLabView(), Path(scratch))

@@ -1,6 +1,6 @@
 """Names of the algorithms that the data plane was built with."""
 
-from mrc_agents.algorithms import CC, EV, Kind, names_of
+from mrc_agents.algorithms import CC, EV, AlgorithmKind, names_of
 from mrc_agents.objects import IS_CLONE
 from mrc_testbed.errors import UsageError, did_you_mean
 
@@ -15,7 +15,7 @@ def check_ev_selector(name: str) -> str:
     return _check(name, EV)
 
 
-def _check(name: str, kind: Kind) -> str:
+def _check(name: str, kind: AlgorithmKind) -> str:
     known = names_of(kind)
     if name not in known:
         raise UsageError(f"{name!r}; {', '.join(known)} are accepted{did_you_mean(name, known)}{BUILD_HINT}")

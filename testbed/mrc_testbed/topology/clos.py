@@ -7,9 +7,10 @@ forwarding tables, rates and times are functions of a `Clos` in modules of those
 from collections.abc import Iterator
 from ipaddress import IPv6Address
 
+from mrc_agents.abi import PortKind
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology import addressing, naming
-from mrc_testbed.topology.element import Link, Node, Port, PortKind
+from mrc_testbed.topology.element import Link, Node, Port
 from mrc_testbed.topology.ev import Ev, stev_value
 from mrc_testbed.topology.naming import NodeName, Tier
 from mrc_testbed.topology.numbering import HostLinkPlace

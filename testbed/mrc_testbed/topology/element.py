@@ -1,18 +1,9 @@
 """Nodes, ports and links of a fabric as values; `Clos` makes them on demand."""
 
 from dataclasses import dataclass
-from enum import IntEnum
 
+from mrc_agents.abi import PortKind
 from mrc_testbed.topology.naming import Tier
-
-
-class PortKind(IntEnum):
-    """The kind of a port; the values are those of mrc_port_kind in the data plane."""
-
-    NIC = 0
-    T0_DOWN = 1
-    T0_UP = 2
-    T1_DOWN = 3
 
 
 @dataclass(frozen=True, slots=True)

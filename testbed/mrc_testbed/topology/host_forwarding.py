@@ -17,17 +17,18 @@ Source: docs/reference/protocol.md, "Forwarding modes"; mrc_agents/switch/bpf/fo
 
 from typing import NamedTuple
 
+from mrc_agents.abi import PortKind
 from mrc_agents.protocol.ports import MRC_UDP_PORT
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ecmp_hash import FlowKey, flow_hash, hash_share
-from mrc_testbed.topology.element import Node, Port, PortKind
+from mrc_testbed.topology.element import Node, Port
 from mrc_testbed.topology.ev import decode_ev, ev_flow_label, ev_lane, ev_source_port
 from mrc_testbed.topology.forwarding import FIB_LOCAL, FIB_NONE, Action, Hop, fib_value
 from mrc_testbed.topology.naming import Tier
 from mrc_testbed.topology.usid import Role
 
 
-class Choice(NamedTuple):
+class LinkChoice(NamedTuple):
     """One of several links, and why that one."""
 
     number: int
@@ -45,22 +46,22 @@ def flow_of_ev(clos: Clos, source: int, destination: int, plane: int, entropy: i
     )
 
 
-def choose_uplink(clos: Clos, switch: Node, flow: FlowKey, entropy: int) -> Choice:
+def choose_uplink(clos: Clos, switch: Node, flow: FlowKey, entropy: int) -> LinkChoice:
     """The uplink that a T0 takes for packets to a host of another T0."""
     if clos.spec.forwarding == "stev":
         uplink = decode_ev(entropy).uplink
-        return Choice(uplink, f"the EV names uplink {uplink}")
+        return LinkChoice(uplink, f"the EV names uplink {uplink}")
     return _hashed(clos, switch, flow, clos.numbering.uplink_count, "uplinks")
 
 
-def choose_lane(clos: Clos, switch: Node, flow: FlowKey, entropy: int) -> Choice:
+def choose_lane(clos: Clos, switch: Node, flow: FlowKey, entropy: int) -> LinkChoice:
     """Which of the parallel links to a T0 a T1 takes."""
     lanes = clos.spec.uplinks_per_pair
     if clos.spec.forwarding == "stev":
         lane = ev_lane(entropy)
-        return Choice(lane, f"the EV names lane {lane}")
+        return LinkChoice(lane, f"the EV names lane {lane}")
     if lanes == 1:
-        return Choice(0, "")
+        return LinkChoice(0, "")
     return _hashed(clos, switch, flow, lanes, "lanes")
 
 
@@ -108,8 +109,8 @@ def _way(clos: Clos, ingress: Port, destination: int, flow: FlowKey, entropy: in
     return value, uplink.reason + ("" if value else ", which does not exist")
 
 
-def _hashed(clos: Clos, switch: Node, flow: FlowKey, count: int, what: str) -> Choice:
+def _hashed(clos: Clos, switch: Node, flow: FlowKey, count: int, what: str) -> LinkChoice:
     value = flow_hash(clos.spec.hash_seed, switch.id, flow)
     number = hash_share(value, count)
     unless = ", which it takes unless another has less to send" if clos.is_adaptive else ""
-    return Choice(number, f"hash {value:#010x} falls on {number} of {count} {what}{unless}")
+    return LinkChoice(number, f"hash {value:#010x} falls on {number} of {count} {what}{unless}")

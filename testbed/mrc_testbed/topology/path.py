@@ -11,9 +11,10 @@ hashes of the switches on the way are computed here as they compute them.
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
+from mrc_agents.abi import PortKind
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.element import Link, Node, PortKind
+from mrc_testbed.topology.element import Link, Node
 from mrc_testbed.topology.ev import COPY_MASK, STEV_COPY_MASK, Ev, decode_ev
 from mrc_testbed.topology.forwarding import Action, Hop, trace_carrier
 from mrc_testbed.topology.host_forwarding import choose_uplink, flow_of_ev, trace_packet

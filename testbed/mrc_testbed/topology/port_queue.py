@@ -17,9 +17,10 @@ Source: docs/reference/protocol.md, "Switch"; UEC 3.6.17 for the shares.
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mrc_agents.abi import PortKind
 from mrc_testbed.topology import timing
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.element import Port, PortKind
+from mrc_testbed.topology.element import Port
 from mrc_testbed.topology.flow_control import switch_room_bytes
 from mrc_testbed.topology.port_selection import overrides_by_port, port_rates_bps
 from mrc_testbed.topology.queue_spec import QueueOverride

@@ -6,9 +6,9 @@
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
+from mrc_agents.abi import PortKind
 from mrc_testbed.shown import format_rate
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.element import PortKind
 from mrc_testbed.topology.naming import Tier
 from mrc_testbed.topology.queue_spec import QueueOverride
 from mrc_testbed.topology.select import select_links

@@ -69,7 +69,7 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class PartLoss:
     """The effect of the loss of one part."""
 
     part: str  # what is lost
@@ -177,7 +177,7 @@ class Fabric:
             self.parts.planes, self.t0, max(1, self.t1), self.hosts_per_t0, max(1, self.t0_t1_lanes)
         )
 
-    def losses(self) -> Iterator[Loss]:
+    def losses(self) -> Iterator[PartLoss]:
         """Yield the effect of each kind of loss, from a host's link to a plane."""
         planes, half, row = self.parts.planes, self.parts.half, self.hosts_per_t0
         pod = min(self.nics, row * self.t0 // self.pods)
@@ -199,9 +199,9 @@ class Fabric:
             yield self._loss("T2", planes * self.t2, self.nics, 1 / self.t2)
         yield self._loss("plane", planes, self.nics, 1)
 
-    def _loss(self, part: str, count: int, nics: int, of_plane: float, *, planes: int = 1) -> Loss:
+    def _loss(self, part: str, count: int, nics: int, of_plane: float, *, planes: int = 1) -> PartLoss:
         of_nic = of_plane * planes / self.parts.planes
-        return Loss(part, count, nics, planes, of_plane, of_nic, of_nic * nics / self.nics)
+        return PartLoss(part, count, nics, planes, of_plane, of_nic, of_nic * nics / self.nics)
 
     def _optics(self, switches_per_plane: int, links: int) -> int:
         """Optics at one end of links that switches share as evenly as can be."""

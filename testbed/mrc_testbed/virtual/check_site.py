@@ -49,8 +49,8 @@ class VirtualSite:
         self._transport = transport
         self.clos = lab.clos
 
-    def greet(self, host: str) -> None:
-        """Return if the NIC agent of a host answers."""
+    def require_agent(self, host: str) -> None:
+        """Raise AgentError unless the NIC agent of a host answers."""
         with closing(VirtualConnection(self._lab, host)) as agent:
             agent.hello()
 

@@ -12,13 +12,13 @@ from mrc_testbed.scenario.spec.plan import PlannedTransport
 from mrc_testbed.transport.reliable_connection import RcCongestion, rto_ns
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.lab import VirtualLab
-from mrc_testbed.virtual.running_program import RunningProgram
+from mrc_testbed.virtual.simulated_program import SimulatedProgram
 from mrc_testbed.workloads.connectors import choose_connector
 from mrc_testbed.workloads.engine import Engine
 from mrc_testbed.workloads.load import Load
+from mrc_testbed.workloads.operation_publisher import OperationListener
 from mrc_testbed.workloads.program import Program
 from mrc_testbed.workloads.running import RunningWorkload
-from mrc_testbed.workloads.shown_operations import OperationListener
 from mrc_testbed.workloads.transport import Connector, Transport
 
 _FOR_EVER_NS = (1 << 63) - 1
@@ -73,7 +73,7 @@ class VirtualEngine(Engine):
             self._output(load.name, b"[%d] %s\n" % (rank.number, line))
             self._write(rank, is_error, line)
 
-        return RunningProgram(load, program, self._transport, seed, self._machine, write)
+        return SimulatedProgram(load, program, self._transport, seed, self._machine, write)
 
     def _begin(self) -> None:
         self._turns.enter_context(self._lab.taking_turns(self))

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Final, Protocol
 
 from mrc_agents import clock, entropy
-from mrc_agents.abi import Limit, Port, VirtualPayload
+from mrc_agents.abi import Limit, PortEntry, VirtualPayload
 from mrc_agents.bpf.maps import MappedArray
 from mrc_agents.bpf.virtual import NO_NIC, VirtualFolder, VirtualRuntime
 from mrc_testbed.fabric.agent_process import nic_settings
@@ -207,7 +207,7 @@ def _fill(clos: Clos, runtime: VirtualRuntime) -> None:
     """Configures fabric and NICs. There is no veth: every link is direct."""
     pins = VirtualFolder(runtime, {host.name: host.index for host in clos.hosts()})
     fill_fabric(pins, clos)
-    for port in MappedArray(pins.map_fd("port_table"), Port):
+    for port in MappedArray(pins.map_fd("port_table"), PortEntry):
         port.is_direct = 1
     for host in clos.hosts():
         maps = pins / host.name

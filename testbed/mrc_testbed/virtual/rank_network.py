@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final
 
-from mrc_agents.collectives.virtual import RankCollectives, load_library
+from mrc_agents.collectives.rank_collectives import RankCollectives, load_library
 from mrc_agents.nic.context import RECEIVES_MAX, Arrival, MemoryRegion, QpError, QueuePair
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.units import format_size_bytes
@@ -17,7 +17,7 @@ _SEED_BITS: Final = 31
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _RankLink:
     """From one rank to another: a QP, and the memory at both ends."""
 
     qp: QueuePair
@@ -39,7 +39,7 @@ class RankNetwork:
         self._transport = transport
         self._random = random.Random(seed)
         self._ranks: list[RankCollectives] = []
-        self._ways: dict[tuple[int, int], _Way] = {}
+        self._links: dict[tuple[int, int], _RankLink] = {}
         self._arrives: dict[QueuePair, tuple[int, int]] = {}
         self._held = ExitStack()
         self.under_way = 0  # messages that have not arrived
@@ -71,7 +71,7 @@ class RankNetwork:
             self._held.callback(qp.close)
             qp.post_receive(RECEIVES_MAX)
             self._arrives[qp] = here, there
-            self._ways[here, there] = _Way(qp, regions[here], regions[there])
+            self._links[here, there] = _RankLink(qp, regions[here], regions[there])
             self._ranks[here].add_peer(there, regions[here].address)
 
     def qps(self) -> Iterable[QueuePair]:
@@ -118,12 +118,12 @@ class RankNetwork:
         for number, rank in enumerate(self._ranks):
             rank.advance()
             for write in rank.take_writes():
-                way = self._ways[number, write.peer]
+                link = self._links[number, write.peer]
                 self.under_way += 1
                 try:
-                    way.qp.send_write(
-                        way.near,
-                        way.far.remote,
+                    link.qp.send_write(
+                        link.near,
+                        link.far.remote,
                         length=write.bytes,
                         local_at=write.local,
                         remote_at=write.remote,

@@ -14,7 +14,7 @@ from mrc_testbed.fabric.process import ProcessIdentity, own_identity
 from mrc_testbed.fabric.ranks import Write
 from mrc_testbed.faults.controller import FaultController
 from mrc_testbed.faults.effects import IcrcChecked
-from mrc_testbed.faults.event import FaultEvent
+from mrc_testbed.faults.fault_event import FaultEvent
 from mrc_testbed.faults.ledger import Entry
 from mrc_testbed.metrics.cpu_use import CpuReading
 from mrc_testbed.metrics.reader import LabReader

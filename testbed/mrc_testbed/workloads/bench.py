@@ -15,9 +15,9 @@ from mrc_testbed.workloads.connectors import open_transport
 from mrc_testbed.workloads.engine import WorkloadEngine
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.nccl import CollectiveResult, build_result
+from mrc_testbed.workloads.operation_publisher import OperationPublisher
 from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.perftest import BenchReport, build_report
-from mrc_testbed.workloads.shown_operations import ShownOperations
 from mrc_testbed.workloads.transport import Transport
 
 DRAIN_TIMEOUT_NS: Final = 10_000_000_000
@@ -87,7 +87,7 @@ def run_collective(
     if load.collective is None:
         raise ValueError(f"{load.name} is no collective")
     with (
-        contextlib.closing(ShownOperations(lab.state_dir)) as shown,
+        contextlib.closing(OperationPublisher(lab.state_dir)) as shown,
         contextlib.closing(WorkloadEngine(_open(lab, transport, congestion), shown)) as engine,
     ):
         what = f"{load.collective.kind} of {format_size_bytes(load.size_bytes)}"

@@ -5,14 +5,14 @@ from typing import Final
 
 from mrc_testbed.errors import UsageError
 from mrc_testbed.units import format_size_bytes
-from mrc_testbed.workloads.element_type import ELEMENT_BYTES, DType, ReduceOp
-from mrc_testbed.workloads.schedule import (
+from mrc_testbed.workloads.collective_schedule import (
     CollectiveKind,
-    Schedule,
+    CollectiveSchedule,
     build_schedule,
     bus_factor,
     needs_receive_memory,
 )
+from mrc_testbed.workloads.element_type import ELEMENT_BYTES, DType, ReduceOp
 
 PAGE_BYTES: Final = 4096
 
@@ -46,7 +46,7 @@ class Collective:
         """Return True if it is the steps of a job."""
         return self.compute_ns is not None
 
-    def schedule(self) -> Schedule:
+    def schedule(self) -> CollectiveSchedule:
         """The transfers of one operation."""
         return build_schedule(
             self.kind,

@@ -25,6 +25,7 @@ from mrc_testbed.errors import AgentError
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.layout import Layout
 from mrc_testbed.workloads.load import Load
+from mrc_testbed.workloads.operation_publisher import OperationListener
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.placement import place
@@ -32,7 +33,6 @@ from mrc_testbed.workloads.program import Output, Program, ProgramState
 from mrc_testbed.workloads.running import RunningFlows, RunningWorkload
 from mrc_testbed.workloads.running_program import PlaceRanks, RunningProgram
 from mrc_testbed.workloads.sender import BatchRecord, FlowSender
-from mrc_testbed.workloads.shown_operations import OperationListener
 from mrc_testbed.workloads.transport import Event, HostLost, Transport
 
 COMMAND_TIMEOUT_S: Final = 30

@@ -37,7 +37,7 @@ _REACH_BYTES: Final = Limit.PSN_RING * Limit.PMTU_MAX
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class ByteRange:
     """Bytes that lie side by side at both ends."""
 
     remote_offset: int  # where they must be found, from the start of the target's region
@@ -81,7 +81,7 @@ class Layout:
         half = batch % self.halves
         return base * self.size_bytes, half * self.slots * self.size_bytes
 
-    def expected(self, batch: int, messages: int) -> Iterator[Interval]:
+    def expected(self, batch: int, messages: int) -> Iterator[ByteRange]:
         """The intervals expected in the half of batch number *batch* after its first *messages* messages."""
         local_start, remote_start = self.batch_offsets(batch)
         passes, slots_of_last = divmod(messages, self.slots)
@@ -95,7 +95,7 @@ class Layout:
             until_wrap = min(count, self.local_slots - first)
             for done, source, length in ((0, first, until_wrap), (until_wrap, 0, count - until_wrap)):
                 if length:
-                    yield Interval(
+                    yield ByteRange(
                         remote_start + (slot + done) * self.size_bytes,
                         local_start + source * self.size_bytes,
                         length * self.size_bytes,

@@ -18,14 +18,14 @@ from mrc_agents.clock import monotonic_ns
 from mrc_agents.nic.context import RECEIVES_MAX, Arrival, MemoryRegion, QpError, QueuePair
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.collective_schedule import arrivals_by_connection, first_transfers, followers
 from mrc_testbed.workloads.element import Array, Inputs, reduce_into
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.load import Load
+from mrc_testbed.workloads.operation_publisher import OperationListener
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.outcome import FlowOutcome
-from mrc_testbed.workloads.schedule import arrivals_by_connection, first_transfers, followers
 from mrc_testbed.workloads.sender import BatchRecord
-from mrc_testbed.workloads.shown_operations import OperationListener
 from mrc_testbed.workloads.transport import Event, Transport
 
 _IMMEDIATE_MASK: Final = 0xFFFFFFFF

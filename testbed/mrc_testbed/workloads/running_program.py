@@ -11,15 +11,15 @@ from typing import Final, TypeAlias
 from mrc_agents.clock import monotonic_ns
 from mrc_agents.nic.context import QueuePair
 from mrc_testbed.errors import TestbedError
-from mrc_testbed.fabric.ranks import REPORT_VARIABLE, Failure, Rank, RunningRanks
+from mrc_testbed.fabric.ranks import REPORT_VARIABLE, Rank, RankFailure, RunningRanks
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.load import Load
+from mrc_testbed.workloads.operation_publisher import OperationListener
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.printed_figures import PrintedFigures
 from mrc_testbed.workloads.program import Output, Program, ProgramState
 from mrc_testbed.workloads.sender import BatchRecord
-from mrc_testbed.workloads.shown_operations import OperationListener
 from mrc_testbed.workloads.step_report import JobSteps, parse_report
 from mrc_testbed.workloads.transport import Event
 
@@ -66,7 +66,7 @@ class RunningProgram:
         self._thread = ThreadPoolExecutor(1, f"program {load.name}")
         self._ending, self._end_them = os.pipe()
         self._reported: SimpleQueue[tuple[int, bytes, int]] = SimpleQueue()
-        self._running: Future[Failure | None] | None = None
+        self._running: Future[RankFailure | None] | None = None
         self._unwritten: TestbedError | None = None
         self._printed = PrintedFigures()
         self._steps = JobSteps(program.hosts)
@@ -179,7 +179,7 @@ class RunningProgram:
 
     # ---- the thread
 
-    def _run(self) -> Failure | None:
+    def _run(self) -> RankFailure | None:
         """The first failure of a rank; also returns, without one, when the end is wanted."""
         is_wanted = [True]
         with RunningRanks(self._write, self._report) as ranks:

@@ -11,9 +11,9 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from mrc_agents.abi import Limit
 from mrc_testbed.document.fields import Duration, Size, StrictModel
+from mrc_testbed.workloads.collective_schedule import CollectiveKind
 from mrc_testbed.workloads.element_type import DType, ReduceOp
 from mrc_testbed.workloads.program import StandIn
-from mrc_testbed.workloads.schedule import CollectiveKind
 
 ITERATIONS_TIMEOUT_NS: Final = 5 * 60 * 10**9
 """Time limit of a workload by iterations, or of a program, that sets none."""

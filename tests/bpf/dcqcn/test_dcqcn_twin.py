@@ -31,7 +31,7 @@ class KernelTwin:
         self._program_fd = program.program_fd("step")
         self._map_fd = program.map_fd("states")
         self._locked: type[Structure] = types.Locked
-        self._parameters: type[Structure] = types.DcqcnParameters
+        self._parameters: type[Structure] = types.DcqcnParameterStruct
         self._step: type[Structure] = types.Step
 
     def begin(self, parameters: DcqcnParameters) -> None:

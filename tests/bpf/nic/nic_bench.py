@@ -21,19 +21,19 @@ from mrc_agents.abi import (
     Event,
     EventKind,
     FrameTime,
-    Histogram,
     Kick,
     KickMode,
     Limit,
     LinkProbePath,
     LinkProbing,
+    MapHistogram,
     NicControl,
     NicCounter,
     NicCounters,
     NicPaths,
     PageList,
-    Port,
     PortCounter,
+    PortEntry,
     Probe,
     ProbeKind,
     Qp,
@@ -46,7 +46,7 @@ from mrc_agents.abi import (
 from mrc_agents.bpf.chunks import ChunkedMemory
 from mrc_agents.bpf.libbpf import BpfObject
 from mrc_agents.bpf.maps import ArrayMap, MappedArray, PerCpuArray, RingBuffer, map_update
-from mrc_agents.nic.qp import QpAttributes, QueuePair, build_qp
+from mrc_agents.nic.qp import MrcQueuePair, QpAttributes, build_qp
 from mrc_agents.nic.rc_qp import RcAttributes, RcQueuePair, build_rc_qp
 from mrc_agents.nic.work_queue import QPN_MIN
 from mrc_testbed.fabric.data_plane import fabric_rodata
@@ -109,7 +109,7 @@ class NicBench(ProgramBench):
         self.control = MappedArray(maps["nic_control"], NicControl)[0]
         self.paths = MappedArray(maps["nic_paths"], NicPaths)[0]
         self.regions = MappedArray(maps["regions"], Region)
-        self.port_table = MappedArray(maps["port_table"], Port)
+        self.port_table = MappedArray(maps["port_table"], PortEntry)
         self.work = MappedArray(maps["work_ring"], WorkRing)
         self.next_kick = MappedArray(maps["kick"], Kick)[0]
         self.link_probe_paths = MappedArray(maps["link_probe_paths"], LinkProbePath)
@@ -119,7 +119,7 @@ class NicBench(ProgramBench):
         self._ring = RingBuffer(maps["nic_events"])
         undo.callback(self._ring.close)
         self._counters = PerCpuArray(maps["nic_counters"], NicCounters)
-        self._rtt = PerCpuArray(maps["rtt_histogram"], Histogram)
+        self._rtt = PerCpuArray(maps["rtt_histogram"], MapHistogram)
         if self._has_rc:
             entries = {"rc_qps": QP_COUNT}
             path, rodata = OBJECTS / "rc.bpf.o", fabric_rodata(self.clos)
@@ -156,7 +156,7 @@ class NicBench(ProgramBench):
 
     def create_qp(self, index: int, attributes: QpAttributes, peer_qpn: int, *, first_psn: int = 0) -> None:
         """A QP in RTS whose packets, in both directions, start at *first_psn*, 32 bits."""
-        value = build_qp(QueuePair(QPN_MIN + index, attributes), self.config)
+        value = build_qp(MrcQueuePair(QPN_MIN + index, attributes), self.config)
         value.state, value.peer_qpn = QpState.RTS, peer_qpn
         value.next_psn = value.una_psn = value.peer_cack_next = value.cack_next = first_psn
         value.tracked_from_psn = value.first_expected = first_psn

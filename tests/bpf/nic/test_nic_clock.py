@@ -10,7 +10,7 @@ from reference.ev_partition import ev_partition
 from reference.reliability_header import Seth
 from write_source import Completed, Sent, WriteSource, completed
 
-from mrc_agents.abi import Command, Event, EventKind, EvReason, EvState, NicCounter, QpState, Status
+from mrc_agents.abi import Command, CompletionStatus, Event, EventKind, EvReason, EvState, NicCounter, QpState
 from mrc_agents.clock import monotonic_ns
 
 RTO_NS = 500_000_000  # a busy machine may stand still for hundreds of milliseconds
@@ -39,7 +39,7 @@ def test_lost_last_packet_costs_one_time_out(nic: NicBench, timed: FarEnd) -> No
     assert nic.qp(source.index).retries == 1
     source.deliver(again)
     assert nic.qp(source.index).retries == 0
-    assert Completed(1, 1, Status.SUCCESS, 2048 * 5) in [completed(event) for event in nic.events()]
+    assert Completed(1, 1, CompletionStatus.SUCCESS, 2048 * 5) in [completed(event) for event in nic.events()]
     grown = nic.grown(before)
     assert grown[NicCounter.TX_RETRANSMIT_TIMEOUT] == 1
     assert NicCounter.TX_RETRANSMIT_SACK not in grown
@@ -71,7 +71,7 @@ def test_retry_limit_ends_the_qp(nic: NicBench, timed: FarEnd, retry_limit: int)
     assert nic.qp(source.index).retries == 1 + retry_limit  # a late machine sends less often
     failure = events[-1]
     assert (failure.kind, failure.qp_index) == (EventKind.QP_STATE, source.index)
-    assert (failure.a, failure.b, failure.c) == (QpState.RTS, QpState.ERROR, Status.RETRY_EXCEEDED)
+    assert (failure.a, failure.b, failure.c) == (QpState.RTS, QpState.ERROR, CompletionStatus.RETRY_EXCEEDED)
     assert nic.qp(source.index).state == QpState.ERROR
     assert nic.kick(source.index).verdict is Verdict.DROP
 
@@ -88,7 +88,7 @@ def test_work_ends_once_nothing_was_acknowledged_for_as_long_as_a_program_says(
         source.send()
         events += nic.await_events()
     assert len(source.sent) > 2  # the number of time-outs is no limit now
-    assert Status(events[-1].c) == Status.RETRY_EXCEEDED
+    assert CompletionStatus(events[-1].c) == CompletionStatus.RETRY_EXCEEDED
     assert events[-1].time_ns - begun_ns >= 4 * RTO_NS
 
 

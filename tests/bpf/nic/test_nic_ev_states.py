@@ -7,7 +7,7 @@ from reference.ev_partition import ev_partition
 from reference.reliability_header import PathAdvice, Seth
 from write_source import Sent, WriteSource
 
-from mrc_agents.abi import Command, EventKind, EvLayout, EvReason, EvState, Limit, QpState, Status
+from mrc_agents.abi import Command, CompletionStatus, EventKind, EvLayout, EvReason, EvState, Limit, QpState
 from mrc_testbed.topology.ev import Ev
 
 
@@ -249,5 +249,5 @@ def test_qp_is_put_in_error_by_command(source: WriteSource) -> None:
     assert source.nic.command(Command.ERROR, source.index)
     assert not source.nic.command(Command.ERROR, source.index)
     (event,) = source.nic.events(EventKind.QP_STATE)
-    assert (event.a, event.b, event.c) == (QpState.RTS, QpState.ERROR, Status.FLUSHED)
+    assert (event.a, event.b, event.c) == (QpState.RTS, QpState.ERROR, CompletionStatus.FLUSHED)
     assert source.send() == []

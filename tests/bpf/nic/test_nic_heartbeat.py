@@ -11,7 +11,7 @@ from reference.reliability_header import NackReason
 from write_source import WriteSource
 from write_target import WriteTarget
 
-from mrc_agents.abi import EventKind, NicCounter, QpState, Status
+from mrc_agents.abi import CompletionStatus, EventKind, NicCounter, QpState
 
 LIMIT_NS = 1_000_000_000
 LOOKED_AT_PSN = 256
@@ -30,7 +30,7 @@ def test_requester_stops_at_the_next_tick_of_its_clock(nic: NicBench, timed: Far
     assert len(source.send(1)) == 1
     nic.let_agent_die()
     (change,) = (event for event in nic.await_error() if event.kind == EventKind.QP_STATE)
-    assert (change.a, change.b, change.c) == (QpState.RTS, QpState.ERROR, Status.FLUSHED)
+    assert (change.a, change.b, change.c) == (QpState.RTS, QpState.ERROR, CompletionStatus.FLUSHED)
     assert nic.qp(source.index).state == QpState.ERROR
     assert source.send() == []
 

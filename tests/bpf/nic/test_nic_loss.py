@@ -16,7 +16,7 @@ from reference.traffic_class import Dscp
 from reference.transport_header import NakCode
 from write_source import Sent, WriteSource
 
-from mrc_agents.abi import EventKind, EvReason, EvState, NicCounter, QpState, Status
+from mrc_agents.abi import CompletionStatus, EventKind, EvReason, EvState, NicCounter, QpState
 
 WINDOW = 8
 THRESHOLD = 16
@@ -233,7 +233,7 @@ def test_refused_access_ends_the_qp(source: WriteSource) -> None:
     assert source.nic.qp().state == QpState.ERROR
     (event,) = source.nic.events()
     assert (event.kind, event.a) == (EventKind.QP_STATE, QpState.RTS)
-    assert (event.b, event.c) == (QpState.ERROR, Status.REMOTE_ACCESS)
+    assert (event.b, event.c) == (QpState.ERROR, CompletionStatus.REMOTE_ACCESS)
     assert source.send() == []
     outcome, following = source.try_feed(Seth(cack_psn=sent[0].psn, entropy=0))
     assert (following, outcome.counters) == (None, {NicCounter.DROP_STALE_SACK: 1})
@@ -259,7 +259,7 @@ def test_a_nak_does_not_end_a_qp_that_has_sent_nothing(source: WriteSource) -> N
         check_stale(source, source.far.nak(NakCode.REMOTE_ACCESS_ERROR, psn))
     source.post(100)
     deliver_all(source, lambda _: False)
-    assert [completed.status for completed in source.completions()] == [Status.SUCCESS]
+    assert [completed.status for completed in source.completions()] == [CompletionStatus.SUCCESS]
 
 
 def check_stale(source: WriteSource, nak: Acknowledge) -> None:

@@ -14,7 +14,7 @@ from reference.transport_header import Bth
 from write_source import Sent, WriteSource
 from write_target import WriteTarget, random_bytes
 
-from mrc_agents.abi import Command, EventKind, EvReason, EvState, NicCounter, QpState, Status
+from mrc_agents.abi import Command, CompletionStatus, EventKind, EvReason, EvState, NicCounter, QpState
 
 RETRIED = (NackReason.NO_BITMAP, NackReason.NO_PACKET_BUFFER)
 
@@ -116,7 +116,7 @@ def test_want_of_resources_is_retried_up_to_the_limit(source: WriteSource, reaso
     refuse(source, packet, reason)
     assert source.nic.qp(source.index).state == QpState.ERROR
     (event,) = source.nic.events(EventKind.QP_STATE)
-    assert Status(event.c) == Status.RETRY_EXCEEDED
+    assert CompletionStatus(event.c) == CompletionStatus.RETRY_EXCEEDED
 
 
 def test_progress_forgives_retries(source: WriteSource) -> None:
@@ -134,7 +134,7 @@ def test_what_cannot_be_fixed_ends_the_qp(source: WriteSource, reason: int) -> N
     assert again is None
     assert source.nic.qp(source.index).state == QpState.ERROR
     (event,) = source.nic.events(EventKind.QP_STATE)
-    assert Status(event.c) == Status.REMOTE_OPERATION
+    assert CompletionStatus(event.c) == CompletionStatus.REMOTE_OPERATION
 
 
 # -- a message without a receive -----------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_rnr_retries_are_counted_by_themselves_and_end_the_qp(impatient: WriteSo
         (packet,) = again
     refuse(source, packet, NackReason.NO_RESOURCE)
     (event,) = source.nic.events(EventKind.QP_STATE)
-    assert (event.b, Status(event.c)) == (QpState.ERROR, Status.RNR_RETRY_EXCEEDED)
+    assert (event.b, CompletionStatus(event.c)) == (QpState.ERROR, CompletionStatus.RNR_RETRY_EXCEEDED)
 
 
 def test_a_packet_that_waits_for_a_receive_may_arrive_after_all(impatient: WriteSource) -> None:

@@ -13,7 +13,7 @@ from reference.traffic_class import Dscp
 from reference.transport_header import Reth
 from write_source import REMOTE_KEY, Completed, WriteSource
 
-from mrc_agents.abi import EventKind, Limit, NicCounter, Status
+from mrc_agents.abi import CompletionStatus, EventKind, Limit, NicCounter
 from mrc_testbed.topology.ev_set import build_ev_set
 
 FIRST, MIDDLE, LAST, ONLY = Opcode.WRITE_FIRST, Opcode.WRITE_MIDDLE, Opcode.WRITE_LAST, Opcode.WRITE_ONLY
@@ -154,7 +154,7 @@ def test_sack_may_come_through_any_plane(source: WriteSource) -> None:
     source.post(2048 * 4)
     for packet in source.send():
         source.deliver(packet, plane=(packet.plane + 1) % 4)
-    assert [done.status for done in source.completions()] == [Status.SUCCESS]
+    assert [done.status for done in source.completions()] == [CompletionStatus.SUCCESS]
 
 
 def test_depth_limits_outstanding_messages(source: WriteSource) -> None:
@@ -201,7 +201,7 @@ def test_places_of_acknowledged_packets_are_used_again(nic: NicBench, distant: F
         following = source.deliver(packet)
         assert nic.qp().acked_total == before + 1
         under_way += [following] if following is not None else []
-    assert source.completions() == [Completed(1, iterations, Status.SUCCESS, length)]
+    assert source.completions() == [Completed(1, iterations, CompletionStatus.SUCCESS, length)]
 
 
 def test_completions_come_in_posting_order_whatever_arrives_first(source: WriteSource) -> None:
@@ -213,9 +213,9 @@ def test_completions_come_in_posting_order_whatever_arrives_first(source: WriteS
         assert source.completions() == []
         source.deliver(packet)
     assert source.completions() == [
-        Completed(70, 1, Status.SUCCESS, 4096),
-        Completed(71, 3, Status.SUCCESS, 10),
-        Completed(72, 1, Status.SUCCESS, 0),
+        Completed(70, 1, CompletionStatus.SUCCESS, 4096),
+        Completed(71, 3, CompletionStatus.SUCCESS, 10),
+        Completed(72, 1, CompletionStatus.SUCCESS, 0),
     ]
     assert source.nic.qp().work.outstanding_messages == 0
 
@@ -226,7 +226,7 @@ def test_lost_sacks_are_made_up_for_by_the_last_one(source: WriteSource) -> None
     for packet in sent[:-1]:
         source.reference.receive(packet.psn, 2096, entropy=0, timestamp=0)
     source.deliver(sent[-1])
-    assert source.completions() == [Completed(1, 1, Status.SUCCESS, 2048 * 40)]
+    assert source.completions() == [Completed(1, 1, CompletionStatus.SUCCESS, 2048 * 40)]
     assert source.nic.qp().inflight == 0
 
 
@@ -247,7 +247,7 @@ def test_stopped_work_ends_after_the_messages_that_have_begun(source: WriteSourc
     assert [packet.write.bth.opcode for packet in begun + rest] == [FIRST, MIDDLE, LAST, FIRST, MIDDLE, LAST]
     for packet in begun + rest:
         assert source.deliver(packet) is None
-    assert source.completions() == [Completed(5, 2, Status.SUCCESS, 2048 * 3)]
+    assert source.completions() == [Completed(5, 2, CompletionStatus.SUCCESS, 2048 * 3)]
 
 
 def test_work_stopped_between_two_messages_sends_no_more(source: WriteSource) -> None:
@@ -255,7 +255,7 @@ def test_work_stopped_between_two_messages_sends_no_more(source: WriteSource) ->
     begun = source.send()
     source.nic.work[0].entries[0].stop = 1
     assert [source.deliver(packet) for packet in begun] == [None, None]
-    assert source.completions() == [Completed(5, 2, Status.SUCCESS, 100)]
+    assert source.completions() == [Completed(5, 2, CompletionStatus.SUCCESS, 100)]
 
 
 def test_work_stopped_before_it_began_completes_empty(source: WriteSource) -> None:
@@ -265,7 +265,10 @@ def test_work_stopped_before_it_began_completes_empty(source: WriteSource) -> No
     (packet,) = source.send()
     assert packet.write.reth.message_bytes == 50
     source.deliver(packet)
-    assert source.completions() == [Completed(5, 0, Status.SUCCESS, 100), Completed(6, 1, Status.SUCCESS, 50)]
+    assert source.completions() == [
+        Completed(5, 0, CompletionStatus.SUCCESS, 100),
+        Completed(6, 1, CompletionStatus.SUCCESS, 50),
+    ]
 
 
 def test_round_trip_is_sampled_once_per_first_transmission(source: WriteSource) -> None:

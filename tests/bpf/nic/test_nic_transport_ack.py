@@ -13,7 +13,7 @@ from reference.traffic_class import Dscp
 from write_source import Completed, WriteSource
 from write_target import WriteTarget, random_bytes
 
-from mrc_agents.abi import EventKind, NicCounter, QpState, Status
+from mrc_agents.abi import CompletionStatus, EventKind, NicCounter, QpState
 from mrc_agents.protocol.sizes import write_nominal_bytes
 
 FIRST, MIDDLE, LAST, ONLY = Opcode.WRITE_FIRST, Opcode.WRITE_MIDDLE, Opcode.WRITE_LAST, Opcode.WRITE_ONLY
@@ -64,7 +64,7 @@ def test_sack_alone_completes_nothing_and_makes_the_nic_ask(source: WriteSource)
     assert source.nic.qp(source.index).inflight == 0
     assert source.send() == []  # it asks once
     assert source.acknowledge(1, 1) is None
-    assert source.completions() == [Completed(1, 1, Status.SUCCESS, 3000)]
+    assert source.completions() == [Completed(1, 1, CompletionStatus.SUCCESS, 3000)]
     assert first.psn == 0
 
 

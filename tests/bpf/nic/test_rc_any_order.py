@@ -16,7 +16,7 @@ from reference.transport_header import AckKind, Aeth, NakCode, Reth
 from write_source import REMOTE_KEY, Completed, RcSource
 from write_target import REGION_OFFSET, RcTarget
 
-from mrc_agents.abi import EventKind, Limit, NicCounter, Status
+from mrc_agents.abi import CompletionStatus, EventKind, Limit, NicCounter
 
 ONLY, ONLY_IMMEDIATE = RcOpcode.WRITE_ONLY, RcOpcode.WRITE_ONLY_IMMEDIATE
 
@@ -125,4 +125,4 @@ def test_every_packet_that_is_sent_says_where_it_goes(rc_nic: NicBench, distant:
     assert [packet.write.reth for packet in left] == [Reth(va, REMOTE_KEY, 4101) for va in (0, 2048, 4096)]
     assert b"".join(packet.write.payload for packet in left) == bytes(source.nic.memory[:4101])
     source.ack(2, 3)
-    assert source.completions() == [Completed(1, 1, Status.SUCCESS, 4101)]
+    assert source.completions() == [Completed(1, 1, CompletionStatus.SUCCESS, 4101)]

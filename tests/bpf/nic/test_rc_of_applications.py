@@ -15,6 +15,7 @@ from write_target import REGION_OFFSET, REGION_SLOT, RcTarget, aeth_of
 
 from mrc_agents.abi import (
     Command,
+    CompletionStatus,
     DoorbellFormat,
     EventKind,
     KickMode,
@@ -22,7 +23,6 @@ from mrc_agents.abi import (
     NicCounter,
     Notify,
     QpState,
-    Status,
     WorkSide,
 )
 from mrc_agents.bpf.maps import RingBuffer, create_ring, map_update
@@ -146,7 +146,7 @@ def test_states_follow_one_another(source: RcSource, rc_nic: NicBench) -> None:
     assert rc_nic.rc_command(Command.ERROR, source.index)
     assert not rc_nic.rc_command(Command.ERROR, source.index)
     (event,) = source.nic.events(EventKind.QP_STATE)
-    assert (event.a, event.b, event.c) == (QpState.RTS, QpState.ERROR, Status.FLUSHED)
+    assert (event.a, event.b, event.c) == (QpState.RTS, QpState.ERROR, CompletionStatus.FLUSHED)
     assert not rc_nic.rc_command(Command.DENY, source.index, 0)
 
 
@@ -169,7 +169,7 @@ def test_rnr_naks_beyond_the_limit_end_it(source: RcSource) -> None:
     source.send()
     source.nak(0, 0x0E, AckKind.RNR_NAK)
     (event,) = source.nic.events(EventKind.QP_STATE)
-    assert (event.b, event.c) == (QpState.ERROR, Status.RNR_RETRY_EXCEEDED)
+    assert (event.b, event.c) == (QpState.ERROR, CompletionStatus.RNR_RETRY_EXCEEDED)
 
 
 def test_without_its_agent_it_stops(rc_nic: NicBench, distant: FarEnd) -> None:
@@ -177,7 +177,7 @@ def test_without_its_agent_it_stops(rc_nic: NicBench, distant: FarEnd) -> None:
     source.post(2048, iterations=1000)
     source.send(1)
     rc_nic.let_agent_die()
-    assert rc_nic.await_error()[-1].c == Status.FLUSHED
+    assert rc_nic.await_error()[-1].c == CompletionStatus.FLUSHED
     assert rc_nic.rc_qp(source.index).state == QpState.ERROR
 
 

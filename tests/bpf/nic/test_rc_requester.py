@@ -13,7 +13,7 @@ from reference.rc_packet import Cnp, RcBth, RcOpcode
 from reference.transport_header import AckKind, Aeth, ImmDt, NakCode, Reth
 from write_source import REMOTE_KEY, Completed, RcSource, Sent
 
-from mrc_agents.abi import Command, DcqcnReason, EventKind, NicCounter, QpState, Status
+from mrc_agents.abi import Command, CompletionStatus, DcqcnReason, EventKind, NicCounter, QpState
 from mrc_agents.protocol.dcqcn import DcqcnParameters
 
 
@@ -57,7 +57,7 @@ def test_an_ack_covers_all_before_it_and_completes_messages(source: RcSource) ->
     assert source.completions() == []
     outcome, _ = source.ack(5, 3)
     assert outcome.counters[NicCounter.MESSAGES] == 1
-    assert source.completions() == [Completed(1, 3, Status.SUCCESS, 4096)]
+    assert source.completions() == [Completed(1, 3, CompletionStatus.SUCCESS, 4096)]
     assert source.nic.rc_qp().acked_bytes == 3 * 4096
 
 
@@ -66,7 +66,7 @@ def test_sixty_messages_may_complete_at_once(source: RcSource) -> None:
     assert len(source.send()) == 60
     outcome, _ = source.ack(59, 60)
     assert outcome.counters[NicCounter.MESSAGES] == 60
-    assert source.completions() == [Completed(1, 60, Status.SUCCESS, 1)]
+    assert source.completions() == [Completed(1, 60, CompletionStatus.SUCCESS, 1)]
 
 
 def test_a_sequence_nak_sends_everything_from_there_again(source: RcSource) -> None:
@@ -113,12 +113,12 @@ def test_a_nak_for_a_packet_that_was_not_sent_is_stale(
 @pytest.mark.parametrize(
     ("code", "status"),
     [
-        (NakCode.REMOTE_ACCESS_ERROR, Status.REMOTE_ACCESS),
-        (NakCode.INVALID_REQUEST, Status.REMOTE_INVALID_REQUEST),
-        (NakCode.REMOTE_OPERATIONAL_ERROR, Status.REMOTE_OPERATION),
+        (NakCode.REMOTE_ACCESS_ERROR, CompletionStatus.REMOTE_ACCESS),
+        (NakCode.INVALID_REQUEST, CompletionStatus.REMOTE_INVALID_REQUEST),
+        (NakCode.REMOTE_OPERATIONAL_ERROR, CompletionStatus.REMOTE_OPERATION),
     ],
 )
-def test_other_naks_end_the_connection(source: RcSource, code: NakCode, status: Status) -> None:
+def test_other_naks_end_the_connection(source: RcSource, code: NakCode, status: CompletionStatus) -> None:
     source.post(100)
     source.send()
     source.nak(0, code)

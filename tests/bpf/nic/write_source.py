@@ -18,7 +18,7 @@ from reference.responder import AckPathProbe, MessagesDone, ReferenceResponder
 from reference.transport_header import AckKind
 from write_target import reply_to
 
-from mrc_agents.abi import Event, EventKind, KickMode, Limit, NicCounter, Status, Work
+from mrc_agents.abi import CompletionStatus, Event, EventKind, KickMode, Limit, NicCounter, Work
 from mrc_agents.nic.qp import QpAttributes
 from mrc_agents.nic.rc_qp import RcAttributes
 from mrc_agents.protocol.sizes import write_nominal_bytes
@@ -47,7 +47,7 @@ class Sent(Generic[AnyWrite]):
 class Completed:
     work_id: int
     iterations: int
-    status: Status
+    status: CompletionStatus
     length: int
 
 
@@ -267,4 +267,4 @@ class RcSource(Source[RcWrite]):
 
 
 def completed(event: Event) -> Completed:
-    return Completed(event.a, event.b, Status(event.c), event.d)
+    return Completed(event.a, event.b, CompletionStatus(event.c), event.d)

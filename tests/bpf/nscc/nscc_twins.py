@@ -44,11 +44,11 @@ class LibraryTwin:
         self._step = ctypes.CDLL(str(library_path)).step
         self._step.restype = c_uint32
         self._cc = types.Cc()
-        self._parameters = types.CcParameters()
+        self._parameters = types.CcParameterStruct()
 
     def begin(self, parameters: CcParameters) -> None:
         self._cc = self._types.Cc()
-        self._parameters = self._types.CcParameters(**asdict(parameters))
+        self._parameters = self._types.CcParameterStruct(**asdict(parameters))
         self.step({"kind": self._types.StepKind.START})
 
     def step(self, event: Mapping[str, int]) -> int:
@@ -72,14 +72,14 @@ class KernelTwin:
                 ("lock", c_uint32),
                 ("pad0", c_uint32),
                 ("cc", types.Cc),
-                ("parameters", types.CcParameters),
+                ("parameters", types.CcParameterStruct),
                 ("pad1", c_uint32),
             )
 
         self._locked = Locked
 
     def begin(self, parameters: CcParameters) -> None:
-        value = self._locked(parameters=self._types.CcParameters(**asdict(parameters)))
+        value = self._locked(parameters=self._types.CcParameterStruct(**asdict(parameters)))
         assert library().bpf_map_update_elem(self._map_fd, byref(c_uint32(0)), byref(value), 0) == 0
         self.step({"kind": self._types.StepKind.START})
 

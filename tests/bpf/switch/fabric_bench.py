@@ -16,8 +16,7 @@ from reference.reliability_header import CcState, Seth
 from reference.transport_header import Bth
 from switch_bench import FORWARD, PORT_MAPS
 
-from mrc_agents.abi import FaultLimit, PortCounter
-from mrc_agents.abi import Port as PortEntry
+from mrc_agents.abi import FaultLimit, PortCounter, PortEntry
 from mrc_agents.bpf.maps import MappedArray
 from mrc_agents.switch.queue_maps import queue_map_entries
 from mrc_testbed.fabric.data_plane import fabric_rodata, fill_fabric, forward_program

@@ -20,8 +20,8 @@ from mrc_agents.abi import (
     FaultLimit,
     FrameTime,
     Limit,
-    Port,
     PortCounter,
+    PortEntry,
     PortFault,
     QueueDelays,
     QueueDrainer,
@@ -31,7 +31,7 @@ from mrc_agents.abi import (
     QueueSettings,
     QueueState,
     TrafficClass,
-    Usid,
+    UsidLayout,
 )
 from mrc_agents.bpf.maps import ArrayMap, MappedArray, map_update
 from mrc_agents.switch.queue_maps import QUEUE_PORT_MAPS
@@ -72,7 +72,7 @@ def frame_for(
         dscp = Dscp.CONTROL
     payload = struct.pack("=I", label) + bytes(i * 7 + label & 0xFF for i in range(length_bytes))
     header = (6 << 28 | dscp << 22 | ecn << 20).to_bytes(4, "big") + bytes((0, 0, next_header, 64))
-    usid = Usid.T0 << Usid.ROLE_SHIFT | port_id
+    usid = UsidLayout.T0 << UsidLayout.ROLE_SHIFT | port_id
     carrier = SRV6_BLOCK.to_bytes(4, "big") + usid.to_bytes(2, "big") + bytes(10)
     frame = bytes(12) + b"\x86\xdd" + header + bytes(16) + carrier + payload
     return frame[:length_bytes]
@@ -96,7 +96,7 @@ class SwitchBench(ProgramBench):
         entries["fault_lines"] = FaultLimit.LINES * self.port_count
         rodata = bytes(FabricConfig(srv6_block=SRV6_BLOCK, is_shaped=1))
         self.load(undo, FORWARD, "forward", rodata=rodata, max_entries=entries)
-        self.port_table = MappedArray(self.map_fd("port_table"), Port)
+        self.port_table = MappedArray(self.map_fd("port_table"), PortEntry)
         self.port_fault = MappedArray(self.map_fd("port_fault"), PortFault)
         self.settings = MappedArray(self.map_fd("queue_settings"), QueueSettings)
         self.delays = MappedArray(self.map_fd("queue_delays"), QueueDelays)
@@ -115,7 +115,7 @@ class SwitchBench(ProgramBench):
 
     def route(self, node_id: int, usid_index: int, egress_id: int) -> None:
         """Sends what a node gets for a uSID out of a port."""
-        fib_index = node_id * Limit.FIB_STRIDE + (Usid.T0 << Usid.PLANE_SHIFT | usid_index)
+        fib_index = node_id * Limit.FIB_STRIDE + (UsidLayout.T0 << UsidLayout.PLANE_SHIFT | usid_index)
         map_update(self.map_fd("fib"), c_uint32(fib_index), c_uint32(egress_id + 1))
 
     def shape(

@@ -17,8 +17,8 @@ from mrc_agents.abi import (
     FaultAction,
     LosslessLink,
     LosslessSettings,
-    Port,
     PortCounter,
+    PortEntry,
     PortFault,
     QueuePool,
     QueuePort,
@@ -51,7 +51,7 @@ class ChoosingSwitch:
         self.state = MappedArray(bench.map_fd("queue_state"), QueueState)
         self.links = MappedArray(bench.map_fd("lossless_links"), LosslessLink)
         self.flow = MappedArray(bench.map_fd("lossless_settings"), LosslessSettings)
-        self.table = MappedArray(bench.map_fd("port_table"), Port)
+        self.table = MappedArray(bench.map_fd("port_table"), PortEntry)
         self.faults = MappedArray(bench.map_fd("port_fault"), PortFault)
         self._pool = ArrayMap(bench.map_fd("queue_pool"), QueuePool, locked=True)
         self.t0 = self.clos.t0_of(NEAR, 0)

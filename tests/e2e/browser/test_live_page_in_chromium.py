@@ -18,8 +18,8 @@ from mrc_testbed.live.server import LiveServer, live_server
 from mrc_testbed.topology.path import build_path
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.operation_publisher import OperationPublisher
 from mrc_testbed.workloads.operation_record import OperationRecord
-from mrc_testbed.workloads.shown_operations import ShownOperations
 
 pytestmark = pytest.mark.root
 
@@ -197,7 +197,7 @@ def test_plots_show_values_under_the_cursor_and_what_is_zoomed_into_stays(
 
 def test_a_job_stands_above_all_else(browser: Browser, served: LiveServer) -> None:
     collective = Collective("all-reduce", ("h0", "h3"), 4096, "float32", "sum", 1, compute_ns=1000)
-    shown = ShownOperations(lab_paths(served.feed.lab).folder)
+    shown = OperationPublisher(lab_paths(served.feed.lab).folder)
     with contextlib.closing(shown):
         now_ns = monotonic_ns()
         for begin_ns in range(now_ns - 2 * 10**9, now_ns - 10**8, 10**8):

@@ -12,7 +12,7 @@ from chromium import Browser, Scheme, browsing
 
 from mrc_testbed.metrics.exporter import exporter_running
 from mrc_testbed.observe.run_reports import record_run, report_page
-from mrc_testbed.report.chart import SECONDS, Axis, Band, Chart, Limit, Series, bar_chart, size_chart
+from mrc_testbed.report.chart import SECONDS, Axis, Band, Chart, ReferenceLine, Series, bar_chart, size_chart
 from mrc_testbed.report.page import chart_cards, chart_data, page
 from mrc_testbed.shown import format_rate, format_time
 
@@ -178,7 +178,7 @@ def test_names_of_faults_and_of_a_limit_do_not_overlap(program: Browser, tmp_pat
     time = Axis("time", SECONDS, 0.0, 10e9, bands=bands, measured=(0.0, 10e9))
     rtts = [Series("", (0.0, 5e9, 1e10), (1e6, 2e6, 3e6))]
     rtt = Axis("RTT", format_time, is_log=True)
-    chart = Chart("RTT", "lines", time, rtt, rtts, "rtt", limit=Limit("idle", 5.9e6))
+    chart = Chart("RTT", "lines", time, rtt, rtts, "rtt", limit=ReferenceLine("idle", 5.9e6))
     file = tmp_path / "page.html"
     file.write_text(page("chart", f"<article>{chart_cards([chart])}{chart_data([chart])}</article>"))
     program.open(file.as_uri())

@@ -17,7 +17,7 @@ from live_prometheus import Prometheus, free_ports, require_program
 from waiting import DEADLINE_S
 
 from mrc_testbed.fabric.process import find_marked
-from mrc_testbed.observe.state import StackPaths
+from mrc_testbed.observe.stack_state import StackPaths
 
 VERDICTS = (0, 7)
 """Passed, or UNTRUSTED because the machine was busy with something else."""

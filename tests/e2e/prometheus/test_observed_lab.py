@@ -25,7 +25,7 @@ from observed_lab import (
 from waiting import DEADLINE_S
 from watched_run import FLAP, WatchedRun, watch
 
-from mrc_testbed.observe.state import StackPaths, read_stack
+from mrc_testbed.observe.stack_state import StackPaths, read_stack
 
 pytestmark = [
     pytest.mark.root,

@@ -57,7 +57,7 @@ def test_a_signal_ends_a_round_and_removes_the_lab(
         signal.raise_signal(signal.SIGINT)
         return look(seen)
 
-    monkeypatch.setattr("mrc_testbed.soak.live.look", look_and_interrupt)
+    monkeypatch.setattr("mrc_testbed.soak.live_soak.look", look_and_interrupt)
     assert run(["campaign", "soak", "--live", "--runtime", "netns", "-o", "json"]) == 130
     found = json.loads(capsys.readouterr().out)
     assert (found["universes"], found["is_interrupted"]) == (0, True)

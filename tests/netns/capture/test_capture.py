@@ -14,7 +14,7 @@ import pytest
 from captured_ports import captured_ports
 
 from mrc_agents.abi import PortCounter
-from mrc_testbed.capture.recording import CaptureCount, Recording
+from mrc_testbed.capture.packet_recording import CaptureCount, PacketRecording
 from mrc_testbed.capture.selection import Selection, select_ports
 from mrc_testbed.capture.tap import Tap
 from mrc_testbed.capture.tshark import tshark_arguments
@@ -79,7 +79,7 @@ def recorded(live: Lab, selection: Selection, into: io.BytesIO) -> Iterator[Capt
     """Records while the block runs; the ring holds all of it."""
     with Tap(live, selection, SNAP_BYTES) as tap:
         faults = FaultLog(Ledger(live.paths.faults).events_path)
-        recording = Recording(tap, selection, into, SNAP_BYTES, faults)
+        recording = PacketRecording(tap, selection, into, SNAP_BYTES, faults)
         yield recording.count
         until_quiet(live)
         recording.finish()

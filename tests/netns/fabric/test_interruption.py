@@ -17,7 +17,7 @@ from waiting import DEADLINE_S
 from mrc_testbed.cli.app import run
 from mrc_testbed.errors import CleanupError, FabricError, Interrupted, PreflightError
 from mrc_testbed.fabric import data_plane, lab, lock
-from mrc_testbed.fabric.build import Progress
+from mrc_testbed.fabric.build import BuildProgress
 from mrc_testbed.fabric.known_labs import names, orphans
 from mrc_testbed.fabric.paths import lab_folders, lab_paths
 from mrc_testbed.fabric.process import find_marked, kill_processes
@@ -65,7 +65,7 @@ lab.restart(sys.argv[1], sys.argv[2:])
 
 @pytest.mark.parametrize("step", STEPS)
 def test_ctrl_c_in_any_step_rolls_back(step: str, lab_name: str, state_dir: Path) -> None:
-    def interrupt(progress: Progress) -> None:
+    def interrupt(progress: BuildProgress) -> None:
         if progress.what == step and progress.done_count:
             raise KeyboardInterrupt
 

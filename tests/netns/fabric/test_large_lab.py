@@ -2,9 +2,8 @@
 
 import pytest
 
-from mrc_agents.abi import PortCounter
+from mrc_agents.abi import PortCounter, PortKind
 from mrc_testbed.fabric import lab
-from mrc_testbed.topology.element import PortKind
 from mrc_testbed.topology.spec import TopologySpec
 
 pytestmark = [pytest.mark.root, pytest.mark.slow("a lab of 128 switches"), pytest.mark.ci]

@@ -15,7 +15,7 @@ from lab_leftovers import SMALL, observe_leftovers
 from mrc_testbed.cli.app import run
 from mrc_testbed.errors import FabricError, UsageError
 from mrc_testbed.fabric import claim, lab
-from mrc_testbed.fabric.build import Progress
+from mrc_testbed.fabric.build import BuildProgress
 from mrc_testbed.fabric.known_labs import foreign_labs, names, orphans
 from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.fabric.process import find_marked, kill_processes
@@ -81,9 +81,9 @@ def test_a_lab_stays_its_owners(
 def test_a_lab_that_is_being_built_stays_its_owners(
     lab_name: str, stranger: Path, state_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seen: list[Progress] = []
+    seen: list[BuildProgress] = []
 
-    def attack(progress: Progress) -> None:
+    def attack(progress: BuildProgress) -> None:
         if progress.what == STEP and not seen:
             seen.append(progress)
             assert_stays(lab_name, stranger, state_dir, capsys)

@@ -12,7 +12,7 @@ from mrc_agents.bpf.maps import MappedArray
 from mrc_agents.clock import monotonic_ns
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
-from mrc_testbed.fabric.build import Progress
+from mrc_testbed.fabric.build import BuildProgress
 from mrc_testbed.fabric.known_labs import names
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.paths import lab_paths
@@ -60,7 +60,7 @@ def test_a_lab_of_small_packets_sends_one_through_every_plane_too(lab_name: str)
 
 
 def test_up_reports_every_step_to_its_end(lab_name: str) -> None:
-    received: list[Progress] = []
+    received: list[BuildProgress] = []
     lab.up(SMALL, name=lab_name, runtime="netns", progress=received.append)
     lab.down(lab_name)
     last = {progress.what: progress for progress in received}

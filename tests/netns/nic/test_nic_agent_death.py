@@ -10,7 +10,7 @@ import pytest
 from nic_lab import BATCH, DISTANT, SPEC, WritePair
 from waiting import DEADLINE_NS, DEADLINE_S, poll_until
 
-from mrc_agents.abi import Event, EventKind, NicControl, QpState, Status
+from mrc_agents.abi import CompletionStatus, Event, EventKind, NicControl, QpState
 from mrc_agents.bpf.libbpf import open_pinned
 from mrc_agents.bpf.maps import MappedArray, RingBuffer
 from mrc_agents.nic.client import AgentClient
@@ -105,7 +105,7 @@ def test_qp_stops_once_its_agent_has_been_silent_for_too_long(healed: Lab) -> No
             control.heartbeat_limit_ns = 1
             event = await_kernel_event(healed, "h0", EventKind.QP_STATE)
             control.heartbeat_limit_ns = limit_ns
-        assert (event.a, event.b, event.c) == (QpState.RTS, QpState.ERROR, Status.FLUSHED)
+        assert (event.a, event.b, event.c) == (QpState.RTS, QpState.ERROR, CompletionStatus.FLUSHED)
 
 
 def test_agent_that_is_ended_in_the_midst_of_work_ends_in_order(healed: Lab) -> None:

@@ -30,8 +30,8 @@ from mrc_testbed.fabric.ring_drops import parse_dropped
 OBJECTS = Path(__file__).parents[3] / "agents/mrc_agents" / "_objects"
 DRAINER = OBJECTS / "drainer"
 IFINDEX_BASE = abi.Limit.IFINDEX_BASE
-TO_FAR = abi.Usid.T0 << abi.Usid.ROLE_SHIFT | 1
-TO_NEAR = abi.Usid.T0 << abi.Usid.ROLE_SHIFT | 2
+TO_FAR = abi.UsidLayout.T0 << abi.UsidLayout.ROLE_SHIFT | 1
+TO_NEAR = abi.UsidLayout.T0 << abi.UsidLayout.ROLE_SHIFT | 2
 SRV6_BLOCK = 0xFCBB0000
 MTU = 3000
 ETH_P_ALL = 3
@@ -123,11 +123,11 @@ class ShapedLine:
         rodata = bytes(abi.FabricConfig(srv6_block=SRV6_BLOCK, is_shaped=1))
         self.switch = BpfObject(OBJECTS / "forward.bpf.o", max_entries=entries, rodata=rodata)
         self._stack.callback(self.switch.close)
-        self.port_table = MappedArray(self.switch.map_fd("port_table"), abi.Port)
+        self.port_table = MappedArray(self.switch.map_fd("port_table"), abi.PortEntry)
         self.settings = MappedArray(self.switch.map_fd("queue_settings"), abi.QueueSettings)
         self.state = MappedArray(self.switch.map_fd("queue_state"), abi.QueueState)
         self.drainer_state = MappedArray(self.switch.map_fd("queue_drainer"), abi.QueueDrainer)
-        self.lateness = MappedArray(self.switch.map_fd("queue_lateness"), abi.Histogram)
+        self.lateness = MappedArray(self.switch.map_fd("queue_lateness"), abi.MapHistogram)
         self.pool = ArrayMap(self.switch.map_fd("queue_pool"), abi.QueuePool, locked=True)
         self._counters = PerCpuArray(self.switch.map_fd("port_counters"), abi.PortCounters)
         self.pins.mkdir()
@@ -161,8 +161,8 @@ class ShapedLine:
             first = copy * self.ports_per_line
             for node in range(1, len(self.links)):
                 for usid, egress in ((TO_FAR, 2 * node), (TO_NEAR, 2 * node - 1)):
-                    index = usid >> abi.Usid.ROLE_SHIFT << abi.Usid.PLANE_SHIFT
-                    index |= (usid & abi.Usid.INDEX_MASK) + 2 * copy
+                    index = usid >> abi.UsidLayout.ROLE_SHIFT << abi.UsidLayout.PLANE_SHIFT
+                    index |= (usid & abi.UsidLayout.INDEX_MASK) + 2 * copy
                     key = node * abi.Limit.FIB_STRIDE + index
                     map_update(fib, c_uint32(key), c_uint32(first + egress + 1))
 

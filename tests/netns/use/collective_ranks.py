@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from mrc_torch.library import CollectiveError, Engine, Options, Reduction, Type, buffers
+from mrc_torch.library import CollectiveError, LiveCollectives, Options, Reduction, Type, buffers
 from tests.gloo_order import Array, in_ring_order
 
 RANK: Final = int(os.environ["RANK"])
@@ -63,7 +63,7 @@ class Ranks:
     """All ranks, connected, and a group of them."""
 
     def __init__(self, options: Options | None = None) -> None:
-        self.engine = Engine(RANK, options)
+        self.engine = LiveCollectives(RANK, options)
         self.addresses = meet([socket.gethostbyname(socket.gethostname()), self.engine.port])
         self.numbers = iter(range(1 << 32))
         self.errors: list[str | None] = []

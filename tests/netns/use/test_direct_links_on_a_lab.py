@@ -6,10 +6,9 @@ from collections.abc import Callable
 from fault_traffic import send
 from typed_command import Command
 
-from mrc_agents.abi import PortCounter
+from mrc_agents.abi import PortCounter, PortKind
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.faults.interactive import LabFaults, parse_fault
-from mrc_testbed.topology.element import PortKind
 from mrc_testbed.topology.queue_spec import QueueSpec
 from mrc_testbed.topology.spec import TopologySpec
 

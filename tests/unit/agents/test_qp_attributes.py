@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc_agents.abi import EvLayout, EvState, NicConfig, Qp, QpState
-from mrc_agents.nic.qp import QpAttributes, QueuePair, build_qp, carrier_template
+from mrc_agents.nic.qp import MrcQueuePair, QpAttributes, build_qp, carrier_template
 from mrc_agents.nic.work_queue import QPN_MIN
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
@@ -114,7 +114,7 @@ def test_qp_starts_with_every_ev_good_and_the_backups_behind(
     evs = build_ev_set(clos, 0, 2, planes * per_plane)
     chosen = attributes(peer_host=2, evs=evs, backup_per_plane=backup, min_active=1, seed=seed)
     chosen.check(config_of(clos, 0))
-    qp = build_qp(QueuePair(QPN_MIN + 3, chosen), config_of(clos, 0))
+    qp = build_qp(MrcQueuePair(QPN_MIN + 3, chosen), config_of(clos, 0))
     assert (qp.state, qp.qpn, qp.peer_host) == (QpState.INIT, QPN_MIN + 3, 2)
     check_ev_set(qp, evs, planes, per_plane, backup)
 
@@ -140,7 +140,9 @@ def test_active_evs_are_even_over_the_paths_of_a_plane(backup: int) -> None:
     """Else a fabric that is exactly full would have some uplinks asked for more than they carry."""
     fabric = Clos(TopologySpec(planes=4, t0=2, t1=4, hosts_per_t0=4))
     evs = build_ev_set(fabric, HOST, PEER, 128)
-    qp = build_qp(QueuePair(QPN_MIN, attributes(evs=evs, backup_per_plane=backup)), config_of(fabric, HOST))
+    qp = build_qp(
+        MrcQueuePair(QPN_MIN, attributes(evs=evs, backup_per_plane=backup)), config_of(fabric, HOST)
+    )
     for plane in range(4):
         active = qp.order[plane * 32 : plane * 32 + 32 - backup]
         uplinks = Counter(evs[index] >> EvLayout.UPLINK_SHIFT & EvLayout.UPLINK_MASK for index in active)
@@ -151,7 +153,8 @@ def test_seed_decides_the_order_of_evs() -> None:
     config = config_of(FABRIC, HOST)
     evs = build_ev_set(FABRIC, HOST, PEER, 128)
     orders = [
-        list(build_qp(QueuePair(QPN_MIN, attributes(seed=seed, evs=evs)), config).order) for seed in (1, 1, 2)
+        list(build_qp(MrcQueuePair(QPN_MIN, attributes(seed=seed, evs=evs)), config).order)
+        for seed in (1, 1, 2)
     ]
     assert orders[0] == orders[1]
     assert orders[0] != orders[2]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from virtual_nic import VirtualNic, virtual_nic
 
-from mrc_agents.abi import Event, EventKind, EvReason, EvState, QpState, Status
+from mrc_agents.abi import CompletionStatus, Event, EventKind, EvReason, EvState, QpState
 from mrc_agents.nic.config import NicSettings
 from mrc_agents.nic.verbs import Verbs
 from mrc_agents.nic.work_queue import qp_index
@@ -271,7 +271,7 @@ def test_stop_marks_the_work_and_nothing_else(verbs: Verbs, device: VirtualNic, 
 
 def test_completion_is_reported_and_waits_to_be_polled_once(verbs: Verbs, qpn: int) -> None:
     work_id = write(verbs, qpn, length=0)
-    reported = report(verbs, EventKind.COMPLETION, qpn, work_id, 3, Status.SUCCESS, 4096)
+    reported = report(verbs, EventKind.COMPLETION, qpn, work_id, 3, CompletionStatus.SUCCESS, 4096)
     assert reported == {
         "event": "completion",
         "time_ns": 5,
@@ -290,7 +290,9 @@ def test_completion_is_reported_and_waits_to_be_polled_once(verbs: Verbs, qpn: i
 def test_failed_qp_completes_its_work_with_the_reason_and_flushes_the_rest(verbs: Verbs, qpn: int) -> None:
     done, *pending = (write(verbs, qpn, length=0) for _ in range(4))
     report(verbs, EventKind.COMPLETION, qpn, done, 1)
-    reported = report(verbs, EventKind.QP_STATE, qpn, QpState.RTS, QpState.ERROR, Status.REMOTE_ACCESS)
+    reported = report(
+        verbs, EventKind.QP_STATE, qpn, QpState.RTS, QpState.ERROR, CompletionStatus.REMOTE_ACCESS
+    )
     assert reported is not None
     assert (reported["event"], reported["from"], reported["to"], reported["status"]) == (
         "qp_state",

@@ -6,9 +6,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from mrc_testbed.campaign.execution import execute_campaign, exit_code
-from mrc_testbed.campaign.figures import compare_runs
 from mrc_testbed.campaign.folder import CampaignFolder, all_campaigns, find_campaign
 from mrc_testbed.campaign.plan import plan_campaign
+from mrc_testbed.campaign.run_figures import compare_runs
 from mrc_testbed.campaign.summary import summarize_campaign
 from mrc_testbed.errors import AgentError, CleanupError, FabricError, UsageError
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mrc_testbed.campaign.cell_expectation import CampaignExpectation, Quota, parse_campaign_expectation
 from mrc_testbed.campaign.cells import MeasuredRun
 from mrc_testbed.campaign.execution import execute_campaign, exit_code
-from mrc_testbed.campaign.expectation import CampaignExpectation, Quota, parse_campaign_expectation
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.judge import judge_cells
 from mrc_testbed.campaign.plan import plan_campaign

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from mrc_testbed.campaign.campaign_page import build_page, cell_sections
 from mrc_testbed.campaign.cells import Cell, CellFigure, compare_cells
 from mrc_testbed.campaign.execution import execute_campaign
 from mrc_testbed.campaign.folder import CampaignFolder
-from mrc_testbed.campaign.page import build_page, cell_sections
 from mrc_testbed.campaign.plan import plan_campaign
 from mrc_testbed.campaign.summary import Summary
 from mrc_testbed.metrics.histogram import Histogram

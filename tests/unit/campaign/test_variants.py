@@ -9,7 +9,7 @@ import pytest
 from mrc_testbed.bundle.foreign_page import is_plain_drawing
 from mrc_testbed.campaign.execution import execute_campaign
 from mrc_testbed.campaign.folder import CampaignFolder, find_campaign
-from mrc_testbed.campaign.markdown import put_into
+from mrc_testbed.campaign.markdown import replace_section
 from mrc_testbed.campaign.plan import plan_campaign, plan_variants
 from mrc_testbed.campaign.summary import summarize_campaign
 from mrc_testbed.campaign.variant_charts import time_chart
@@ -287,9 +287,9 @@ def test_markdown_goes_into_another_file_between_two_lines(sides, tmp_path):
     summary = summarize_campaign(sides)
     paper = tmp_path / "paper.md"
     paper.write_text("before\n<!-- campaign sides -->\nold\n<!-- end -->\nafter\n")
-    put_into(paper, summary)
+    replace_section(paper, summary)
     once = paper.read_text()
-    put_into(paper, summary)
+    replace_section(paper, summary)
     assert paper.read_text() == once
     assert once.startswith("before\n<!-- campaign sides -->\n")
     assert once.endswith("\n<!-- end -->\nafter\n")
@@ -297,7 +297,7 @@ def test_markdown_goes_into_another_file_between_two_lines(sides, tmp_path):
     assert "| sides | 5 | Fig. 0 | Four are faster. |" in once
     paper.write_text("no such lines\n")
     with pytest.raises(UsageError, match="has no line '<!-- campaign sides -->'"):
-        put_into(paper, summary)
+        replace_section(paper, summary)
     assert paper.read_text() == "no such lines\n"
 
 

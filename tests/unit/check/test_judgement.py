@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.check.figures import AllReduceFigures, Measured, PairFigures, WayFigures
+from mrc_testbed.check.figures import AllReduceFigures, CheckFigures, PairFigures, PathFigures
 from mrc_testbed.check.judgement import judge
 from mrc_testbed.topology.ev_set import one_ev_per_path
 from mrc_testbed.topology.path import explain_ev
@@ -24,7 +24,7 @@ NODES = [node.name for node in CLOS.nodes()]
 
 def way(source, target, ev):
     path = explain_ev(CLOS, ev, source.index, target.index)
-    return WayFigures(
+    return PathFigures(
         source=source.name,
         target=target.name,
         plane=path.plane,
@@ -42,7 +42,7 @@ def way(source, target, ev):
 def healthy():
     pairs = list(permutations(CLOS.hosts(), 2))
     paths = [way(a, b, ev) for a, b in pairs for ev in one_ev_per_path(CLOS, a.index, b.index)]
-    return Measured(
+    return CheckFigures(
         hosts=HOSTS,
         silent={},
         pairs=[
@@ -140,7 +140,7 @@ def test_link_probes_tell_apart_what_paths_cannot():
     measured = replace(healthy(), paths=paths, pairs=[])
     links = ("p0-t0-0:2~p0-t1-0:0", "p0-t0-1:2~p0-t1-0:1")
     assert named(measured) == {("suspect", "link", (*links, "p0-t1-0"))}
-    works = WayFigures(
+    works = PathFigures(
         "h0", "h0", 0, "p0-t1-0", 0, ("h0:0~p0-t0-0:0", links[0]), ("h0", "p0-t0-0", "p0-t1-0"), 9, 9, 5e3
     )
     assert named(replace(measured, link_probes=[works])) == {("suspect", "link", (links[1],))}

@@ -35,7 +35,8 @@ assert choice.known_runtime(paths, None).name is RuntimeName.NETNS
 chosen = choice.choose_runtime(paths, None)
 assert chosen.runtime.name is RuntimeName.NETNS
 print(chosen.note)
-for module in "hostprep.image mininet_net fabric.node observe.container observe.grafana_api results".split():
+modules = "hostprep.image mininet_net fabric.fabric_node observe.container observe.grafana_api results"
+for module in modules.split():
     try:
         __import__(f"mrc_testbed.{module}")
     except PreflightError as error:

@@ -2,6 +2,7 @@
 
 import re
 
+from mrc_agents.abi import PortKind
 from mrc_testbed.document import Kind, load, validate
 from mrc_testbed.installation import ROOT
 from mrc_testbed.metrics.catalogue import METRICS
@@ -9,7 +10,6 @@ from mrc_testbed.scenario.spec.expression import parse_quantity
 from mrc_testbed.scenario.spec.load import load_scenario
 from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.element import PortKind
 from mrc_testbed.topology.port_queue import port_queues
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.transport.reliable_connection import choose_rc_congestion

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mrc_testbed.fabric.ledger import Ledger, read_ledger
+from mrc_testbed.fabric.build_ledger import BuildLedger, read_ledger
 from mrc_testbed.fabric.operation import (
     ConnectNode,
     CreateLink,
@@ -56,16 +56,16 @@ def test_what_is_no_operation_is_refused(value: object) -> None:
 
 def test_a_ledger_keeps_operations_in_order_over_several_openings(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
-    with Ledger(path) as ledger:
+    with BuildLedger(path) as ledger:
         ledger.announce(ONE_OF_EACH[:3])
-    with Ledger(path) as ledger:
+    with BuildLedger(path) as ledger:
         ledger.announce(ONE_OF_EACH[3:])
     assert read_ledger(path) == ONE_OF_EACH
 
 
 def test_an_announced_operation_is_in_the_file_at_once(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
-    with Ledger(path) as ledger:
+    with BuildLedger(path) as ledger:
         ledger.announce([CreateNode("h0")])
         assert read_ledger(path) == (CreateNode("h0"),)
 
@@ -73,7 +73,7 @@ def test_an_announced_operation_is_in_the_file_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut_bytes", range(1, 30))
 def test_a_line_cut_short_hides_no_other(tmp_path: Path, cut_bytes: int) -> None:
     path = tmp_path / "ledger.jsonl"
-    with Ledger(path) as ledger:
+    with BuildLedger(path) as ledger:
         ledger.announce([CreateNode("h0"), CreateNode("h1")])
     path.write_bytes(path.read_bytes()[:-cut_bytes])
     read = read_ledger(path)

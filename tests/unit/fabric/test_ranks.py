@@ -12,7 +12,7 @@ from waiting import poll_until
 
 from mrc_testbed.cli.interruption import signals_interrupt
 from mrc_testbed.fabric import ranks
-from mrc_testbed.fabric.ranks import REPORT_VARIABLE, Failure, Rank, RunningRanks, Write, run_ranks
+from mrc_testbed.fabric.ranks import REPORT_VARIABLE, Rank, RankFailure, RunningRanks, Write, run_ranks
 
 
 class Ranks:
@@ -25,7 +25,7 @@ class Ranks:
     def _note(self, rank: Rank, is_error: bool, line: bytes) -> None:
         self.lines.append((rank.number, is_error, line))
 
-    def run(self, *commands: str) -> Failure | None:
+    def run(self, *commands: str) -> RankFailure | None:
         started = [
             Rank(number, f"h{number}", ("sh", "-c", each), dict(os.environ))
             for number, each in enumerate(commands)

@@ -12,7 +12,7 @@ from mrc_testbed.fabric.process import ProcessIdentity, observe_process
 from mrc_testbed.faults.controller import FaultController
 from mrc_testbed.faults.effects import AgentDead, CarrierDown, Drained, Frozen, RateShare, Rule
 from mrc_testbed.faults.fault import ScheduledFault
-from mrc_testbed.faults.ledger import Entry, Ledger, Phase
+from mrc_testbed.faults.ledger import Entry, FaultPhase, Ledger
 from mrc_testbed.faults.rule import FrameRule
 from mrc_testbed.faults.schedule import Flap, Schedule
 
@@ -154,7 +154,7 @@ def test_a_fault_ends_with_its_lease_and_not_before(controller, ledger, runner):
 def test_an_entry_half_cleared_by_a_killed_process_is_finished(controller, target, ledger):
     controller.apply(loss("a", 1))
     entry = ledger.entries()["a"]
-    ledger.write(Entry(entry.fault, entry.schedule, phase=Phase.CLEARING))
+    ledger.write(Entry(entry.fault, entry.schedule, phase=FaultPhase.CLEARING))
     controller.clear_stale()
     assert ledger.entries() == {}
     assert target.rules == {}
@@ -200,7 +200,7 @@ def test_a_drain_ends_at_once_where_hosts_run_and_later_where_one_stands_still(c
     controller.apply(pause("p", "h1"))
     controller.clear("d")
     assert target.denying == set()  # as far as those that run say
-    assert ledger.entries()["d"].phase is Phase.CLEARING
+    assert ledger.entries()["d"].phase is FaultPhase.CLEARING
     assert controller.stale_entries() == []
     controller.clear("p")
     assert [entry.fault.fault_id for entry in controller.stale_entries()] == ["d"]
@@ -246,7 +246,7 @@ def test_clearing_waits_for_a_process_that_asks_hosts_on_behalf_of_the_fault(con
 def test_a_fault_that_another_process_is_changing_is_left_to_it(controller, target, ledger, runner):
     controller.apply(loss("a", 1))
     other = observe_process(runner.pid)
-    ledger.write(dataclasses.replace(ledger.entries()["a"], phase=Phase.CLEARING, changed_by=other))
+    ledger.write(dataclasses.replace(ledger.entries()["a"], phase=FaultPhase.CLEARING, changed_by=other))
     assert controller.clear_stale() == []
     with pytest.raises(FaultError, match="being changed by another process"):
         controller.clear("a", wait_ns=0)
@@ -260,7 +260,7 @@ def test_a_fault_that_another_process_began_to_clear_a_moment_ago_is_left_to_it(
 ):
     """As a reaper that reads the ledger just before another process takes its lock."""
     controller.apply(loss("a", 1))
-    entry = dataclasses.replace(ledger.entries()["a"], phase=Phase.CLEARING)
+    entry = dataclasses.replace(ledger.entries()["a"], phase=FaultPhase.CLEARING)
     ledger.write(entry)
     lock = ledger.locked
 
@@ -311,7 +311,7 @@ def test_the_ledger_returns_what_was_written(ledger):
         cut("a", 5),
         Schedule(7, 9, Flap(100, 10, 0.25, 3)),
         ProcessIdentity(1, 2),
-        Phase.CLEARING,
+        FaultPhase.CLEARING,
         changed_by=ProcessIdentity(3, 4),
         unreached=("h0",),
     )

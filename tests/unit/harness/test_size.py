@@ -48,6 +48,7 @@ def test_a_public_class_in_two_modules_is_found(tree: Callable[..., Path]) -> No
     classes = "class Port:\n    class Kind: ...\nclass _Own: ...\n"
     root = tree(**{"agents/a.py": classes, "testbed/b.py": classes, "tests/c.py": "class Kind: ..."})
     assert in_two_modules(root) == {"Port": ["testbed/b.py", "agents/a.py"]}
+    assert in_two_modules(ROOT) == {}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from mrc_agents.abi import EvReason, EvState
 from mrc_testbed.fabric.process import ProcessIdentity
 from mrc_testbed.faults.effects import Effect, Rule
 from mrc_testbed.faults.fault import ScheduledFault
-from mrc_testbed.faults.ledger import Entry, Phase
+from mrc_testbed.faults.ledger import Entry, FaultPhase
 from mrc_testbed.faults.rule import FrameRule
 from mrc_testbed.faults.schedule import Flap, Schedule
 from mrc_testbed.live.snapshot import Observation, build_snapshot
@@ -132,7 +132,7 @@ def test_a_link_that_is_cut_one_way_is_down(port_id: int) -> None:
 def test_a_fault_marks_its_links_until_it_is_being_cleared() -> None:
     faults = (
         entry("a", (LINK.name,)),
-        entry("b", (LINK.name,), phase=Phase.CLEARING, lease=ProcessIdentity(1, 2)),
+        entry("b", (LINK.name,), phase=FaultPhase.CLEARING, lease=ProcessIdentity(1, 2)),
     )
     seen = build_snapshot(CLOS, EARLY, observation(2_000_000_000, faults=faults))
     [view] = [link for link in seen.links if link.state == "impaired"]

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from mrc_testbed.faults.effects import Rule
-from mrc_testbed.faults.event import FaultEvent
 from mrc_testbed.faults.fault import ScheduledFault
-from mrc_testbed.faults.ledger import Entry, Ledger, Phase
+from mrc_testbed.faults.fault_event import FaultEvent
+from mrc_testbed.faults.ledger import Entry, FaultPhase, Ledger
 from mrc_testbed.faults.rule import FrameRule
 from mrc_testbed.faults.schedule import Flap, Schedule
 from mrc_testbed.metrics.fault_record import ActiveFault, FaultRecord
@@ -26,7 +26,7 @@ def ledger(tmp_path: Path) -> Ledger:
     return ledger
 
 
-def entry(fault_id: str, kind: str, phase: Phase = Phase.ON) -> Entry:
+def entry(fault_id: str, kind: str, phase: FaultPhase = FaultPhase.ON) -> Entry:
     effects = (Rule(3, FrameRule(action="down")),)
     return Entry(
         ScheduledFault(fault_id=fault_id, kind=kind, seed=1, links=(LINK,), effects=effects),
@@ -48,7 +48,7 @@ def test_a_lab_without_faults_has_none(tmp_path: Path) -> None:
 
 def test_active_faults_are_those_of_the_ledger(tmp_path: Path, ledger: Ledger) -> None:
     ledger.write(entry("b", "loss"))
-    ledger.write(entry("a", "link-flap", Phase.CLEARING))
+    ledger.write(entry("a", "link-flap", FaultPhase.CLEARING))
     record = FaultRecord(tmp_path)
     assert record.active() == [ActiveFault("a", "link-flap"), ActiveFault("b", "loss")]
     ledger.remove("a")

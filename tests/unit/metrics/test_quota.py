@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.metrics.quota import Quota
+from mrc_testbed.metrics.quota import SourceQuota
 
 
 def test_one_source_leaves_room_for_others() -> None:
-    quota = Quota(total=5, per_source=3)
+    quota = SourceQuota(total=5, per_source=3)
     assert [quota.take(holder, "a") for holder in range(4)] == [True, True, True, False]
     assert [quota.take(holder, "b") for holder in range(10, 13)] == [True, True, False]
     quota.give_back(0)
@@ -19,7 +19,7 @@ def test_one_source_leaves_room_for_others() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from("abc"), st.booleans()), max_size=60))
 def test_the_limits_hold_whatever_comes_and_goes(steps: list[tuple[int, str, bool]]) -> None:
-    quota = Quota(total=4, per_source=2)
+    quota = SourceQuota(total=4, per_source=2)
     held: dict[int, str] = {}
     for holder, source, comes in steps:
         if not comes:

@@ -12,7 +12,7 @@ from mrc_agents.clock import epoch_ns
 from mrc_testbed.cli.app import run
 from mrc_testbed.observe import alerts
 from mrc_testbed.observe.prometheus import write_prometheus_config
-from mrc_testbed.observe.state import (
+from mrc_testbed.observe.stack_state import (
     ServiceName,
     ServiceRecord,
     StackSettings,

@@ -15,7 +15,7 @@ from mrc_testbed.cli.app import run
 from mrc_testbed.document.file_tree import write_files
 from mrc_testbed.observe.export import RULES_FILE, Export, prometheus_config, stack_files
 from mrc_testbed.observe.prometheus import OBJECTIVE_RECORD
-from mrc_testbed.observe.state import StackSettings
+from mrc_testbed.observe.stack_state import StackSettings
 
 TARGET = "lab7:9847"
 

@@ -12,7 +12,7 @@ from grafana_double import TOKEN, GrafanaDouble, serving
 from mrc_testbed.errors import FabricError, PreflightError, TestbedError, UsageError
 from mrc_testbed.observe.grafana_api import Grafana, checked_in_dashboards
 from mrc_testbed.observe.grafana_server import FOLDER_UID, SOURCE_UID
-from mrc_testbed.observe.run_windows import FaultWindow
+from mrc_testbed.observe.run_windows import FaultAnnotation
 
 PROMETHEUS = "http://127.0.0.1:9848"
 UIDS = {dashboard["uid"] for dashboard in checked_in_dashboards()}
@@ -164,8 +164,8 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
 
 
 WINDOWS = (
-    FaultWindow(1_000, 2_000, "flap1", "s: flap1 (link-flap) on p0-t0-0:4, 3 packets lost"),
-    FaultWindow(3_000, 3_500, "flap1", "s: flap1 (link-flap) on p0-t0-0:4, 1 packets lost"),
+    FaultAnnotation(1_000, 2_000, "flap1", "s: flap1 (link-flap) on p0-t0-0:4, 3 packets lost"),
+    FaultAnnotation(3_000, 3_500, "flap1", "s: flap1 (link-flap) on p0-t0-0:4, 1 packets lost"),
 )
 
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from mrc_testbed.bundle.foreign_page import is_plain_drawing
-from mrc_testbed.report import figure
+from mrc_testbed.report import chart_file
 from mrc_testbed.report.chart import (
     SECONDS,
     STYLES,
@@ -19,14 +19,14 @@ from mrc_testbed.report.chart import (
     Band,
     Chart,
     Lane,
-    Limit,
+    ReferenceLine,
     Series,
     Spread,
     bar_chart,
     charts_json,
     size_chart,
 )
-from mrc_testbed.report.figure import figure_files
+from mrc_testbed.report.chart_file import figure_files
 from mrc_testbed.report.page import asset, chart_cards
 from mrc_testbed.shown import format_count, format_rate, format_share, format_time
 
@@ -36,7 +36,7 @@ TIME = Axis("time", SECONDS, -1e9, 2e9, bands=(CUT,), measured=(0.0, 2e9))
 RATE = Axis("goodput", format_rate)
 
 
-def steps(*columns: list[float | None], limit: Limit | None = None) -> Chart:
+def steps(*columns: list[float | None], limit: ReferenceLine | None = None) -> Chart:
     series = [Series(f"s{place}", EDGES, values) for place, values in enumerate(columns)]
     return Chart("Goodput", "steps", TIME, RATE, series, "k", limit=limit)
 
@@ -61,7 +61,7 @@ def histogram() -> Chart:
 
 
 CHARTS = {
-    "steps": steps([1e6, None, 2e6], [0.0, 1e6, 1e6], limit=Limit("line rate", 2.5e6)),
+    "steps": steps([1e6, None, 2e6], [0.0, 1e6, 1e6], limit=ReferenceLine("line rate", 2.5e6)),
     "lines": Chart("$a_b$", "lines", TIME, RATE, [Series("", (0.0, 1e9, 2e9), (1.0, None, 2.0))]),
     "dots": Chart("Steps", "dots", TIME, Axis("time", format_time), [Series("job", (1e9,), (5e6,))]),
     "bars": bar_chart("bars", "goodput", {"mrc": {"a": 1e6, "b": 2e6}, "rocev2": {"b": 1e6}}, format_rate),
@@ -96,7 +96,7 @@ def test_a_chart_without_anything_to_see_is_folded(columns: list[list[float | No
 
 @pytest.mark.parametrize(("highest", "is_drawn"), [(6e6, True), (5e6, True), (4e6, False)])
 def test_the_limit_is_drawn_where_values_come_near(highest: float, is_drawn: bool) -> None:
-    chart = steps([0.0, highest, None], limit=Limit("line rate", 10e6))
+    chart = steps([0.0, highest, None], limit=ReferenceLine("line rate", 10e6))
     [found] = data(chart)["charts"]
     assert found["limit"] == (["line rate", 10e6] if is_drawn else None)
 
@@ -193,7 +193,7 @@ def test_without_matplotlib_one_line_says_what_to_install(
 
 
 def test_files_have_the_colours_and_dashes_of_pages() -> None:
-    styles = figure._styles()
+    styles = chart_file._styles()
     assert len({colour for colour, _ in styles}) == len({str(dashes) for _, dashes in styles}) == STYLES
     light = asset("charts.css").partition("@media")[0]
     assert all(colour in light for colour, _ in styles)

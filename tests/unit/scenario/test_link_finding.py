@@ -11,7 +11,7 @@ from mrc_testbed.scenario.measure.event import FaultChange
 from mrc_testbed.scenario.measure.link_finding import LinkFinding, measure_link_finding, time_to_find_ns
 from mrc_testbed.scenario.measure.measurement import Measurement
 from mrc_testbed.scenario.measure.recording import NotMeasured, Recording
-from mrc_testbed.scenario.measure.recovery import Phase
+from mrc_testbed.scenario.measure.recovery import RecoveryPhase
 from mrc_testbed.scenario.report.result_text import format_link_finding
 from mrc_testbed.scenario.spec.expression import parse_expectation
 from mrc_testbed.scenario.spec.expression_tree import Quantity
@@ -40,7 +40,7 @@ CHANGES = [applied("f", 1 * S), cleared("f", 4 * S)]
 def test_link_that_is_found_at_once_and_never_wrongly() -> None:
     readings = [seen(0), seen(1300 * MS, LINK), seen(2 * S, LINK), seen(3 * S, LINK), seen(6 * S)]
     finding = measure_link_finding(made(readings, CHANGES))
-    assert finding == LinkFinding(1.0, 1.0, {"f": Phase(300 * MS)})
+    assert finding == LinkFinding(1.0, 1.0, {"f": RecoveryPhase(300 * MS)})
     assert format_link_finding(finding) == (
         "Link probes: precision 100 %, recall 100 %, time to localize f 300 ms"
     )
@@ -58,14 +58,14 @@ def test_wrong_and_missing_suspicions_count() -> None:
     assert finding is not None
     assert finding.precision == pytest.approx(1 / 3)
     assert finding.recall == pytest.approx(1 / 3)
-    assert finding.localise == {"f": Phase(1500 * MS)}
+    assert finding.localise == {"f": RecoveryPhase(1500 * MS)}
 
 
 def test_nothing_is_missed_while_probes_cannot_know_yet() -> None:
     at_ns = 1 * S + time_to_find_ns(ProbingSpec(), READING_INTERVAL_NS) - MS
     finding = measure_link_finding(made([seen(at_ns)], CHANGES))
     assert finding == LinkFinding(
-        None, None, {"f": Phase(None, "not all of its links were suspected while it acted")}
+        None, None, {"f": RecoveryPhase(None, "not all of its links were suspected while it acted")}
     )
 
 
@@ -74,7 +74,7 @@ def test_the_slowest_occurrence_counts() -> None:
     readings = [seen(1200 * MS, LINK), seen(5700 * MS, LINK)]
     finding = measure_link_finding(made(readings, changes))
     assert finding is not None
-    assert finding.localise == {"f": Phase(700 * MS)}
+    assert finding.localise == {"f": RecoveryPhase(700 * MS)}
 
 
 def test_run_without_probes_or_broken_links_has_no_time() -> None:

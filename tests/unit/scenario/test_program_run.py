@@ -13,7 +13,7 @@ from golden_documents import check_document
 from scenario_text import HEAD
 from virtual_trial import Trial
 
-from mrc_testbed.campaign.figures import run_figures
+from mrc_testbed.campaign.run_figures import run_figures
 from mrc_testbed.scenario.execution import FinishedRun
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.report.manifest_file import load_manifest

@@ -4,7 +4,7 @@ from scenario_text import scenario
 
 from mrc_testbed.scenario.measure.event import FaultChange, NicEvent, PortTransition
 from mrc_testbed.scenario.measure.recording import Recording
-from mrc_testbed.scenario.measure.recovery import Phase, Recovery, measure_recovery
+from mrc_testbed.scenario.measure.recovery import Recovery, RecoveryPhase, measure_recovery
 from mrc_testbed.scenario.measure.trust import judge_fidelity
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import TopologySpec
@@ -41,7 +41,9 @@ def test_phases_of_one_occurrence() -> None:
             back(330 * MS, ON_PATH),
         ],
     )
-    assert recovery(run) == Recovery("f", 1, 7, 2, Phase(2 * MS), Phase(4 * MS), Phase(30 * MS))
+    assert recovery(run) == Recovery(
+        "f", 1, 7, 2, RecoveryPhase(2 * MS), RecoveryPhase(4 * MS), RecoveryPhase(30 * MS)
+    )
 
 
 def test_evs_of_other_paths_do_not_count() -> None:
@@ -55,7 +57,7 @@ def test_evs_of_other_paths_do_not_count() -> None:
         ],
     )
     found = recovery(run)
-    assert (found.left_evs, found.detect, found.restore) == (1, Phase(5 * MS), Phase(1 * MS))
+    assert (found.left_evs, found.detect, found.restore) == (1, RecoveryPhase(5 * MS), RecoveryPhase(1 * MS))
 
 
 def test_the_reverse_direction_crosses_the_same_link() -> None:
@@ -63,7 +65,7 @@ def test_the_reverse_direction_crosses_the_same_link() -> None:
         [applied("f", 100 * MS), cleared("f", 300 * MS, lost=1, last_lost_ns=105 * MS)],
         [left(101 * MS, ON_PATH, host="h4", peer="h0"), back(301 * MS, ON_PATH, host="h4", peer="h0")],
     )
-    assert recovery(run).detect == Phase(1 * MS)
+    assert recovery(run).detect == RecoveryPhase(1 * MS)
 
 
 def test_hosts_that_do_not_use_the_link_do_not_count() -> None:
@@ -76,16 +78,16 @@ def test_hosts_that_do_not_use_the_link_do_not_count() -> None:
 
 def test_a_fault_that_took_nothing_had_nothing_to_be_noticed() -> None:
     found = recovery(made([applied("f", 100 * MS), cleared("f", 300 * MS)], []))
-    assert found.detect == Phase(None, "it took no packet, so there was nothing to notice")
-    assert (found.avoid, found.restore) == (Phase(0), Phase(0))
+    assert found.detect == RecoveryPhase(None, "it took no packet, so there was nothing to notice")
+    assert (found.avoid, found.restore) == (RecoveryPhase(0), RecoveryPhase(0))
 
 
 def test_losses_that_nobody_noticed_have_no_detect() -> None:
     found = recovery(
         made([applied("f", 100 * MS), cleared("f", 300 * MS, lost=3, last_lost_ns=299 * MS)], [])
     )
-    assert found.detect == Phase(None, "no EV left it")
-    assert found.avoid == Phase(199 * MS)
+    assert found.detect == RecoveryPhase(None, "no EV left it")
+    assert found.avoid == RecoveryPhase(199 * MS)
 
 
 @pytest.mark.parametrize("last_lost_ns", [100 * MS - 1, -100 * S, 300 * S])
@@ -95,7 +97,7 @@ def test_packets_dated_outside_of_their_fault_are_no_time_and_no_trust(last_lost
     found = recovery(run)
     assert found.lost_packets == 13
     assert {found.detect, found.avoid, found.restore} == {
-        Phase(None, "the kernel dates packets that it took outside of its time")
+        RecoveryPhase(None, "the kernel dates packets that it took outside of its time")
     }
     reasons = [finding.reason for finding in judge_fidelity(run)]
     assert "packets that fault f took are dated outside of its time" in reasons
@@ -106,7 +108,7 @@ def test_an_ev_that_never_came_back_leaves_restore_open() -> None:
         [applied("f", 100 * MS), cleared("f", 300 * MS, lost=1, last_lost_ns=101 * MS)],
         [left(102 * MS, ON_PATH), left(102 * MS, ON_PATH_TOO), back(310 * MS, ON_PATH)],
     )
-    assert recovery(run).restore == Phase(
+    assert recovery(run).restore == RecoveryPhase(
         None, "EVs were still avoided when the next occurrence began or the run ended"
     )
 
@@ -117,7 +119,7 @@ def test_an_ev_that_left_after_the_repair_counts_until_it_is_back() -> None:
         [applied("f", 100 * MS), cleared("f", 101 * MS, lost=1, last_lost_ns=100 * MS + 500_000)],
         [left(102 * MS, ON_PATH), back(150 * MS, ON_PATH)],
     )
-    assert recovery(run).restore == Phase(49 * MS)
+    assert recovery(run).restore == RecoveryPhase(49 * MS)
 
 
 def test_the_longest_of_all_occurrences_counts() -> None:
@@ -130,7 +132,9 @@ def test_the_longest_of_all_occurrences_counts() -> None:
         ],
         [left(103 * MS, ON_PATH), back(260 * MS, ON_PATH), left(402 * MS, ON_PATH), back(510 * MS, ON_PATH)],
     )
-    assert recovery(run) == Recovery("f", 2, 5, 2, Phase(3 * MS), Phase(8 * MS), Phase(60 * MS))
+    assert recovery(run) == Recovery(
+        "f", 2, 5, 2, RecoveryPhase(3 * MS), RecoveryPhase(8 * MS), RecoveryPhase(60 * MS)
+    )
 
 
 def test_one_occurrence_not_outlived_leaves_the_whole_open() -> None:
@@ -148,7 +152,7 @@ def test_one_occurrence_not_outlived_leaves_the_whole_open() -> None:
             back(520 * MS, ON_PATH_TOO),
         ],
     )
-    assert recovery(run).restore == Phase(
+    assert recovery(run).restore == RecoveryPhase(
         None,
         "1 of 2 occurrences: EVs were still avoided when the next occurrence began or the run ended",
     )
@@ -156,12 +160,12 @@ def test_one_occurrence_not_outlived_leaves_the_whole_open() -> None:
 
 def test_a_fault_cut_off_by_the_end_has_neither_avoid_nor_restore() -> None:
     found = recovery(made([applied("f", 100 * MS)], [left(102 * MS, ON_PATH)]))
-    assert found.detect == Phase(2 * MS)
-    assert found.avoid == Phase(None, "its end was not recorded")
+    assert found.detect == RecoveryPhase(2 * MS)
+    assert found.avoid == RecoveryPhase(None, "its end was not recorded")
 
 
 def test_a_fault_never_applied_says_so() -> None:
-    never = Phase(None, "the fault was never applied")
+    never = RecoveryPhase(None, "the fault was never applied")
     assert recovery(made([], [])) == Recovery("f", 0, 0, 0, never, never, never)
 
 
@@ -177,7 +181,7 @@ def test_a_nic_notices_its_own_carrier_before_any_ev_leaves() -> None:
         left(102 * MS, OTHER_PLANE),
         back(310 * MS, OTHER_PLANE),
     ]
-    assert recovery(run).detect == Phase(700_000)
+    assert recovery(run).detect == RecoveryPhase(700_000)
 
 
 def with_fault(fault: str, changes: list[FaultChange], events: list[NicEvent]) -> Recovery:
@@ -194,7 +198,7 @@ def test_a_fault_of_one_ev_is_left_by_that_ev_alone() -> None:
         [applied("f", 100 * MS), cleared("f", 300 * MS, lost=3, last_lost_ns=101 * MS)],
         [left(101 * MS, ON_PATH_TOO), left(105 * MS, ON_PATH), back(320 * MS, ON_PATH)],
     )
-    assert (found.detect, found.left_evs, found.restore) == (Phase(5 * MS), 1, Phase(20 * MS))
+    assert (found.detect, found.left_evs, found.restore) == (RecoveryPhase(5 * MS), 1, RecoveryPhase(20 * MS))
 
 
 @pytest.mark.parametrize(
@@ -207,7 +211,7 @@ def test_nodes_and_planes_are_left_by_every_ev_through_them(fault: str, plane: i
         [applied("f", 100 * MS), cleared("f", 300 * MS, lost=3, last_lost_ns=101 * MS)],
         [left(101 * MS, ON_PATH), left(104 * MS, OTHER_PLANE), back(350 * MS, OTHER_PLANE)],
     )
-    assert (found.detect, found.left_evs, found.restore) == (Phase(4 * MS), 1, Phase(50 * MS))
+    assert (found.detect, found.left_evs, found.restore) == (RecoveryPhase(4 * MS), 1, RecoveryPhase(50 * MS))
 
 
 def test_full_width_is_back_with_the_carrier_of_the_last_port() -> None:
@@ -219,7 +223,7 @@ def test_full_width_is_back_with_the_carrier_of_the_last_port() -> None:
             PortTransition(ZERO_NS + 307 * MS, "h0", 1, True),
         ],
     )
-    assert (found.detect, found.restore) == (Phase(2 * MS), Phase(7 * MS))
+    assert (found.detect, found.restore) == (RecoveryPhase(2 * MS), RecoveryPhase(7 * MS))
 
 
 def test_what_loses_nothing_is_not_avoided() -> None:
@@ -228,9 +232,9 @@ def test_what_loses_nothing_is_not_avoided() -> None:
         [applied("f", 100 * MS), cleared("f", 300 * MS)],
         [],
     )
-    assert found.avoid == Phase(None, "it loses no packet")
-    assert found.detect == Phase(None, "it took no packet, so there was nothing to notice")
-    assert found.restore == Phase(0)
+    assert found.avoid == RecoveryPhase(None, "it loses no packet")
+    assert found.detect == RecoveryPhase(None, "it took no packet, so there was nothing to notice")
+    assert found.restore == RecoveryPhase(0)
 
 
 def test_what_another_fault_breaks_later_is_not_charged_to_the_first() -> None:
@@ -255,5 +259,9 @@ def test_what_another_fault_breaks_later_is_not_charged_to_the_first() -> None:
         back(550 * MS, ON_PATH),
     ]
     first, second = (measure_recovery(run, fault) for fault in run.plan.faults)
-    assert (first.detect, first.left_evs, first.restore) == (Phase(2 * MS), 2, Phase(40 * MS))
-    assert (second.detect, second.left_evs, second.restore) == (Phase(3 * MS), 1, Phase(50 * MS))
+    assert (first.detect, first.left_evs, first.restore) == (RecoveryPhase(2 * MS), 2, RecoveryPhase(40 * MS))
+    assert (second.detect, second.left_evs, second.restore) == (
+        RecoveryPhase(3 * MS),
+        1,
+        RecoveryPhase(50 * MS),
+    )

@@ -15,15 +15,15 @@ from virtual_trial import Trial
 
 from mrc_agents.abi import EvState
 from mrc_testbed.metrics.histogram import merge
-from mrc_testbed.report.chart import Limit
+from mrc_testbed.report.chart import ReferenceLine
 from mrc_testbed.scenario.measure.verdict import Ending, Status, decide
 from mrc_testbed.scenario.report.distribution import build_distributions
 from mrc_testbed.scenario.report.expectation_table import JudgedExpectation, expectation_table
 from mrc_testbed.scenario.report.line_rate import line_rate
-from mrc_testbed.scenario.report.page import build_report, fabric_drawing
 from mrc_testbed.scenario.report.panel import POINTS_MAX, build_panels, shown_intervals
+from mrc_testbed.scenario.report.report_tables import transition_table
 from mrc_testbed.scenario.report.result import RunResult
-from mrc_testbed.scenario.report.table import transition_table
+from mrc_testbed.scenario.report.run_page import build_report, fabric_drawing
 from mrc_testbed.scenario.spec.load import load_scenario
 from mrc_testbed.scenario.spec.plan import READING_INTERVAL_NS
 from mrc_testbed.scenario.spec.resolve import resolve
@@ -262,8 +262,8 @@ def test_long_runs_are_thinned_without_losing_counts(result: RunResult) -> None:
 
 def test_the_line_rate_is_what_the_ports_of_the_senders_can_send() -> None:
     spec = resolve(load_scenario(FLAP)).topology.model_copy(update={"port_rate": 10_000_000})
-    assert line_rate(spec, ["h0", "h1"]) == Limit("line rate", 2 * spec.planes * 10e6)
-    assert line_rate(spec, ["h0", "h1"], plane=0) == Limit("line rate", 2 * 10e6)
+    assert line_rate(spec, ["h0", "h1"]) == ReferenceLine("line rate", 2 * spec.planes * 10e6)
+    assert line_rate(spec, ["h0", "h1"], plane=0) == ReferenceLine("line rate", 2 * 10e6)
     assert line_rate(spec.model_copy(update={"port_rate": None}), ["h0"]) is None
 
 

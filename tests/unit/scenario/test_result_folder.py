@@ -18,7 +18,7 @@ from mrc_testbed.errors import TestbedError
 from mrc_testbed.report import page
 from mrc_testbed.scenario.execution import FinishedRun
 from mrc_testbed.scenario.measure.provenance import Provenance, cpu_model, observe_provenance
-from mrc_testbed.scenario.measure.series import series_columns
+from mrc_testbed.scenario.measure.series_rows import series_columns
 from mrc_testbed.scenario.report.junit import Case, junit_suite
 from mrc_testbed.scenario.report.result_folder import ResultFolder
 from mrc_testbed.scenario.run.runner import Runner

@@ -17,8 +17,8 @@ from mrc_testbed.scenario.execution import FinishedRun
 from mrc_testbed.scenario.spec.load import load_scenario
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.soak.document import plan_of
-from mrc_testbed.soak.live import LiveSoak, soak_lab
 from mrc_testbed.soak.live_draw import FAULTS_MS, draw_round
+from mrc_testbed.soak.live_soak import LiveSoak, soak_lab
 from mrc_testbed.soak.soaking import Control
 
 MS = 1_000_000

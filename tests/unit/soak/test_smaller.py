@@ -10,7 +10,7 @@ from mrc_testbed.installation import ROOT
 from mrc_testbed.scenario.spec.load import load_scenario, scenario_variants
 from mrc_testbed.soak.document import as_text, commented, plan_of
 from mrc_testbed.soak.scenario_shrink import read_failing
-from mrc_testbed.soak.shrink import RefusedError, shrink, weight
+from mrc_testbed.soak.shrink import RefusedDocumentError, shrink, weight
 from mrc_testbed.soak.smaller import smaller_documents
 
 SCENARIOS = [
@@ -32,7 +32,7 @@ def fails_always(document):
     try:
         plan_of(document)
     except UsageError as error:
-        raise RefusedError from error
+        raise RefusedDocumentError from error
     return True
 
 

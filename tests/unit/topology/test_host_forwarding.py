@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from mrc_agents.abi import PortKind
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology import timing
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ecmp_hash import FlowKey, flow_hash, hash_share
-from mrc_testbed.topology.element import PortKind
 from mrc_testbed.topology.ev import ev_parts, stev_value
 from mrc_testbed.topology.ev_set import build_ev_set
 from mrc_testbed.topology.forwarding import Action

@@ -8,10 +8,10 @@ from exploring import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mrc_agents.abi import PortKind
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology import addressing
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.element import PortKind
 from mrc_testbed.topology.naming import Tier, parse_node_name
 from mrc_testbed.topology.spec import TopologySpec
 

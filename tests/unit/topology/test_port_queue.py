@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from topology_file import load_values
 
+from mrc_agents.abi import PortKind
 from mrc_testbed.document import Tree, validate_values
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology import port_queue, timing
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.element import PortKind
 from mrc_testbed.topology.port_queue import PortQueue, control_buffer_bytes, data_buffer_bytes, port_queues
 from mrc_testbed.topology.queue_spec import EcnSpec, QueueSpec, TrimSpec
 from mrc_testbed.topology.spec import TopologySpec

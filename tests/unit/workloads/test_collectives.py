@@ -7,8 +7,8 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.faults.rule import FrameRule
 from mrc_testbed.faults.schedule import Schedule
 from mrc_testbed.virtual.target import VirtualTarget
+from mrc_testbed.workloads.collective_schedule import COLLECTIVE_KINDS
 from mrc_testbed.workloads.load import build_loads
-from mrc_testbed.workloads.schedule import COLLECTIVE_KINDS
 from mrc_testbed.workloads.spec import CollectiveSpec, Training, WriteBw
 
 CLOS = fabric(hosts_per_t0=2)

@@ -16,7 +16,7 @@ from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.engine import VirtualEngine, VirtualTransport
 from mrc_testbed.virtual.lab import VirtualLab, virtual_lab
 from mrc_testbed.workloads.connectors import MrcConnector
-from mrc_testbed.workloads.shown_operations import OperationListener
+from mrc_testbed.workloads.operation_publisher import OperationListener
 
 MS = 1_000_000
 MEMORY_BYTES = 1 << 20

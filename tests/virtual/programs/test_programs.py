@@ -15,7 +15,7 @@ from stopped_clock import StoppedClock
 from waiting import DEADLINE_S
 
 from mrc_agents.abi import VirtualPayload
-from mrc_agents.collectives.virtual import RankCollectives, load_library
+from mrc_agents.collectives.rank_collectives import RankCollectives, load_library
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.ranks import FILES_VARIABLE, REPORT_VARIABLE, Rank
 from mrc_testbed.scenario.spec.plan import PlannedTransport

@@ -14,7 +14,7 @@ from typing import Final
 from mrc_testbed.metrics.series import Reading
 from mrc_testbed.probing.watch import WINDOW_NS
 from mrc_testbed.scenario.measure.recording import Recording
-from mrc_testbed.scenario.measure.recovery import Phase
+from mrc_testbed.scenario.measure.recovery import RecoveryPhase
 from mrc_testbed.topology.probing_spec import ProbingSpec
 from mrc_testbed.topology.resolve import resolve_topology
 
@@ -29,7 +29,7 @@ class LinkFinding:
     # share of broken links, over all readings, that were suspected; None if none could be
     recall: float | None
     # by fault id, from the beginning of an occurrence until all its links were suspected
-    localise: dict[str, Phase]
+    localise: dict[str, RecoveryPhase]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def _links(outages: list[_Outage], start_ns: int, end_ns: int, *, whole: bool) -
     return frozenset(link for outage in chosen for link in outage.links)
 
 
-def _localise(outages: list[_Outage], readings: list[Reading]) -> Phase:
+def _localise(outages: list[_Outage], readings: list[Reading]) -> RecoveryPhase:
     """The longest time over the occurrences of a fault that all its links took to be suspected."""
     times: list[int] = []
     for outage in outages:
@@ -114,6 +114,6 @@ def _localise(outages: list[_Outage], readings: list[Reading]) -> Phase:
             and outage.links <= (reading.suspects or set())
         ]
         if not found:
-            return Phase(None, "not all of its links were suspected while it acted")
+            return RecoveryPhase(None, "not all of its links were suspected while it acted")
         times.append(min(found) - outage.start_ns)
-    return Phase(max(times))
+    return RecoveryPhase(max(times))

@@ -10,7 +10,7 @@ from mrc_testbed.metrics.histogram import Histogram, merge
 from mrc_testbed.scenario.measure.event import EvTransition
 from mrc_testbed.scenario.measure.link_finding import measure_link_finding
 from mrc_testbed.scenario.measure.recording import FlowReading, NotMeasured, Recording, nearest
-from mrc_testbed.scenario.measure.recovery import Phase, Recovery, measure_recovery
+from mrc_testbed.scenario.measure.recovery import Recovery, RecoveryPhase, measure_recovery
 from mrc_testbed.scenario.measure.windows import Windows
 from mrc_testbed.scenario.spec.expression_tree import Quantity
 from mrc_testbed.scenario.spec.quantity import percentile_ratio
@@ -376,7 +376,7 @@ class Measurement(Windows):
         return _longest_ns(self.recovery(quantity.argument or "").restore)
 
 
-def _longest_ns(phase: Phase) -> float:
+def _longest_ns(phase: RecoveryPhase) -> float:
     if phase.longest_ns is None:
         raise NotMeasured(phase.reason)
     return float(phase.longest_ns)

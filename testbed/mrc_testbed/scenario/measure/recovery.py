@@ -26,7 +26,7 @@ _Key = tuple[str, int, int] | tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class RecoveryPhase:
     """One of the three times."""
 
     longest_ns: int | None  # of all occurrences; None when there is no value, or not for each of them
@@ -41,23 +41,23 @@ class Recovery:
     occurrence_count: int  # how often it really was applied
     lost_packets: int  # packets it took, over all occurrences
     left_evs: int  # EVs that left a path it hit, each counted once per occurrence
-    detect: Phase  # time to detect
-    avoid: Phase  # time to last drop
-    restore: Phase  # recovery time
+    detect: RecoveryPhase  # time to detect
+    avoid: RecoveryPhase  # time to last drop
+    restore: RecoveryPhase  # recovery time
 
     @property
-    def phases(self) -> tuple[Phase, Phase, Phase]:
+    def phases(self) -> tuple[RecoveryPhase, RecoveryPhase, RecoveryPhase]:
         """The three, in order."""
         return self.detect, self.avoid, self.restore
 
 
-_MISDATED: Final = Phase(None, "the kernel dates packets that it took outside of its time")
+_MISDATED: Final = RecoveryPhase(None, "the kernel dates packets that it took outside of its time")
 
 
 def measure_recovery(recording: Recording, fault: ScheduledFault) -> Recovery:
     occurrences = recording.occurrences(fault.fault_id)
     if not occurrences:
-        never = Phase(None, "the fault was never applied")
+        never = RecoveryPhase(None, "the fault was never applied")
         return Recovery(fault.fault_id, 0, 0, 0, never, never, never)
     lost = sum(occurrence.cleared.lost_packets for occurrence in occurrences if occurrence.cleared)
     if any(occurrence.is_misdated for occurrence in occurrences):
@@ -87,7 +87,9 @@ def measure_recovery(recording: Recording, fault: ScheduledFault) -> Recovery:
         lost_packets=lost,
         left_evs=left_evs,
         detect=_longest(detects, "no EV left it"),
-        avoid=_longest(avoids, "its end was not recorded") if losing else Phase(None, "it loses no packet"),
+        avoid=_longest(avoids, "its end was not recorded")
+        if losing
+        else RecoveryPhase(None, "it loses no packet"),
         restore=_longest(restores, "EVs were still avoided when the next occurrence began or the run ended"),
     )
 
@@ -193,13 +195,13 @@ def _restore_ns(
     return None if away else last_return_ns - occurrence.cleared.before_ns
 
 
-def _longest(times_ns: Sequence[int | None], reason: str) -> Phase:
+def _longest(times_ns: Sequence[int | None], reason: str) -> RecoveryPhase:
     if not times_ns:
-        return Phase(None, "it took no packet, so there was nothing to notice")
+        return RecoveryPhase(None, "it took no packet, so there was nothing to notice")
     known = [time_ns for time_ns in times_ns if time_ns is not None]
     missing = len(times_ns) - len(known)
     if not missing:
-        return Phase(max(known))
+        return RecoveryPhase(max(known))
     if len(times_ns) == 1:
-        return Phase(None, reason)
-    return Phase(None, f"{missing} of {len(times_ns)} occurrences: {reason}")
+        return RecoveryPhase(None, reason)
+    return RecoveryPhase(None, f"{missing} of {len(times_ns)} occurrences: {reason}")

@@ -6,8 +6,8 @@ from typing import Final
 from mrc_testbed.metrics.fidelity import (
     Evidence,
     FidelityLimits,
-    Finding,
     LatenessReading,
+    TrustCheck,
     judge,
     judge_simulation,
     lateness_of,
@@ -26,7 +26,7 @@ _LATE_CARRIES_TIMES: Final = 2
 """A machine that is late moves at least so many times the frames that it moves in time."""
 
 
-def judge_fidelity(recording: Recording) -> tuple[Finding, ...]:
+def judge_fidelity(recording: Recording) -> tuple[TrustCheck, ...]:
     """Findings about the machine, with limits.
 
     A reason of lateness leaves each figure within bounds; any other makes the run UNTRUSTED.
@@ -93,12 +93,12 @@ def lateness_readings(recording: Recording) -> list[LatenessReading]:
     ]
 
 
-def _misdated(recording: Recording) -> Iterator[Finding]:
+def _misdated(recording: Recording) -> Iterator[TrustCheck]:
     """Times that are impossible while BPF programs and Python read one clock: not in a time namespace."""
     for fault in recording.plan.faults:
         if any(occurrence.is_misdated for occurrence in recording.occurrences(fault.fault_id)):
             reason = f"packets that fault {fault.fault_id} took are dated outside of its time"
-            yield Finding("dates of lost packets", "outside of the fault", "within it", reason)
+            yield TrustCheck("dates of lost packets", "outside of the fault", "within it", reason)
 
 
 def _counts(readings: list[Reading]) -> HostCounts:

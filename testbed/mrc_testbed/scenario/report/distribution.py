@@ -10,7 +10,7 @@ from mrc_testbed.metrics.histogram import BUCKET_COUNT, Histogram, bucket_lower_
 from mrc_testbed.metrics.series import Interval, summarize
 from mrc_testbed.report.chart import Axis, Chart, Series
 from mrc_testbed.scenario.measure.recording import NotMeasured, Recording, Span
-from mrc_testbed.scenario.measure.series import intervals
+from mrc_testbed.scenario.measure.series_rows import intervals
 from mrc_testbed.shown import format_share, format_time
 
 _BUCKETS_JOINED: Final = 4

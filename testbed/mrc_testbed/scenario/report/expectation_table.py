@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 from markupsafe import Markup
 
 from mrc_testbed.report.page import part
-from mrc_testbed.report.table import Cell, Table
+from mrc_testbed.report.table import Table, TableCell
 from mrc_testbed.scenario.measure.expectation import (
     Answer,
     answer_of,
@@ -55,12 +55,12 @@ def expectation_table(expectations: Iterable[JudgedExpectation]) -> Markup:
     return Table(("", "expectation", "#measured", "#limit", ""), list(map(_row, expectations))).html()
 
 
-def _row(each: JudgedExpectation) -> tuple[Cell | str, ...]:
+def _row(each: JudgedExpectation) -> tuple[TableCell | str, ...]:
     style, sign = _MARKS[each.answer]
-    mark = Cell(f"{sign} {each.answer}", f"mark {style}")
+    mark = TableCell(f"{sign} {each.answer}", f"mark {style}")
     run = f"{each.run}: " if each.run else ""
     if each.left is None or each.right is None:
-        text = Cell(each.text, lead=run, is_code=True, notes=(each.reason,))
+        text = TableCell(each.text, lead=run, is_code=True, notes=(each.reason,))
         return mark, text, "\u2013", "\u2013", ""
     comparison = parse_expectation(each.text)
     unit = comparison_unit(comparison)
@@ -68,10 +68,10 @@ def _row(each: JudgedExpectation) -> tuple[Cell | str, ...]:
     unclear = (each.reason,) if each.answer == "cannot tell" else ()
     return (
         mark,
-        Cell(each.text, lead=run, is_code=True, notes=(*_notes(each), *unclear)),
+        TableCell(each.text, lead=run, is_code=True, notes=(*_notes(each), *unclear)),
         left,
         f"{_SIGNS[comparison.operator]} {right}",
-        Cell("", "bar", more=_bar(each.left, each.right, style=style, label=each.reason)),
+        TableCell("", "bar", more=_bar(each.left, each.right, style=style, label=each.reason)),
     )
 
 

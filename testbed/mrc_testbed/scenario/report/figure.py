@@ -7,11 +7,11 @@ from statistics import fmean
 from typing import Final
 
 from mrc_testbed.metrics.series import Interval, Reading
-from mrc_testbed.report.chart import Axis, Chart, Form, Limit, Series, bar_chart, size_chart
+from mrc_testbed.report.chart import Axis, Chart, Form, ReferenceLine, Series, bar_chart, size_chart
 from mrc_testbed.scenario.measure.measurement import Measurement
 from mrc_testbed.scenario.measure.operations_of_span import OperationsOfSpan
 from mrc_testbed.scenario.measure.recording import AnyReading, FlowReading, NotMeasured, Recording, Span
-from mrc_testbed.scenario.measure.series import intervals
+from mrc_testbed.scenario.measure.series_rows import intervals
 from mrc_testbed.scenario.report.line_rate import line_rate
 from mrc_testbed.scenario.report.panel import LOSSES, time_axis
 from mrc_testbed.scenario.spec.expression import parse_quantity
@@ -143,7 +143,7 @@ def _published(figure: PlannedFigure, curves: Sequence[Series], time: Axis) -> S
     return Series("published", (*places, time.high), (*values, values[-1]))
 
 
-def _nic_rate(workloads: Sequence[PlannedWorkload], recording: Recording) -> Limit | None:
+def _nic_rate(workloads: Sequence[PlannedWorkload], recording: Recording) -> ReferenceLine | None:
     """Line rate of one host that sends."""
     return line_rate(recording.plan.topology, workloads[0].sources[:1])
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Collection
 
-from mrc_testbed.report.chart import Limit
+from mrc_testbed.report.chart import ReferenceLine
 from mrc_testbed.topology.port_selection import port_rates_bps
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
 
 
-def line_rate(spec: TopologySpec, hosts: Collection[str], plane: int | None = None) -> Limit | None:
+def line_rate(spec: TopologySpec, hosts: Collection[str], plane: int | None = None) -> ReferenceLine | None:
     """Rate at which the NICs of *hosts* can send together; None where ports have no rate.
 
     Args:
@@ -26,4 +26,4 @@ def line_rate(spec: TopologySpec, hosts: Collection[str], plane: int | None = No
         if plane in (None, port.plane)
     ]
     total_bps = sum(rates_bps[port.id] for port in ports)
-    return Limit("line rate", float(total_bps)) if total_bps else None
+    return ReferenceLine("line rate", float(total_bps)) if total_bps else None

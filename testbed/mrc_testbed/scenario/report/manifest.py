@@ -1,4 +1,4 @@
-"""manifest.json: what a run was, what it came to, and under which conditions. Pure.
+"""manifest.json: identity, result and conditions of a run. Pure.
 
 Programs read it, so its shape is a promise: keys are added, never changed in meaning or taken away, without
 a new schema_version. Times are ns, rates bit/s, ratios fractions of one.
@@ -10,7 +10,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Final, TypeAlias, Union
 
-from mrc_testbed.metrics.fidelity import Finding
+from mrc_testbed.metrics.fidelity import TrustCheck
 from mrc_testbed.scenario.measure.operations_of_span import OperationsOfSpan
 from mrc_testbed.scenario.measure.provenance import Provenance
 from mrc_testbed.scenario.measure.recording import NotMeasured, Recording
@@ -83,7 +83,7 @@ def _utc(time: datetime) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _finding(finding: Finding) -> Json:
+def _finding(finding: TrustCheck) -> Json:
     return {
         "what": finding.what,
         "measured": finding.measured,

@@ -11,9 +11,9 @@ from typing import Final
 from mrc_agents.abi import EvState
 from mrc_testbed.metrics.histogram import Histogram, merge
 from mrc_testbed.metrics.series import EV_STATES, Interval, QueueGroup, Reading, add_hosts
-from mrc_testbed.report.chart import SECONDS, Axis, Band, Chart, Lane, Limit, Series, Values
+from mrc_testbed.report.chart import SECONDS, Axis, Band, Chart, Lane, ReferenceLine, Series, Values
 from mrc_testbed.scenario.measure.recording import NotMeasured, Recording
-from mrc_testbed.scenario.measure.series import intervals, workload_goodput_bps
+from mrc_testbed.scenario.measure.series_rows import intervals, workload_goodput_bps
 from mrc_testbed.scenario.report.line_rate import line_rate
 from mrc_testbed.scenario.spec.plan import reading_interval_ns
 from mrc_testbed.shown import format_count, format_frequency, format_rate, format_size, format_time
@@ -130,7 +130,7 @@ class _Panels:
         y: Axis,
         curves: Mapping[str, Values],
         note: str,
-        limit: Limit | None = None,
+        limit: ReferenceLine | None = None,
     ) -> Chart:
         series = [Series(name, self._edges, values) for name, values in curves.items()]
         return Chart(title, "steps", self._time, y, series, key, note, limit)

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from mrc_testbed.metrics.fidelity import Finding
-from mrc_testbed.scenario.measure.doubt import Doubt
+from mrc_testbed.metrics.fidelity import TrustCheck
 from mrc_testbed.scenario.measure.expectation import evaluate_expectations
-from mrc_testbed.scenario.measure.job import Job, measure_jobs
+from mrc_testbed.scenario.measure.job_result import Job, measure_jobs
+from mrc_testbed.scenario.measure.lateness_bounds import LatenessBounds
 from mrc_testbed.scenario.measure.link_finding import LinkFinding, measure_link_finding
 from mrc_testbed.scenario.measure.measurement import Measurement
 from mrc_testbed.scenario.measure.operations_of_span import OperationsOfSpan
@@ -59,7 +59,7 @@ class RunResult:
     recording: Recording  # what happened
     verdict: Verdict  # what it came to
     recoveries: tuple[Recovery, ...]  # one per fault of the plan
-    fidelity: tuple[Finding, ...]  # what was looked at to decide whether the run is to be trusted
+    fidelity: tuple[TrustCheck, ...]  # what was looked at to decide whether the run is to be trusted
     # workload -> over its measured time; None when that was not measured
     goodput_bps: dict[str, float | None]
     # workload -> Jain's index of its flows' goodputs over the same time; None likewise
@@ -102,7 +102,7 @@ def judge_run(
     late, untrusted = (_reasons(fidelity, is_lateness=is_lateness) for is_lateness in (True, False))
     if plan.measures:  # variants are compared by figures, which nobody bounds
         late, untrusted = (), late + untrusted
-    bounds_of = Doubt(recording).bounds if has_lateness(recording) and not untrusted else None
+    bounds_of = LatenessBounds(recording).bounds if has_lateness(recording) and not untrusted else None
     written = evaluate_expectations(plan.expect, recording, bounds_of, is_late=bool(late))
     outcomes = written + unwritten_outcomes(recording, written)
     if untrusted:
@@ -132,7 +132,7 @@ def judge_run(
     )
 
 
-def _reasons(fidelity: Iterable[Finding], *, is_lateness: bool) -> tuple[str, ...]:
+def _reasons(fidelity: Iterable[TrustCheck], *, is_lateness: bool) -> tuple[str, ...]:
     return tuple(each.reason for each in fidelity if each.reason and each.is_lateness is is_lateness)
 
 

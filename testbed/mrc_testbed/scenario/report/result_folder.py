@@ -24,7 +24,7 @@ from typing import Final, Self
 from mrc_testbed.document.latest import point_latest
 from mrc_testbed.document.one_step import room_hint, write_in_one_step
 from mrc_testbed.errors import TestbedError
-from mrc_testbed.report.figure import figure_files
+from mrc_testbed.report.chart_file import figure_files
 from mrc_testbed.report.page import chart_script
 from mrc_testbed.scenario.measure.event import FaultChange, NicEvent, Note
 from mrc_testbed.scenario.measure.event_record import (
@@ -36,15 +36,15 @@ from mrc_testbed.scenario.measure.event_record import (
 )
 from mrc_testbed.scenario.measure.provenance import Provenance
 from mrc_testbed.scenario.measure.recording import Recording
-from mrc_testbed.scenario.measure.series import format_row, intervals, series_columns, series_row
+from mrc_testbed.scenario.measure.series_rows import format_row, intervals, series_columns, series_row
 from mrc_testbed.scenario.report.figure import run_charts
 from mrc_testbed.scenario.report.junit import build_junit
 from mrc_testbed.scenario.report.kept_times import FILE_NAME as HISTOGRAMS
 from mrc_testbed.scenario.report.kept_times import build_histograms, dump_histograms
 from mrc_testbed.scenario.report.manifest import Json, build_manifest, opening_manifest
-from mrc_testbed.scenario.report.page import build_report
 from mrc_testbed.scenario.report.result import RunResult
 from mrc_testbed.scenario.report.result_text import build_flows, build_operations, build_summary
+from mrc_testbed.scenario.report.run_page import build_report
 from mrc_testbed.scenario.report.samples import build_samples
 from mrc_testbed.scenario.spec.plan import Plan, dump_plan
 

@@ -5,10 +5,10 @@ import io
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from mrc_testbed.report.table import Cell, Table
-from mrc_testbed.scenario.measure.job import Job
+from mrc_testbed.report.table import Table, TableCell
+from mrc_testbed.scenario.measure.job_result import Job
 from mrc_testbed.scenario.measure.link_finding import LinkFinding
-from mrc_testbed.scenario.measure.recovery import Phase, Recovery
+from mrc_testbed.scenario.measure.recovery import Recovery, RecoveryPhase
 from mrc_testbed.scenario.report.result import RunResult
 from mrc_testbed.shown import format_count, format_rate, format_share, format_size, format_time, format_times
 from mrc_testbed.workloads.nccl import CollectiveResult
@@ -53,7 +53,7 @@ OPERATION_COLUMNS = (
 )
 
 
-def format_phase(phase: Phase) -> str:
+def format_phase(phase: RecoveryPhase) -> str:
     """A phase of recovery for a table: its time, or a dash."""
     return "-" if phase.longest_ns is None else format_time(phase.longest_ns)
 
@@ -126,7 +126,7 @@ def workload_table(result: RunResult) -> Table:
                 "-" if goodput_bps is None else format_rate(goodput_bps),
                 format_count(sum(outcome.messages for outcome in outcomes)),
                 format_size(sum(outcome.compared_bytes for outcome in outcomes)),
-                Cell(format_count(wrong), "bad" if wrong else "good"),
+                TableCell(format_count(wrong), "bad" if wrong else "good"),
             )
         )
     return Table(("workload", "#goodput", "#messages", "#compared", "#wrong bytes"), rows)

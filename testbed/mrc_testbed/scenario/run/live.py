@@ -17,8 +17,8 @@ from mrc_testbed.fabric.ranks import Rank, placed_ranks
 from mrc_testbed.fabric.rdma import RdmaTransport
 from mrc_testbed.fabric.ring_drops import ring_drops
 from mrc_testbed.faults.controller import FaultController
-from mrc_testbed.faults.event import FaultEvent
 from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.fault_event import FaultEvent
 from mrc_testbed.faults.session import FaultSession
 from mrc_testbed.metrics.measured import RecoveryTime, write_recovery
 from mrc_testbed.metrics.reader import LabReader
@@ -42,8 +42,8 @@ from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.workloads.connectors import open_transport
 from mrc_testbed.workloads.engine import WorkloadEngine
+from mrc_testbed.workloads.operation_publisher import OperationPublisher
 from mrc_testbed.workloads.program import Program
-from mrc_testbed.workloads.shown_operations import ShownOperations
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ def live_world(lab: Lab, plan: Plan, clock: Clock) -> Iterator[World]:
             closing(NicListeners(lab.clos, lambda host: AgentClient(lab.paths.agent_socket(host))))
         )
         session = stack.enter_context(FaultSession(lab.name))
-        shown = stack.enter_context(closing(ShownOperations(lab.state_dir)))
+        shown = stack.enter_context(closing(OperationPublisher(lab.state_dir)))
 
         def place(program: Program) -> AbstractContextManager[list[Rank]]:
             kind = RdmaTransport(plan.transport.kind)

@@ -52,7 +52,7 @@ class FaultInjector(Protocol):
         """Ends whatever this injector has in force; none is a success."""
 
 
-class Sampler(Protocol):
+class CounterSource(Protocol):
     def read(self) -> Reading:
         """The cumulative readings of now."""
 

@@ -15,7 +15,7 @@ from mrc_testbed.scenario.measure.event import FaultChange, NicEvent, Note
 from mrc_testbed.scenario.measure.recording import FlowReading, Recording
 from mrc_testbed.scenario.measure.trust import lateness_of_warmup
 from mrc_testbed.scenario.measure.verdict import Ending, Status
-from mrc_testbed.scenario.run.protocols import Clock, FaultInjector, Sampler
+from mrc_testbed.scenario.run.protocols import Clock, CounterSource, FaultInjector
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.scenario.spec.timeline import (
     Action,
@@ -77,7 +77,7 @@ class World:
     clock: Clock
     injector: FaultInjector
     workloads: Engine
-    sampler: Sampler
+    sampler: CounterSource
     is_simulated: bool = False  # whether its time is a simulation's, which no machine can make late
     # how many frames have crossed a link sooner than its port's rate allows
     early_frames: Callable[[], int] = lambda: 0

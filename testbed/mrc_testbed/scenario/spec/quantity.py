@@ -25,7 +25,7 @@ Argument = Literal["workload", "collective", "job", "program", "fault", "latency
 LatenessEffect = Literal[
     "none", "rate", "pace", "dip", "time", "mean time", "gap", "share", "count", "added", "resent"
 ]
-"""Ways in which a late machine changes a value; `scenario.measure.doubt` has the bounds of each."""
+"""Ways in which a late machine changes a value; `scenario.measure.lateness_bounds` has the bounds of each."""
 
 OF_WORKLOADS: Final[tuple[Argument, ...]] = ("workload", "collective", "job", "program")
 """Arguments that name a workload: one whose flows are the testbed's, one of collectives, one with operations

@@ -26,8 +26,8 @@ _TAIL_SHARE: Final = 0.1
 """Share of the times beyond a percentile that may be later than its bound: p99 is bounded by p99.9."""
 
 
-class Doubt:
-    """Bounds of the quantities of one recording.
+class LatenessBounds:
+    """The range of each figure of one recording, had no frame been late.
 
     Args:
         recording: of a shaped lab, with two readings of the lateness of frames at least.

@@ -14,9 +14,7 @@ from mrc_testbed.scenario.report.distribution import build_distributions
 from mrc_testbed.scenario.report.expectation_table import JudgedExpectation, expectation_table
 from mrc_testbed.scenario.report.figure import run_charts, step_chart
 from mrc_testbed.scenario.report.panel import build_panels, shown_intervals
-from mrc_testbed.scenario.report.result import RunResult
-from mrc_testbed.scenario.report.result_text import job_figures, job_headline, printed_table
-from mrc_testbed.scenario.report.table import (
+from mrc_testbed.scenario.report.report_tables import (
     alerts,
     collective_table,
     fault_table,
@@ -27,6 +25,8 @@ from mrc_testbed.scenario.report.table import (
     tiles,
     transition_table,
 )
+from mrc_testbed.scenario.report.result import RunResult
+from mrc_testbed.scenario.report.result_text import job_figures, job_headline, printed_table
 from mrc_testbed.topology.resolve import resolve_topology
 
 _NAMESPACE: Final = ' xmlns="http://www.w3.org/2000/svg"'

@@ -30,7 +30,7 @@ BROADCAST_SLICES_MAX: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class RankConnection:
     """Where transfers flow: ranks, and which of the parallel rings."""
 
     source: int
@@ -52,7 +52,7 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class Elements:
     """Elements of a rank's memory."""
 
     rank: int  # whose memory
@@ -65,16 +65,16 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class CollectiveSchedule:
     """One operation."""
 
     ranks: int  # how many
     count: int  # elements of data of a rank
-    connections: tuple[Connection, ...]  # between ranks
+    connections: tuple[RankConnection, ...]  # between ranks
     transfers: tuple[Transfer, ...]  # in the order in which a connection carries them
     # (rank, first element, elements) that each operation begins with
     inputs: tuple[tuple[int, int, int], ...]
-    results: tuple[Interval, ...]  # what must be found after it
+    results: tuple[Elements, ...]  # what must be found after it
     needs_receive_memory: bool  # whether ranks have memory beyond their data
 
     @property
@@ -83,18 +83,20 @@ class Schedule:
         return self.count * (2 if self.needs_receive_memory else 1)
 
 
-def connections_of(kind: CollectiveKind, ranks: int, channels: int, root: int = 0) -> tuple[Connection, ...]:
+def connections_of(
+    kind: CollectiveKind, ranks: int, channels: int, root: int = 0
+) -> tuple[RankConnection, ...]:
     """The connections of a collective: channels between neighbours of a ring, or between all pairs."""
     if kind == "all-to-all":
         return tuple(
-            Connection(rank, (rank + distance) % ranks, channel)
+            RankConnection(rank, (rank + distance) % ranks, channel)
             for rank in range(ranks)
             for distance in range(1, ranks)
             for channel in range(channels)
         )
     senders = [rank for rank in range(ranks) if kind != "broadcast" or (rank + 1) % ranks != root]
     return tuple(
-        Connection(rank, (rank + 1) % ranks, channel) for rank in senders for channel in range(channels)
+        RankConnection(rank, (rank + 1) % ranks, channel) for rank in senders for channel in range(channels)
     )
 
 
@@ -115,7 +117,7 @@ def bus_factor(kind: CollectiveKind, ranks: int) -> float:
 
 def build_schedule(
     kind: CollectiveKind, *, ranks: int, count: int, element_bytes: int, channels: int, root: int = 0
-) -> Schedule:
+) -> CollectiveSchedule:
     """The transfers of one operation.
 
     Args:
@@ -164,10 +166,10 @@ class _Builder:
         }
         self._transfers: list[Transfer] = []
         self._inputs: list[tuple[int, int, int]] = []
-        self._results: list[Interval] = []
+        self._results: list[Elements] = []
 
-    def schedule(self) -> Schedule:
-        return Schedule(
+    def schedule(self) -> CollectiveSchedule:
+        return CollectiveSchedule(
             ranks=self._ranks,
             count=self._count,
             connections=self._connections,
@@ -227,11 +229,11 @@ class _Builder:
             self._inputs.append((rank, *every[rank]))
         if not gathers:
             first, number = every[rank]
-            self._results.append(Interval(rank, first, number, None, first, source))
+            self._results.append(Elements(rank, first, number, None, first, source))
             return
         for owner, (first, number) in enumerate(every):
             if reduces or owner != rank:
-                self._results.append(Interval(rank, first, number, None if reduces else owner, first, source))
+                self._results.append(Elements(rank, first, number, None if reduces else owner, first, source))
 
     def chain(self, channel: int, start: int, count: int, root: int) -> None:
         """Broadcast over the share of a channel: slice after slice from rank to rank."""
@@ -247,7 +249,7 @@ class _Builder:
                 )
         for source, target in pairwise(order):
             index = self._index_of[source, target, channel]
-            self._results.append(Interval(target, start, count, root, start, index))
+            self._results.append(Elements(target, start, count, root, start, index))
 
     def exchange(self, channel: int) -> None:
         """All-to-all: every rank sends each other rank a chunk of its own."""
@@ -261,7 +263,7 @@ class _Builder:
                 self._add((rank, peer, channel), first, place, number, reduce_start=None, after=None)
                 self._inputs.append((rank, first, number))
                 index = self._index_of[rank, peer, channel]
-                self._results.append(Interval(peer, place, number, rank, first, index))
+                self._results.append(Elements(peer, place, number, rank, first, index))
 
     def _slices(self, count: int, limit: int) -> int:
         return max(1, min(limit, count * self._element_bytes // SLICE_BYTES_MIN))
@@ -281,7 +283,7 @@ class _Builder:
         return len(self._transfers) - 1
 
 
-def arrivals_by_connection(schedule: Schedule) -> tuple[tuple[int, ...], ...]:
+def arrivals_by_connection(schedule: CollectiveSchedule) -> tuple[tuple[int, ...], ...]:
     """Indices of the transfers that each connection carries, in order."""
     carried: list[list[int]] = [[] for _ in schedule.connections]
     for index, transfer in enumerate(schedule.transfers):
@@ -289,7 +291,7 @@ def arrivals_by_connection(schedule: Schedule) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(indices) for indices in carried)
 
 
-def followers(schedule: Schedule) -> tuple[tuple[int, ...], ...]:
+def followers(schedule: CollectiveSchedule) -> tuple[tuple[int, ...], ...]:
     """For each transfer, indices of those that wait for it, in order."""
     waiting: list[list[int]] = [[] for _ in schedule.transfers]
     for index, transfer in enumerate(schedule.transfers):
@@ -298,6 +300,6 @@ def followers(schedule: Schedule) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(indices) for indices in waiting)
 
 
-def first_transfers(schedule: Schedule) -> Iterator[int]:
+def first_transfers(schedule: CollectiveSchedule) -> Iterator[int]:
     """Indices of the transfers that wait for nothing."""
     return (index for index, transfer in enumerate(schedule.transfers) if transfer.after is None)

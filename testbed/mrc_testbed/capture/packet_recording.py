@@ -33,7 +33,7 @@ class CaptureCount:
     missed: int = 0  # frames that are not in the file because they came too fast
 
 
-class Recording:
+class PacketRecording:
     """Writes what a tap hands out. Where a fault begins or ends, the next packet has a comment that says so.
 
     Args:

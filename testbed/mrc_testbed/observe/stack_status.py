@@ -13,7 +13,7 @@ from mrc_testbed.observe.machine import answer_of, json_of
 from mrc_testbed.observe.prometheus import JOB
 from mrc_testbed.observe.service import TITLES
 from mrc_testbed.observe.stack import runner_of
-from mrc_testbed.observe.state import (
+from mrc_testbed.observe.stack_state import (
     ServiceName,
     ServiceRecord,
     StackPaths,

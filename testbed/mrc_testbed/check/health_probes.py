@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from mrc_agents.abi import Limit
-from mrc_testbed.check.figures import WayFigures
+from mrc_testbed.check.figures import PathFigures
 from mrc_testbed.check.judgement import way_states
 from mrc_testbed.check.site import Asked, Site
 from mrc_testbed.topology.clos import Clos
@@ -30,7 +30,7 @@ def probe_paths(
     site: Site,
     rounds: Sequence[Sequence[tuple[Node, Node]]],
     progress: Callable[[str], object],
-) -> tuple[list[WayFigures], int]:
+) -> tuple[list[PathFigures], int]:
     """Figures of the paths of all pairs, and how many there are.
 
     Those that are not good are probed once more.
@@ -47,7 +47,7 @@ def probe_paths(
         turns = -(-len(every) // PATHS_MAX)
         evs[pair] = every[number % turns :: turns]
         path_count += len(every)
-    ways: dict[_Probe, WayFigures] = {}
+    ways: dict[_Probe, PathFigures] = {}
     for number, pairs in enumerate(_both_directions(rounds), start=1):
         progress(f"probing paths, round {number} of {len(rounds) // 2}")
         _probe(site, [Asked(*pair, evs[pair] * PROBES) for pair in pairs], ways)
@@ -67,7 +67,7 @@ def _both_directions(
         yield [pair for pairs in rounds[place : place + 2] for pair in pairs]
 
 
-def _probe(site: Site, asked: Sequence[Asked], ways: dict[_Probe, WayFigures]) -> None:
+def _probe(site: Site, asked: Sequence[Asked], ways: dict[_Probe, PathFigures]) -> None:
     """Probes paths, as many at a time as a NIC can, and adds the outcome to *ways*."""
     most = int(Limit.EV_MAX)
     for start in range(0, max((len(each.evs) for each in asked), default=0), most):
@@ -82,9 +82,9 @@ def _probe(site: Site, asked: Sequence[Asked], ways: dict[_Probe, WayFigures]) -
                 ways[probe] = replace(known, sent=known.sent + 1, answered=answered, rtt_ns=fastest)
 
 
-def _unprobed(clos: Clos, source: Node, target: Node, ev: int) -> WayFigures:
+def _unprobed(clos: Clos, source: Node, target: Node, ev: int) -> PathFigures:
     path = explain_ev(clos, ev, source.index, target.index)
-    return WayFigures(
+    return PathFigures(
         source=source.name,
         target=target.name,
         plane=path.plane,
@@ -98,12 +98,12 @@ def _unprobed(clos: Clos, source: Node, target: Node, ev: int) -> WayFigures:
     )
 
 
-def figures_of_link_probe(clos: Clos, outcome: PathOutcome) -> WayFigures:
+def figures_of_link_probe(clos: Clos, outcome: PathOutcome) -> PathFigures:
     """The figures of a link probe."""
     path = outcome.path
     links = [clos.link(link) for link in path.links]
     host = clos.host(path.host).name
-    return WayFigures(
+    return PathFigures(
         source=host,
         target=host,
         plane=path.plane,

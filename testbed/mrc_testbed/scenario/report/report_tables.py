@@ -9,9 +9,9 @@ from mrc_testbed.faults.fault import ScheduledFault
 from mrc_testbed.metrics.histogram import Histogram, merge
 from mrc_testbed.metrics.series import summarize
 from mrc_testbed.report.page import part
-from mrc_testbed.report.table import Cell, Table
+from mrc_testbed.report.table import Table, TableCell
 from mrc_testbed.scenario.measure.recording import NotMeasured
-from mrc_testbed.scenario.measure.recovery import Phase, Recovery
+from mrc_testbed.scenario.measure.recovery import Recovery, RecoveryPhase
 from mrc_testbed.scenario.report.result import RunResult
 from mrc_testbed.scenario.report.result_text import (
     RECOVERY_COLUMNS,
@@ -86,7 +86,7 @@ def fault_table(result: RunResult) -> Markup:
     return Table(header, rows).html()
 
 
-def _fault_row(result: RunResult, fault: ScheduledFault, recovery: Recovery) -> tuple[Cell | str, ...]:
+def _fault_row(result: RunResult, fault: ScheduledFault, recovery: Recovery) -> tuple[TableCell | str, ...]:
     recording = result.recording
     places = fault.nodes or fault.links
     left_out = len(places) - _LINKS_SHOWN_MAX
@@ -100,7 +100,7 @@ def _fault_row(result: RunResult, fault: ScheduledFault, recovery: Recovery) -> 
     except NotMeasured:
         active = "never"
     return (
-        Cell(
+        TableCell(
             fault.fault_id,
             "when",
             is_strong=True,
@@ -108,15 +108,15 @@ def _fault_row(result: RunResult, fault: ScheduledFault, recovery: Recovery) -> 
             codes=tuple(places[:_LINKS_SHOWN_MAX]),
             last=f"and {left_out} more" if left_out > 0 else "",
         ),
-        Cell(active, "when"),
+        TableCell(active, "when"),
         *recovery_counts(recovery),
         *map(_phase, recovery.phases),
     )
 
 
-def _phase(phase: Phase) -> Cell:
+def _phase(phase: RecoveryPhase) -> TableCell:
     text = _DASH if phase.longest_ns is None else format_phase(phase)
-    return Cell(text, notes=(phase.reason,) if phase.reason else ())
+    return TableCell(text, notes=(phase.reason,) if phase.reason else ())
 
 
 def plane_table(result: RunResult) -> Markup:
@@ -205,7 +205,7 @@ def flow_table(result: RunResult) -> Markup:
                 goodput,
                 format_size(outcome.compared_bytes),
                 format_count(outcome.wrong_bytes),
-                Cell(outcome.error or "ok", "bad" if outcome.error else ""),
+                TableCell(outcome.error or "ok", "bad" if outcome.error else ""),
             )
         )
     columns = (
@@ -221,7 +221,7 @@ def fidelity_table(result: RunResult) -> Markup:
     """Table of the machine's behaviour beside the limits of trust."""
     rows = [
         (
-            Cell("\u2713", "mark good") if finding.reason is None else Cell("\u2717", "mark bad"),
+            TableCell("\u2713", "mark good") if finding.reason is None else TableCell("\u2717", "mark bad"),
             finding.what,
             finding.measured,
             finding.limit,
@@ -270,7 +270,7 @@ def provenance_table(result: RunResult) -> Markup:
         *([("Clock", describe_clock_step(result.clock_step_ns))] if result.clock_step_ns else []),
         ("Latest reading or action", f"{format_time(recording.latest_ns)} after it was due"),
     )
-    return Table((), [(Cell(name, is_heading=True), value) for name, value in entries]).html()
+    return Table((), [(TableCell(name, is_heading=True), value) for name, value in entries]).html()
 
 
 def _seconds(time_ns: int) -> str:

@@ -23,7 +23,7 @@ class OperationListener(Protocol):
         """No operation of workload *name* will follow."""
 
 
-class ShownOperations:
+class OperationPublisher:
     """An OperationListener that counts for a lab's exporter, and keeps the latest steps for `top`, `serve`.
 
     Args:

@@ -10,9 +10,9 @@ import pytest
 from mrc_testbed.metrics.measured import read_measured
 from mrc_testbed.workloads.collective import Collective
 from mrc_testbed.workloads.job_ring import running_jobs
+from mrc_testbed.workloads.operation_publisher import OperationPublisher
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.program import Program
-from mrc_testbed.workloads.shown_operations import ShownOperations
 
 RECORD = OperationRecord(1_000, 2_000, 5_000, 10, 4096, 0, "h0")
 
@@ -24,7 +24,7 @@ def collective(compute_ns: int | None) -> Collective:
 
 
 def test_operations_and_steps_are_counted_with_the_bytes_of_the_bus(tmp_path: Path) -> None:
-    shown = ShownOperations(tmp_path)
+    shown = OperationPublisher(tmp_path)
     shown.completed("job", collective(None), RECORD)
     shown.completed("job", collective(1_000), RECORD)
     shown.close()
@@ -36,7 +36,7 @@ def test_operations_and_steps_are_counted_with_the_bytes_of_the_bus(tmp_path: Pa
 
 
 def test_steps_of_a_program_are_counted_and_shown(tmp_path: Path) -> None:
-    shown = ShownOperations(tmp_path)
+    shown = OperationPublisher(tmp_path)
     shown.completed("job", Program(("h0", "h1"), ("./train",)), RECORD)
     [steps] = read_measured(tmp_path)
     assert (steps.what, steps.kind, steps.workload, steps.times.sum_ns) == ("step", "program", "job", 4_000)
@@ -46,7 +46,7 @@ def test_steps_of_a_program_are_counted_and_shown(tmp_path: Path) -> None:
 
 
 def test_a_later_job_of_the_same_name_may_have_other_ranks(tmp_path: Path) -> None:
-    shown = ShownOperations(tmp_path)
+    shown = OperationPublisher(tmp_path)
     shown.completed("job", collective(1_000), RECORD)
     shown.completed("job", replace(collective(1_000), ranks=("h4", "h5")), replace(RECORD, last_rank="h5"))
     [job] = running_jobs(tmp_path)
@@ -57,7 +57,7 @@ def test_a_later_job_of_the_same_name_may_have_other_ranks(tmp_path: Path) -> No
 
 
 def test_a_job_that_has_ended_is_shown_no_more_and_stays_counted(tmp_path: Path) -> None:
-    shown = ShownOperations(tmp_path)
+    shown = OperationPublisher(tmp_path)
     for name in ("first", "second"):
         shown.completed(name, collective(1_000), RECORD)
     shown.ended("first")
@@ -72,7 +72,7 @@ def test_a_lab_that_is_gone_or_a_full_disk_harms_no_workload(
 ) -> None:
     lab = tmp_path / "lab"
     lab.mkdir()
-    shown = ShownOperations(lab)
+    shown = OperationPublisher(lab)
     shutil.rmtree(lab)
     with caplog.at_level(logging.WARNING):
         shown.completed("job", collective(None), RECORD)

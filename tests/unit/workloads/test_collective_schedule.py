@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.workloads.schedule import (
+from mrc_testbed.workloads.collective_schedule import (
     COLLECTIVE_KINDS,
     SLICE_BYTES_MIN,
     arrivals_by_connection,

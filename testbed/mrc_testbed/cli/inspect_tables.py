@@ -26,7 +26,7 @@ Cell = str | int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class DataTable:
     """Rows under named columns."""
 
     title: str  # what the rows are
@@ -38,7 +38,7 @@ class Table:
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
-def summary_table(clos: Clos) -> Table:
+def summary_table(clos: Clos) -> DataTable:
     """Sizes, capacities and theory of a fabric, in two columns."""
     spec, number = clos.spec, clos.numbering
     paths = number.uplink_count if spec.t0 > 1 else 1
@@ -74,7 +74,7 @@ def summary_table(clos: Clos) -> Table:
             ("T0-T1 links", _thresholds(clos) + _but(len(overrides_by_port(clos)), "port")),
             ("idle RTT in theory", format_time(timing.base_rtt_ns(clos))),
         ]
-    return Table("fabric", ("property", "value"), tuple(rows))
+    return DataTable("fabric", ("property", "value"), tuple(rows))
 
 
 def _but(count: int, what: str) -> str:
@@ -94,7 +94,7 @@ def _thresholds(clos: Clos) -> str:
     return "; ".join(parts)
 
 
-def node_table(clos: Clos) -> Table:
+def node_table(clos: Clos) -> DataTable:
     """All switches and hosts; a switch with the uSIDs it owns, a host with the T0 index of its row."""
     rows = []
     for node in clos.nodes():
@@ -102,10 +102,10 @@ def node_table(clos: Clos) -> Table:
         rows.append(
             (node.id, node.name, node.tier.value, node.plane, row, node.port_count, _own_usids(clos, node))
         )
-    return Table("nodes", ("id", "name", "tier", "plane", "row", "ports", "usids"), tuple(rows))
+    return DataTable("nodes", ("id", "name", "tier", "plane", "row", "ports", "usids"), tuple(rows))
 
 
-def link_table(clos: Clos) -> Table:
+def link_table(clos: Clos) -> DataTable:
     rows = tuple(
         (
             link.id,
@@ -119,10 +119,10 @@ def link_table(clos: Clos) -> Table:
         for link in clos.links()
     )
     columns = ("id", "name", "plane", "lower_node", "lower_interface", "upper_node", "upper_interface")
-    return Table("links", columns, rows)
+    return DataTable("links", columns, rows)
 
 
-def port_table(clos: Clos, node: Node) -> Table:
+def port_table(clos: Clos, node: Node) -> DataTable:
     """The ports of one node, with their addresses, what is at the other end, and their rate."""
     rates_bps = port_rates_bps(clos)
     rows = tuple(
@@ -140,10 +140,10 @@ def port_table(clos: Clos, node: Node) -> Table:
         for port in clos.ports_of(node)
     )
     columns = ("port", "interface", "id", "ifindex", "mac", "link_local", "inner_address", "peer", "rate_bps")
-    return Table(f"ports of {node.name}", columns, rows)
+    return DataTable(f"ports of {node.name}", columns, rows)
 
 
-def forwarding_table(clos: Clos, switch: Node) -> Table:
+def forwarding_table(clos: Clos, switch: Node) -> DataTable:
     """The forwarding table of one switch, decoded."""
     rows: list[tuple[Cell, ...]] = []
     for key, value in fib_entries(clos, switch):
@@ -159,12 +159,12 @@ def forwarding_table(clos: Clos, switch: Node) -> Table:
                 None if port is None else clos.peer(port).node.name,
             )
         )
-    return Table(
+    return DataTable(
         f"forwarding of {switch.name}", ("usid", "meaning", "action", "interface", "next_node"), tuple(rows)
     )
 
 
-def path_table(path: Path) -> Table:
+def path_table(path: Path) -> DataTable:
     """A path hop by hop: what each node does with the packet, and over which link it leaves."""
     rows = tuple(
         (
@@ -180,10 +180,10 @@ def path_table(path: Path) -> Table:
     usids = " ".join(f"{usid.value:04x}={usid}" for usid in path.usids)
     title = f"{path.source.name} to {path.destination.name} through plane {path.plane}"
     title += f": {usids}" if usids else ""
-    return Table(title, ("node", "action", "arrives_as", "leaves_as", "link", "why"), rows)
+    return DataTable(title, ("node", "action", "arrives_as", "leaves_as", "link", "why"), rows)
 
 
-def ev_table(clos: Clos, source: int, destination: int, evs: Iterable[int]) -> Table:
+def ev_table(clos: Clos, source: int, destination: int, evs: Iterable[int]) -> DataTable:
     """EVs with the path each takes between two hosts."""
     rows: list[tuple[Cell, ...]] = []
     for entropy in evs:
@@ -193,7 +193,7 @@ def ev_table(clos: Clos, source: int, destination: int, evs: Iterable[int]) -> T
         carrier = None if path.carrier is None else str(path.carrier)
         rows.append((f"{entropy:#010x}", ev.plane, path.uplink, ev.copy, t1, carrier))
     title = f"EVs from h{source} to h{destination}"
-    return Table(title, ("ev", "plane", "uplink", "copy", "t1", "carrier"), tuple(rows))
+    return DataTable(title, ("ev", "plane", "uplink", "copy", "t1", "carrier"), tuple(rows))
 
 
 def _own_usids(clos: Clos, node: Node) -> str | None:

@@ -33,7 +33,7 @@ _ANY_TIME_NS: Final = (1 << 63) - 1
 """A rank's clock may be ahead of the lab's: it has computed, and time passes when it waits."""
 
 
-class RunningProgram:
+class SimulatedProgram:
     """The program.
 
     Args:

@@ -39,8 +39,8 @@ class LiveSite:
         self._lab = lab
         self.clos = lab.clos
 
-    def greet(self, host: str) -> None:
-        """Return if the NIC agent of a host answers."""
+    def require_agent(self, host: str) -> None:
+        """Raise AgentError unless the NIC agent of a host answers."""
         with AgentClient(self._lab.paths.agent_socket(host), GREETING_NS) as agent:
             agent.hello()
 

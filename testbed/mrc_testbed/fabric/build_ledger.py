@@ -15,7 +15,7 @@ from mrc_testbed.fabric.operation import Operation, decode_operation, encode_ope
 from mrc_testbed.fabric.state_file import private_descriptor
 
 
-class Ledger:
+class BuildLedger:
     """The ledger of a lab, open for appending."""
 
     def __init__(self, path: Path) -> None:

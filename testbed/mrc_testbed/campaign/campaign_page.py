@@ -10,8 +10,7 @@ from mrc_testbed.campaign.summary import Summary, SummaryRow
 from mrc_testbed.metrics.series import summarize
 from mrc_testbed.report.chart import Axis, Band, Chart, Series, Spread
 from mrc_testbed.report.page import Section, chart_data, page, render
-from mrc_testbed.report.table import Cell as TableCell
-from mrc_testbed.report.table import Table
+from mrc_testbed.report.table import Table, TableCell
 from mrc_testbed.scenario.measure.expectation import FORMATS, answer_of
 from mrc_testbed.shown import format_count
 

@@ -20,8 +20,8 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.metrics.series import FlowCounts, HostCounts
 from mrc_testbed.scenario.execution import FinishedRun
 from mrc_testbed.scenario.measure.bounds import Bounds
-from mrc_testbed.scenario.measure.doubt import Doubt
 from mrc_testbed.scenario.measure.expectation import answer_of
+from mrc_testbed.scenario.measure.lateness_bounds import LatenessBounds
 from mrc_testbed.scenario.measure.measurement import Measurement
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.measure.verdict import Status
@@ -97,7 +97,7 @@ def bounds(text: str, made: Recording | None = None) -> tuple[float, Bounds]:
     """The value of a quantity, and its bounds."""
     quantity = parse_quantity(text)
     run = made or late_run()
-    return Measurement(run).measure(quantity), Doubt(run).bounds(quantity)
+    return Measurement(run).measure(quantity), LatenessBounds(run).bounds(quantity)
 
 
 EDGE = IDLE_NS / S
@@ -250,7 +250,7 @@ def test_every_quantity_lies_within_its_bounds(kind: QuantityKind, monkeypatch: 
     monkeypatch.setattr(Measurement, "measure", lambda *_: 0.5)
     monkeypatch.setattr(Measurement, "packets_sent", lambda *_: 1000)
     quantity = parse_quantity(kind.name.replace("<N>", "99") + OF[kind.argument])
-    found = Doubt(late_run()).bounds(quantity)
+    found = LatenessBounds(late_run()).bounds(quantity)
     assert found.low <= 0.5 <= found.high
     assert found.is_exact is (kind.name in ("loss", "qp_errors", "wrong_bytes"))
 
