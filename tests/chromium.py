@@ -52,16 +52,11 @@ class _PageGoneError(Exception):
 
 
 class Browser:
-    """The program, and one page of it; see `browsing`.
-
-    Attributes:
-        console: texts of errors that the page put out, exceptions included.
-        requested: addresses that the page asked for.
-    """
+    """The program, and one page of it; see `browsing`."""
 
     def __init__(self, to_browser: int, from_browser: int) -> None:
-        self.console: list[str] = []
-        self.requested: list[str] = []
+        self.console: list[str] = []  # texts of errors that the page put out, exceptions included
+        self.requested: list[str] = []  # addresses that the page asked for
         self._to_browser = to_browser
         self._from_browser = from_browser
         self._received = b""

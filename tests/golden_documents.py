@@ -91,10 +91,6 @@ def _load(name: str) -> Any:
 def check_document(name: str, value: Any) -> None:
     """Holds a document against its golden file.
 
-    Args:
-        name: of the file, such as the document's kind.
-        value: the document, or one line of a file of lines.
-
     Raises:
         AssertionError: it has other keys, types or another schema version.
     """

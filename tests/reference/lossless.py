@@ -92,9 +92,6 @@ class _Port:
 class ReferenceNetwork:
     """Carries frames over ports whose data class flow control may hold.
 
-    Args:
-        shapes: by port id.
-
     Attributes:
         deliveries: (time_ns, label) of frames that left by the last port of their route, by time.
         dropped: labels of frames that found no room.

@@ -98,12 +98,6 @@ class Trial:
     Args:
         plan: of the run; or the text of its scenario file.
         source: text of its scenario file, if there is one.
-
-    Attributes:
-        fail: by call, such as `apply flap1` or `collect`, what it raises once it was carried out, once.
-        change: by call, what makes another result of its result, one after the other.
-        calls: of the run, in order.
-        left: faults and QPs that the run has left in the lab.
     """
 
     name = "trial"
@@ -113,11 +107,13 @@ class Trial:
         self.source = plan if isinstance(plan, str) else source
         self.plan = resolve(load_scenario(plan)) if isinstance(plan, str) else plan
         self.clock = TrialClock()
+        # by call, such as `apply flap1` or `collect`, what it raises once it was carried out, once
         self.fail: dict[str, BaseException] = {}
+        # by call, what makes another result of its result, one after the other
         self.change: defaultdict[str, list[Callable[[Any], Any]]] = defaultdict(list)
         self.change["read"].append(_busy)
-        self.calls: list[str] = []
-        self.left: list[object] = []
+        self.calls: list[str] = []  # of the run, in order
+        self.left: list[object] = []  # faults and QPs that the run has left in the lab
 
     @contextmanager
     def world(self) -> Iterator[World]:

@@ -24,12 +24,7 @@ _TIMER: Final = "timer"
 
 
 class VirtualMap:
-    """A map of the lab; `info` is what the kernel says about one.
-
-    Args:
-        name: of the map.
-        found: where it is.
-    """
+    """A map of the lab; `info` is what the kernel says about one."""
 
     def __init__(self, name: str, found: FoundMap) -> None:
         self.name = name

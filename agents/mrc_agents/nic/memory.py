@@ -1,21 +1,138 @@
 """Registered memory: regions of the NIC's mapped memory, each with an R_Key that the kernel checks."""
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 
 from mrc_agents.abi import Limit, PageList
 from mrc_agents.clock import monotonic_ns
 from mrc_agents.entropy import randbits
 from mrc_agents.errors import UsageError
 from mrc_agents.nic.device import NicDevice
-from mrc_agents.nic.grace import Grace
-from mrc_agents.nic.memory_growth import MemoryGrowth
 from mrc_agents.nic.page_memory import FreePages, whole_pages
+
+Release = Callable[[], None]
 
 _ADDRESS_MAX = 1 << 57
 _LIST_ENTRY_BYTES = 4
 _KEY_DRAW_BITS = 32 - Limit.KEY_INDEX_BITS - 1
+
+
+class Grace:
+    """The things that rest: who was running when one was given back may still be placing a packet there.
+
+    Args:
+        await_runs: returns once the runs of the NIC's programs that had begun have ended.
+    """
+
+    def __init__(self, await_runs: Callable[[], None]) -> None:
+        # calls its first argument somewhere else and, once that has returned, its second one here; without it
+        # each request waits for what rests, in case it is given just that
+        self.in_background: Callable[[Callable[[], None], Callable[[], None]], None] | None = None
+        self._await_runs = await_runs
+        self._resting: list[Release] = []
+        self._awaited: list[Release] = []
+
+    def rest(self, release: Release) -> None:
+        """Has *release* called when the thing may be used again."""
+        self._resting.append(release)
+        self._begin()
+
+    def _begin(self) -> None:
+        if self.in_background is None or self._awaited or not self._resting:
+            return
+        awaited = self._awaited = self._resting
+        self._resting = []
+
+        def end() -> None:
+            _release(awaited)
+            self._begin()
+
+        self.in_background(self._await_runs, end)
+
+    def look(self) -> None:
+        """Before something is given out: what rests may be that, unless it is taken care of elsewhere."""
+        if self.in_background is None:
+            self.settle()
+
+    def settle(self) -> bool:
+        """Waits for all that rests; whether there was something."""
+        if not (self._awaited or self._resting):
+            return False
+        self._await_runs()
+        _release(self._awaited)
+        _release(self._resting)
+        return True
+
+
+def _release(things: list[Release]) -> None:
+    for release in things:
+        release()
+    things.clear()
+
+
+class MemoryGrowth:
+    """The chunks that were added to a NIC's memory.
+
+    Args:
+        device: the NIC.
+        pages: those of its memory that are free; added memory joins them.
+    """
+
+    def __init__(self, device: NicDevice, pages: FreePages) -> None:
+        self._device = device
+        self._pages = pages
+        self._first = -(-device.memory.length_bytes // Limit.MEMORY_CHUNK)
+        self._added: set[int] = set()
+        self._leaving: set[int] = set()
+
+    def end(self) -> int:
+        """Offset behind the last byte of memory."""
+        last = max(self._added, default=-1)
+        return max(self._device.memory.length_bytes, (last + 1) * Limit.MEMORY_CHUNK)
+
+    def make_room(self, length: int) -> str | None:
+        """Adds memory for so many bytes in a row; None, or why there is none.
+
+        Whoever asks waits for it, and so does all else that the agent does: some eight milliseconds a chunk.
+        """
+        needed = -(-length // Limit.MEMORY_CHUNK)
+        taken = self._added | self._leaving
+        start = next(
+            first
+            for first in count(self._first)
+            if first + needed > Limit.MEMORY_CHUNKS or taken.isdisjoint(range(first, first + needed))
+        )
+        if start + needed > Limit.MEMORY_CHUNKS:
+            return "a NIC's memory does not grow beyond 4 GiB"
+        chunks = range(start, start + needed)
+        try:
+            self._device.add_memory(chunks)
+        except PermissionError:
+            return "a container's NIC does not grow: set nic.memory"
+        except OSError as error:
+            return f"the kernel gives the NIC no more: {error.strerror}"
+        self._added.update(chunks)
+        for index in chunks:
+            self._pages.add(index * Limit.MEMORY_CHUNK, Limit.MEMORY_CHUNK)
+        return None
+
+    def take_free(self) -> list[int]:
+        """Chunks that were added and are wholly free, of which nothing is given out from now on."""
+        found = []
+        for index in sorted(self._added):
+            if self._pages.is_free(index * Limit.MEMORY_CHUNK, Limit.MEMORY_CHUNK):
+                self._pages.take(Limit.MEMORY_CHUNK, index * Limit.MEMORY_CHUNK)
+                found.append(index)
+        self._added.difference_update(found)
+        self._leaving.update(found)
+        return found
+
+    def forget(self, chunks: Iterable[int]) -> None:
+        """Chunks have been removed: their places in the memory can be taken again."""
+        self._leaving.difference_update(chunks)
 
 
 class NoRoomError(UsageError):

@@ -11,11 +11,7 @@ from mrc_agents.nic.work_queue import qp_index
 
 
 class NicMaps:
-    """The memory and the QPs of one NIC.
-
-    Args:
-        pins: folder of the NIC's pinned maps.
-    """
+    """The memory and the QPs of one NIC."""
 
     def __init__(self, pins: Pins) -> None:
         with ExitStack() as opened:

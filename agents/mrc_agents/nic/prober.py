@@ -13,12 +13,7 @@ _FALL_FACTOR = 4
 
 
 def excess_falls(own: int, all_falls: Sequence[int]) -> int:
-    """Times that a path fell beyond what is expected: 0 for the first, or when all paths fall alike.
-
-    Args:
-        own: falls of the path, this one included.
-        all_falls: of every path that could have been taken.
-    """
+    """Times that a path fell beyond what is expected: 0 for the first, or when all paths fall alike."""
     expected = 2 * sum(all_falls) // max(1, len(all_falls))
     return max(0, own - 1 - expected)
 

@@ -100,12 +100,7 @@ class _Refused(Exception):  # noqa: N818 - becomes a UsageError once the file's 
 
 
 class _Frame:
-    """The one zstd frame that an archive of ours is: many empty ones would cost time, and hold nothing.
-
-    Args:
-        raw: the file.
-        options: of the decompressor.
-    """
+    """The one zstd frame that an archive of ours is: many empty ones would cost time, and hold nothing."""
 
     def __init__(self, raw: BinaryIO, options: dict[int, int]) -> None:
         self._raw = raw

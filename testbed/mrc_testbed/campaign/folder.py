@@ -70,12 +70,7 @@ def runs_of(campaign: Path) -> Path:
 
 
 class CampaignFolder:
-    """One execution of a campaign on disk.
-
-    Args:
-        path: the folder, which exists.
-        plan: of the campaign.
-    """
+    """One execution of a campaign on disk."""
 
     def __init__(self, path: Path, plan: CampaignPlan) -> None:
         self.path = path

@@ -171,11 +171,7 @@ def rank_test(values: Sequence[float], others: Sequence[float], blocks: Sequence
 
 
 def _blocked_test(blocks: Sequence[Pair]) -> RankTest:
-    """Test by ranks within blocks (van Elteren, 1960): exact for few orders, else approximately normal.
-
-    Args:
-        blocks: those with values on both sides.
-    """
+    """Test by ranks within blocks (van Elteren, 1960): exact for few orders, else approximately normal."""
     from scipy import stats  # noqa: PLC0415
 
     orders, wins, pairs, variance = 1, 0.0, 0, 0.0

@@ -178,10 +178,6 @@ def factor_sentence(compare: Sequence[str], runs: Sequence[VariantRun]) -> str:
     Mbit/s: 1.5 times (goodput(main))`. Of several quantities, the first of those that tell most: during a
     fault before others. Of several sizes, the largest. Empty where fewer than two variants have measured
     anything that is better one way.
-
-    Args:
-        compare: quantities that they are compared by.
-        runs: of the variants.
     """
     named = [quantity for quantity in map(parse_quantity, compare) if quantity.kind.better is not None]
     axis = size_axis(runs) if runs else None

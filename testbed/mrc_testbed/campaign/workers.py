@@ -42,13 +42,7 @@ class Workers(Protocol):
 
 
 class LocalWorkers:
-    """Processes of this machine; leaving the context waits for their runs.
-
-    Args:
-        campaign: its folder.
-        jobs: how many.
-        carry_out: what each of them does.
-    """
+    """Processes of this machine; leaving the context waits for their runs."""
 
     def __init__(self, campaign: Path, jobs: int, carry_out: CarryOut) -> None:
         self._campaign = campaign

@@ -1,11 +1,10 @@
 """The judgement of a health check: which hosts, pairs, paths and links are slow or dead. Pure."""
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final, Literal, TypeVar
 
-from mrc_testbed.check.explanation import Suspect, explain
 from mrc_testbed.check.figures import CheckFigures, PairFigures, PathFigures
 from mrc_testbed.shown import format_share, format_time
 
@@ -35,6 +34,38 @@ Subject = Literal["host", "pair", "path", "link", "switch", "all-reduce"]
 State = Literal["good", "dead", "lossy", "slow"]
 
 _Key = TypeVar("_Key", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A part that explains failures."""
+
+    # the part; several: each explains the same failures, and nothing distinguishes them
+    names: tuple[str, ...]
+    # places, in the list of failures, of those that it explains and no earlier suspect does
+    failures: tuple[int, ...]
+
+
+def explain(failures: Sequence[Collection[str]], successes: Iterable[Collection[str]]) -> list[Suspect]:
+    """Parts that explain *failures*, that which explains most first.
+
+    The smallest set is as hard to find as any set cover; the greedy one is no larger where faults do not
+    overlap. A failure all of whose parts are in successes is not explained.
+    """
+    innocent = {part for parts in successes for part in parts}
+    explained_by: dict[str, set[int]] = {}
+    for place, parts in enumerate(failures):
+        for part in dict.fromkeys(parts):
+            if part not in innocent:
+                explained_by.setdefault(part, set()).add(place)
+    suspects = []
+    while explained_by:
+        most = max(explained_by.values(), key=len)
+        names = tuple(part for part, places in explained_by.items() if places == most)
+        suspects.append(Suspect(names, tuple(sorted(most))))
+        left = {part: places - most for part, places in explained_by.items()}
+        explained_by = {part: places for part, places in left.items() if places}
+    return suspects
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,6 @@ _THREADS: Final = 16
 class LiveSite:
     """A lab that is up.
 
-    Args:
-        lab: the lab.
-
     Attributes:
         clos: its topology.
         rtt_noise_ns: what a busy machine adds to the fastest of a few probes, which kernels alone answer.

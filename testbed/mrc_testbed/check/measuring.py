@@ -4,17 +4,16 @@ Whatever is slow or dead is measured again, and the best counts: a busy machine 
 time. QPs and memory are there for one round of pairs alone.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from statistics import median
-from typing import Final
+from typing import Final, TypeVar
 
 from mrc_agents.clock import monotonic_ns
 from mrc_testbed.check.figures import AllReduceFigures, CheckFigures, PairFigures
 from mrc_testbed.check.health_probes import figures_of_link_probe, probe_paths
 from mrc_testbed.check.judgement import SLOW_BANDWIDTH, bandwidth_shares, way_states
-from mrc_testbed.check.rounds import disjoint_rounds, ordered_rounds
 from mrc_testbed.check.site import Site
 from mrc_testbed.document import Tree, validate_values
 from mrc_testbed.errors import AgentError
@@ -25,6 +24,13 @@ from mrc_testbed.workloads.load import Load, build_loads
 from mrc_testbed.workloads.nccl import build_result
 from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.spec import CollectiveSpec
+
+ROUNDS_MIN: Final = 2
+"""Each host meets two others at least: with one alone, nobody could tell which of the two is slow."""
+
+Pair = tuple[int, int]
+
+_Host = TypeVar("_Host", bound=Hashable)
 
 SMALL_BYTES: Final = 8
 """Message of a latency or a barrier: one packet."""
@@ -50,6 +56,45 @@ _TIMEOUT_RATIO: Final = 20
 
 _BULK: Final = "bandwidth"
 _SMALL: Final = "latency"
+
+
+def rounds(count: int) -> list[list[Pair]]:
+    """Rounds in which each of *count* meets each other once (circle method)."""
+    ring: list[int | None] = [*range(count), *([None] if count % 2 else [])]
+    found = []
+    for _ in range(len(ring) - 1):
+        halves = zip(ring[: len(ring) // 2], reversed(ring[len(ring) // 2 :]), strict=True)
+        found.append([(a, b) for a, b in halves if a is not None and b is not None])
+        ring = [ring[0], ring[-1], *ring[1:-1]]
+    return found
+
+
+def ordered_rounds(count: int, pairs_max: int) -> list[list[Pair]]:
+    """Rounds of ordered pairs: as many as hold *pairs_max*, spread evenly over those of all pairs.
+
+    Of each pair, the two directions are rounds of their own, one after the other.
+
+    Args:
+        count: number of hosts, at least 2.
+        pairs_max: ordered pairs; ROUNDS_MIN rounds there are in any case, as far as there are so many.
+    """
+    every = rounds(count)
+    wanted = min(len(every), max(ROUNDS_MIN, pairs_max // (2 * (count // 2))))
+    chosen = [every[index * len(every) // wanted] for index in range(wanted)]
+    return [ordered for pairs in chosen for ordered in (pairs, [(b, a) for a, b in pairs])]
+
+
+def disjoint_rounds(pairs: Iterable[tuple[_Host, _Host]]) -> list[list[tuple[_Host, _Host]]]:
+    """The same pairs in rounds, each in the first in which neither of its ends takes part."""
+    found: list[tuple[list[tuple[_Host, _Host]], set[_Host]]] = []
+    for pair in pairs:
+        place = next((entry for entry in found if entry[1].isdisjoint(pair)), None)
+        if place is None:
+            place = ([], set())
+            found.append(place)
+        place[0].append(pair)
+        place[1].update(pair)
+    return [listed for listed, _ in found]
 
 
 @dataclass(frozen=True, slots=True)

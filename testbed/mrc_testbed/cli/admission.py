@@ -22,11 +22,7 @@ LONG_NS: Final = 600 * 10**9
 
 
 class Admission:
-    """Check plans, and note what the heaviest asks of the machine.
-
-    Args:
-        is_virtual: whether they are for virtual time.
-    """
+    """Check plans, and note what the heaviest asks of the machine."""
 
     def __init__(self, *, is_virtual: bool = False) -> None:
         self._is_virtual = is_virtual

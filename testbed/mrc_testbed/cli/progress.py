@@ -26,12 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class Progress:
-    """Show the stages of a command.
-
-    Args:
-        console: stderr.
-        is_quiet: show no bar.
-    """
+    """Show the stages of a command."""
 
     def __init__(self, console: Console, *, is_quiet: bool) -> None:
         self.stage = "start"  # the last stage, with how far it was

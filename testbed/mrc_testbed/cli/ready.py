@@ -22,12 +22,7 @@ def ready_files() -> dict[str, Path]:
 
 
 def ready_file(text: str, unknown: str = "no ready scenario has this name") -> Path:
-    """The path of a ready file; its name may be written `scenarios/NAME.yaml`, as in a clone.
-
-    Args:
-        text: as given.
-        unknown: message where there is none.
-    """
+    """The path of a ready file; its name may be written `scenarios/NAME.yaml`, as in a clone."""
     files = ready_files()
     name = text.removeprefix(f"{FOLDER}/").removesuffix(_SUFFIX)
     if name in files:

@@ -1,9 +1,12 @@
 """The connection of a head to its scheduler: versions, machines, and what becomes of them."""
 
 import logging
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import cache
 from importlib.metadata import version
+from traceback import walk_stack
 from typing import Any, Final, Literal, Self
 
 from pydantic import TypeAdapter, ValidationError
@@ -11,9 +14,12 @@ from typing_extensions import TypedDict
 
 from mrc_agents.clock import machine_ns
 from mrc_testbed.cluster.preload import MACHINES, VERSION
-from mrc_testbed.cluster.refusal import REFUSED, refuse_objects
 from mrc_testbed.errors import PreflightError, TestbedError, UsageError
 from mrc_testbed.extras import from_extra
+
+_HARMLESS: Final = {("builtins", "bytes"), ("builtins", "str")}
+REFUSED: Final[list["RefusedError"]] = []
+"""Errors of messages to the client: after one, distributed may listen to no other."""
 
 with from_extra("cluster"):
     from distributed import Client, Security
@@ -28,6 +34,39 @@ Progress = Callable[[str], None]
 Resource = Literal["virtual", "lab"]
 
 logger = logging.getLogger(__name__)
+
+
+class RefusedError(TestbedError, TypeError):
+    """An object came where a cluster sends data.
+
+    It is a TypeError because distributed passes over a traceback that raises one.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"the cluster sent an object, {name!r}, which is not unpickled here",
+            hint="somebody else reaches its scheduler, or its versions of dask differ: docs/guide/cluster.md",
+        )
+
+
+@cache
+def refuse_objects() -> None:
+    """Let distributed unpickle nothing but bytes and text, until this process ends."""
+    sys.addaudithook(_look)
+
+
+def _look(event: str, arguments: tuple[Any, ...]) -> None:
+    if event != "pickle.find_class" or arguments in _HARMLESS:
+        return
+    frames = [frame for frame, _ in walk_stack(sys._getframe(1))]  # noqa: SLF001 - who unpickles
+    modules = [str(frame.f_globals.get("__name__")) for frame in frames]
+    is_own = modules[0] == "dask.tokenize"  # what it has pickled itself
+    if is_own or not any(name.partition(".")[0] == "distributed" for name in modules):
+        return
+    refused = RefusedError(".".join(arguments))
+    if "clean_exception" not in {frame.f_code.co_name for frame in frames}:  # which gives it to a future
+        REFUSED.append(refused)
+    raise refused
 
 
 class _Machine(TypedDict):

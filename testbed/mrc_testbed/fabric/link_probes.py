@@ -19,12 +19,7 @@ from mrc_testbed.topology.probing_spec import LAG_ROUNDS_MAX, ProbingSpec
 
 
 class LinkProbeCounts:
-    """Reads what became of the link probes of all hosts; to be entered as a context, or closed.
-
-    Args:
-        paths: of a lab that is up.
-        clos: its fabric.
-    """
+    """Reads what became of the link probes of all hosts; to be entered as a context, or closed."""
 
     def __init__(self, paths: MapPins, clos: Clos) -> None:
         self._tables: list[tuple[tuple[ProbePath, ...], MappedArray[LinkProbePath]]] = []

@@ -41,12 +41,7 @@ _AGENT: Final = "OMPI_MCA_plm_rsh_agent"
 
 
 def program_environment(lab_name: str, transport: RdmaTransport) -> dict[str, str]:
-    """The user's variables, with those that a program with RDMA needs on a host. UCX's and MPI's stay if set.
-
-    Args:
-        lab_name: of the host.
-        transport: of the program's QPs.
-    """
+    """The user's variables, and those that a program with RDMA needs on a host. UCX's and MPI's stay."""
     wanted = dict(_SETTINGS)
     if not any(mark in sys.executable for mark in " :"):  # Open MPI could not tell where the path ends
         wanted[_AGENT] = f"{sys.executable} -I -m {_MODULE}"

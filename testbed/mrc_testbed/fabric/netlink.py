@@ -79,11 +79,7 @@ class VethEnd:
 
 
 class NetlinkSocket:
-    """A netlink socket of the network namespace that the calling thread is in when it opens it.
-
-    Args:
-        protocol: NETLINK_ROUTE, NETLINK_GENERIC ...
-    """
+    """A netlink socket of the network namespace that the calling thread is in when it opens it."""
 
     def __init__(self, protocol: int) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)

@@ -58,12 +58,7 @@ def _observe(route: RouteSocket, port: Port) -> PortObservation | None:
 
 
 class LabPorts:
-    """The ports of a lab that is up, against what its topology and its pinned programs make of them.
-
-    Args:
-        paths: of the lab.
-        clos: of the lab.
-    """
+    """The ports of a lab that is up, against what its topology and its pinned programs make of them."""
 
     def __init__(self, paths: LabPaths, clos: Clos) -> None:
         self._paths = paths
@@ -79,12 +74,7 @@ class LabPorts:
         self._opened.close()
 
     def problems(self, nodes: Iterable[Node], lowered: Container[int]) -> Iterator[str]:
-        """One sentence for each port of *nodes* that lets no packet pass, but for what faults want so.
-
-        Args:
-            nodes: those that are there.
-            lowered: ids of ports that faults have lowered.
-        """
+        """One sentence for each port of *nodes* that lets no packet pass, but for what faults want so."""
         for node in nodes:
             for port, faulty in self._faulty_ports(node, lowered):
                 yield f"port {port.name} {faulty}"

@@ -39,12 +39,7 @@ class EngineState:
 
 
 class QueueEngine:
-    """The pinned maps of a lab's ports and queues; a context that closes them.
-
-    Args:
-        paths: of the lab.
-        is_shaped: whether its ports have rates, and with them queues.
-    """
+    """The pinned maps of a lab's ports and queues; a context that closes them."""
 
     def __init__(self, paths: LabPaths, *, is_shaped: bool) -> None:
         self._is_shaped = is_shaped

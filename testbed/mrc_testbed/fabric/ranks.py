@@ -97,13 +97,6 @@ def placed_ranks(
     Each has the host's NIC as its RDMA device, and the variables that torchrun(1) sets for a single process
     per node. Those of the user stay: OMP_NUM_THREADS, PYTHONUNBUFFERED and the interfaces of gloo, NCCL and
     TensorPipe.
-
-    Args:
-        attached: has the hosts.
-        hosts: names.
-        program: and its arguments.
-        environment: variables that all ranks have besides.
-        transport: of their QPs.
     """
     if twice := {host for host in hosts if hosts.count(host) > 1}:
         raise UsageError(f"{min(twice)} is listed twice: a host has one rank")

@@ -69,13 +69,6 @@ def repair(paths: LabPaths, state: LabState, runtime: Runtime, answer_ns: int, f
     """Gets back what works no more: resumes stopped processes, restarts dead and silent ones, fixes ports.
 
     Needs the lab's lock.
-
-    Args:
-        paths: of the lab.
-        state: of the lab, which is up.
-        runtime: of the lab.
-        answer_ns: an agent that has not answered by then is restarted.
-        faults: what is left alone.
     """
     _end_strays(paths, state)
     ports = _fix_ports(paths, state, runtime, faults)

@@ -7,14 +7,7 @@ from mrc_testbed.topology.clos import Clos
 
 
 def describe_condition(kind: str, links: Sequence[str], nodes: Sequence[str], clos: Clos) -> str:
-    """Place and condition, in the past.
-
-    Args:
-        kind: of the fault.
-        links: names of those concerned.
-        nodes: names of those it was selected by, if it was.
-        clos: the fabric.
-    """
+    """Place and condition, in the past."""
     place, is_several = _place(KINDS[kind].selects, links, nodes, clos)
     condition = KINDS[kind].condition
     return f"{place} {condition.replace('was ', 'were ', 1) if is_several else condition}"

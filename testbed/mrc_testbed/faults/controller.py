@@ -8,22 +8,74 @@ happens without the lock: a host that stands still keeps no other fault from end
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from contextlib import AbstractContextManager
+from typing import Any, Final, Protocol
 
 from mrc_agents.abi import FaultLimit
 from mrc_agents.clock import monotonic_ns
 from mrc_testbed.errors import CleanupError, FaultError, TestbedError
 from mrc_testbed.fabric.process import ProcessIdentity
-from mrc_testbed.faults.effects import Effect, Rule, SharedEffect, absent_hosts, by_place, requests_of
+from mrc_testbed.faults.effects import (
+    Effect,
+    FaultedLab,
+    HostRequests,
+    Rule,
+    SharedEffect,
+    absent_hosts,
+    by_place,
+    requests_of,
+)
 from mrc_testbed.faults.fault import ScheduledFault
 from mrc_testbed.faults.fault_event import FaultEvent, PortAccount, event_of
 from mrc_testbed.faults.ledger import Entry, FaultPhase
-from mrc_testbed.faults.protocols import FaultLedger, FaultTarget
-from mrc_testbed.faults.rule import mix_seed
+from mrc_testbed.faults.rule import FrameRule, mix_seed
 from mrc_testbed.faults.schedule import Flap, Schedule
 
 CHANGE_TIMEOUT_NS: Final = 10_000_000_000
 """Longer than a process asks hosts on behalf of a fault."""
+
+
+class FaultTarget(FaultedLab, Protocol):
+    """The interface of a lab for a controller. Calls return when it has happened; each may be repeated."""
+
+    def set_rule(self, port_id: int, index: int, rule: FrameRule, seed: int, schedule: Schedule) -> None:
+        """Lets a rule act on the frames that leave a port, with a new account; *seed* has 32 bits."""
+
+    def clear_rule(self, port_id: int, index: int) -> PortAccount:
+        """The account of a rule that acts no more; an empty one if there was none."""
+
+    def ask_hosts(self, requests: HostRequests) -> Mapping[str, str]:
+        """Hosts that could not be reached, absent ones among them, with the reason."""
+
+    def start_load(self, fault: ScheduledFault) -> None:
+        """Lets the background traffic of a fault flow that is in the ledger."""
+
+    def stop_load(self, fault_id: str) -> dict[int, int]:
+        """Frames sent by port id, now that the background traffic of a fault flows no more."""
+
+
+class FaultLedger(Protocol):
+    """The interface of a Ledger for a controller."""
+
+    def worker(self) -> ProcessIdentity:
+        """The calling process, as others may ask whether it still works on an entry."""
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Keeps everybody else from changing faults of the lab."""
+
+    def entries(self) -> dict[str, Entry]:
+        """The entries by fault id, oldest first."""
+
+    def write(self, entry: Entry) -> None:
+        """Stores *entry*, in place of an older one with the same fault id."""
+
+    def remove(self, fault_id: str) -> None: ...
+
+    def record(self, event: dict[str, Any]) -> None:
+        """Notes what was done when."""
+
+    def wait_while_changed(self, fault_id: str, deadline_ns: int) -> None:
+        """Returns when no process is changing the entry, or at *deadline_ns* (CLOCK_MONOTONIC)."""
 
 
 class _BeingChangedError(FaultError):
@@ -84,12 +136,7 @@ class FaultController:
         return event
 
     def clear(self, fault_id: str, *, wait_ns: int = CHANGE_TIMEOUT_NS) -> FaultEvent:
-        """The event of the fault having ended.
-
-        Args:
-            fault_id: its id.
-            wait_ns: how long to wait for another process that is changing it.
-        """
+        """The event of the fault having ended."""
         deadline_ns = self._clock_ns() + wait_ns
         while True:
             self._ledger.wait_while_changed(fault_id, deadline_ns)

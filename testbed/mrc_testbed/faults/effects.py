@@ -205,12 +205,7 @@ class HostRequests:
 
 
 def requests_of(acting: Iterable[Effect], concerned: Iterable[Effect]) -> HostRequests:
-    """The requests to hosts on behalf of a fault.
-
-    Args:
-        acting: effects of all faults that act.
-        concerned: effects of the fault.
-    """
+    """The requests to hosts on behalf of a fault."""
     acting, concerned = tuple(acting), tuple(concerned)
     all_drained = frozenset(effect.link_id for effect in acting if isinstance(effect, Drained))
     own_drained = frozenset(effect.link_id for effect in concerned if isinstance(effect, Drained))

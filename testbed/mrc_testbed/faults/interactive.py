@@ -90,11 +90,7 @@ def plan_fault(fault: AnyFault, clos: Clos, seed: int) -> ScheduledFault:
 
 
 class LabFaults(FaultController):
-    """All faults of a lab that is up; those that are overdue or whose run died are cleared on the way in.
-
-    Args:
-        lab: its name.
-    """
+    """All faults of a lab that is up; those that are overdue or whose run died are cleared on the way in."""
 
     _ledger: Ledger
     _target: LabTarget

@@ -14,12 +14,7 @@ from mrc_testbed.topology.port_selection import port_rates_bps
 
 
 class MapTarget:
-    """The maps of one lab.
-
-    Args:
-        pins: where they are found.
-        clos: the lab's topology.
-    """
+    """The maps of one lab."""
 
     def __init__(self, pins: MapPins, clos: Clos) -> None:
         self._pins = pins

@@ -13,11 +13,7 @@ from mrc_testbed.faults.reaper import ensure_reaper
 
 
 class FaultSession(LabFaults):
-    """The faults of the calling process in one lab; the reaper clears them should it be killed.
-
-    Args:
-        lab: name of a lab that is up.
-    """
+    """The faults of the calling process in one lab; the reaper clears them should it be killed."""
 
     _lease: ProcessIdentity
 

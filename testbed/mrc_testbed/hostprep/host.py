@@ -19,11 +19,7 @@ def prepare_host(
             Mininet, and Docker where no Docker Engine is installed.
         progress: called with the name of each step.
     """
-    if os.geteuid() != 0:
-        raise PreflightError(
-            "preparing the machine needs root: it installs packages and mounts the BPF file system",
-            hint=f"run it as root: {as_root('setup host')}",
-        )
+    _require_root("installs packages and mounts the BPF file system", "setup host")
     variables = {
         "state_dir": os.environ.get("MRC_TESTBED_STATE_DIR", "/run/mrc-testbed"),
         "with_test_tools": with_test_tools,
@@ -43,11 +39,7 @@ def prepare_observability(
         check: change nothing, only report what would change.
         progress: called with the name of each step.
     """
-    if os.geteuid() != 0:
-        raise PreflightError(
-            "preparing the machine needs root: it installs packages",
-            hint=f"run it as root: {as_root('setup host --with-observability')}",
-        )
+    _require_root("installs packages", "setup host --with-observability")
     return run_playbook(
         shipped("playbooks/observability.yaml"),
         {"grafana_image": grafana_image},
@@ -55,3 +47,9 @@ def prepare_observability(
         check=check,
         progress=progress,
     )
+
+
+def _require_root(why: str, command: str) -> None:
+    if os.geteuid() != 0:
+        message = f"preparing the machine needs root: it {why}"
+        raise PreflightError(message, hint=f"run it as root: {as_root(command)}")

@@ -87,12 +87,7 @@ def build_image(*, check: bool = False, progress: Progress | None = None) -> Pla
 
 
 def content_hash(root: Path = ROOT, package: Path = _PACKAGE) -> str:
-    """SHA-256, in hex, of every file that the image is made from, with its path.
-
-    Args:
-        root: folder of the recipe.
-        package: folder of mrc_agents.
-    """
+    """SHA-256, in hex, of every file that the image is made from, with its path."""
     digest = hashlib.sha256()
     inputs = [(each, root) for each in _RECIPE] + [(each, package) for each in _node_files(package)]
     for relative, folder in sorted(inputs):

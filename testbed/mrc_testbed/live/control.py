@@ -56,11 +56,7 @@ class ClearRequest(BaseModel):
 
 
 class LabControl:
-    """Faults of one lab, one change at a time.
-
-    Args:
-        lab: its name.
-    """
+    """Faults of one lab, one change at a time."""
 
     def __init__(self, lab: str) -> None:
         self._lab = lab

@@ -247,14 +247,7 @@ class Feed:
 
 
 def observe(lab: LabReader, ledger: Ledger, record: FaultRecord, run: RunInfo | None) -> Observation:
-    """Observe the lab.
-
-    Args:
-        lab: its maps.
-        ledger: of its faults.
-        record: of its faults up to now.
-        run: that uses it.
-    """
+    """Observe the lab."""
     reading = take_reading(lab)
     counters = lab.port_counters()
     entries = tuple(ledger.entries().values())

@@ -12,11 +12,7 @@ _NAMED: Final = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1b[5~": "page-up", b"\x
 
 
 class Keyboard:
-    """Keys as they are pressed.
-
-    Args:
-        descriptor: of the terminal.
-    """
+    """Keys as they are pressed."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

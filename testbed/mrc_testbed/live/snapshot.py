@@ -138,11 +138,6 @@ def build_snapshot(clos: Clos, earlier: Observation, later: Observation) -> Snap
 
     A node can write to the maps of its own NIC. Times of which fewer are counted later than earlier are left
     out, and the changes say so.
-
-    Args:
-        clos: its topology.
-        earlier: taken first.
-        later: taken after some time.
     """
     start, left_out = _comparable(earlier.reading, later.reading)
     interval = later.reading.since(start)

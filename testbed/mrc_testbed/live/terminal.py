@@ -69,14 +69,7 @@ def render(lab: str, update: Update, view: View, now_ns: int) -> RenderableType:
 
 
 class Screen:
-    """The picture as it fits a terminal: head and keys stand, what is between them scrolls.
-
-    Args:
-        lab: name of the lab.
-        update: what there is to show.
-        view: how.
-        now_ns: CLOCK_MONOTONIC.
-    """
+    """The picture as it fits a terminal: head and keys stand, what is between them scrolls."""
 
     def __init__(self, lab: str, update: Update, view: View, now_ns: int) -> None:
         self._head = Group(*_head(lab, update, view, now_ns))

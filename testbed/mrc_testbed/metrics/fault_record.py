@@ -60,9 +60,6 @@ class FaultRecord:
 
         A flap that no run drives has one event, for its first outage; of its others those are known at which
         it was seen active.
-
-        Args:
-            now_ns: CLOCK_MONOTONIC.
         """
         for fault, entry in self._entries():
             schedule = entry["schedule"]
@@ -77,24 +74,14 @@ class FaultRecord:
         return outages
 
     def shown(self, run: RunInfo | None, now_ns: int) -> set[ActiveFault]:
-        """The faults whose window is now: active, ended a moment ago, or between two outages of a run's flap.
-
-        Args:
-            run: that uses the lab.
-            now_ns: CLOCK_MONOTONIC.
-        """
+        """The faults whose window is now: active, just ended, or between two outages of a run's flap."""
         self.totals()
         shown = set(self.active())
         shown |= {fault for fault, end_ns in self._ends_ns.items() if now_ns - end_ns < _SHOWN_AFTER_NS}
         return shown | set(self._spanned(run, now_ns))
 
     def between_outages(self, run: RunInfo | None, now_ns: int) -> dict[ActiveFault, tuple[str, ...]]:
-        """Flaps of a run that do not act at the moment and will again -> links of the latest outage.
-
-        Args:
-            run: that uses the lab.
-            now_ns: CLOCK_MONOTONIC.
-        """
+        """Flaps of a run that do not act at the moment and will again -> links of the latest outage."""
         self.totals()
         active = set(self.active())
         return {fault: self._links[fault] for fault in self._spanned(run, now_ns) if fault not in active}

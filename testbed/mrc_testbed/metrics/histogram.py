@@ -61,9 +61,6 @@ class Histogram:
         """The sum over CPUs of a per-CPU map's element; empty if any count in it is impossible.
 
         Who can write to the map can write anything: what comes of it must not spoil a sum over NICs.
-
-        Args:
-            values: (cpu_count,) struct mrc_histogram, end to end.
         """
         lanes = sum_ns = max_ns = 0
         for start in range(0, len(values), VALUE_BYTES):
@@ -79,11 +76,6 @@ class Histogram:
     @classmethod
     def of_counts(cls, counts: Iterable[tuple[int, int]], sum_ns: int, max_ns: int) -> Self:
         """A histogram that was kept.
-
-        Args:
-            counts: (bucket, count) of those that have times.
-            sum_ns: sum of the times.
-            max_ns: the largest.
 
         Raises:
             ValueError: there is no such bucket, or no such count.

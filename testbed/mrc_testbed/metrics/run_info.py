@@ -32,12 +32,7 @@ class RunInfo:
 
 @contextmanager
 def announce_run(state_dir: Path, run: RunInfo) -> Iterator[None]:
-    """Shows *run* as the one that uses the lab, inside the context; a second run of the lab replaces it.
-
-    Args:
-        state_dir: state folder of the lab.
-        run: what to show.
-    """
+    """Shows *run* as the one that uses the lab, inside the context; a second run of the lab replaces it."""
     path = state_dir / _FILE_NAME
     draft = state_dir / f"{_FILE_NAME}.{os.getpid()}"
     with create_private(draft) as stream:

@@ -23,12 +23,7 @@ DEFAULT_INTERVAL_NS: Final = 100_000_000
 
 
 def take_reading(lab: LabReader, read_cpus: Callable[[int], CpuReading] = read_cpus) -> Reading:
-    """A reading of now.
-
-    Args:
-        lab: what to read.
-        read_cpus: what the CPUs have done up to a time.
-    """
+    """A reading of now."""
     time_ns = monotonic_ns()
     hosts = {name: HostCounts.of(nic.counters()) for name, nic in lab.nics.items()}
     ports = lab.port_counters()

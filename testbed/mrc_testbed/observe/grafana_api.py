@@ -52,12 +52,7 @@ class Pushed:
 
 
 class Grafana:
-    """A Grafana server.
-
-    Args:
-        url: its address, with the path prefix if it has one.
-        credential: who asks.
-    """
+    """A Grafana server."""
 
     def __init__(self, url: str, credential: Credential) -> None:
         self.url = url.rstrip("/")

@@ -46,10 +46,6 @@ class Place(BaseModel):
 def record_run(root: Path, folder: Path) -> None:
     """Records the result folder of a run, whose name is the run's id, and forgets all but the newest runs.
 
-    Args:
-        root: the state folder.
-        folder: of the results.
-
     Raises:
         OSError: it cannot be recorded.
         ValueError: its path is no UTF-8.
@@ -71,12 +67,7 @@ def forget_runs(root: Path) -> None:
 
 
 def report_page(root: Path, run: str) -> Page:
-    """The report of a run, or the reason why there is none.
-
-    Args:
-        root: the state folder.
-        run: its id, as a stranger gives it.
-    """
+    """The report of a run, or the reason why there is none."""
     place = _recorded(root, run) if _RUN.fullmatch(run) else None
     if place is None:
         return _none("no such run is known; an address is /runs/ and the name of a run's result folder")

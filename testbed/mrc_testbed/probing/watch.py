@@ -13,11 +13,7 @@ WINDOW_NS: Final = 1_000_000_000
 
 
 class LinkWatch:
-    """Takes counts as they are read, and says what those of the last WINDOW_NS mean.
-
-    Args:
-        clos: the fabric.
-    """
+    """Takes counts as they are read, and says what those of the last WINDOW_NS mean."""
 
     def __init__(self, clos: Clos) -> None:
         self._clos = clos

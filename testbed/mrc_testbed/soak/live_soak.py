@@ -1,17 +1,28 @@
 """Rounds on one live lab: faults over a training job, in the manner of Jepsen, and what they leave behind."""
 
 import logging
+import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from ctypes import Structure, c_uint32
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Protocol
 
+from mrc_agents.abi import IcrcMode, LosslessSettings, NicControl, QueuePool
+from mrc_agents.bpf.libbpf import open_map_in
+from mrc_agents.bpf.maps import ArrayMap, MappedArray
+from mrc_agents.nic.client import AgentClient
 from mrc_testbed.bundle.bundle import SUFFIX, write_bundle
 from mrc_testbed.document.latest import latest_of
 from mrc_testbed.document.one_step import write_in_one_step
 from mrc_testbed.errors import TestbedError
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.port_fault import is_healthy
+from mrc_testbed.faults.attendance import status_under_faults
+from mrc_testbed.faults.ledger import Ledger
 from mrc_testbed.scenario.execution import FinishedRun, execute
 from mrc_testbed.scenario.measure.verdict import Status, Verdict
 from mrc_testbed.scenario.run.live import LiveLab, live_world
@@ -19,12 +30,34 @@ from mrc_testbed.scenario.run.protocols import Clock
 from mrc_testbed.scenario.run.stage import lab_for_run
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.soak.document import Values, as_text, commented, plan_of
-from mrc_testbed.soak.invariants import Failure, Reach
+from mrc_testbed.soak.draw import COLLECTIVE_BYTES, RETRY_LIMIT, SoakFabric, draw_faults, leave_out
+from mrc_testbed.soak.invariants import STALL_NS, Failure, Reach
 from mrc_testbed.soak.judging import Judged
-from mrc_testbed.soak.lab_state import left_behind, look
-from mrc_testbed.soak.live_draw import LAB, draw_round
 from mrc_testbed.soak.soaking import UNLIMITED, Control, Soak
 from mrc_testbed.soak.violation import Violation
+from mrc_testbed.topology.forwarding import FIB_STRIDE, fib_entries
+from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.units import parse_duration_ns
+from mrc_testbed.workloads.collective_schedule import COLLECTIVE_KINDS
+
+SETTLE_NS: Final = 10_000_000_000
+"""After a round, at most: agents that were started again look at their ports, the last frames arrive."""
+_LOOK_NS: Final = 250_000_000
+
+FABRIC: Final = SoakFabric(planes=2, t0=2, t1=4, hosts_per_t0=2, has_flow_control=False)
+FAULTS_MS: Final = 3000
+"""From time 0; all faults are within."""
+RECOVERY_MS: Final = 5000
+"""From the last fault to the end of the job, at least: a step takes a third of a second."""
+_TOPOLOGY: Final[Values] = {
+    "planes": FABRIC.planes,
+    "t0": FABRIC.t0,
+    "t1": FABRIC.t1,
+    "hosts_per_t0": FABRIC.hosts_per_t0,
+    "port_rate": "25Mbit",
+    "nic": {"retry_limit": RETRY_LIMIT, "icrc": "on"},
+}
+LAB: Final = TopologySpec.model_validate(_TOPOLOGY)
 
 Say = Callable[[str], None]
 
@@ -37,6 +70,140 @@ _INVARIANTS: Final = {
     "interruption(job)": "stall",
 }
 """Names of the invariants of universes that expectations of rounds stand for, by their first word."""
+
+
+class _Route(Structure):
+    _fields_ = (("value", c_uint32),)
+
+
+State = dict[str, object]
+"""The value of each part, by its name."""
+
+
+def look(lab: Lab) -> State:
+    """The state of a lab between two rounds."""
+    return _maps(lab) | _agents(lab)
+
+
+def left_behind(lab: Lab, before: State, clock: Clock) -> list[str]:
+    """One sentence for each part that is not as *before*, once the lab has had time to settle."""
+    deadline_ns = clock.now_ns() + SETTLE_NS
+    while (found := _left(lab, before)) and clock.now_ns() < deadline_ns and clock.interruption() is None:
+        clock.wait_until_ns(clock.now_ns() + _LOOK_NS)
+    return found
+
+
+def _left(lab: Lab, before: State) -> list[str]:
+    active = [f"fault {fault_id} is active" for fault_id in Ledger(lab.paths.faults).entries()]
+    changed = [
+        f"{name} is {now}, it was {before.get(name)}"
+        for name, now in look(lab).items()
+        if now != before.get(name)
+    ]
+    return [*active, *status_under_faults(lab.name).problems, *changed]
+
+
+def _maps(lab: Lab) -> State:
+    """Rates, faults and flow control of ports, routes of switches, frames in queues."""
+    found: State = {}
+    with ExitStack() as opened:
+        descriptor = partial(open_map_in, opened, lab.paths.fabric_pins)
+        lossless = MappedArray(descriptor("lossless_settings"), LosslessSettings)
+        for port in lab.clos.ports():
+            found |= _fields(f"port {port.name}", lab.port_table[port.id])
+            found[f"health of port {port.name}"] = is_healthy(lab, port.id)
+        for port_id, settings in enumerate(lossless):
+            found |= _fields(f"flow control of port {port_id}", settings)
+        fib = ArrayMap(descriptor("fib"), _Route)
+        for node in lab.clos.nodes():
+            if node.is_switch:
+                keys = [node.id * FIB_STRIDE + entry.key for entry in fib_entries(lab.clos, node)]
+                found[f"routes of {node.name}"] = [fib.read(key).value for key in keys]
+        if lab.spec.is_shaped:
+            found["number of frames in queues"] = ArrayMap(descriptor("queue_pool"), QueuePool).read(0).used
+    return found
+
+
+def _fields(of: str, entry: Structure) -> State:
+    """A copy of the fields of an entry of a map."""
+    values = {name: getattr(entry, name) for name, *_ in entry._fields_}
+    return {
+        f"{name} of {of}": value if isinstance(value, int) else bytes(value).hex(":")
+        for name, value in values.items()
+    }
+
+
+def _agents(lab: Lab) -> State:
+    """Ports, iCRC and denied paths of NICs, and QPs: none is left. An agent that fails has a state too."""
+    found: State = {}
+    for host in lab.clos.hosts():
+        with ExitStack() as opened:
+            control = MappedArray(
+                open_map_in(opened, lab.paths.node_pins(host.name), "nic_control"), NicControl
+            )[0]
+            found[f"ports up at {host.name}"] = f"{control.port_up_mask:b}"
+            found[f"iCRC of {host.name}"] = IcrcMode(control.icrc_mode).name
+            found[f"limit of silence of {host.name}"] = control.heartbeat_limit_ns
+            try:
+                agent = opened.enter_context(AgentClient(lab.paths.agent_socket(host.name)))
+                found[f"denied paths of {host.name}"] = agent.denied_paths()
+                found[f"number of QPs at {host.name}"] = len(agent.list_qps())
+            except TestbedError as error:
+                found[f"agent of {host.name}"] = error.message
+    return found
+
+
+def draw_round(seed: int) -> Values:
+    """The Scenario document of that number."""
+    draw = random.Random(seed)
+    job: Values = {
+        "name": "job",
+        "kind": "training",
+        "hosts": draw.sample(FABRIC.hosts, len(FABRIC.hosts)),
+        "collective": draw.choice(COLLECTIVE_KINDS),
+        "compute": draw.choice(["10ms", "50ms", "100ms"]),
+        "size": f"{draw.choice([*COLLECTIVE_BYTES, 262144])}B",
+        "warmup": "500ms",
+        "duration": f"{FAULTS_MS + RECOVERY_MS}ms",
+    }
+    document: Values = {
+        "apiVersion": "mrc-testbed/v1",
+        "kind": "Scenario",
+        "metadata": {"name": f"round-{seed}"},
+        "spec": {
+            "seed": seed,
+            "topology": _TOPOLOGY,
+            "transport": {"kind": "mrc"},
+            "workloads": [job],
+            "faults": [],
+        },
+    }
+    spec = document["spec"]
+    while not spec["faults"]:
+        spec["faults"] = draw_faults(draw, FABRIC, FAULTS_MS, draw.randint(1, 5))
+        for fault in spec["faults"]:
+            if fault.pop("until", None):
+                fault["for"] = f"{FAULTS_MS * 1000 - _us(fault['at'])}us"
+        leave_out(document)
+    spec["expect"] = _invariants(document)
+    return document
+
+
+def _invariants(document: Values) -> list[str]:
+    """A collective that loses an agent ends by right: then memory and lab alone have to be in order."""
+    plan, faults = plan_of(document), document["spec"]["faults"]
+    reach = Reach(plan)
+    if reach.killed:
+        return ["wrong_bytes == 0"]
+    last = max(faults, key=lambda fault: _us(fault["at"]) + _us(fault["for"]))
+    found = ["wrong_bytes == 0", "qp_errors == 0", f"operations(job) after {last['id']} >= 1"]
+    if all(reach.leaves_path(flow) for workload in plan.workloads for flow in workload.flows):
+        found.append(f"interruption(job) <= {STALL_NS // 10**6}ms")
+    return found
+
+
+def _us(text: str) -> int:
+    return parse_duration_ns(text) // 1000
 
 
 class SoakedLab(Protocol):

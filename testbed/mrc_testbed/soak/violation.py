@@ -58,15 +58,7 @@ def keep_scenario(
     is_hasty: IsStopped = lambda: False,
     events: int = EVENTS_MAX,
 ) -> Path:
-    """The scenario file in folder *into* of the smallest document found that fails as *document* does.
-
-    Args:
-        document: one that fails.
-        failures: how it does.
-        into: folder of the file.
-        is_hasty: asked now and then whether to shrink no further.
-        events: after which it failed.
-    """
+    """The scenario file in folder *into* of the smallest document found that fails as *document* does."""
     invariant, found, spent = failures[0].invariant, failures, 0
 
     def fails(candidate: Values) -> bool:

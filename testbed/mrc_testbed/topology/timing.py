@@ -81,12 +81,7 @@ def base_rtt_ns(clos: Clos) -> int:
 
 
 def pace_ns(clos: Clos, lateness_ns: int) -> int:
-    """Pace of the protocol's clocks: an idle RTT and the lateness of the machine, 1 ms at most.
-
-    Args:
-        clos: the fabric.
-        lateness_ns: of timers and of what processes packets.
-    """
+    """Pace of the protocol's clocks: an idle RTT and the lateness of the machine, 1 ms at most."""
     return min(Limit.PACE_FULL_NS, base_rtt_ns(clos) + lateness_ns)
 
 

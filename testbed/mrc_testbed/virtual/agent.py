@@ -38,13 +38,7 @@ class Surroundings(Protocol):
 
 
 class VirtualAgent:
-    """The agent of one host.
-
-    Args:
-        lab: whose agent it is.
-        host: its node.
-        settings: of its NIC.
-    """
+    """The agent of one host."""
 
     def __init__(self, lab: Surroundings, host: Node, settings: NicSettings) -> None:
         self._lab = lab

@@ -32,10 +32,6 @@ from mrc_testbed.workloads.engine import Engine
 class VirtualSite:
     """A lab in virtual time, where nothing is late.
 
-    Args:
-        lab: the lab.
-        transport: of the messages.
-
     Attributes:
         clos: its topology.
         rtt_noise_ns, barrier_noise_ns: none.

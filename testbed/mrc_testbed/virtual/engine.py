@@ -86,12 +86,7 @@ class VirtualEngine(Engine):
 
 
 class VirtualTransport(Transport):
-    """NICs that announce their events: however many there are, only those are looked at.
-
-    Args:
-        connector: how QPs connect.
-        lab: of the NICs.
-    """
+    """NICs that announce their events: however many there are, only those are looked at."""
 
     def __init__(self, connector: Connector, lab: VirtualLab) -> None:
         super().__init__(connector, self._open)

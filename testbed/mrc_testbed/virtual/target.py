@@ -18,11 +18,7 @@ _NS_PER_S: Final = 10**9
 
 
 class VirtualTarget(MapTarget):
-    """The lab that faults change in virtual time, all of it at once.
-
-    Args:
-        lab: the lab.
-    """
+    """The lab that faults change in virtual time, all of it at once."""
 
     def __init__(self, lab: VirtualLab) -> None:
         super().__init__(lab, lab.clos)

@@ -32,14 +32,7 @@ def reduce_into(target: Array, arrived: Array, operation: ReduceOp) -> None:
 
 
 class Inputs:
-    """The inputs of all ranks in every operation, and what they reduce to.
-
-    Args:
-        ranks: how many.
-        dtype: of an element.
-        operation: the reduction.
-        seed: of the elements.
-    """
+    """The inputs of all ranks in every operation, and what they reduce to."""
 
     def __init__(self, ranks: int, dtype: DType, operation: ReduceOp, seed: int) -> None:
         random = np.random.default_rng(seed)

@@ -43,11 +43,6 @@ class RunningJob:
 class JobRing:
     """The file of one job, written by the process that runs it.
 
-    Args:
-        state_dir: state folder of the lab.
-        name: of the workload.
-        work: what it is.
-
     Raises:
         OSError: the lab is gone, or the disk is full.
     """

@@ -43,14 +43,7 @@ class Load:
 
 
 def build_loads(workload: Workload, clos: Clos, *, qps: int = 1, seed: int = 1) -> tuple[Load, ...]:
-    """The loads that a workload is in a fabric: one, and another for the victim of an incast.
-
-    Args:
-        workload: as written.
-        clos: the fabric.
-        qps: QPs per pair of hosts when the workload does not say.
-        seed: of its random choices.
-    """
+    """The loads that a workload is in a fabric: one, and another for the victim of an incast."""
     hosts = [host.name for host in clos.hosts()]
     if isinstance(workload, (CollectiveSpec, Training)):
         collective, flows = bind_collective(workload, hosts, qps)

@@ -24,11 +24,7 @@ class OperationListener(Protocol):
 
 
 class OperationPublisher:
-    """An OperationListener that counts for a lab's exporter, and keeps the latest steps for `top`, `serve`.
-
-    Args:
-        state_dir: state folder of the lab.
-    """
+    """Counts operations for a lab's exporter, and keeps the latest steps for `top` and `serve`."""
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir

@@ -105,14 +105,7 @@ def build_report(
     batches: Mapping[Flow, Sequence[BatchRecord]],
     completion: Histogram,
 ) -> BenchReport:
-    """The report of a benchmark that has ended.
-
-    Args:
-        load: what was sent.
-        outcomes: of all its flows.
-        batches: finished batches by flow.
-        completion: completion times of all its messages.
-    """
+    """The report of a benchmark that has ended."""
     begin_ns = min(outcome.start_ns for outcome in outcomes)
     end_ns = max(outcome.end_ns for outcome in outcomes)
     messages = sum(outcome.messages for outcome in outcomes)

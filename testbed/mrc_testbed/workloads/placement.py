@@ -18,12 +18,7 @@ class DoesNotFitError(UsageError):
 
 
 def place(loads: Sequence[Load], memory_bytes: Mapping[str, int]) -> dict[str, Layout]:
-    """The layout of each workload of flows, by name: collectives take what they need, flows share the rest.
-
-    Args:
-        loads: of the run.
-        memory_bytes: of each host.
-    """
+    """The layout of each workload of flows by name: collectives take what they need, flows the rest."""
     left_bytes = dict(memory_bytes)
     for load in loads:
         if load.program is not None:

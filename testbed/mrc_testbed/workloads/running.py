@@ -83,12 +83,7 @@ class _Phase(enum.Enum):
 
 
 class RunningFlows:
-    """A workload of independent flows.
-
-    Args:
-        load: what is sent.
-        senders: by flow.
-    """
+    """A workload of independent flows."""
 
     program = None
     deadline_ns = None

@@ -53,18 +53,12 @@ def packet_of(frame: bytes, kind: type[AnyPacket]) -> AnyPacket:
 
 @dataclass
 class InOrder:
-    """The reference responder of a connection: what each packet, by its counter, is answered with.
+    """The reference responder of a connection: what each packet, by its counter, is answered with."""
 
-    Attributes:
-        expected: counter of the next packet that is taken.
-        messages: whole.
-        taken: all packets taken, in order.
-    """
-
-    expected: int = 0
-    messages: int = 0
+    expected: int = 0  # counter of the next packet that is taken
+    messages: int = 0  # whole
     is_nak_sent: bool = False
-    taken: list[RcWrite] = field(default_factory=list)
+    taken: list[RcWrite] = field(default_factory=list)  # all packets taken, in order
 
     def receive(self, psn: int, write: RcWrite) -> Aeth | None:
         """The answer; None for silence."""
@@ -88,15 +82,7 @@ class InOrder:
 
 @dataclass(frozen=True, slots=True)
 class FarEnd:
-    """Host *peer* as seen from the NIC of *host*.
-
-    Args:
-        clos: the fabric.
-        host: whose NIC is tested.
-        peer: the other host.
-        qpn: of the NIC's QP.
-        peer_qpn: of the other host's QP.
-    """
+    """Host *peer* as seen from the NIC of *host*."""
 
     clos: Clos
     host: int

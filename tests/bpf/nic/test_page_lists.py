@@ -25,12 +25,7 @@ Arrive = Callable[[int, int, bytes], Outcome]
 
 
 class Listed:
-    """A region over listed pages, and what ought to be in memory.
-
-    Args:
-        nic: whose region it is.
-        arrive: has a packet arrive.
-    """
+    """A region over listed pages, and what ought to be in memory."""
 
     def __init__(self, nic: NicBench, arrive: Arrive) -> None:
         self.nic = nic

@@ -52,16 +52,7 @@ class Completed:
 
 
 class Source(Generic[AnyWrite]):
-    """A QP of the NIC in RTS, and random bytes in memory to send.
-
-    Args:
-        nic: under test.
-        far: the peer.
-        attributes: of the QP.
-
-    Attributes:
-        sent: every data packet so far.
-    """
+    """A QP of the NIC in RTS, and random bytes in memory to send."""
 
     kind: type[AnyWrite]
     mode: ClassVar[KickMode]
@@ -71,7 +62,7 @@ class Source(Generic[AnyWrite]):
         self.far = far
         self.evs = attributes.evs
         self.index = far.index
-        self.sent: list[Sent[AnyWrite]] = []
+        self.sent: list[Sent[AnyWrite]] = []  # every data packet so far
         nic.memory[:] = Random(4791).randbytes(MEMORY_BYTES)
 
     @property
@@ -144,17 +135,7 @@ class Source(Generic[AnyWrite]):
 
 
 class WriteSource(Source[Write]):
-    """A QP of MRC, and a responder for what is delivered.
-
-    Args:
-        nic: under test.
-        far: the peer.
-        attributes: of the QP.
-        first_psn: counter of the first packet.
-
-    Attributes:
-        reference: the responder.
-    """
+    """A QP of MRC, and a responder for what is delivered."""
 
     kind = Write
     mode = KickMode.DATA
@@ -164,7 +145,7 @@ class WriteSource(Source[Write]):
     ) -> None:
         self.attributes = attributes or far.attributes()
         super().__init__(nic, far, self.attributes)
-        self.reference = ReferenceResponder.starting_at(first_psn)
+        self.reference = ReferenceResponder.starting_at(first_psn)  # the responder
         self._reported: set[int] = set()
         nic.create_qp(self.index, self.attributes, far.peer_qpn, first_psn=first_psn)
 

@@ -46,9 +46,6 @@ class Target:
         nic: under test.
         far: who sends.
         expected: what is in memory; shared by the QPs of one NIC.
-
-    Attributes:
-        r_key: of the region.
     """
 
     def __init__(self, nic: NicBench, far: FarEnd, expected: bytearray | None = None) -> None:
@@ -56,7 +53,7 @@ class Target:
         self.far = far
         self.index = far.index
         self.expected = bytearray(MEMORY_BYTES) if expected is None else expected
-        self.r_key = nic.register(REGION_SLOT, REGION_OFFSET, MEMORY_BYTES - REGION_OFFSET)
+        self.r_key = nic.register(REGION_SLOT, REGION_OFFSET, MEMORY_BYTES - REGION_OFFSET)  # of the region
 
     def expect(self, va: int, payload: bytes) -> None:
         """*payload* ought to stand in the region from now on."""
@@ -74,17 +71,13 @@ class Target:
 
 
 class WriteTarget(Target):
-    """A QP in RTS whose packets start at *first_psn*.
-
-    Attributes:
-        reference: what the QP ought to have received.
-    """
+    """A QP in RTS whose packets start at *first_psn*."""
 
     def __init__(
         self, nic: NicBench, far: FarEnd, first_psn: int = 0, *, expected: bytearray | None = None
     ) -> None:
         super().__init__(nic, far, expected)
-        self.reference = ReferenceResponder.starting_at(first_psn)
+        self.reference = ReferenceResponder.starting_at(first_psn)  # what the QP ought to have received
         self.reference.probes_ack_path = True
         nic.create_qp(far.index, far.attributes(), far.peer_qpn, first_psn=first_psn)
 

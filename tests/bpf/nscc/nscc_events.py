@@ -123,13 +123,7 @@ extreme_parameters = st.builds(
 
 
 class Life:
-    """The reference living through events; it also turns them into the C code's.
-
-    Args:
-        parameters: of the QP.
-        start_ns: the clock at the first event.
-        algorithm: the reference.
-    """
+    """The reference living through events; it also turns them into the C code's."""
 
     def __init__(
         self, parameters: CcParameters, start_ns: int = 1 << 40, algorithm: type[Congestion] = Nscc

@@ -82,14 +82,7 @@ def of_buckets(answer: Answer) -> Iterator[str]:
 def of_drawing(
     board: str, panel: Mapping[str, Any], scene: str, seen: Mapping[str, Any]
 ) -> Iterator[Finding]:
-    """Findings about a panel as a browser shows it.
-
-    Args:
-        board: name of the dashboard.
-        panel: as it is in the dashboard.
-        scene: in which it was drawn.
-        seen: what draw.tsx reports about it.
-    """
+    """Findings about a panel as a browser shows it."""
     sentences = [
         *(f"the text {text!r} is cut" for text in sorted(set(seen["cut"]))),
         *(f"a template is left: {text!r}" for text in seen["texts"] if "{{" in text or "${" in text),

@@ -17,7 +17,7 @@ from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.namespace import namespace_names
 from mrc_testbed.fabric.routes import write_routes
 from mrc_testbed.scenario.run.signal_clock import NO_DESCRIPTOR, SignalClock
-from mrc_testbed.soak import lab_state
+from mrc_testbed.soak import live_soak
 from mrc_testbed.topology.spec import TopologySpec
 
 SPEC = TopologySpec(planes=2, t0=1, t1=1, hosts_per_t0=2)
@@ -51,9 +51,9 @@ def test_two_rounds_leave_no_lab(place: Path, capsys: pytest.CaptureFixture[str]
 def test_a_signal_ends_a_round_and_removes_the_lab(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    look = lab_state.look
+    look = live_soak.look
 
-    def look_and_interrupt(seen: Lab) -> lab_state.State:
+    def look_and_interrupt(seen: Lab) -> live_soak.State:
         signal.raise_signal(signal.SIGINT)
         return look(seen)
 
@@ -65,11 +65,11 @@ def test_a_signal_ends_a_round_and_removes_the_lab(
 
 
 def test_what_is_left_behind_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lab_state, "SETTLE_NS", 0)
+    monkeypatch.setattr(live_soak, "SETTLE_NS", 0)
     clock = SignalClock(NO_DESCRIPTOR)
     with lab_up(SPEC, f"s{os.getpid()}") as name, lab.attach(name) as seen:
-        before = lab_state.look(seen)
-        assert lab_state.left_behind(seen, before, clock) == []
+        before = live_soak.look(seen)
+        assert live_soak.left_behind(seen, before, clock) == []
         port = seen.clos.port(0)
         set_port_up(name, port, is_up=False)
         seen.port_table[3].is_faulted = 1
@@ -77,7 +77,7 @@ def test_what_is_left_behind_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         write_routes(seen.paths, seen.clos, seen.clos.node("p0-t1-0"), is_present=False)
         seen.set_icrc(is_on=True)
         seen.agent("h1").call("deny_path", plane=0, uplink=None, peer_host=None)
-        text = "\n".join(lab_state.left_behind(seen, before, clock))
+        text = "\n".join(live_soak.left_behind(seen, before, clock))
         assert f"port {port.name} is down" in text
         for part in (f"health of port {seen.clos.port(3).name}", "routes of p0-t1-0", "iCRC of h0"):
             assert f"{part} is " in text

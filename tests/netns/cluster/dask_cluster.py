@@ -65,17 +65,12 @@ class Machine:
 
 
 class Cluster:
-    """Machines and what runs on them.
-
-    Attributes:
-        head, workers: machines.
-        processes: name -> leader of what was started.
-    """
+    """Machines and what runs on them."""
 
     def __init__(self, head: Machine, workers: list[Machine]) -> None:
-        self.head = head
+        self.head = head  # machines
         self.workers = workers
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}  # name -> leader of what was started
 
     def start_scheduler(self, *, preload: bool = True, **environment: str) -> None:
         host = ["--host", "10.9.0.1", "--port", "8786"]

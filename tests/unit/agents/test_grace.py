@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from mrc_agents.nic.grace import Grace
+from mrc_agents.nic.memory import Grace
 
 
 class Runs:

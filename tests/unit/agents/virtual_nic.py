@@ -13,20 +13,14 @@ from mrc_testbed.virtual.lab import virtual_lab
 
 
 class VirtualNic(NicDevice):
-    """Notes what it is asked for.
-
-    Attributes:
-        requested: (QP index, packets) of each request to transmit.
-        probes: (QP index, EV index) of each probe.
-        awaited_runs: how often somebody waited for programs.
-        chunks: of memory that were added, of which there are chunks_max at most; virtual time has none.
-    """
+    """Notes what it is asked for."""
 
     def __init__(self, pins: VirtualFolder) -> None:
         super().__init__(pins)
-        self.requested: list[tuple[int, int]] = []
-        self.probes: list[tuple[int, int]] = []
-        self.awaited_runs = 0
+        self.requested: list[tuple[int, int]] = []  # (QP index, packets) of each request to transmit
+        self.probes: list[tuple[int, int]] = []  # (QP index, EV index) of each probe
+        self.awaited_runs = 0  # how often somebody waited for programs
+        # of memory that were added, of which there are chunks_max at most; virtual time has none
         self.chunks: set[int] = set()
         self.chunks_max = 0
 

@@ -78,15 +78,11 @@ def _nothing(_run: PlannedRun, _lab: Trial) -> None:
 
 
 class TrialStage:
-    """Labs in virtual time, in place of live ones.
-
-    Attributes:
-        events: what happened, in order.
-        before_run: called before each run; it may raise.
-    """
+    """Labs in virtual time, in place of live ones."""
 
     def __init__(self) -> None:
-        self.events: list[str] = []
+        self.events: list[str] = []  # what happened, in order
+        # called before each run; it may raise
         self.before_run: Callable[[PlannedRun, Trial], None] = _nothing
 
     @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from mrc_testbed.capture.pcapng import interface_block, packet_block, section_header
+from mrc_testbed.capture.packet_recording import interface_block, packet_block, section_header
 from mrc_testbed.capture.tshark import tshark_arguments
 
 _SEPARATOR: Final = "\x1f"

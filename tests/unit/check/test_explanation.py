@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.check.explanation import Suspect, explain
+from mrc_testbed.check.judgement import Suspect, explain
 
 PARTS = st.frozensets(st.sampled_from("abcdefg"), min_size=1)
 

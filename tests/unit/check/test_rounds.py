@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.check.rounds import ROUNDS_MIN, disjoint_rounds, ordered_rounds, rounds
+from mrc_testbed.check.measuring import ROUNDS_MIN, disjoint_rounds, ordered_rounds, rounds
 
 
 def assert_disjoint(found):

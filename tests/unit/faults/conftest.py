@@ -22,18 +22,13 @@ CLOS = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1, port_rate=PORT_RA
 
 
 class WatchedTarget(VirtualTarget):
-    """A lab that shows its faults.
-
-    Attributes:
-        broken_carrier: whether no carrier can be set.
-        ledger_at_write: ids in the ledger whenever a rule was set or cleared.
-    """
+    """A lab that shows its faults."""
 
     def __init__(self, lab, ledger):
         super().__init__(lab)
         self._ledger = ledger
-        self.broken_carrier = False
-        self.ledger_at_write = []
+        self.broken_carrier = False  # whether no carrier can be set
+        self.ledger_at_write = []  # ids in the ledger whenever a rule was set or cleared
         self._healthy = self._state()
 
     @property

@@ -43,12 +43,7 @@ ENDED = ProgramState(has_stepped=True, run_ns=6 * S, status=0)
 
 
 class ProgramTrial(Trial):
-    """A run whose program comes to states at times: it has no processes.
-
-    Args:
-        states: with the time of each.
-        steps: of the program.
-    """
+    """A run whose program comes to states at times: it has no processes."""
 
     def __init__(
         self, states: Sequence[tuple[int, ProgramState]], steps: Sequence[OperationRecord] = ()

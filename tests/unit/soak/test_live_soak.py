@@ -17,8 +17,7 @@ from mrc_testbed.scenario.execution import FinishedRun
 from mrc_testbed.scenario.spec.load import load_scenario
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.soak.document import plan_of
-from mrc_testbed.soak.live_draw import FAULTS_MS, draw_round
-from mrc_testbed.soak.live_soak import LiveSoak, soak_lab
+from mrc_testbed.soak.live_soak import FAULTS_MS, LiveSoak, draw_round, soak_lab
 from mrc_testbed.soak.soaking import Control
 
 MS = 1_000_000
@@ -67,18 +66,12 @@ def test_a_job_with_an_untouched_plane_is_never_to_stall() -> None:
 
 
 class Labs:
-    """A stage of labs in virtual time.
-
-    Attributes:
-        events: what happened, in order.
-        left: what rounds leave behind, by their names.
-        before_run: called before each round.
-    """
+    """A stage of labs in virtual time."""
 
     def __init__(self) -> None:
-        self.events: list[str] = []
-        self.left: dict[str, list[str]] = {}
-        self.before_run: Callable[[Trial], None] = undisturbed
+        self.events: list[str] = []  # what happened, in order
+        self.left: dict[str, list[str]] = {}  # what rounds leave behind, by their names
+        self.before_run: Callable[[Trial], None] = undisturbed  # called before each round
         self._last = ""
 
     @contextmanager

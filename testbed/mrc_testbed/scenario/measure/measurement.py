@@ -41,11 +41,7 @@ def description(name: str) -> str:
 
 
 class Measurement(Windows):
-    """Looks quantities up in one recording; what is asked for twice is computed once.
-
-    Args:
-        recording: of a run, complete or not.
-    """
+    """Looks quantities up in one recording; what is asked for twice is computed once."""
 
     def __init__(self, recording: Recording) -> None:
         super().__init__(recording)

@@ -14,11 +14,7 @@ from mrc_testbed.scenario.spec.expression_tree import Quantity
 
 
 class Windows(Measures):
-    """Counts of one recording by window; what is asked for twice is computed once.
-
-    Args:
-        recording: of a run, complete or not.
-    """
+    """Counts of one recording by window; what is asked for twice is computed once."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording

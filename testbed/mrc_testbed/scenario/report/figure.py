@@ -54,13 +54,7 @@ def run_charts(recording: Recording, *, without: Collection[FigureKind] = ()) ->
 
 
 def step_chart(recording: Recording, job: str, word: str) -> Chart | None:
-    """Chart of each step's time over time; None when nothing was read.
-
-    Args:
-        recording: of the run.
-        job: name of its workload.
-        word: for a step.
-    """
+    """Chart of each step's time over time; None when nothing was read."""
     if len(recording.readings) < 2:
         return None
     workloads = [each for each in recording.plan.workloads if each.name == job]

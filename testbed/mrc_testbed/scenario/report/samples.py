@@ -19,9 +19,6 @@ _COLUMN: Final = re.compile(
 def samples(series: Iterable[dict[str, str]]) -> Iterator[Row]:
     """Each value of series.csv that is not empty; `time_ns` is the end of its interval.
 
-    Args:
-        series: rows of the file.
-
     Raises:
         ValueError: a value is no number.
     """

@@ -124,12 +124,7 @@ class LiveLab:
 
 
 class RunFaults:
-    """The faults of a run, as its report needs them.
-
-    Args:
-        controller: injects into the lab, live or in virtual time.
-        nics: of the lab.
-    """
+    """The faults of a run, as its report needs them."""
 
     def __init__(self, controller: FaultController, nics: NicListeners) -> None:
         self._controller = controller

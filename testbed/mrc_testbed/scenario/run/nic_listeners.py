@@ -12,12 +12,7 @@ _KINDS = ("ev_state", "qp_state", "port_state")
 
 
 class NicListeners:
-    """One per host, from the beginning on.
-
-    Args:
-        clos: of the lab.
-        connect: a new connection to the NIC agent of a host.
-    """
+    """One per host, from the beginning on."""
 
     def __init__(self, clos: Clos, connect: Callable[[str], Connection]) -> None:
         self._open = connect

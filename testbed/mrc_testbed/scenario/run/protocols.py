@@ -72,12 +72,7 @@ class LabView(Protocol):
         """`docker` or `netns`."""
 
     def announced(self, plan: Plan, folder: Path) -> AbstractContextManager[None]:
-        """While the context lasts, the lab's metrics name the run as the one that uses it.
-
-        Args:
-            plan: of the run.
-            folder: of its results, named by the run's id.
-        """
+        """While the context lasts, the lab's metrics name the run as the one that uses it."""
 
     def show_recovery(self, recoveries: Sequence[Recovery]) -> None:
         """Lets the lab's metrics show how the run recovered from its faults."""

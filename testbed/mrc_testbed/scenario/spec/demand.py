@@ -44,10 +44,6 @@ def frame_hops_per_s(clos: Clos, flows: Iterable[OfferedFlow]) -> float:
 
     Flows share the ports of a NIC, and the uplinks of a T0, equally, in all planes alike; none has more under
     way than its depth allows in an idle RTT. 0 for an unshaped fabric, whose flows go as fast as the machine.
-
-    Args:
-        clos: the fabric.
-        flows: all that send at once.
     """
     if not clos.spec.is_shaped:
         return 0.0
