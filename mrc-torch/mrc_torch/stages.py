@@ -52,11 +52,7 @@ class ProfileError(RuntimeError):
 
 
 def read_profile(path: Path) -> dict[str, int]:
-    """The time of each stage, in ns, of a file that `python -m mrc_torch.profile` wrote.
-
-    Raises:
-        ProfileError: it is none.
-    """
+    """The time of each stage, in ns, of a file that `python -m mrc_torch.profile` wrote."""
     try:
         found = json.loads(path.read_text())["stage_ns"]
         return {str(name): int(duration_ns) for name, duration_ns in found.items()}

@@ -17,10 +17,9 @@ _INTERVAL_MIN_NS = 1_000_000
 
 
 class LinkProber:
-    """The link probes of one NIC, where its fabric has source routes.
+    """Sends rounds of link probes at a steady pace; the kernel matches, judges and counts.
 
-    Args:
-        device: of the NIC.
+    A round that comes late is no failure: a probe is judged when that of `lag_rounds` rounds later leaves.
     """
 
     def __init__(self, device: NicDevice) -> None:

@@ -1,4 +1,9 @@
-"""A capture from begin to end: frames of a tap, written as pcapng until enough of them have come."""
+"""A capture from begin to end: frames of a tap, written as pcapng until enough of them have come.
+
+    section header | interface block per port | packet block ... in time order
+
+Little-endian, nanosecond times, Ethernet frames. Source: IETF draft-ietf-opsawg-pcapng, sections 3 and 4.
+"""
 
 import struct
 from collections import deque

@@ -47,10 +47,14 @@ class Suspect:
 
 
 def explain(failures: Sequence[Collection[str]], successes: Iterable[Collection[str]]) -> list[Suspect]:
-    """Parts that explain *failures*, that which explains most first.
+    """Parts that explain *failures*, that which explains most first: all share it, and no success has it.
 
-    The smallest set is as hard to find as any set cover; the greedy one is no larger where faults do not
-    overlap. A failure all of whose parts are in successes is not explained.
+        fails   {a, b}  {b, c}          b explains both
+        works   {a, c}                  a and c cannot be to blame
+
+    Parts are any names: links and nodes of a path, or the two hosts of a pair. The smallest set is as hard to
+    find as any set cover; the greedy one is no larger where faults do not overlap. A failure all of whose
+    parts are in successes is not explained.
     """
     innocent = {part for parts in successes for part in parts}
     explained_by: dict[str, set[int]] = {}

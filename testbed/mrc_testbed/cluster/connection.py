@@ -51,7 +51,12 @@ class RefusedError(TestbedError, TypeError):
 
 @cache
 def refuse_objects() -> None:
-    """Let distributed unpickle nothing but bytes and text, until this process ends."""
+    """Let distributed unpickle nothing but bytes and text, until this process ends.
+
+    It unpickles what an answer, an exception, an event or a message asks it to, whatever its `deserializers`
+    are. A pickle acts through the names that it looks up. Python reports each before the look-up, as audit
+    event pickle.find_class, and an exception of the hook ends it.
+    """
     sys.addaudithook(_look)
 
 
@@ -84,10 +89,6 @@ class Cluster:
 
     Args:
         address: of the scheduler, such as tcp://head:8786.
-
-    Raises:
-        UsageError: it needs a certificate, and Dask's configuration names none.
-        PreflightError: no scheduler answers there, or one of another version.
     """
 
     def __init__(self, address: str) -> None:
@@ -108,9 +109,6 @@ class Cluster:
         Args:
             resource: that a task takes up one of.
             progress: called with workers that have come.
-
-        Raises:
-            TestbedError: the scheduler is gone.
         """
         if self._looked_ns is None or machine_ns() - self._looked_ns > LOOK_S * 10**9:
             self.look(resource, progress)
@@ -137,11 +135,7 @@ class Cluster:
         self._rooms = rooms
 
     def require_scheduler(self) -> None:
-        """Return if the scheduler is there.
-
-        Raises:
-            TestbedError: it is gone, and with it what was not finished, or it sent an object.
-        """
+        """Return if the scheduler is there."""
         if REFUSED:
             raise REFUSED[0]
         if self.client.status != "running":

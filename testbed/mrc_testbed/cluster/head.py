@@ -78,11 +78,7 @@ class ClusterWorkers:
         future.add_done_callback(self._ended.put)
 
     def wait(self) -> Sequence[RunEntry]:
-        """Wait until a run has ended, or for two seconds, and return the entries of runs that have ended.
-
-        Raises:
-            TestbedError: the scheduler is gone, results are not ours, or cannot be written.
-        """
+        """Wait until a run has ended, or for two seconds, and return the entries of runs that have ended."""
         try:
             future = self._ended.get(timeout=LOOK_S)
         except queue.Empty:
@@ -159,11 +155,7 @@ class ClusterCalls:
         self._executor = cluster.client.get_executor(pure=False, resources={"virtual": 1})
 
     def room(self) -> int:
-        """Return the number of calls to begin.
-
-        Raises:
-            TestbedError: the scheduler is gone.
-        """
+        """Return the number of calls to begin."""
         return self._cluster.room("virtual", self._progress) * _AHEAD
 
     def submit(self, function: Callable[..., Any], *arguments: object) -> Future[Any]:

@@ -160,11 +160,7 @@ def delivery(entry: RunEntry, bundle: bytes = b"") -> bytes:
 
 
 def carry_out(job: RunAssignment, folder: Path) -> bytes:
-    """Carry a job out in this process, its results below *folder*, and return its `delivery`.
-
-    Raises:
-        DiskFullError: the results have no room.
-    """
+    """Carry a job out in this process, its results below *folder*, and return its `delivery`."""
     (folder / _PID).write_text(str(os.getpid()), encoding="ascii")
     stage = (
         virtual_stage(None)

@@ -13,9 +13,6 @@ def write_files(folder: Path, files: Mapping[str, str], *, replace: bool) -> lis
         folder: is made if it does not exist.
         files: path below it -> content.
         replace: whether files of other content are replaced.
-
-    Raises:
-        UsageError: a file of other content is there, or the folder cannot be written.
     """
     changed = [name for name, text in files.items() if not replace and _differs(folder / name, text)]
     if changed:

@@ -24,11 +24,7 @@ _KINDS: Final = {
 
 
 def read_text(path: Path) -> str:
-    """The text of *path*; of a larger file only a little more than is accepted.
-
-    Raises:
-        UsageError: it cannot be read, is not a regular file, or not UTF-8.
-    """
+    """The text of *path*; of a larger file only a little more than is accepted."""
     shown = printable(str(path))
     try:
         with open_regular(path) as stream:
@@ -45,11 +41,7 @@ def read_text(path: Path) -> str:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """*path*, to be read.
-
-    Raises:
-        UsageError: it cannot be opened, or is not a regular file.
-    """
+    """*path*, to be read."""
     try:
         return _opened(path, 0)
     except OSError as error:

@@ -156,9 +156,6 @@ def parse_tree(text: str, source: str) -> tuple[Tree, dict[Location, Position]]:
     Args:
         text: one YAML document.
         source: file name for messages.
-
-    Raises:
-        UsageError: not YAML, more than one document, beyond a limit, or duplicate keys (all are named).
     """
     if len(text.encode(errors="surrogatepass")) > TEXT_BYTES_MAX:
         raise usage_error(source, {}, [Problem((), f"larger than {TEXT_BYTES_MAX // 1024} KiB")])

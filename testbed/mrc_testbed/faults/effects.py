@@ -179,7 +179,7 @@ class Drained:
 
 
 @dataclass(frozen=True, slots=True)
-class Busy:
+class Loaded:
     """Links carry background traffic, made by a process of the fault's own."""
 
     load: RawLoad
@@ -187,7 +187,7 @@ class Busy:
 
 
 Effect = Annotated[
-    Rule | IcrcChecked | RateShare | Hold | RoutesGone | Frozen | AgentDead | CarrierDown | Drained | Busy,
+    Rule | IcrcChecked | RateShare | Hold | RoutesGone | Frozen | AgentDead | CarrierDown | Drained | Loaded,
     Field(discriminator="type"),
 ]
 

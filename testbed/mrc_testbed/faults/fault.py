@@ -7,11 +7,11 @@ from pydantic import Field
 
 from mrc_testbed.faults.effects import (
     AgentDead,
-    Busy,
     CarrierDown,
     Drained,
     Effect,
     IcrcChecked,
+    Loaded,
     RoutesGone,
     Rule,
 )
@@ -43,7 +43,7 @@ class ScheduledFault:
 
     @property
     def loads(self) -> tuple[RawLoad, ...]:
-        return tuple(effect.load for effect in self.effects if isinstance(effect, Busy))
+        return tuple(effect.load for effect in self.effects if isinstance(effect, Loaded))
 
     @property
     def ports(self) -> frozenset[int]:
@@ -68,7 +68,7 @@ class ScheduledFault:
     @property
     def asks_hosts(self) -> bool:
         """Return True if agents have to respond, or processes to start or end, at its begin or end."""
-        return any(isinstance(effect, Drained | AgentDead | Busy) for effect in self.effects)
+        return any(isinstance(effect, Drained | AgentDead | Loaded) for effect in self.effects)
 
     @property
     def ends_in_kernel(self) -> bool:

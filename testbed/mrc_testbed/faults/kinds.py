@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 from mrc_agents.abi import FaultLimit
 from mrc_testbed.document.fields import Duration, Rate, Ratio
 from mrc_testbed.errors import UsageError
-from mrc_testbed.faults.effects import Busy, Drained, Effect, Hold, IcrcChecked, RateShare
+from mrc_testbed.faults.effects import Drained, Effect, Hold, IcrcChecked, Loaded, RateShare
 from mrc_testbed.faults.rule import EV_MASK_ALL, FrameRule
 from mrc_testbed.faults.schedule import Flap
 from mrc_testbed.faults.spec_base import BothWaysFault, FrameFault, LinkFault, Target, dark, egress_ports
@@ -338,4 +338,4 @@ class Congestion(LinkFault):
 
     def effects(self, target: Target) -> tuple[Effect, ...]:
         ports = egress_ports(target.links, self.direction)
-        return tuple(map(Busy, plan_loads(target.clos, ports, self.rate_bps, self.towards, target.seed)))
+        return tuple(map(Loaded, plan_loads(target.clos, ports, self.rate_bps, self.towards, target.seed)))

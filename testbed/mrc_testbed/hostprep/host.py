@@ -1,4 +1,4 @@
-"""System packages and the BPF file system of the machine labs run on."""
+"""Packages of the machine: those that labs run on, with the BPF file system, and those of `observe up`."""
 
 import os
 

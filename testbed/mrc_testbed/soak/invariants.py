@@ -10,7 +10,7 @@ from pydantic import Field
 from mrc_agents.abi import IcrcMode, LosslessLink, QpState, QueuePool
 from mrc_agents.bpf.maps import ArrayMap, MappedArray
 from mrc_agents.nic.device import NicDevice
-from mrc_testbed.faults.effects import AgentDead, Busy, Drained, Effect, Frozen, IcrcChecked, RoutesGone
+from mrc_testbed.faults.effects import AgentDead, Drained, Effect, Frozen, IcrcChecked, Loaded, RoutesGone
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.measure.verdict import Ending
 from mrc_testbed.scenario.spec.plan import Plan, PlannedWorkload
@@ -94,7 +94,7 @@ def _planes(clos: Clos, effects: Iterable[Effect]) -> Iterator[int]:
                 yield next(clos.ports_of(clos.node(switch))).plane
             case Drained(link_id=link_id):
                 yield clos.link(link_id).plane
-            case Busy(load=load):
+            case Loaded(load=load):
                 yield clos.port(load.port_id).plane
             case _:
                 yield clos.port(effect.port_id).plane

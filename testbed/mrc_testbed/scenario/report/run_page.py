@@ -164,7 +164,10 @@ def fabric_drawing(result: RunResult) -> Markup:
 
 
 def build_distributions(recording: Recording) -> tuple[Chart, ...]:
-    """RTT and message completion over the measured time; none of what was not measured."""
+    """RTT and message completion over the measured time; none of what was not measured.
+
+    Both axes are logarithmic: the few slow ones, which percentiles are about, would be invisible otherwise.
+    """
     try:
         span = recording.measured_span()
     except NotMeasured:
