@@ -61,11 +61,14 @@ def test_a_command_that_lacks_an_extra_names_it(installed: Installed) -> None:
     )
 
 
-def test_one_package_is_imported(environment: Path) -> None:
+def test_two_packages_are_imported(environment: Path) -> None:
     site = next(environment.glob("lib/python3*/site-packages"))
     top = next(site.glob("mrc_testbed-*.dist-info/RECORD")).read_text().splitlines()
     folders = {line.partition("/")[0] for line in top if not line.startswith("..")}
-    assert {folder for folder in folders if not folder.endswith(".dist-info")} == {"mrc_testbed"}
+    assert {folder for folder in folders if not folder.endswith(".dist-info")} == {
+        "mrc_agents",
+        "mrc_testbed",
+    }
 
 
 def test_the_page_of_alerts_comes_along(environment: Path) -> None:
