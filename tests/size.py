@@ -129,7 +129,8 @@ def commands() -> dict[str, list[str]]:
         return typer.main.get_group(registered({each.module: None for each in listed}))
 
     found = dict(walk(group(LISTED), "")) | dict(walk(group(OBSERVE), "observe"))
-    return {name: options for name, options in found.items() if f"{name} push" not in found}
+    groups = {name.rpartition(" ")[0] for name in found}  # one that loads its commands later looks like one
+    return {name: options for name, options in found.items() if name not in groups}
 
 
 def counts(root: Path) -> dict[str, int]:

@@ -60,7 +60,7 @@ class Steps:
     sent_bytes: int = 0  # of it so far
     backwards: int = 0  # how often its gradients were asked for
     optimizer: Callable[[], Optimizer | None] = lambda: None  # that its end goes by; None: any
-    # that have stepped in it, and where
+    # other optimizers that have stepped, and where
     others: "WeakKeyDictionary[Optimizer, Mark]" = field(default_factory=WeakKeyDictionary)
 
     @property

@@ -136,7 +136,7 @@ class ChunkedMemory:
         self.address = _map(None, _SPACE_BYTES, -1)  # of its first byte
         space = _Space.from_address(self.address)
         weakref.finalize(space, _libc.munmap, self.address, _SPACE_BYTES).atexit = False
-        # all that there may be; bytes without memory must not be touched
+        # all bytes that there may be; those without memory must not be touched
         self.view = memoryview(space).cast("B")
         self.length_bytes = 0  # of the chunks that it has from the start
         for index, descriptor in self._chunks.items():

@@ -109,7 +109,7 @@ class RankCollectives:
         if not self._coll:
             raise MemoryError
         self.rank = rank
-        # of its NIC that it needs for each peer
+        # memory of its NIC that it needs for each peer
         self.memory_bytes: int = library["virtual_memory_bytes"](self._coll)
         self._groups: dict[tuple[tuple[int, ...], int], int] = {}
 

@@ -50,7 +50,7 @@ class NicDevice:
             # who the NIC is; a copy of what cannot be changed
             self.config = ArrayMap(descriptor("nic_config"), NicConfig).read(0)
             self.control = MappedArray(descriptor("nic_control"), NicControl)[0]  # live
-            # live, by the place of each in the NIC
+            # live paths, by the place of each in the NIC
             self.paths = MappedArray(descriptor("nic_paths"), NicPaths)[0].path
             self.regions = MappedArray(descriptor("regions"), Region)
             self.work = MappedArray(descriptor("work_ring"), WorkRing)

@@ -28,7 +28,7 @@ class Grace:
     """
 
     def __init__(self, await_runs: Callable[[], None]) -> None:
-        # calls its first argument somewhere else and, once that has returned, its second one here; without it
+        # calls its first argument in another thread and, once that has returned, its second one here; None:
         # each request waits for what rests, in case it is given just that
         self.in_background: Callable[[Callable[[], None], Callable[[], None]], None] | None = None
         self._await_runs = await_runs
@@ -183,7 +183,7 @@ class RegionTable:
         self._places: deque[int] = deque()  # that regions have had, and that have rested
         self._retired: deque[tuple[int, int]] = deque()  # when, and which key
         self._retired_keys: set[int] = set()
-        # in which pages and places in the table rest that were given back
+        # pages and places in the table that were given back rest here
         self.grace = Grace(device.await_runs)
         for index in range(min(device.control.region_count, len(device.regions))):
             device.regions[index].r_key = 0  # of an agent that was here before

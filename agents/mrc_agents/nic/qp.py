@@ -279,9 +279,9 @@ def replacement_path(qp: Qp, attributes: QpAttributes, place: int, ev: int) -> i
     return next((number for number in free if number != qp.evs[place].path), free[0])
 
 
-_KEPT_BY_NAME: Final = {each.name for each in fields(QpAttributes)} & {name for name, *_ in Qp._fields_}
-"""Attributes that the kernel's QP has under the same name."""
-_MADE: Final = {"cc", "dynamic_mpr", "evs"}
+_SAME_NAMES: Final = {each.name for each in fields(QpAttributes)} & {name for name, *_ in Qp._fields_}
+_COPIED: Final = _SAME_NAMES - {"cc", "dynamic_mpr", "evs"}
+"""Attributes that the kernel's QP takes as they are."""
 
 
 def build_qp(qp: MrcQueuePair, config: NicConfig) -> Qp:
@@ -294,7 +294,7 @@ def build_qp(qp: MrcQueuePair, config: NicConfig) -> Qp:
     congestion = attributes.congestion
     peer_first_psn = attributes.peer_first_psn or 0  # needed before the QP receives
     value = Qp(
-        **{name: getattr(attributes, name) for name in _KEPT_BY_NAME - _MADE},
+        **{name: getattr(attributes, name) for name in _COPIED},
         state=QpState.INIT,
         qpn=qp.qpn,
         is_local=is_local,

@@ -67,7 +67,7 @@ class Tap:
         self._lab_file = lab.paths.state_file
         self._waiting: list[tuple[int, int, TappedFrame]] = []
         self._count = 0
-        # what makes a time of CLOCK_MONOTONIC one since the Unix epoch
+        # added to a time of CLOCK_MONOTONIC, it makes one since the Unix epoch
         self.epoch_ns = epoch_ns() - monotonic_ns()
         with ExitStack() as opened:
             opened.enter_context(exclusive(lab.paths.folder / "capture.lock", "capture"))

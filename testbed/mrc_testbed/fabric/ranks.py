@@ -190,7 +190,7 @@ class RunningRanks:
     """
 
     def __init__(self, write: Write, report: Report | None = None) -> None:
-        # of their files; others may be added, with a function without arguments as their data
+        # watches their files; others may be added, with a function without arguments as their data
         self.selector = selectors.DefaultSelector()
         self._write = write
         self._report = report

@@ -20,7 +20,7 @@ class VirtualNic(NicDevice):
         self.requested: list[tuple[int, int]] = []  # (QP index, packets) of each request to transmit
         self.probes: list[tuple[int, int]] = []  # (QP index, EV index) of each probe
         self.awaited_runs = 0  # how often somebody waited for programs
-        # of memory that were added, of which there are chunks_max at most; virtual time has none
+        # of memory, that were added: chunks_max at most; virtual time has none
         self.chunks: set[int] = set()
         self.chunks_max = 0
 
