@@ -241,12 +241,15 @@ class ShapedLine:
 
     def stop_drainer(self, signal_number: int = signal.SIGTERM) -> int:
         """Ends the drainer processes; returns the exit status, which is that of all of them."""
+        (status,) = self._end_drainers(signal_number)
+        return status
+
+    def _end_drainers(self, signal_number: int) -> set[int]:
         for drainer in self.drainers:
             drainer.send_signal(signal_number)
         statuses = {drainer.wait(DEADLINE_S) for drainer in self.drainers}
         self.drainers = []
-        (status,) = statuses
-        return status
+        return statuses
 
     def socket_at(self, port_id: int) -> socket.socket:
         """A raw socket at an end's port, with room for all that a test sends."""
@@ -261,9 +264,8 @@ class ShapedLine:
         return self._counters.sum(port_id)[which]
 
     def close(self) -> None:
-        """Stops the drainer and removes everything."""
-        if self.drainers:
-            self.stop_drainer()
+        """Kills the drainers, of which some may have ended or hardly begun, and removes everything."""
+        self._end_drainers(signal.SIGKILL)
         self._stack.close()
 
 

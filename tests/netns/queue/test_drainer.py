@@ -35,6 +35,15 @@ def test_sigterm_ends_it_with_success(make_line: LineFactory) -> None:
     assert line.stop_drainer(signal.SIGTERM) == 0
 
 
+def test_a_line_is_removed_whatever_state_its_drainers_are_in(make_line: LineFactory) -> None:
+    line = make_line(SHAPED, drainer_count=2)
+    line.start_drainer()
+    line.drainers[1].kill()
+    line.drainers[1].wait(DEADLINE_S)
+    line.close()
+    assert not line.pins.exists()
+
+
 def test_it_ends_when_its_pins_vanish(make_line: LineFactory) -> None:
     line = make_line(SHAPED)
     line.start_drainer()
