@@ -24,7 +24,7 @@ spec:
   topology: {planes: 2, t0: 2, t1: 1, hosts_per_t0: 1}
   transport: {evs: 16}
   workloads:
-    - {name: main, kind: all-reduce, size: 64KiB, duration: 600ms}
+    - {name: main, kind: all-reduce, size: 64KiB, iterations: 5}
   expect: ["operations(main) > 0", "wrong_bytes == 0"]
 """
 CAMPAIGN = """\

@@ -65,7 +65,8 @@ def test_a_lab_is_made_used_and_removed(lab_name: str, state_dir: Path, tmp_path
     well = {text: {0, 7} if text.startswith("run") else {0} for text in WORK}
     failed = [(text, each) for text, each in zip(WORK, done, strict=True) if each.status not in well[text]]
     assert failed == []
-    assert done[0].stderr == f"runtime netns: {MISSING.format('docker')}\n"
+    # a busy machine takes long enough for lines of progress before it
+    assert done[0].stderr.endswith(f"runtime netns: {MISSING.format('docker')}\n")
     for refused, package in ((docker, "docker"), (shell, "mininet")):
         assert refused.status == 3
         assert MISSING.format(package) in refused.stderr
