@@ -9,13 +9,12 @@ from mrc_testbed.cli.render import say
 from mrc_testbed.document import Location, Problem
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.preflight import check_live
-from mrc_testbed.scenario.spec.demand import Demand, fabric_demand, loads_demand, plan_demand
+from mrc_testbed.scenario.spec.demand import Demand, fabric_demand, plan_demand
 from mrc_testbed.scenario.spec.load import Scenario
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.shown import format_time
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.virtual import limits
-from mrc_testbed.workloads.load import Load
 
 LONG_NS: Final = 600 * 10**9
 """A virtual run of less is not worth a line."""
@@ -84,11 +83,6 @@ class Admission:
         except UsageError as error:
             return [Problem(("spec", "topology", "nic", "path_mtu"), error.message)]
         return []
-
-
-def say_load(settings: Settings, spec: TopologySpec, load: Load) -> None:
-    """Print the load of a bench in one line."""
-    _say(settings, loads_demand(spec, [load]))
 
 
 def _say(settings: Settings, demand: Demand) -> None:

@@ -1,37 +1,32 @@
 """bench all-reduce | reduce-scatter | all-gather | all-to-all | broadcast | training."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from mrc_testbed.cli.admission import say_load
 from mrc_testbed.cli.bench_options import (
-    DEFAULT_SEED,
-    CcOption,
-    TransportChoice,
-    TransportOption,
-    WindowOption,
-    choose_transport,
+    FLAGS,
+    ITERATIONS_TIMEOUT,
+    SHARED,
+    BenchOptions,
+    Options,
     listed_hosts,
+    parameters,
 )
+from mrc_testbed.cli.bench_run import BenchRun, bench_runs
 from mrc_testbed.cli.exit_codes import ExitCode
-from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.options import Settings, command, with_parameters
 from mrc_testbed.cli.render import bad, good, plain_table, show
-from mrc_testbed.document import Tree, validate_values
+from mrc_testbed.document import Tree
 from mrc_testbed.errors import UsageError
-from mrc_testbed.fabric import lab
-from mrc_testbed.faults.attendance import require_working
 from mrc_testbed.shown import format_number, format_rate, format_size, format_time
-from mrc_testbed.units import parse_duration_ns, parse_size_bytes
-from mrc_testbed.workloads.bench import run_collective
+from mrc_testbed.units import format_size_bytes, parse_size_bytes
 from mrc_testbed.workloads.collective_schedule import COLLECTIVE_KINDS
 from mrc_testbed.workloads.element_type import DTYPES
-from mrc_testbed.workloads.load import build_loads
-from mrc_testbed.workloads.nccl import CollectiveResult, Durations, sweep_sizes
-from mrc_testbed.workloads.spec import CollectiveSpec, Training
+from mrc_testbed.workloads.nccl import CollectiveResult, Durations, build_result, sweep_sizes
 
 SCHEMA_VERSION: Final = 2
 DEFAULT_ITERATIONS: Final = 20
@@ -79,51 +74,69 @@ DTypeOption = Annotated[
 Reduce = Annotated[str, typer.Option("--reduce", metavar="OPERATION", help="sum, min or max.")]
 
 
-_FLAGS: Final = ("name", "seed", "overload")
+ComputeOption = Annotated[str, typer.Option("--compute", metavar="TIME", help="Compute time of a step.")]
+DataSize = Annotated[str, typer.Option("--size", metavar="SIZE", help="Data of a rank.")]
+KindOption = Annotated[
+    str,
+    typer.Option(
+        "--collective",
+        metavar="KIND",
+        autocompletion=lambda: COLLECTIVE_KINDS,
+        help="Collective that ends a step.",
+    ),
+]
+TrainingTime = Annotated[
+    str, typer.Option("--duration", "-d", metavar="TIME", help="Duration of the training.")
+]
+
+_RANKS: Final[Options] = {"hosts": (Hosts, "all"), "qps": (Qps, 1), "dtype": (DTypeOption, "float32")}
+_SWEEP: Final[Options] = {
+    "smallest": (SizeFrom, "1MiB"),
+    "largest": (SizeTo, None),
+    "factor": (Factor, 2),
+    "iterations": (Iterations, DEFAULT_ITERATIONS),
+    "warmup": (Warmup, DEFAULT_WARMUP),
+    **_RANKS,
+    "reduce": (Reduce, "sum"),
+}
+_TRAINING: Final[Options] = {
+    "compute": (ComputeOption, "50ms"),
+    "size": (DataSize, "1MiB"),
+    "collective": (KindOption, "all-reduce"),
+    "duration": (TrainingTime, "5s"),
+    **_RANKS,
+}
 
 
 def register(app: typer.Typer) -> None:
     for kind, summary in _SUMMARIES.items():
-        command(app, kind, flags=_FLAGS, needs_root=True)(_collective_command(kind, summary))
-    command(app, "training", flags=_FLAGS, needs_root=True)(training)
+        command(app, kind, flags=FLAGS, needs_root=True)(_collective_command(kind, summary))
+    with_parameters(training, parameters({**_TRAINING, **SHARED}))
+    command(app, "training", flags=FLAGS, needs_root=True)(training)
 
 
 def _collective_command(kind: str, summary: str) -> Callable[..., int]:
     def run(
         settings: Settings,
-        smallest: SizeFrom = "1MiB",
-        largest: SizeTo = None,
-        factor: Factor = 2,
-        iterations: Iterations = DEFAULT_ITERATIONS,
-        warmup: Warmup = DEFAULT_WARMUP,
-        hosts: Hosts = "all",
-        qps: Qps = 1,
-        dtype: DTypeOption = "float32",
-        reduce: Reduce = "sum",
-        transport: TransportOption = "mrc",
-        cc: CcOption = None,
-        window: WindowOption = None,
+        smallest: str,
+        largest: str | None,
+        factor: int,
+        iterations: int,
+        warmup: int,
+        **given: Any,
     ) -> int:
         first = parse_size_bytes(smallest)
         last = first if largest is None else parse_size_bytes(largest)
         if last < first:
             raise UsageError(f"--max-size {largest} is less than --min-size {smallest}")
-        values: dict[str, Tree] = {
-            "name": "bench",
-            "kind": kind,
-            "iterations": warmup + iterations,
-            "hosts": listed_hosts(hosts),
-            "qps": qps,
-            "dtype": dtype,
-            "reduce": reduce,
+        workload = _workload(kind, given, (*_RANKS, "reduce"))
+        workload |= {"size": f"{first}B", "iterations": warmup + iterations, "timeout": ITERATIONS_TIMEOUT}
+        sizes: dict[str, Tree] = {
+            format_size_bytes(size): f"{size}B" for size in sweep_sizes(first, last, factor)
         }
-        workloads = [
-            validate_values({**values, "size": f"{size}B"}, CollectiveSpec, "command line")
-            for size in sweep_sizes(first, last, factor)
-        ]
-        chosen = choose_transport(transport, cc, window)
-        return _bench(settings, workloads, warmup, None, chosen)
+        return _bench(settings, workload, BenchOptions(**given), warmup, sizes if len(sizes) > 1 else None)
 
+    with_parameters(run, parameters({**_SWEEP, **SHARED}))
     run.__doc__ = f"""{summary}
 
     Sums are computed in the NICs' memory and every result is compared; `#wrong`
@@ -139,31 +152,7 @@ def _collective_command(kind: str, summary: str) -> Callable[..., int]:
     return run
 
 
-def training(
-    settings: Settings,
-    compute: Annotated[
-        str, typer.Option("--compute", metavar="TIME", help="Compute time of a step.")
-    ] = "50ms",
-    size: Annotated[str, typer.Option("--size", metavar="SIZE", help="Data of a rank.")] = "1MiB",
-    collective: Annotated[
-        str,
-        typer.Option(
-            "--collective",
-            metavar="KIND",
-            autocompletion=lambda: COLLECTIVE_KINDS,
-            help="Collective that ends a step.",
-        ),
-    ] = "all-reduce",
-    duration: Annotated[
-        str, typer.Option("--duration", "-d", metavar="TIME", help="Duration of the training.")
-    ] = "5s",
-    hosts: Hosts = "all",
-    qps: Qps = 1,
-    dtype: DTypeOption = "float32",
-    transport: TransportOption = "mrc",
-    cc: CcOption = None,
-    window: WindowOption = None,
-) -> int:
+def training(settings: Settings, **given: Any) -> int:
     """Run synchronous training steps: each rank computes, then all run a collective.
 
     [bold]Examples[/bold]
@@ -171,68 +160,48 @@ def training(
       mrc-testbed bench training --compute 100ms --size 4MiB
       mrc-testbed bench training --collective all-to-all --duration 20s
     """
-    values: dict[str, Tree] = {
-        "name": "bench",
-        "kind": "training",
-        "compute": compute,
-        "size": size,
-        "collective": collective,
-        "duration": duration,
-        "hosts": listed_hosts(hosts),
-        "qps": qps,
-        "dtype": dtype,
-    }
-    workload = validate_values(values, Training, "command line")
-    chosen = choose_transport(transport, cc, window)
-    return _bench(settings, [workload], 0, parse_duration_ns(duration), chosen)
+    workload = _workload("training", given, _TRAINING)
+    return _bench(settings, workload, BenchOptions(**given), warmup=0, sizes=None)
+
+
+def _workload(kind: str, given: dict[str, Any], keys: Iterable[str]) -> dict[str, Tree]:
+    """The workload of the options under *keys*, which it takes from *given*."""
+    own: dict[str, Tree] = {"kind": kind, **{key: given.pop(key) for key in keys}}
+    return own | {"hosts": listed_hosts(str(own["hosts"]))}
 
 
 def _bench(
     settings: Settings,
-    workloads: Sequence[CollectiveSpec | Training],
+    workload: Mapping[str, Tree],
+    options: BenchOptions,
     warmup: int,
-    duration_ns: int | None,
-    transport: TransportChoice,
+    sizes: Mapping[str, Tree] | None,
 ) -> int:
-    seed = DEFAULT_SEED if settings.seed is None else settings.seed
-    results = []
-    with lab.attach(settings.name) as attached:
-        require_working(settings.name)
-        congestion = transport.congestion(attached.clos)
-        loads = [build_loads(workload, attached.clos, seed=seed)[0] for workload in workloads]
-        say_load(settings, attached.spec, loads[0])  # other sizes are no other load on the ports
-        for load in loads:
-            results.append(
-                run_collective(
-                    attached,
-                    load,
-                    warmup_operations=warmup,
-                    duration_ns=duration_ns,
-                    seed=seed,
-                    transport=transport.kind,
-                    congestion=congestion,
-                    progress=settings.progress,
-                )
-            )
+    results: list[CollectiveResult] = []
+    with bench_runs(settings, options, workload, sizes) as runs:
+        for run in runs:
+            results.append(_result(run, warmup))
             if not results[-1].has_passed:
                 break
     has_passed = all(result.has_passed for result in results)
     document: dict[str, Any] = {
-        "workload": workloads[0].kind,
-        "lab": settings.name,
-        "seed": seed,
-        "transport": transport.kind,
-        "cc": congestion.algorithm,
+        "workload": workload["kind"],
+        **run.document(),
         "ranks": list(results[0].collective.ranks),
         "qps": results[0].collective.channels,
         "passed": has_passed,
         "sizes": [_size_document(result) for result in results],
     }
-    heading = f"{transport.kind}, {congestion.describe()}"
-    show(
-        settings, "CollectiveBench", SCHEMA_VERSION, document, lambda: _table(results, heading), lines="sizes"
-    )
+    show(settings, "CollectiveBench", SCHEMA_VERSION, document, lambda: _table(run, results), lines="sizes")
     return ExitCode.PASS if has_passed else ExitCode.ERROR
+
+
+def _result(run: BenchRun, warmup: int) -> CollectiveResult:
+    collective = run.workload.collective
+    if collective is None:
+        raise ValueError(run.workload.kind)
+    operations = run.recording.operations[run.workload.name]
+    return build_result(collective, operations, run.errors, warmup_operations=warmup)
 
 
 def _size_document(result: CollectiveResult) -> dict[str, Any]:
@@ -273,7 +242,7 @@ def _reduction(result: CollectiveResult) -> str | None:
     return result.collective.reduction if reduces else None
 
 
-def _table(results: Sequence[CollectiveResult], heading: str) -> RenderableType:
+def _table(run: BenchRun, results: Sequence[CollectiveResult]) -> RenderableType:
     is_training = results[0].step is not None or results[0].collective.is_training
     rates = ["steps/s", "busbw"] if is_training else ["time", "algbw", "busbw"]
     right = ["size", "count", *rates, "#wrong", "p50", "p99", "p99.9", "max"]
@@ -293,7 +262,8 @@ def _table(results: Sequence[CollectiveResult], heading: str) -> RenderableType:
         wrong = Text(str(result.wrong_bytes), style="red bold" if result.wrong_bytes else "green")
         times_ns = (shown.p50_ns, shown.p99_ns, shown.p999_ns, shown.max_ns)
         table.add_row(*cells, format_rate(result.bus_bps), wrong, *map(format_time, times_ns))
-    return Group(_heading(results[0], heading), table, *_footer(results))
+    remarks = (Text(f"# {line}", style="dim") for line in run.remarks())
+    return Group(_heading(results[0], run.transport), table, *_footer(results), *remarks)
 
 
 def collective_table(collectives: Mapping[str, CollectiveResult]) -> RenderableType:
@@ -329,14 +299,12 @@ def _footer(results: Sequence[CollectiveResult]) -> list[Text]:
     wrong = sum(result.wrong_bytes for result in results)
     average = sum(result.bus_bps for result in results) / len(results)
     reaction = max(result.reaction_ns for result in results)
-    lines = [
-        Text(f"# average busbw {format_rate(average)}", style="dim"),
-        Text(
-            f"# of the times, up to {format_time(reaction)} per step of the ring are this "
-            "process, which drives all ranks",
-            style="dim",
-        ),
-    ]
+    lines = [Text(f"# average busbw {format_rate(average)}", style="dim")]
+    if reaction:
+        waited = (
+            f"up to {format_time(reaction)} per step of the ring are this process, which drives all ranks"
+        )
+        lines.append(Text(f"# of the times, {waited}", style="dim"))
     lines.append(
         bad(f"{wrong} bytes of the {compared} compared are wrong")
         if wrong

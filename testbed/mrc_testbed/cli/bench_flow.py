@@ -1,44 +1,39 @@
 """bench write-bw | write-lat | sendrecv | incast | permutation, reported as perftest does."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import typer
 
-from mrc_testbed.cli.admission import say_load
 from mrc_testbed.cli.bench_flow_report import bench_document, bench_table
 from mrc_testbed.cli.bench_options import (
     DEFAULT_DURATION,
-    DEFAULT_SEED,
-    CcOption,
+    FLAGS,
+    ITERATIONS_TIMEOUT,
+    SHARED,
+    VIRTUAL_DURATION,
+    BenchOptions,
     DepthOption,
     DurationOption,
     IterationsOption,
+    Options,
     QpsOption,
     SizeOption,
     Source,
     Target,
-    TransportChoice,
-    TransportOption,
-    WindowOption,
-    choose_transport,
     listed_hosts,
+    parameters,
 )
+from mrc_testbed.cli.bench_run import BenchRun, bench_runs
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import Settings, command, with_parameters
 from mrc_testbed.cli.render import show
-from mrc_testbed.document import Tree, validate_values
-from mrc_testbed.fabric import lab
-from mrc_testbed.faults.attendance import require_working
-from mrc_testbed.workloads.bench import run_bench
-from mrc_testbed.workloads.flow import FlowWorkload
-from mrc_testbed.workloads.load import build_loads
-from mrc_testbed.workloads.spec import Incast, Permutation, SendRecv, WriteBw, WriteLat
+from mrc_testbed.document import Tree
+from mrc_testbed.workloads.perftest import BenchReport, build_report
 
 SCHEMA_VERSION: Final = 1
-DEFAULT_LATENCY_ITERATIONS: Final = 1000
 
 ShiftOption = Annotated[
     int, typer.Option("--shift", min=1, metavar="NUMBER", help="Distance of each receiver on the ring.")
@@ -49,14 +44,8 @@ def _host_list(flag: str, help_text: str) -> Any:
     return Annotated[Any, typer.Option(flag, metavar="LIST", parser=listed_hosts, help=help_text)]
 
 
-_SIZES: Final = {"size": (SizeOption, "64KiB"), "qps": (QpsOption, 1)}
-_SHARED: Final = {
-    "iterations": (IterationsOption, None),
-    "duration": (DurationOption, None),
-    "transport": (TransportOption, "mrc"),
-    "cc": (CcOption, None),
-    "window": (WindowOption, None),
-}
+_SIZES: Final[Options] = {"size": (SizeOption, "64KiB"), "qps": (QpsOption, 1)}
+_END: Final[Options] = {"iterations": (IterationsOption, None), "duration": (DurationOption, None)}
 _REQUIRED: Final = inspect.Parameter.empty
 
 
@@ -64,17 +53,15 @@ _REQUIRED: Final = inspect.Parameter.empty
 class FlowCommand:
     """A command of `bench` with flows of messages."""
 
-    model: type[FlowWorkload]  # of its workload
     # key of the workload (`from_` for `from`) -> option or argument, and its default
-    own: Mapping[str, tuple[Any, Any]]
+    own: Options
     text: str  # its help
-    # of sending without --iterations and --duration; None for DEFAULT_LATENCY_ITERATIONS instead
-    duration: str | None = DEFAULT_DURATION
+    # of sending without --iterations and --duration; None: by time
+    default_iterations: int | None = None
 
 
 _COMMANDS: Final = {
     "write-bw": FlowCommand(
-        WriteBw,
         {"from_": (Source, _REQUIRED), "to": (Target, _REQUIRED), **_SIZES, "depth": (DepthOption, 16)},
         """Measure RDMA WRITE bandwidth from one host to another.
 
@@ -91,7 +78,6 @@ _COMMANDS: Final = {
     """,
     ),
     "write-lat": FlowCommand(
-        WriteLat,
         {"from_": (Source, _REQUIRED), "to": (Target, _REQUIRED), "size": (SizeOption, "2B")},
         """Measure RDMA WRITE latency: half the time from first packet to acknowledgement.
 
@@ -103,10 +89,9 @@ _COMMANDS: Final = {
       mrc-testbed bench write-lat h0 h1         within a T0
       mrc-testbed bench write-lat h0 h5         across a T1
     """,
-        duration=None,
+        default_iterations=1000,
     ),
     "sendrecv": FlowCommand(
-        SendRecv,
         {
             **_SIZES,
             "hosts": (_host_list("--hosts", "Hosts of the ring: names with commas, or all."), "all"),
@@ -123,7 +108,6 @@ _COMMANDS: Final = {
     """,
     ),
     "incast": FlowCommand(
-        Incast,
         {
             "to": (Target, _REQUIRED),
             "from_": (_host_list("--from", "Senders: host names with commas, or all others."), "all"),
@@ -139,7 +123,6 @@ _COMMANDS: Final = {
     """,
     ),
     "permutation": FlowCommand(
-        Permutation,
         {
             "from_": (_host_list("--from", "Senders: host names with commas, or all."), "all"),
             "to": (_host_list("--to", "Receivers, as many as senders, or all."), "all"),
@@ -159,75 +142,40 @@ _COMMANDS: Final = {
 
 def register(app: typer.Typer) -> None:
     for name, each in _COMMANDS.items():
-        command(app, name, flags=("name", "seed", "overload"), needs_root=True)(_running(name, each))
+        command(app, name, flags=FLAGS, needs_root=True)(_running(name, each))
 
 
 def _running(kind: str, flow: FlowCommand) -> Callable[..., int]:
-    def run(
-        settings: Settings,
-        iterations: int | None,
-        duration: str | None,
-        transport: str,
-        cc: str | None,
-        window: int | None,
-        **own: Tree,
-    ) -> int:
-        values: dict[str, Tree] = {"kind": kind, **{key.removesuffix("_"): own[key] for key in flow.own}}
-        if iterations is None and duration is None:
-            iterations = DEFAULT_LATENCY_ITERATIONS if flow.duration is None else None
-        chosen = choose_transport(transport, cc, window)
-        return _bench(settings, flow.model, values, iterations, duration or flow.duration, chosen)
+    def run(settings: Settings, iterations: int | None, duration: str | None, **given: Any) -> int:
+        workload: dict[str, Tree] = {
+            "kind": kind,
+            **{key.removesuffix("_"): given.pop(key) for key in flow.own},
+        }
+        options = BenchOptions(**given)
+        if count := iterations or (flow.default_iterations if duration is None else None):
+            workload |= {"iterations": count, "timeout": ITERATIONS_TIMEOUT}
+        else:
+            workload["duration"] = duration or (VIRTUAL_DURATION if options.virtual else DEFAULT_DURATION)
+        with bench_runs(settings, options, workload) as runs:
+            [found] = runs
+        report = _report(found)
+        show(
+            settings,
+            "Bench",
+            SCHEMA_VERSION,
+            bench_document(found, report),
+            lambda: bench_table(found, report),
+            lines="flows",
+        )
+        return ExitCode.PASS if report.has_passed else ExitCode.ERROR
 
-    with_parameters(
-        run,
-        (
-            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-            for key, (annotation, default) in {**flow.own, **_SHARED}.items()
-        ),
-    )
+    with_parameters(run, parameters({**flow.own, **_END, **SHARED}))
     run.__doc__ = flow.text
     return run
 
 
-def _bench(
-    settings: Settings,
-    model: type[FlowWorkload],
-    values: Mapping[str, Tree],
-    iterations: int | None,
-    duration: str | None,
-    transport: TransportChoice,
-) -> int:
-    end: dict[str, Tree] = {"iterations": iterations} if iterations is not None else {"duration": duration}
-    workload: FlowWorkload = validate_values({"name": "bench", **values, **end}, model, "command line")
-    seed = DEFAULT_SEED if settings.seed is None else settings.seed
-    with lab.attach(settings.name) as attached:
-        require_working(settings.name)
-        congestion = transport.congestion(attached.clos)
-        load = build_loads(workload, attached.clos, seed=seed)[0]
-        say_load(settings, attached.spec, load)
-        report = run_bench(
-            attached,
-            load,
-            transport=transport.kind,
-            congestion=congestion,
-            duration_ns=workload.duration_ns,
-            seed=seed,
-            progress=settings.progress,
-        )
-    document = bench_document(workload, report) | {
-        "lab": settings.name,
-        "seed": seed,
-        "transport": transport.kind,
-        "cc": congestion.algorithm,
-        "window_packets": congestion.window_packets,
-    }
-    over = f"{transport.kind}, {congestion.describe()}"
-    show(
-        settings,
-        "Bench",
-        SCHEMA_VERSION,
-        document,
-        lambda: bench_table(workload, report, over),
-        lines="flows",
-    )
-    return ExitCode.PASS if report.has_passed else ExitCode.ERROR
+def _report(found: BenchRun) -> BenchReport:
+    recording, workload = found.recording, found.workload
+    first, last = recording.readings[0], recording.readings[-1]
+    completion = last.message_completion.since(first.message_completion)
+    return build_report(workload.load, recording.outcomes, recording.batches[workload.name], completion)

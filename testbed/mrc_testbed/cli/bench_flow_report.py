@@ -5,17 +5,16 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from mrc_testbed.cli.bench_run import BenchRun
 from mrc_testbed.cli.render import bad, good, plain_table
 from mrc_testbed.shown import format_count, format_number, format_share, format_size, format_time
-from mrc_testbed.workloads.flow import FlowWorkload
 from mrc_testbed.workloads.perftest import BenchReport, FlowRate, Times
-from mrc_testbed.workloads.spec import WriteLat
 
 
-def bench_document(workload: FlowWorkload, report: BenchReport) -> dict[str, Any]:
+def bench_document(run: BenchRun, report: BenchReport) -> dict[str, Any]:
     """Report for programs."""
     return {
-        "workload": workload.kind,
+        "workload": run.workload.kind,
         "size_bytes": report.load.size_bytes,
         "depth": report.load.depth,
         "passed": report.has_passed,
@@ -29,10 +28,12 @@ def bench_document(workload: FlowWorkload, report: BenchReport) -> dict[str, Any
         "completion_ns": _times_document(report.completion),
         "latency_ns": (
             _times_document(report.completion.scaled(0.5))
-            if isinstance(workload, WriteLat) and report.completion
+            if run.workload.kind == "write-lat" and report.completion
             else None
         ),
         "flows": [_flow_document(flow) for flow in report.flows],
+        **run.document(),
+        "window_packets": run.congestion.window_packets,
     }
 
 
@@ -67,14 +68,16 @@ def _times_document(times: Times | None) -> dict[str, float] | None:
     }
 
 
-def bench_table(workload: FlowWorkload, report: BenchReport, transport: str) -> RenderableType:
+def bench_table(run: BenchRun, report: BenchReport) -> RenderableType:
     """Report for people: perftest's table and summary lines."""
-    parts = [_latency_table(report) if isinstance(workload, WriteLat) else _bandwidth_table(report)]
-    parts.append(Text(f"transport           {transport}", style="dim"))
-    if report.completion and not isinstance(workload, WriteLat):
+    is_latency = run.workload.kind == "write-lat"
+    parts = [_latency_table(report) if is_latency else _bandwidth_table(report)]
+    parts.append(Text(f"transport           {run.transport}", style="dim"))
+    if report.completion and not is_latency:
         parts.append(_completion_line(report.completion))
     if report.fairness is not None:
         parts.append(Text(f"fairness (Jain)     {format_share(report.fairness)}", style="dim"))
+    parts += [Text(line, style="dim") for line in run.remarks()]
     parts.append(_comparison_line(report))
     parts += [bad(error) for error in report.errors]
     return Group(*parts)

@@ -1,25 +1,25 @@
 """Options that the commands of `bench` share."""
 
+import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
 
 from mrc_testbed.cli.suggestion import hosts as host_names
+from mrc_testbed.cli.where import VirtualOption
 from mrc_testbed.document import Tree
 from mrc_testbed.errors import UsageError, did_you_mean
-from mrc_testbed.topology.clos import Clos
-from mrc_testbed.transport.transport_kind import (
-    TRANSPORT_KINDS,
-    AnyCongestion,
-    TransportKind,
-    any_algorithms,
-    choose_congestion,
-    refuse_gone,
-)
+from mrc_testbed.transport.transport_kind import TRANSPORT_KINDS, any_algorithms, refuse_gone
 
-DEFAULT_SEED: Final = 1
 DEFAULT_DURATION: Final = "3s"
+VIRTUAL_DURATION: Final = "1ms"
+"""A millisecond of a fabric of 100 Gbit/s ports has a million frames."""
+ITERATIONS_TIMEOUT: Final = "24h"
+"""Somebody waits for a bench, and ends it when it takes too long."""
+FLAGS: Final = ("name", "topology", "seed", "overload")
 
 Source = Annotated[str, typer.Argument(metavar="FROM", autocompletion=host_names, help="Sending host.")]
 Target = Annotated[str, typer.Argument(metavar="TO", autocompletion=host_names, help="Receiving host.")]
@@ -33,7 +33,12 @@ IterationsOption = Annotated[
 ]
 DurationOption = Annotated[
     str | None,
-    typer.Option("--duration", "-d", metavar="TIME", help=f"Sending time (default: {DEFAULT_DURATION})."),
+    typer.Option(
+        "--duration",
+        "-d",
+        metavar="TIME",
+        help=f"Sending time (default: {DEFAULT_DURATION}; in virtual time {VIRTUAL_DURATION}).",
+    ),
 ]
 TransportOption = Annotated[
     str,
@@ -62,29 +67,60 @@ WindowOption = Annotated[
 ]
 
 
+SaveOption = Annotated[
+    Path | None,
+    typer.Option("--save", metavar="FILE", help="Write the Scenario file that this bench is, for `run`."),
+]
+ReportOption = Annotated[
+    bool, typer.Option("--report", show_default=False, help="Keep results and report, in runs/.")
+]
+
+Options = Mapping[str, tuple[Any, Any]]
+"""Parameter of a command -> its option or argument, and its default."""
+
+SHARED: Final[Options] = {
+    "transport": (TransportOption, "mrc"),
+    "cc": (CcOption, None),
+    "window": (WindowOption, None),
+    "virtual": (VirtualOption, False),
+    "save": (SaveOption, None),
+    "report": (ReportOption, False),
+}
+"""Options of all commands of `bench`; see BenchOptions."""
+
+
 @dataclass(frozen=True, slots=True)
-class TransportChoice:
-    """Values of --transport, --cc and --window."""
+class BenchOptions:
+    """Values of SHARED."""
 
-    kind: TransportKind
-    cc: str | None = None
-    window_packets: int | None = None
+    # transport, cc, window: by which transport
+    transport: str
+    cc: str | None
+    window: int | None
+    virtual: bool  # whether in virtual time
+    save: Path | None  # where the scenario is written
+    report: bool  # whether results are kept
 
-    def congestion(self, clos: Clos) -> AnyCongestion:
-        """Congestion control on a fabric."""
-        return choose_congestion(clos, self.kind, self.cc, window_packets=self.window_packets)
+    def __post_init__(self) -> None:
+        refuse_gone(self.transport)
+        if self.transport not in TRANSPORT_KINDS:
+            known = ", ".join(TRANSPORT_KINDS)
+            meant = did_you_mean(self.transport, TRANSPORT_KINDS)
+            raise UsageError(f"--transport: {self.transport!r}; {known} are accepted{meant}")
+
+    def transport_fields(self) -> dict[str, Tree] | None:
+        """The transport as a file has it; None: none was asked for."""
+        fields = {"kind": self.transport, "cc": self.cc, "window": self.window}
+        given: dict[str, Tree] = {key: value for key, value in fields.items() if value is not None}
+        return None if given == {"kind": "mrc"} else given
 
 
-def choose_transport(transport: str, cc: str | None, window: int | None) -> TransportChoice:
-    """Check the three options."""
-    refuse_gone(transport)
-    for kind in TRANSPORT_KINDS:
-        if kind == transport:
-            return TransportChoice(kind, cc, window)
-    known = ", ".join(TRANSPORT_KINDS)
-    raise UsageError(
-        f"--transport: {transport!r}; {known} are accepted{did_you_mean(transport, TRANSPORT_KINDS)}"
-    )
+def parameters(options: Options) -> list[inspect.Parameter]:
+    """Keyword parameters with *options*."""
+    return [
+        inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for key, (annotation, default) in options.items()
+    ]
 
 
 def listed_hosts(hosts: str) -> Tree:

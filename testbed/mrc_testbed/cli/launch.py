@@ -8,10 +8,12 @@ from typing import Annotated, Final
 
 import typer
 
+from mrc_testbed.cli.bench_options import listed_hosts
 from mrc_testbed.cli.interruption import force_end
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.render import say
 from mrc_testbed.cli.scenario import show_finished
+from mrc_testbed.document import Tree
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab
@@ -19,11 +21,13 @@ from mrc_testbed.fabric.process import is_alive
 from mrc_testbed.fabric.ranks import Rank, placed_ranks, run_ranks
 from mrc_testbed.fabric.rdma import RdmaTransport
 from mrc_testbed.fabric.state import Phase, read_state
-from mrc_testbed.scenario.spec.program_scenario import WORKLOAD, program_scenario
+from mrc_testbed.scenario.spec.one_workload import one_workload_scenario
 from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.virtual.compute import HOW_TO_DECLARE, UNDECLARED
 from mrc_testbed.virtual.run import run_virtually
 from mrc_testbed.workloads.program import STAND_IN_VARIABLE, check_connected
+
+WORKLOAD: Final = "job"
 
 _SIGNALLED: Final = 128
 
@@ -148,13 +152,17 @@ def _launch_virtually(
         raise UsageError("--transport: in virtual time, name it in a Scenario file, and give that with -t")
     if compute is None:
         raise UsageError(f"--{UNDECLARED}", hint=HOW_TO_DECLARE)
-    listed = hosts if hosts == "all" else [host.strip() for host in hosts.split(",")]
-    program = {"command": arguments, "hosts": ranks or listed, "compute": compute}
-    if stand_in is not None:
-        program["as"] = stand_in.value
-    scenario = program_scenario(settings.topology, program)
+    program: dict[str, Tree] = {
+        "name": WORKLOAD,
+        "kind": "program",
+        "command": [*arguments],
+        "hosts": ranks or listed_hosts(hosts),
+        "compute": compute,
+        "as": None if stand_in is None else stand_in.value,
+    }
+    scenario = one_workload_scenario("launch", program, topology=settings.topology, seed=settings.seed)
     finished = run_virtually(
-        resolve(scenario, seed=settings.seed),
+        resolve(scenario),
         None,
         runs or Path("runs"),
         force=force_end,

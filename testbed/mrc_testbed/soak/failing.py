@@ -4,10 +4,10 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.measure.expectation import Outcome, evaluate_expectations
 from mrc_testbed.scenario.measure.workload_end import unwritten_outcomes
 from mrc_testbed.scenario.run.runner import Runner
+from mrc_testbed.scenario.run.silent_journal import SilentJournal
 from mrc_testbed.soak.document import Values, plan_of
 from mrc_testbed.soak.judging import judge
 from mrc_testbed.soak.shrink import RefusedDocumentError
-from mrc_testbed.soak.silent_journal import SilentJournal
 from mrc_testbed.soak.universe import IsStopped, Universe, UniverseLimit
 from mrc_testbed.virtual.world import virtual_world
 

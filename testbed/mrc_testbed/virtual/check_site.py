@@ -14,8 +14,8 @@ from mrc_testbed.fabric.link_probes import LinkProbeCounts
 from mrc_testbed.faults.fault import ScheduledFault
 from mrc_testbed.scenario.run.signal_clock import NO_DESCRIPTOR, SignalClock
 from mrc_testbed.scenario.spec.load import build_scenario
+from mrc_testbed.scenario.spec.one_workload import DEFAULT_TOPOLOGY
 from mrc_testbed.scenario.spec.plan import PlannedTransport
-from mrc_testbed.scenario.spec.program_scenario import DEFAULT_TOPOLOGY
 from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.topology.probe_outcome import PathOutcome, since
 from mrc_testbed.topology.probing_spec import ProbingSpec

@@ -18,14 +18,12 @@ from mrc_testbed.capture.packet_recording import CaptureCount, PacketRecording
 from mrc_testbed.capture.selection import Selection, select_ports
 from mrc_testbed.capture.tap import Tap
 from mrc_testbed.capture.tshark import tshark_arguments
+from mrc_testbed.cli.app import run
 from mrc_testbed.errors import FabricError, UsageError
 from mrc_testbed.fabric.fault_log import FaultLog
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.faults.interactive import LabFaults, parse_fault
 from mrc_testbed.faults.ledger import Ledger
-from mrc_testbed.workloads.bench import run_bench
-from mrc_testbed.workloads.load import build_loads
-from mrc_testbed.workloads.spec import WriteBw
 
 SNAP_BYTES = 160
 QUIET_S = 0.3  # what is still under way is the kernel's: no process holds it up
@@ -45,11 +43,7 @@ DATA_FRAMES = 40  # half of a path's share of write_bw(), more than probes of a 
 
 
 def write_bw(live: Lab, messages: int = 20) -> None:
-    values = {"name": "bench", "kind": "write-bw", "from": "h0", "to": "h2", "size": 64 << 10}
-    workload = WriteBw.model_validate({**values, "iterations": messages})
-    report = run_bench(live, build_loads(workload, live.clos)[0], duration_ns=None, seed=1)
-    assert report.messages == messages
-    assert report.has_passed
+    assert run(["-q", "-n", live.name, "bench", "write-bw", "h0", "h2", "-i", str(messages)]) == 0
 
 
 def decode(octets: bytes, folder: Path) -> list[Mapping[str, str]]:

@@ -45,7 +45,7 @@ def test_bench_training_reports_whole_steps(command: Command) -> None:
         ("all-reduce -b 1MiB -e 4KiB", "--max-size 4KiB is less than --min-size 1MiB"),
         ("all-gather --hosts h0,h77", "there is no host 'h77'"),
         ("all-reduce --dtype float31", "did you mean 'float32'"),
-        ("all-to-all --qps 40", "all 32 QPs of the NIC are in use"),
+        ("all-to-all --qps 40", "h0 would need 240 QPs; a NIC holds 32"),
         ("training --collective all-redus", "did you mean 'all-reduce'"),
         ("incast h9", "there is no host 'h9'"),
     ],

@@ -51,4 +51,4 @@ def test_every_function_is_in_the_file_that_is_named_before_it(walk: str) -> Non
 
 
 def test_the_walks_are_there() -> None:
-    assert len(WALKS) == 8
+    assert len(WALKS) == 9

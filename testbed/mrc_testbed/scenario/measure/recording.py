@@ -17,6 +17,7 @@ from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.program import ProgramState
+from mrc_testbed.workloads.sender import BatchRecord
 
 
 class NotMeasured(TestbedError):  # noqa: N818 - it is an answer, not a failure of ours
@@ -76,6 +77,8 @@ class Recording:
     flow_readings: list[FlowReading] = field(default_factory=list)
     # of each collective workload and program, oldest first; empty until they were collected
     operations: dict[str, Sequence[OperationRecord]] = field(default_factory=dict)
+    # of each flow of a workload, oldest first; empty likewise
+    batches: dict[str, Mapping[Flow, Sequence[BatchRecord]]] = field(default_factory=dict)
     # workload name -> the state of a program when the run ended
     programs: dict[str, ProgramState] = field(default_factory=dict)
     nic_events: list[NicEvent] = field(default_factory=list)  # in the order in which they were fetched

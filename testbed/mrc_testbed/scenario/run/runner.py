@@ -107,9 +107,13 @@ class Runner:
         self._flow_reading_ns = 0
         self._ring_drops_before = 0
         self.recording = Recording(plan, start_ns=self._clock.now_ns(), is_simulated=world.is_simulated)
+        self.error: TestbedError | None = None
 
     def run(self) -> Ending | None:
-        """Why the run did not end as planned; None when it did. `recording` holds what was measured."""
+        """Why the run did not end as planned; None when it did.
+
+        `recording` holds what was measured, `error` what ended the run if that was an error.
+        """
         ending: Ending | None = None
         try:
             self._prepare()
@@ -123,6 +127,7 @@ class Runner:
         except TestbedError as error:
             status = Status.INTERRUPTED if error.exit_code == Status.INTERRUPTED.exit_code else Status.ERROR
             ending = Ending(status, error.message, error.exit_code)
+            self.error = error
         finally:
             failure = self._clean_up()
         return failure or ending
@@ -353,6 +358,7 @@ class Runner:
         failures: list[TestbedError] = []
         for name in self._started:
             self.recording.operations[name] = self._world.workloads.operations(name)
+            self.recording.batches[name] = self._world.workloads.batches(name)
             state = self._world.workloads.program(name)
             if state is not None:
                 self.recording.programs[name] = state

@@ -143,16 +143,11 @@ def fabric_demand(spec: TopologySpec) -> Demand:
     return Demand(frame_hops_per_s(clos, all_hosts_at_once(clos)), spec.port_rate or 0)
 
 
-def loads_demand(spec: TopologySpec, loads: Iterable[Load]) -> Demand:
-    """Return the demand of loads that run at once on a fabric."""
-    clos = resolve_topology(spec)
-    flows = [flow for load in loads for flow in _offered(clos, load)]
-    return Demand(frame_hops_per_s(clos, flows), spec.port_rate or 0)
-
-
 def plan_demand(plan: Plan) -> Demand:
-    """Return the demand of a scenario's workloads."""
-    return loads_demand(plan.topology, [workload.load for workload in plan.workloads])
+    """Return the demand of a scenario's workloads, as if all ran at once."""
+    clos = resolve_topology(plan.topology)
+    flows = [flow for workload in plan.workloads for flow in _offered(clos, workload.load)]
+    return Demand(frame_hops_per_s(clos, flows), plan.topology.port_rate or 0)
 
 
 def _offered(clos: Clos, load: Load) -> list[OfferedFlow]:

@@ -1,0 +1,213 @@
+"""The one workload of a `bench`, carried out as a run: on the lab that is up, or in virtual time."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from mrc_testbed.cli.admission import Admission
+from mrc_testbed.cli.bench_options import BenchOptions
+from mrc_testbed.cli.interruption import force_end
+from mrc_testbed.cli.options import Settings
+from mrc_testbed.cli.render import say
+from mrc_testbed.document import Tree
+from mrc_testbed.errors import Interrupted, TestbedError, UsageError
+from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.faults.attendance import require_working
+from mrc_testbed.faults.ledger import Ledger
+from mrc_testbed.scenario.execution import execute
+from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.scenario.measure.trust import judge_fidelity
+from mrc_testbed.scenario.measure.verdict import Status, decide
+from mrc_testbed.scenario.run.live import LiveLab, live_world
+from mrc_testbed.scenario.run.protocols import Clock, LabView
+from mrc_testbed.scenario.run.runner import Runner
+from mrc_testbed.scenario.run.signal_clock import catching_signals
+from mrc_testbed.scenario.run.silent_journal import SilentJournal
+from mrc_testbed.scenario.spec.load import Scenario, scenario_variants
+from mrc_testbed.scenario.spec.one_workload import one_workload_scenario
+from mrc_testbed.scenario.spec.plan import Plan, PlannedWorkload
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.transport.transport_kind import AnyCongestion, GoneCongestion
+from mrc_testbed.virtual.world import RUNTIME, VirtualLabView, virtual_world
+
+WORKLOAD: Final = "bench"
+RUNS: Final = Path("runs")
+
+_SECOND_NS: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class BenchRun:
+    """A workload that was carried out."""
+
+    lab: str  # its name
+    recording: Recording  # what happened
+    faults: tuple[str, ...]  # that were in force, or came; id and kind
+    folder: Path | None  # of its results; None: nobody keeps them
+
+    @property
+    def workload(self) -> PlannedWorkload:
+        return self.recording.plan.workloads[0]
+
+    @property
+    def congestion(self) -> AnyCongestion:
+        """Its congestion control."""
+        congestion = self.recording.plan.transport.congestion
+        if isinstance(congestion, GoneCongestion):
+            raise TypeError(congestion)
+        return congestion
+
+    @property
+    def transport(self) -> str:
+        """The transport, in words."""
+        return f"{self.recording.plan.transport.kind}, {self.congestion.describe()}"
+
+    @property
+    def errors(self) -> list[str]:
+        """Why flows failed."""
+        return [outcome.error for outcome in self.recording.outcomes if outcome.error]
+
+    def document(self) -> dict[str, Any]:
+        """Keys that every document of a bench has."""
+        plan = self.recording.plan
+        return {
+            "lab": self.lab,
+            "seed": plan.seed,
+            "transport": plan.transport.kind,
+            "cc": self.congestion.algorithm,
+        }
+
+    def remarks(self) -> list[str]:
+        """Lines below the table: faults, and where results are."""
+        lines = [f"faults              {', '.join(self.faults)}"] if self.faults else []
+        return lines + ([] if self.folder is None else [f"report              {self.folder / 'report.html'}"])
+
+
+@contextmanager
+def bench_runs(
+    settings: Settings,
+    options: BenchOptions,
+    workload: Mapping[str, Tree],
+    sizes: Mapping[str, Tree] | None = None,
+) -> Iterator[Iterator[BenchRun]]:
+    """A run for each size, carried out as it is asked for.
+
+    Args:
+        settings: of the command.
+        options: likewise.
+        workload: fields, as a file has them.
+        sizes: name of a variant -> its size in place of the workload's; None: there is one run.
+    """
+    with ExitStack() as stack:
+        attached = None
+        if not options.virtual:
+            if settings.topology is not None:
+                raise UsageError("-t: it is for --virtual; without it, the lab that is up is used")
+            attached = stack.enter_context(lab.attach(settings.name))
+            require_working(settings.name)
+        scenario = one_workload_scenario(
+            f"bench-{workload['kind']}",
+            {"name": WORKLOAD, **workload},
+            transport=options.transport_fields(),
+            topology=settings.topology if attached is None else attached.spec,
+            seed=settings.seed,
+            sizes=sizes,
+        )
+        plans = _plans(settings, scenario, attached)
+        if options.save is not None:
+            _save(options.save, scenario.document.text)
+        clock = stack.enter_context(catching_signals(force_end))
+        text, keeps = scenario.document.text, options.report
+        yield (_carried_out(settings, plan, text, attached, clock, keeps_results=keeps) for plan in plans)
+
+
+def _save(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"--save: {path} cannot be written: {error.strerror}") from error
+
+
+def _plans(settings: Settings, scenario: Scenario, attached: Lab | None) -> list[Plan]:
+    admission = Admission(is_virtual=attached is None)
+    plans = []
+    for each in scenario_variants(scenario):
+        # NICs of a lab have their algorithms, whatever is asked for
+        variant = each if attached is None else replace(each, topology=attached.spec)
+        plans.append(resolve(variant))
+        admission.plan(variant, plans[-1])
+    admission.say(settings)
+    return plans
+
+
+def _carried_out(
+    settings: Settings,
+    plan: Plan,
+    source: str,
+    attached: Lab | None,
+    clock: Clock,
+    *,
+    keeps_results: bool,
+) -> BenchRun:
+    progress = _Progress(settings, plan)
+    if attached is None:
+        name, faults = RUNTIME, [*plan.faults]
+        opened = virtual_world(plan, clock, say_time=settings.progress.simulate)
+        view: LabView = VirtualLabView()
+    else:
+        now_ns = clock.now_ns()
+        entries = Ledger(lab_paths(attached.name).faults).entries().values()
+        name, faults = attached.name, [entry.fault for entry in entries if entry.is_on(now_ns)]
+        opened = live_world(attached, plan, clock)
+        view = LiveLab(attached)
+    folder, error = None, None
+    with opened as world:
+        if keeps_results:
+            finished = execute(plan, source, world, view, RUNS, progress)
+            recording, verdict, folder = finished.result.recording, finished.result.verdict, finished.folder
+        else:
+            runner = Runner(plan, world, progress, progress)
+            ending = runner.run()
+            recording, error = runner.recording, runner.error
+            reasons = tuple(each.reason for each in judge_fidelity(recording) if each.reason)
+            verdict = decide((), reasons, ending)
+    if verdict.status is Status.INTERRUPTED:
+        raise Interrupted(verdict.reason)
+    if not recording.outcomes:
+        raise error or TestbedError(verdict.reason)
+    if verdict.status is Status.UNTRUSTED:
+        say(settings.stderr, f"UNTRUSTED: {verdict.reason}")
+    return BenchRun(name, recording, tuple(f"{each.fault_id} ({each.kind})" for each in faults), folder)
+
+
+class _Progress(SilentJournal):
+    """The journal of a run that nobody keeps, which shows how far it is."""
+
+    def __init__(self, settings: Settings, plan: Plan) -> None:
+        self._show = settings.progress
+        self._workload = plan.workloads[0]
+        self._is_sending = False
+
+    def __call__(self, words: str) -> None:
+        """Show a step of the runner's before sending begins."""
+        if not self._is_sending:
+            self._show(words)
+
+    def note_reading(self, recording: Recording) -> None:
+        """Show the seconds or messages so far."""
+        self._is_sending = True  # the first reading comes when all is prepared
+        if self._workload.duration_ns is not None:
+            done_ns = recording.readings[-1].time_ns - recording.start_ns
+            total_s = self._workload.duration_ns // _SECOND_NS
+            self._show(f"{WORKLOAD}: sending, seconds", min(done_ns // _SECOND_NS, total_s), total_s)
+        elif self._workload.collective is None and recording.flow_readings:
+            sent_bytes = sum(recording.flow_readings[-1].acknowledged_bytes.values())
+            messages = (self._workload.iterations or 0) * len(self._workload.flows)
+            self._show(f"{WORKLOAD}: sending, messages", sent_bytes // self._workload.size_bytes, messages)
+        else:
+            self._show(f"{WORKLOAD}: sending")
