@@ -30,7 +30,7 @@ from mrc_testbed.document.text_file import read_result, read_text
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.printable import printable
 from mrc_testbed.scenario.report.kept_times import FILE_NAME, load_histograms
-from mrc_testbed.scenario.report.manifest_file import load_manifest
+from mrc_testbed.scenario.report.run_record import load_manifest
 from mrc_testbed.scenario.spec.plan import load_plan
 
 _EVENT: Final = TypeAdapter(dict[str, Any])

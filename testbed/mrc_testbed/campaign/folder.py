@@ -33,7 +33,7 @@ from mrc_testbed.metrics.histogram import Histogram
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.report.kept_times import FILE_NAME as HISTOGRAMS
 from mrc_testbed.scenario.report.kept_times import load_histograms
-from mrc_testbed.scenario.report.manifest_file import load_manifest
+from mrc_testbed.scenario.report.run_record import load_manifest
 from mrc_testbed.scenario.spec.plan import dump_plan, load_plan
 
 SCHEMA_VERSION: Final = 2

@@ -4,7 +4,7 @@ expectations across them, a row for each, and their own reports. Pure.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from markupsafe import Markup
 
@@ -14,7 +14,7 @@ from mrc_testbed.campaign.variants import factor_sentence
 from mrc_testbed.report.chart import Chart
 from mrc_testbed.report.page import Section, chart_cards, chart_data, page, render
 from mrc_testbed.report.table import Table, TableCell
-from mrc_testbed.scenario.report.expectation_table import JudgedExpectation, expectation_table
+from mrc_testbed.scenario.report.expectation_table import expectation_table
 from mrc_testbed.scenario.report.run_page import embedded_report
 
 _MARKS: Final = {"passed": ("good", "\u2713"), "failed": ("bad", "\u2717"), "error": ("bad", "!")}
@@ -57,16 +57,12 @@ def page_charts(row: SummaryRow, over_time: Chart | None) -> tuple[Chart, ...]:
     return tuple(replace(chart, key=f"variants-{place}") for place, chart in enumerate(charts))
 
 
-def _expectations(row: SummaryRow) -> Iterator[JudgedExpectation]:
+def _expectations(row: SummaryRow) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Those across variants; of those that hold for each variant, one for each."""
     for each in row.expectations:
-        own = [
-            JudgedExpectation.load(found, run.name)
-            for run in row.variants
-            for found in run.expectations
-            if found["text"] == each["text"]
-        ]
-        yield from own or [JudgedExpectation.load(each)]
+        of_runs = ((run.name, found) for run in row.variants for found in run.expectations)
+        own = [(name, found) for name, found in of_runs if found["text"] == each["text"]]
+        yield from own or [("", each)]
 
 
 def _variants(row: SummaryRow, embedded: Mapping[str, Markup]) -> Markup:

@@ -16,7 +16,7 @@ from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.render import plain_table, show
 from mrc_testbed.document.latest import latest_of
 from mrc_testbed.errors import UsageError
-from mrc_testbed.scenario.report.manifest_file import has_ended, load_manifest
+from mrc_testbed.scenario.report.run_record import has_ended, load_manifest
 
 SCHEMA_VERSION: Final = 1
 

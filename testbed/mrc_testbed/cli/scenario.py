@@ -35,7 +35,6 @@ from mrc_testbed.installation import shipped
 from mrc_testbed.metrics.exporter import exporter_running
 from mrc_testbed.scenario.execution import FinishedRun, execute
 from mrc_testbed.scenario.measure.verdict import Status
-from mrc_testbed.scenario.report.manifest_file import load_manifest
 from mrc_testbed.scenario.report.result_text import (
     format_link_finding,
     job_figures,
@@ -44,6 +43,7 @@ from mrc_testbed.scenario.report.result_text import (
     recovery_table,
     workload_table,
 )
+from mrc_testbed.scenario.report.run_record import load_manifest
 from mrc_testbed.scenario.run.live import LiveLab, live_world
 from mrc_testbed.scenario.run.signal_clock import catching_signals
 from mrc_testbed.scenario.run.stage import lab_for_run

@@ -21,7 +21,7 @@ from mrc_testbed.campaign.tables import RunFolder, figure_rows, finished_runs, r
 from mrc_testbed.cli.app import run
 from mrc_testbed.errors import UsageError
 from mrc_testbed.report.page import chart_script, page_head
-from mrc_testbed.scenario.report.manifest_file import has_ended, load_manifest
+from mrc_testbed.scenario.report.run_record import has_ended, load_manifest
 
 ID = "20261121T170000Z-3fa2b1"
 HEADER = {"schema_version": 1, "holds": "run", "name": "flap", "mrc_testbed": "0.2.0"}

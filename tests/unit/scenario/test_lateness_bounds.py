@@ -25,7 +25,7 @@ from mrc_testbed.scenario.measure.lateness_bounds import LatenessBounds
 from mrc_testbed.scenario.measure.measurement import Measurement
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.measure.verdict import Status
-from mrc_testbed.scenario.report.manifest_file import load_manifest
+from mrc_testbed.scenario.report.run_record import load_manifest
 from mrc_testbed.scenario.spec.expression import parse_quantity
 from mrc_testbed.scenario.spec.load import load_scenario
 from mrc_testbed.scenario.spec.quantity import QUANTITIES, QuantityKind

@@ -16,8 +16,8 @@ from virtual_trial import Trial
 from mrc_testbed.campaign.run_figures import run_figures
 from mrc_testbed.scenario.execution import FinishedRun
 from mrc_testbed.scenario.measure.verdict import Status
-from mrc_testbed.scenario.report.manifest_file import load_manifest
 from mrc_testbed.scenario.report.result_text import optimizers_of
+from mrc_testbed.scenario.report.run_record import load_manifest
 from mrc_testbed.workloads.engine import Engine
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_record import OperationRecord

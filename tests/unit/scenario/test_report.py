@@ -17,7 +17,7 @@ from mrc_agents.abi import EvState
 from mrc_testbed.metrics.histogram import merge
 from mrc_testbed.report.chart import ReferenceLine
 from mrc_testbed.scenario.measure.verdict import Ending, Status, decide
-from mrc_testbed.scenario.report.expectation_table import JudgedExpectation, expectation_table
+from mrc_testbed.scenario.report.expectation_table import expectation_table
 from mrc_testbed.scenario.report.line_rate import line_rate
 from mrc_testbed.scenario.report.panel import POINTS_MAX, build_panels, shown_intervals
 from mrc_testbed.scenario.report.report_tables import transition_table
@@ -271,7 +271,7 @@ def test_an_expectation_is_a_bar_with_its_limit() -> None:
         "text": "goodput(main) >= 90% of goodput(main) before f", "passed": False, "reason": "why",
         "dimension": "rate", "left": 45e6, "right": 90e6, "measured": {"goodput(main) before f": 100e6},
     }  # fmt: skip
-    page = Page(expectation_table([JudgedExpectation.load(found, "mrc")]))
+    page = Page(expectation_table([("mrc", found)]))
     text = " ".join(page.text)
     assert "\u2717 failed" in text
     assert "45 Mbit/s" in text

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import isinf
 from operator import eq, ge, gt, le, lt, ne
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NotRequired
+
+from typing_extensions import TypedDict
 
 from mrc_testbed.scenario.measure.bounds import Bounds, BoundsOf, bound
 from mrc_testbed.scenario.measure.measurement import Measurement
@@ -13,6 +15,7 @@ from mrc_testbed.scenario.measure.recording import NotMeasured, Recording
 from mrc_testbed.scenario.spec.expression import parse_expectation
 from mrc_testbed.scenario.spec.expression_tree import Comparison, ComparisonOperator, Number, Quantity
 from mrc_testbed.scenario.spec.quantity import Dimension
+from mrc_testbed.scenario.spec.scenario_spec import ExpectationText, QuantityText, accepted_by
 from mrc_testbed.shown import (
     DIGITS,
     Scale,
@@ -24,6 +27,20 @@ from mrc_testbed.shown import (
 )
 
 Answer = Literal["held", "failed", "cannot tell"]
+
+
+class ExpectationRecord(TypedDict):
+    """An `Outcome` as manifests have it."""
+
+    text: ExpectationText
+    passed: bool
+    outcome: NotRequired[Answer]  # older ones have but `passed`
+    reason: str
+    dimension: Annotated[str, accepted_by(Dimension)]
+    left: float | None
+    right: float | None
+    measured: dict[QuantityText, float]
+
 
 _HOLDS: Final[dict[ComparisonOperator, Callable[[float, float], bool]]] = {
     "<": lt,
@@ -74,7 +91,7 @@ class Outcome:
             return "cannot tell"
         return "held" if self.has_passed else "failed"
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> ExpectationRecord:
         """The same as manifests have it."""
         return {
             "text": self.text,

@@ -12,7 +12,9 @@ lost its carrier counts as an EV does. A fault that loses no packet (a delay, sa
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import Field
 
 from mrc_testbed.faults.fault import ScheduledFault
 from mrc_testbed.scenario.measure.event import LEFT_STATES, EvTransition, NicEvent, PortTransition
@@ -37,8 +39,8 @@ class RecoveryPhase:
 class Recovery:
     """The recovery from one fault."""
 
-    fault_id: str  # its id
-    occurrence_count: int  # how often it really was applied
+    fault_id: Annotated[str, Field(alias="id")]  # its id
+    occurrence_count: Annotated[int, Field(alias="occurrences")]  # how often it really was applied
     lost_packets: int  # packets it took, over all occurrences
     left_evs: int  # EVs that left a path it hit, each counted once per occurrence
     detect: RecoveryPhase  # time to detect

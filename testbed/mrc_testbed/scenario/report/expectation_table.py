@@ -1,8 +1,7 @@
 """Expectations of a report: what was measured as a bar, and its limit as a mark. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from markupsafe import Markup
 
@@ -16,6 +15,7 @@ from mrc_testbed.scenario.measure.expectation import (
     format_value,
 )
 from mrc_testbed.scenario.spec.expression import parse_expectation, parse_quantity
+from mrc_testbed.scenario.spec.expression_tree import Comparison
 from mrc_testbed.scenario.spec.quantity import Dimension
 
 _FULL: Final = 180
@@ -29,56 +29,40 @@ _MARKS: Final[dict[Answer, tuple[str, str]]] = {
 _SIGNS: Final = {"<": "<", "<=": "\u2264", ">": ">", ">=": "\u2265", "==": "=", "!=": "\u2260"}
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedExpectation:
-    """An expectation as manifests have it: as `Outcome.document` makes it; and the run."""
+def expectation_table(expectations: Iterable[tuple[str, Mapping[str, Any]]]) -> Markup:
+    """A row for each: whether it held, what was measured, and what was asked for.
 
-    text: str
-    answer: Answer
-    reason: str
-    dimension: Dimension
-    left: float | None
-    right: float | None
-    measured: Mapping[str, float]
-    run: str = ""
-
-    @classmethod
-    def load(cls, found: Mapping[str, Any], run: str = "") -> Self:
-        """Row of a manifest or of a summary."""
-        kept = {key: value for key, value in found.items() if key not in ("passed", "outcome")}
-        dimension = Dimension(found["dimension"])
-        return cls(**{**kept, "answer": answer_of(found), "dimension": dimension}, run=run)
+    Args:
+        expectations: as manifests have them, each with the name of its run; empty where there is but one.
+    """
+    rows = [_row(*each) for each in expectations]
+    return Table(("", "expectation", "#measured", "#limit", ""), rows).html()
 
 
-def expectation_table(expectations: Iterable[JudgedExpectation]) -> Markup:
-    """A row for each: whether it held, what was measured, and what was asked for."""
-    return Table(("", "expectation", "#measured", "#limit", ""), list(map(_row, expectations))).html()
-
-
-def _row(each: JudgedExpectation) -> tuple[TableCell | str, ...]:
-    style, sign = _MARKS[each.answer]
-    mark = TableCell(f"{sign} {each.answer}", f"mark {style}")
-    run = f"{each.run}: " if each.run else ""
-    if each.left is None or each.right is None:
-        text = TableCell(each.text, lead=run, is_code=True, notes=(each.reason,))
-        return mark, text, "\u2013", "\u2013", ""
-    comparison = parse_expectation(each.text)
-    unit = comparison_unit(comparison)
-    left, right = (format_value(value, each.dimension, unit=unit) for value in (each.left, each.right))
-    unclear = (each.reason,) if each.answer == "cannot tell" else ()
+def _row(run: str, found: Mapping[str, Any]) -> tuple[TableCell | str, ...]:
+    answer, text, reason = answer_of(found), found["text"], found["reason"]
+    style, sign = _MARKS[answer]
+    mark = TableCell(f"{sign} {answer}", f"mark {style}")
+    lead = f"{run}: " if run else ""
+    if found["left"] is None or found["right"] is None:
+        cell = TableCell(text, lead=lead, is_code=True, notes=(reason,))
+        return mark, cell, "\u2013", "\u2013", ""
+    comparison = parse_expectation(text)
+    unit, dimension = comparison_unit(comparison), Dimension(found["dimension"])
+    left, right = (format_value(found[side], dimension, unit=unit) for side in ("left", "right"))
+    unclear = (reason,) if answer == "cannot tell" else ()
     return (
         mark,
-        TableCell(each.text, lead=run, is_code=True, notes=(*_notes(each), *unclear)),
+        TableCell(text, lead=lead, is_code=True, notes=(*_notes(comparison, found["measured"]), *unclear)),
         left,
         f"{_SIGNS[comparison.operator]} {right}",
-        TableCell("", "bar", more=_bar(each.left, each.right, style=style, label=each.reason)),
+        TableCell("", "bar", more=_bar(found["left"], found["right"], style=style, label=reason)),
     )
 
 
-def _notes(each: JudgedExpectation) -> Iterator[str]:
+def _notes(comparison: Comparison, measured: Mapping[str, float]) -> Iterator[str]:
     """Values that the sides are made of, where they differ from the sides."""
-    comparison = parse_expectation(each.text)
-    for name, value in each.measured.items():
+    for name, value in measured.items():
         if name not in (comparison.left_text, comparison.right_text):
             yield f"{name}: {format_measured(value, parse_quantity(name))}"
 

@@ -21,6 +21,7 @@ from mrc_testbed.scenario.measure.workload_end import unwritten_outcomes
 from mrc_testbed.scenario.spec.expression import parse_quantity
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.scenario.spec.quantity import Dimension
+from mrc_testbed.scenario.spec.scenario_spec import QuantityText
 from mrc_testbed.workloads.collective import Collective
 from mrc_testbed.workloads.nccl import CollectiveResult, build_result
 
@@ -39,7 +40,7 @@ class Instant(NamedTuple):
 class ComparedMeasure:
     """A quantity that variants are compared by, in this run."""
 
-    quantity: str  # as written
+    quantity: QuantityText  # as written
     dimension: Dimension  # of its value
     value: float | None  # in the base unit; None when it was not measured
     reason: str  # why not; empty otherwise

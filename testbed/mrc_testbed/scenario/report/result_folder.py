@@ -15,7 +15,6 @@ place and moved there in one step.
 import io
 import json
 import secrets
-from collections.abc import Mapping
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
@@ -41,10 +40,10 @@ from mrc_testbed.scenario.report.figure import run_charts
 from mrc_testbed.scenario.report.junit import build_junit
 from mrc_testbed.scenario.report.kept_times import FILE_NAME as HISTOGRAMS
 from mrc_testbed.scenario.report.kept_times import build_histograms, dump_histograms
-from mrc_testbed.scenario.report.manifest import Json, build_manifest, opening_manifest
 from mrc_testbed.scenario.report.result import RunResult
 from mrc_testbed.scenario.report.result_text import build_flows, build_operations, build_summary
 from mrc_testbed.scenario.report.run_page import build_report
+from mrc_testbed.scenario.report.run_record import BegunRecord, RunRecord, dump_record
 from mrc_testbed.scenario.report.samples import build_samples
 from mrc_testbed.scenario.spec.plan import Plan, dump_plan
 
@@ -74,7 +73,8 @@ class ResultFolder:
             self._write("plan.json", dump_plan(plan))
             if source is not None:
                 self._write("scenario.yaml", source)
-            self._write_json("manifest.json", opening_manifest(self.run_id, started, plan, provenance))
+            begun = BegunRecord.of(self.run_id, started, plan, provenance)
+            self._write("manifest.json", dump_record(begun))
             with ExitStack() as opened:
                 self._events = opened.enter_context(_open_journal(self.path / "events.jsonl"))
                 self._series = opened.enter_context(_open_journal(self.path / "series.csv"))
@@ -135,7 +135,7 @@ class ResultFolder:
                 self._write("operations.csv", build_operations(result))
             self._write("summary.md", build_summary(result))
             self._write("junit.xml", build_junit(result))
-            self._write_json("manifest.json", build_manifest(result))
+            self._write("manifest.json", dump_record(RunRecord.of_result(result)))
             self._write("report.html", build_report(result))
             for kind, content in figure_files(run_charts(recording)).items():
                 write_in_one_step(self.path / f"figure.{kind}", content)
@@ -157,9 +157,6 @@ class ResultFolder:
                 content = content[stream.write(content) :]
         except OSError as error:
             raise _unwritable(self.path, error) from error
-
-    def _write_json(self, name: str, value: Mapping[str, Json]) -> None:
-        self._write(name, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
     def _write(self, name: str, text: str) -> None:
         write_in_one_step(self.path / name, text)
