@@ -12,7 +12,7 @@ from mrc_testbed.cli.interruption import force_end
 from mrc_testbed.cli.options import Settings
 from mrc_testbed.cli.render import say
 from mrc_testbed.document import Tree
-from mrc_testbed.errors import Interrupted, TestbedError, UsageError
+from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.paths import lab_paths
@@ -177,7 +177,8 @@ def _carried_out(
             reasons = tuple(each.reason for each in judge_fidelity(recording) if each.reason)
             verdict = decide((), reasons, ending)
     if verdict.status is Status.INTERRUPTED:
-        raise Interrupted(verdict.reason)
+        say(settings.stderr, verdict.reason)
+        raise KeyboardInterrupt
     if not recording.outcomes:
         raise error or TestbedError(verdict.reason)
     if verdict.status is Status.UNTRUSTED:

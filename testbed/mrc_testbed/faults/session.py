@@ -13,14 +13,21 @@ from mrc_testbed.faults.reaper import ensure_reaper
 
 
 class FaultSession(LabFaults):
-    """The faults of the calling process in one lab; the reaper clears them should it be killed."""
+    """The faults of the calling process in one lab; the reaper clears them should it be killed.
+
+    Args:
+        lab: its name.
+        is_idle: there will be none, so that no reaper has to be started.
+    """
 
     _lease: ProcessIdentity
 
-    def __init__(self, lab: str) -> None:
+    def __init__(self, lab: str, *, is_idle: bool = False) -> None:
         super().__init__(lab)
         self._ready: list[str] = []
         self._lease = owner_identity()
+        if is_idle:
+            return
         self._ledger.take_lease(self._lease)
         try:
             ensure_reaper(lab)

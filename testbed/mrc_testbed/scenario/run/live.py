@@ -57,7 +57,7 @@ def live_world(lab: Lab, plan: Plan, clock: Clock) -> Iterator[World]:
         nics = stack.enter_context(
             closing(NicListeners(lab.clos, lambda host: AgentClient(lab.paths.agent_socket(host))))
         )
-        session = stack.enter_context(FaultSession(lab.name))
+        session = stack.enter_context(FaultSession(lab.name, is_idle=not plan.faults))
         shown = stack.enter_context(closing(OperationPublisher(lab.state_dir)))
 
         def place(program: Program) -> AbstractContextManager[list[Rank]]:
