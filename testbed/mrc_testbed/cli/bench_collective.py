@@ -201,7 +201,8 @@ def _result(run: BenchRun, warmup: int) -> CollectiveResult:
     if collective is None:
         raise ValueError(run.workload.kind)
     operations = run.recording.operations[run.workload.name]
-    return build_result(collective, operations, run.errors, warmup_operations=warmup)
+    errors = [outcome.error for outcome in run.recording.outcomes if outcome.error]
+    return build_result(collective, operations, errors, warmup_operations=warmup)
 
 
 def _size_document(result: CollectiveResult) -> dict[str, Any]:

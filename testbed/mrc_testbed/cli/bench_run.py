@@ -66,11 +66,6 @@ class BenchRun:
         """The transport, in words."""
         return f"{self.recording.plan.transport.kind}, {self.congestion.describe()}"
 
-    @property
-    def errors(self) -> list[str]:
-        """Why flows failed."""
-        return [outcome.error for outcome in self.recording.outcomes if outcome.error]
-
     def document(self) -> dict[str, Any]:
         """Keys that every document of a bench has."""
         plan = self.recording.plan

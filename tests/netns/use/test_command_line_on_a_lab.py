@@ -24,22 +24,6 @@ from mrc_testbed.fabric.process import find_marked
 LAB_SPEC = SPEC  # a lab of its own, which the last test removes
 
 LINK = "p0-t0-0:2~p0-t1-0:0"
-STATUS_KEYS = {
-    "schema_version",
-    "kind",
-    "name",
-    "runtime",
-    "phase",
-    "healthy",
-    "problems",
-    "queues",
-    "faults",
-    "state_dir",
-    "switches",
-    "hosts",
-    "links",
-    "topology",
-}
 
 
 def test_up_again_is_no_change_and_another_topology_needs_reconfigure(
@@ -60,9 +44,8 @@ def test_up_again_is_no_change_and_another_topology_needs_reconfigure(
     assert "--reconfigure" in command.stderr
 
 
-def test_status_of_a_lab_has_its_promised_keys(command: Command) -> None:
+def test_status_of_a_lab_has_its_promised_values(command: Command) -> None:
     found = command.json("status")
-    assert set(found) == STATUS_KEYS
     assert found["kind"] == "LabStatus"
     assert (found["phase"], found["runtime"], found["healthy"]) == ("up", "netns", True)
     assert (found["switches"], found["hosts"], found["links"]) == (8, 4, 16)
@@ -77,17 +60,6 @@ def test_a_fault_is_added_listed_shown_and_cleared(
     assert added["applied_ns"] <= monotonic_ns()
     assert "loss-1 is active already" not in command.stderr
     [listed] = command.json("fault", "list")["faults"]
-    assert set(listed) == {
-        "id",
-        "fault_kind",
-        "acting",
-        "links",
-        "nodes",
-        "detail",
-        "age_ns",
-        "left_ns",
-        "owner_pid",
-    }
     assert (listed["id"], listed["acting"], listed["detail"]) == ("loss-1", True, "5%")
     assert command.json("status")["faults"] == ["loss-1"]
     hops = command.json("ev", "explain", "h0", "h2", "0:0")["hops"]
@@ -113,16 +85,8 @@ def test_a_dry_run_of_a_fault_changes_nothing(command: Command, live: Lab) -> No
 def test_write_bw_has_the_columns_of_perftest(command: Command) -> None:
     text = command("bench", "write-bw", "h0", "h2", "--size", "4KiB", "--iterations", "200")
     heading, row, *_ = text.splitlines()
-    assert heading.split() == [
-        "#bytes",
-        "#iterations",
-        "BW",
-        "peak[Gb/sec]",
-        "BW",
-        "average[Gb/sec]",
-        "MsgRate[Mpps]",
-        "#wrong",
-    ]
+    columns = "#bytes #iterations BW peak[Gb/sec] BW average[Gb/sec] MsgRate[Mpps] #wrong"
+    assert heading.split() == columns.split()
     assert row.split()[:2] == ["4096", "200"]
     assert row.split()[-1] == "0"
     assert "verified, no mismatch" in text
@@ -137,16 +101,6 @@ def test_write_bw_as_json(command: Command) -> None:
     assert found["average_bps"] > 0
     assert [flow["messages"] for flow in found["flows"]] == [100, 100]
     assert found["completion_ns"]["count"] == 200
-    assert set(found["completion_ns"]) == {
-        "count",
-        "min",
-        "typical",
-        "average",
-        "deviation",
-        "p99",
-        "p99.9",
-        "max",
-    }
 
 
 @pytest.mark.parametrize("transport", ["rocev2", "infiniband", "spray-gbn"])
@@ -159,31 +113,10 @@ def test_every_transport_carries_a_bench(command: Command, transport: str) -> No
     assert ring["sizes"][0]["compared_bytes"] > 0
 
 
-def test_write_lat_reports_half_of_a_round_trip(command: Command) -> None:
-    found = command.json("bench", "write-lat", "h0", "h1", "--iterations", "200")
-    assert found["messages"] == 200
-    assert found["latency_ns"]["typical"] == found["completion_ns"]["typical"] / 2
-    assert "t_typical[usec]" in command("bench", "write-lat", "h0", "h1", "--iterations", "50")
-
-
-def test_sendrecv_has_a_row_per_flow_and_one_for_all(command: Command) -> None:
-    text = command("bench", "sendrecv", "--iterations", "20", "--hosts", "h0,h2,h1")
-    rows = [line for line in text.splitlines() if " > " in line]
-    assert [row.split()[0:3] for row in rows] == [["h0", ">", "h2"], ["h2", ">", "h1"], ["h1", ">", "h0"]]
-    [total] = [line for line in text.splitlines() if line.startswith("all ")]
-    assert total.split()[2] == "60"
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("bench", "write-bw", "h0", "h9"), "there is no host 'h9'"),
-        (("bench", "write-bw", "h0", "h0"), "h0 would send to itself"),
-        (("bench", "write-bw", "h0", "h1", "--size", "4"), "'4' is not a size: it has no unit"),
-        (("bench", "write-bw", "h0", "h1", "--size", "64MiB"), "messages of 64MiB need"),
-        (("bench", "write-bw", "h0", "h1", "--transport", "rocev"), "did you mean 'rocev2'?"),
-        (("bench", "write-bw", "h0", "h1", "--transport", "rocev2", "--cc", "nscc"), "is not for rocev2"),
-        (("bench", "write-bw", "h0", "h1", "--transport", "tcp"), "tcp is gone since 0.4; use mrc, rocev2"),
+        (("bench", "write-bw", "h0", "h1", "-t", "lab.yaml"), "-t: it is for --virtual"),
         (("fault", "add", "link-down", "--link", "h0:9", "--for", "1s"), "h0"),
         (("exec", "p0-t5-0", "--", "true"), "there is no node"),
         (("logs", "h22"), "there is no log of 'h22'"),

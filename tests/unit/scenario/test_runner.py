@@ -66,6 +66,7 @@ def test_the_order_of_a_run(whole: tuple[Trial, FinishedRun]) -> None:
         "collect",
         "ring_drops",
         "operations main",
+        "batches main",
         "program main",
         "clear_all",
         "close",
