@@ -174,7 +174,7 @@ def _carried_out(
     if verdict.status is Status.INTERRUPTED:
         say(settings.stderr, verdict.reason)
         raise KeyboardInterrupt
-    if not recording.outcomes:
+    if verdict.status is Status.ERROR or not recording.outcomes:
         raise error or TestbedError(verdict.reason)
     if verdict.status is Status.UNTRUSTED:
         say(settings.stderr, f"UNTRUSTED: {verdict.reason}")
