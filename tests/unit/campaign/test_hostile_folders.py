@@ -121,7 +121,7 @@ def calls_of(path):
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func)
             is_writing = any(
-                isinstance(each, ast.Constant) and each.value in {"w", "wb", "xb"} for each in node.args
+                isinstance(each, ast.Constant) and each.value in {"w", "wb", "x", "xb"} for each in node.args
             )
             is_other = name == "CampaignFolder.open" or name.startswith("resources.files(")
             if name.rpartition(".")[2] in READING - {name} and not is_writing and not is_other:
