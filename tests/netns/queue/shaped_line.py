@@ -7,17 +7,20 @@ Link i has port 2 * i on the near side and 2 * i + 1 on the far side. A frame wh
 namespaces: the ports of copy c are higher by c times those of a line, its uSIDs by 2 * c.
 """
 
+import fcntl
 import os
 import signal
 import socket
+import struct
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from ctypes import c_uint32
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from waiting import DEADLINE_S
+from waiting import DEADLINE_S, poll_until
 
 from mrc_agents import abi
 from mrc_agents.bpf.libbpf import BpfObject, attach_xdp, pin
@@ -36,6 +39,7 @@ SRV6_BLOCK = 0xFCBB0000
 MTU = 3000
 ETH_P_ALL = 3
 SO_RCVBUFFORCE = 33
+SIOCGIFFLAGS, IFF_RUNNING = 0x8913, 0x40  # netdevice(7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +195,15 @@ class ShapedLine:
             with self.at_port(port_id), RouteSocket() as route:
                 route.perform([set_link_up(f"port{port_id}", ifindex, is_up=True)])
                 map_update(devmap_fd, c_uint32(port_id), c_uint32(ifindex))
+        for port_id in range(self.port_count):
+            poll_until(partial(self._is_running, port_id), what=f"the carrier of port {port_id}")
+
+    def _is_running(self, port_id: int) -> bool:
+        """Return True if the kernel has seen the carrier of a port: before, it drops what is sent there."""
+        request = struct.pack("16s24x", f"port{port_id}".encode())
+        with self.at_port(port_id), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+            (flags,) = struct.unpack_from("16xH", fcntl.ioctl(any_socket, SIOCGIFFLAGS, request))
+        return bool(flags & IFF_RUNNING)
 
     def _attach(self, end_object: tuple[Path, bytes, str] | None) -> None:
         end_program = self.switch.program_fd("forward")

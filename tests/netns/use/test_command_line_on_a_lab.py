@@ -46,7 +46,6 @@ def test_up_again_is_no_change_and_another_topology_needs_reconfigure(
 
 def test_status_of_a_lab_has_its_promised_values(command: Command) -> None:
     found = command.json("status")
-    assert found["kind"] == "LabStatus"
     assert (found["phase"], found["runtime"], found["healthy"]) == ("up", "netns", True)
     assert (found["switches"], found["hosts"], found["links"]) == (8, 4, 16)
 

@@ -81,12 +81,3 @@ def test_times_of_a_histogram():
     assert times.max_ns == 50_000
     assert times.mean_ns == pytest.approx((sum(range(1000, 2000, 10)) + 50_000) / 101)
     assert times.deviation_ns == pytest.approx(4830, rel=0.03)
-
-
-def test_half_a_round_trip_is_half_of_every_time():
-    times = describe_times(histogram_of([2000, 4000]))
-    assert times is not None
-    half = times.scaled(0.5)
-    assert half.count == 2
-    assert half.mean_ns == times.mean_ns / 2
-    assert half.max_ns == times.max_ns / 2
