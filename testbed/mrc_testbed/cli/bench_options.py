@@ -16,9 +16,9 @@ from mrc_testbed.transport.transport_kind import TRANSPORT_KINDS, any_algorithms
 
 DEFAULT_DURATION: Final = "3s"
 VIRTUAL_DURATION: Final = "1ms"
-"""A millisecond of a fabric of 100 Gbit/s ports has a million frames."""
+"""Eight hosts with ports of 100 Gbit/s send a million frames in it."""
 ITERATIONS_TIMEOUT: Final = "24h"
-"""Somebody waits for a bench, and ends it when it takes too long."""
+"""So long that whoever waits for a bench by iterations ends it before."""
 FLAGS: Final = ("name", "topology", "seed", "overload")
 
 Source = Annotated[str, typer.Argument(metavar="FROM", autocompletion=host_names, help="Sending host.")]
@@ -65,8 +65,6 @@ WindowOption = Annotated[
         "--window", min=1, max=1024, metavar="PACKETS", help="Fixed window (default: of the topology)."
     ),
 ]
-
-
 SaveOption = Annotated[
     Path | None,
     typer.Option("--save", metavar="FILE", help="Write the Scenario file that this bench is, for `run`."),
@@ -93,7 +91,7 @@ SHARED: Final[Options] = {
 class BenchOptions:
     """Values of SHARED."""
 
-    # transport, cc, window: by which transport
+    # transport, cc, window: how messages are carried
     transport: str
     cc: str | None
     window: int | None

@@ -13,7 +13,7 @@ from mrc_testbed.check.measuring import CheckExtent, measure
 from mrc_testbed.check.site import Site
 from mrc_testbed.cli.check_report import health_document, health_text
 from mrc_testbed.cli.exit_codes import ExitCode
-from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.options import DEFAULT_SEED, Settings, command
 from mrc_testbed.cli.render import show
 from mrc_testbed.cli.suggestion import hosts as host_names
 from mrc_testbed.errors import UsageError
@@ -23,7 +23,6 @@ from mrc_testbed.units import parse_size_bytes
 from mrc_testbed.virtual.check_site import virtual_site
 
 SCHEMA_VERSION: Final = 1
-DEFAULT_SEED: Final = 1
 DEFAULT_REPETITIONS: Final = 16
 DEFAULT_PAIRS: Final = 240
 

@@ -15,7 +15,7 @@ from mrc_testbed.cli import ev_control
 from mrc_testbed.cli.ev_argument import Source, Target, parse_ev
 from mrc_testbed.cli.inspect_tables import ev_table, path_table
 from mrc_testbed.cli.known_topology import known_topology, live_topology
-from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.options import DEFAULT_SEED, Settings, command
 from mrc_testbed.cli.render import bad, data_table, good, show, show_tables
 from mrc_testbed.cli.rows import Column, Row, known_time, number, row_documents, rows_table, show_rows
 from mrc_testbed.fabric import lab
@@ -30,7 +30,6 @@ from mrc_testbed.topology.path import explain_ev, find_ev
 from mrc_testbed.topology.resolve import resolve_topology
 
 SCHEMA_VERSION: Final = 1
-DEFAULT_SEED: Final = 1
 _EV_KEYS: Final = ("index", "state", "reason", "bad_count", "tx_packets", "lost_packets", "marks")
 _WINDOW_KEYS: Final = (
     *("qpn", "cc", "cwnd_bytes", "max_wnd_bytes", "inflight_bytes"),

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from mrc_agents.clock import monotonic_ns
 from mrc_testbed.cli.fault_options import example, kind_options
-from mrc_testbed.cli.options import Settings, command, with_parameters
+from mrc_testbed.cli.options import DEFAULT_SEED, Settings, command, with_parameters
 from mrc_testbed.cli.render import show
 from mrc_testbed.cli.rows import Column, Row, number, show_rows
 from mrc_testbed.cli.suggestion import faults as fault_names
@@ -25,7 +25,6 @@ from mrc_testbed.shown import format_time
 from mrc_testbed.units import format_duration_ns
 
 SCHEMA_VERSION: Final = 1
-DEFAULT_SEED: Final = 1
 _PLACES_SHOWN_MAX: Final = 3
 _WIDTH: Final = 78
 

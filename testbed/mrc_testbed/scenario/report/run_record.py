@@ -119,7 +119,7 @@ class _Workload:
         )
 
 
-# strict and finite: and all that it holds
+# types and finite numbers are checked strictly, in all that it holds too
 @with_config(ConfigDict(strict=True, allow_inf_nan=False, serialize_by_alias=True))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BegunRecord:

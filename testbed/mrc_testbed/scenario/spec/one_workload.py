@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import yaml
 
@@ -68,12 +68,8 @@ def one_workload_scenario(
                 spec = {"topology": _written(load_topology(topology))}
             case Kind.SCENARIO:
                 base = build_scenario(given)
-                written = given.tree["spec"]
-                spec = (
-                    {key: written[key] for key in _KEPT if key in written}
-                    if isinstance(written, dict)
-                    else {}
-                )
+                written = cast("dict[str, Tree]", given.tree["spec"])
+                spec = {key: written[key] for key in _KEPT if key in written}
                 spec["topology"] = _written(base.topology)
             case kind:
                 raise UsageError(f"{topology} is a {kind} file: a Topology or a Scenario file is expected")
