@@ -7,7 +7,7 @@ from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab
 from mrc_testbed.metrics.exporter import Exporter
 from mrc_testbed.metrics.lab_watch import open_reader
-from mrc_testbed.metrics.sampler import take_reading
+from mrc_testbed.metrics.take_reading import take_reading
 from mrc_testbed.topology.spec import TopologySpec
 
 SPEC = TopologySpec(planes=4, t0=2, t1=4, hosts_per_t0=4)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from mrc_agents.nic.context import Completion, connect_mrc
+from mrc_agents.nic.context import Completion
 from mrc_testbed.errors import AgentError
 from mrc_testbed.fabric import lab as labs
 from mrc_testbed.fabric.live import Lab
@@ -71,7 +71,9 @@ class Transfer:
             self._memory.fill(slot * message_bytes, message_bytes, slot)
         window = {} if window_packets is None else {"window_packets": window_packets}
         self._qp = self.near.create_qp(target, build_ev_set(clos, source, target), **window)
-        connect_mrc(self._qp, self.far.create_qp(source, build_ev_set(clos, target, source)))
+        far = self.far.create_qp(source, build_ev_set(clos, target, source))
+        far.connect(self._qp.exchange())
+        self._qp.connect(far.exchange())
         self.qpn = self._qp.qpn
         self._work: int | None = None
 

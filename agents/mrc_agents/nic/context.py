@@ -474,8 +474,3 @@ def open_nic(socket: Path, pins: Pins) -> Context:
     except AgentError:
         maps.close()
         raise
-
-
-def connect_mrc(near: QueuePair, far: QueuePair) -> None:
-    far.connect(near.exchange())
-    near.connect(far.exchange())

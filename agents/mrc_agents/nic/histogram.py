@@ -2,8 +2,6 @@
 
 from typing import Final
 
-from mrc_agents.abi import MapHistogram
-
 LINEAR_BITS: Final = 5
 VALUE_BITS: Final = 36
 """Values of 2**VALUE_BITS ns and more share the last bucket."""
@@ -17,10 +15,3 @@ def bucket_index(value_ns: int) -> int:
     value_ns = min(value_ns, (1 << VALUE_BITS) - 1)
     shift = max(0, value_ns.bit_length() - LINEAR_BITS - 1)
     return (shift << LINEAR_BITS) + (value_ns >> shift)
-
-
-def count_time(histogram: MapHistogram, value_ns: int) -> None:
-    """Counts a time in a histogram that nobody else writes."""
-    histogram.buckets[bucket_index(value_ns)] += 1
-    histogram.sum_ns += value_ns
-    histogram.max_ns = max(histogram.max_ns, value_ns)

@@ -2,40 +2,30 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.bench_options import BenchOptions
 from mrc_testbed.cli.interruption import force_end
 from mrc_testbed.cli.options import Settings
 from mrc_testbed.cli.render import say
+from mrc_testbed.cli.typed_run import RUNS, carry_out, typed_plans
 from mrc_testbed.document import Tree
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab
-from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.faults.attendance import require_working
-from mrc_testbed.faults.ledger import Ledger
-from mrc_testbed.scenario.execution import execute
 from mrc_testbed.scenario.measure.recording import Recording
-from mrc_testbed.scenario.measure.trust import judge_fidelity
-from mrc_testbed.scenario.measure.verdict import Status, decide
-from mrc_testbed.scenario.run.live import LiveLab, live_world
-from mrc_testbed.scenario.run.protocols import Clock, LabView
-from mrc_testbed.scenario.run.runner import Runner
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.run.protocols import Clock
 from mrc_testbed.scenario.run.signal_clock import catching_signals
 from mrc_testbed.scenario.run.silent_journal import SilentJournal
-from mrc_testbed.scenario.spec.load import Scenario, scenario_variants
 from mrc_testbed.scenario.spec.one_workload import one_workload_scenario
 from mrc_testbed.scenario.spec.plan import Plan, PlannedWorkload
-from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.transport.transport_kind import AnyCongestion, GoneCongestion
-from mrc_testbed.virtual.world import RUNTIME, VirtualLabView, virtual_world
 
 WORKLOAD: Final = "bench"
-RUNS: Final = Path("runs")
 
 _SECOND_NS: Final = 1_000_000_000
 
@@ -112,12 +102,12 @@ def bench_runs(
             seed=settings.seed,
             sizes=sizes,
         )
-        plans = _plans(settings, scenario, attached)
+        plans = typed_plans(settings, scenario, attached, is_virtual=options.virtual)
         if options.save is not None:
             _save(options.save, scenario.document.text)
         clock = stack.enter_context(catching_signals(force_end))
-        text, keeps = scenario.document.text, options.report
-        yield (_carried_out(settings, plan, text, attached, clock, keeps_results=keeps) for plan in plans)
+        text, runs = scenario.document.text, RUNS if options.report else None
+        yield (_carried_out(settings, plan, text, attached, clock, runs) for plan in plans)
 
 
 def _save(path: Path, text: str) -> None:
@@ -128,57 +118,18 @@ def _save(path: Path, text: str) -> None:
         raise UsageError(f"--save: {path} cannot be written: {error.strerror}") from error
 
 
-def _plans(settings: Settings, scenario: Scenario, attached: Lab | None) -> list[Plan]:
-    admission = Admission(is_virtual=attached is None)
-    plans = []
-    for each in scenario_variants(scenario):
-        # NICs of a lab have their algorithms, whatever is asked for
-        variant = each if attached is None else replace(each, topology=attached.spec)
-        plans.append(resolve(variant))
-        admission.plan(variant, plans[-1])
-    admission.say(settings)
-    return plans
-
-
 def _carried_out(
-    settings: Settings,
-    plan: Plan,
-    source: str,
-    attached: Lab | None,
-    clock: Clock,
-    *,
-    keeps_results: bool,
+    settings: Settings, plan: Plan, source: str, attached: Lab | None, clock: Clock, runs: Path | None
 ) -> BenchRun:
     progress = _Progress(settings, plan)
-    if attached is None:
-        name, faults = RUNTIME, [*plan.faults]
-        opened = virtual_world(plan, clock, say_time=settings.progress.simulate)
-        view: LabView = VirtualLabView()
-    else:
-        now_ns = clock.now_ns()
-        entries = Ledger(lab_paths(attached.name).faults).entries().values()
-        name, faults = attached.name, [entry.fault for entry in entries if entry.is_on(now_ns)]
-        opened = live_world(attached, plan, clock)
-        view = LiveLab(attached)
-    folder, error = None, None
-    with opened as world:
-        if keeps_results:
-            finished = execute(plan, source, world, view, RUNS, progress)
-            recording, verdict, folder = finished.result.recording, finished.result.verdict, finished.folder
-        else:
-            runner = Runner(plan, world, progress, progress)
-            ending = runner.run()
-            recording, error = runner.recording, runner.error
-            reasons = tuple(each.reason for each in judge_fidelity(recording) if each.reason)
-            verdict = decide((), reasons, ending)
-    if verdict.status is Status.INTERRUPTED:
-        say(settings.stderr, verdict.reason)
+    run = carry_out(settings, plan, source, attached, clock, runs=runs, journal=progress, progress=progress)
+    if run.verdict.status is Status.INTERRUPTED:
+        say(settings.stderr, run.verdict.reason)
         raise KeyboardInterrupt
-    if verdict.status is Status.ERROR or not recording.outcomes:
-        raise error or TestbedError(verdict.reason)
-    if verdict.status is Status.UNTRUSTED:
-        say(settings.stderr, f"UNTRUSTED: {verdict.reason}")
-    return BenchRun(name, recording, tuple(f"{each.fault_id} ({each.kind})" for each in faults), folder)
+    if run.verdict.status is Status.ERROR or not run.recording.outcomes:
+        raise run.error or TestbedError(run.verdict.reason)
+    folder = None if run.finished is None else run.finished.folder
+    return BenchRun(run.lab, run.recording, run.faults, folder)
 
 
 class _Progress(SilentJournal):

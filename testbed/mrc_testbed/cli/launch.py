@@ -1,35 +1,44 @@
 """launch: a program with one rank per host."""
 
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from mrc_testbed.cli.bench_options import listed_hosts
+from mrc_testbed.cli.bench_options import ReportOption, listed_hosts
 from mrc_testbed.cli.interruption import force_end
 from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.output import OutputError
 from mrc_testbed.cli.render import say
 from mrc_testbed.cli.scenario import show_finished
+from mrc_testbed.cli.typed_run import RUNS, TypedRun, carry_out, typed_plans
 from mrc_testbed.document import Tree
-from mrc_testbed.errors import UsageError
+from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.process import is_alive
-from mrc_testbed.fabric.ranks import Rank, placed_ranks, run_ranks
+from mrc_testbed.fabric.ranks import Rank
 from mrc_testbed.fabric.rdma import RdmaTransport
 from mrc_testbed.fabric.state import Phase, read_state
+from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.run.signal_clock import catching_signals
+from mrc_testbed.scenario.run.silent_journal import SilentJournal
+from mrc_testbed.scenario.run.stage import lab_for_run
 from mrc_testbed.scenario.spec.one_workload import one_workload_scenario
-from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.virtual.compute import HOW_TO_DECLARE, UNDECLARED
-from mrc_testbed.virtual.run import run_virtually
-from mrc_testbed.workloads.program import STAND_IN_VARIABLE, check_connected
 
 WORKLOAD: Final = "job"
 
 _SIGNALLED: Final = 128
+
+_TIMEOUT: Final = "100000h"
+"""So long that whoever waits for a program ends it before."""
 
 
 class StandIn(StrEnum):
@@ -78,9 +87,10 @@ def launch(
             "`python -m mrc_torch.profile`.",
         ),
     ] = None,
+    report: ReportOption = False,
     runs: Annotated[
         Path | None,
-        typer.Option("--runs", metavar="FOLDER", help="With --virtual: folder of results (default: runs)."),
+        typer.Option("--runs", metavar="FOLDER", help="Keep results and report, in this folder."),
     ] = None,
 ) -> int:
     """Run a program with one rank per host, such as a training job.
@@ -90,68 +100,27 @@ def launch(
     rank in front. When a rank fails, the others are stopped; the command names
     the rank and returns its exit status.
 
-    In virtual time, -t names a Topology file, or a Scenario file whose fabric,
-    transport and faults the program gets; time 0 of the faults is the end of
-    the first step. Results and report are as of `run`.
+    Uses the lab that is up; with -t SCENARIO one of its own, with the fabric,
+    transport and faults of that file: time 0 of the faults is the end of the
+    first step. With -t, --virtual, --report or --runs, results and report are
+    as of `run`, and shown on stderr.
 
     [bold]Examples[/bold]
 
       mrc-testbed launch -- python train.py
       mrc-testbed launch --ranks 4 -- sh -c 'echo rank $RANK of $WORLD_SIZE'
       mrc-testbed launch --hosts h0,h4 -- ./my-ranks
-      mrc-testbed launch --as gloo -- python train.py
+      mrc-testbed launch --as gloo --report -- python train.py
+      mrc-testbed launch -t faults.yaml -- python train.py
       mrc-testbed launch --transport rocev2 -- python train.py
       mrc-testbed launch --virtual --compute 1ms --as nccl -- python train.py
     """
-    if virtual:
-        return _launch_virtually(settings, arguments, ranks, hosts, stand_in, transport, compute, runs)
-    for option, value in (("-t", settings.topology), ("--compute", compute), ("--runs", runs)):
-        if value is not None:
-            raise UsageError(f"{option}: it is for --virtual; without it, the lab that is up is used")
-    given = {} if stand_in is None else {STAND_IN_VARIABLE: stand_in.value}
-    with ExitStack() as stack:
-        with lab.attach(settings.name) as attached:
-            names = _hosts(attached, ranks, hosts)
-            if stand_in is not None:
-                check_connected(len(names))
-            placed = stack.enter_context(placed_ranks(attached, names, arguments, given, transport))
-        failure = run_ranks(placed, _write)
-    if failure is None:
-        return 0
-    cause = _cause(attached, placed)
-    others = "; the other ranks were ended" if len(placed) > 1 else ""
-    say(settings.stderr, f"error: {cause}{failure}{others}")
-    return _exit_status(failure.status)
-
-
-def _cause(attached: Lab, ranks: list[Rank]) -> str:
-    """The failure of the lab behind that of a rank, with a semicolon; empty: there is none."""
-    now = read_state(attached.paths)
-    if now is None or now.phase is not Phase.UP:
-        return f"lab {attached.name!r} was removed; "
-    agents = {process.node: process.identity for process in attached.state.processes}
-    for rank in ranks:
-        if agents[rank.host].is_local and not is_alive(agents[rank.host]):
-            return f"the NIC agent of rank {rank.number} ({rank.host}) has died; "
-    return ""
-
-
-def _launch_virtually(
-    settings: Settings,
-    arguments: list[str],
-    ranks: int | None,
-    hosts: str,
-    stand_in: StandIn | None,
-    transport: RdmaTransport,
-    compute: str | None,
-    runs: Path | None,
-) -> int:
     if ranks is not None and hosts != "all":
         raise UsageError("--ranks and --hosts: give one of them")
-    if transport is not RdmaTransport.MRC:
-        raise UsageError("--transport: in virtual time, name it in a Scenario file, and give that with -t")
-    if compute is None:
+    if virtual and compute is None:
         raise UsageError(f"--{UNDECLARED}", hint=HOW_TO_DECLARE)
+    if compute is not None and not virtual:
+        raise UsageError("--compute: it is for --virtual; elsewhere steps compute as long as they do")
     program: dict[str, Tree] = {
         "name": WORKLOAD,
         "kind": "program",
@@ -160,42 +129,91 @@ def _launch_virtually(
         "compute": compute,
         "as": None if stand_in is None else stand_in.value,
     }
-    scenario = one_workload_scenario("launch", program, topology=settings.topology, seed=settings.seed)
-    finished = run_virtually(
-        resolve(scenario),
-        None,
-        runs or Path("runs"),
-        force=force_end,
-        progress=settings.progress,
-        say_time=settings.progress.simulate,
-        write=_write,
-    )
-    state = finished.result.recording.programs.get(WORKLOAD)
-    if state is not None and state.status == 0 and not state.has_stepped:
+    if not virtual:
+        program["timeout"] = _TIMEOUT
+    with ExitStack() as stack:
+        attached = None
+        if not virtual and settings.topology is None:
+            attached = stack.enter_context(lab.attach(settings.name))
+        scenario = one_workload_scenario(
+            "launch",
+            program,
+            transport=None if transport is RdmaTransport.MRC else {"kind": transport.value},
+            topology=settings.topology if attached is None else attached.spec,
+            seed=settings.seed,
+        )
+        [plan] = typed_plans(settings, scenario, attached, is_virtual=virtual)
+        if not virtual:
+            plan = _with_steps_if_any(plan)
+            if attached is None:
+                made = lab_for_run(plan.topology, name=settings.name, progress=settings.progress)
+                attached = stack.enter_context(made)
+
+        def write(rank: Rank, is_error: bool, line: bytes) -> None:
+            settings.progress.hide()
+            _write(rank, is_error, line)
+
+        is_kept = report or virtual or settings.topology is not None
+        done = carry_out(
+            settings,
+            plan,
+            scenario.document.text,
+            attached,
+            stack.enter_context(catching_signals(force_end)),
+            runs=runs or (RUNS if is_kept else None),
+            journal=SilentJournal(),
+            progress=settings.progress,
+            show=write,
+            agents_may_fail=True,
+        )
+        return _ended(settings, done, attached)
+
+
+def _with_steps_if_any(plan: Plan) -> Plan:
+    """The plan of a program that may report steps, or not; times of faults are from the first one on."""
+    [job] = plan.workloads
+    if plan.faults or job.program is None:
+        return plan
+    return replace(plan, workloads=(replace(job, program=replace(job.program, reports_steps=None)),))
+
+
+def _ended(settings: Settings, done: TypedRun, attached: Lab | None) -> int:
+    """Show results that are kept, say why a program failed; the exit status."""
+    state, verdict = done.recording.programs.get(WORKLOAD), done.verdict
+    if state is not None and state.status == 0 and state.error and not state.has_stepped:
         say(settings.stderr, f"note: the program {state.error}")
         return 0
-    show_finished(settings, finished, [])
+    if done.finished is not None:
+        show_finished(replace(settings, stdout=settings.stderr), done.finished, [])
     if state is not None and state.status:
-        return _exit_status(state.status)
-    return finished.result.verdict.exit_code
+        [job] = done.recording.plan.workloads
+        cause = "" if attached is None else _cause(attached, job.sources)
+        others = "; the other ranks were ended" if len(job.sources) > 1 else ""
+        say(settings.stderr, f"error: {cause}{state.error}{others}")
+        return state.status if state.status > 0 else _SIGNALLED - state.status
+    if done.finished is None and verdict.status is Status.ERROR:
+        raise done.error or TestbedError(verdict.reason)
+    if done.finished is None and verdict.status is Status.INTERRUPTED:
+        say(settings.stderr, verdict.reason)
+    return 0 if verdict.status is Status.UNTRUSTED else verdict.exit_code
 
 
-def _exit_status(status: int) -> int:
-    return status if status > 0 else _SIGNALLED - status
-
-
-def _hosts(attached: Lab, ranks: int | None, hosts: str) -> list[str]:
-    present = [host.name for host in attached.clos.hosts()]
-    if ranks is not None:
-        if hosts != "all":
-            raise UsageError("--ranks and --hosts: give one of them")
-        if ranks > len(present):
-            raise UsageError(f"--ranks: {ranks}; the lab has {len(present)} hosts, and a host has one rank")
-        return present[:ranks]
-    return present if hosts == "all" else [attached.clos.node(host.strip()).name for host in hosts.split(",")]
+def _cause(attached: Lab, hosts: Sequence[str]) -> str:
+    """The failure of the lab behind that of a rank, with a semicolon; empty: there is none."""
+    now = read_state(attached.paths)
+    if now is None or now.phase is not Phase.UP:
+        return f"lab {attached.name!r} was removed; "
+    agents = {process.node: process.identity for process in attached.state.processes}
+    for number, host in enumerate(hosts):
+        if agents[host].is_local and not is_alive(agents[host]):
+            return f"the NIC agent of rank {number} ({host}) has died; "
+    return ""
 
 
 def _write(rank: Rank, is_error: bool, line: bytes) -> None:
     stream = (sys.stderr if is_error else sys.stdout).buffer
-    stream.write(b"[%d] %s\n" % (rank.number, line))
-    stream.flush()
+    try:
+        stream.write(b"[%d] %s\n" % (rank.number, line))
+        stream.flush()
+    except OutputError as error:
+        raise TestbedError(str(error)) from error

@@ -26,7 +26,7 @@ from mrc_testbed.fabric.node_entry import enter_command
 from mrc_testbed.fabric.process import KILLED_NS
 from mrc_testbed.fabric.rdma import RdmaTransport, rdma_command
 from mrc_testbed.fabric.runtime import node_namespace
-from mrc_testbed.signals import passed_on, signals_wake
+from mrc_testbed.signals import passed_on
 
 GRACE_NS: Final = 5_000_000_000
 """From SIGTERM to SIGKILL."""
@@ -163,20 +163,6 @@ def free_port(address: str) -> int:
         attempt.bind((address, 0))
         port: int = attempt.getsockname()[1]
         return port
-
-
-def run_ranks(ranks: Sequence[Rank], write: Write) -> RankFailure | None:
-    """Start all ranks and wait for them; when one fails, or this is interrupted, end the others.
-
-    Returns:
-        The first failure; None: all ended with status 0.
-    """
-    with signals_wake() as woken, RunningRanks(write) as running:
-        running.selector.register(woken, selectors.EVENT_READ, partial(os.read, woken, select.PIPE_BUF))
-        running.start(ranks)
-        while not running.is_over:
-            running.serve(None)
-        return running.failure
 
 
 class RunningRanks:

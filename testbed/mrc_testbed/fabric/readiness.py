@@ -2,11 +2,13 @@
 compared.
 """
 
+import random
 from dataclasses import dataclass
 from typing import Final
 
 from mrc_agents.clock import monotonic_ns
-from mrc_agents.nic.context import Context, connect_mrc, open_nic
+from mrc_agents.nic.connecting import connect_qps
+from mrc_agents.nic.context import Context, QueuePair, open_nic
 from mrc_testbed.errors import FabricError
 from mrc_testbed.fabric.paths import LabPaths
 from mrc_testbed.fabric.runtime import Report
@@ -87,15 +89,19 @@ def _perform(paths: LabPaths, trial: _Trial) -> None:
 def _write(trial: _Trial, sender: Context, receiver: Context) -> None:
     source = sender.register_memory(trial.length_bytes)
     target = receiver.register_memory(trial.length_bytes)
-    attributes = {
-        "backup_per_plane": 0,
-        "min_active": 1,
-        "pmtu_bytes": trial.packet_bytes,
-        "shares_paths": 0,  # or a packet that was late would keep the next trials off its path
-    }
-    near = sender.create_qp(trial.receiver.index, trial.evs, **attributes)
-    far = receiver.create_qp(trial.sender.index, trial.evs, **attributes)
-    connect_mrc(near, far)
+
+    def create(nic: Context, peer: int, _: random.Random, psns: dict[str, int]) -> QueuePair:
+        return nic.create_qp(
+            peer,
+            trial.evs,
+            backup_per_plane=0,
+            min_active=1,
+            pmtu_bytes=trial.packet_bytes,
+            shares_paths=0,  # or a packet that was late would keep the next trials off its path
+            **psns,
+        )
+
+    near, far = connect_qps(sender, receiver, trial.seed, create)
     source.fill(0, trial.length_bytes, trial.seed)
     near.post_write(source, target.remote)
     completions = sender.verbs.wait(near.qpn, _TIMEOUT_NS)

@@ -27,8 +27,8 @@ from mrc_testbed.metrics.fault_record import FaultRecord
 from mrc_testbed.metrics.lab_watch import StateMark, open_reader, state_mark
 from mrc_testbed.metrics.reader import LabReader, ev_transition_index
 from mrc_testbed.metrics.run_info import RunInfo, read_run
-from mrc_testbed.metrics.sampler import take_reading
 from mrc_testbed.metrics.series import EV_STATES
+from mrc_testbed.metrics.take_reading import take_reading
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.workloads.job_ring import running_jobs
 

@@ -42,7 +42,9 @@ def weight(document: Values) -> tuple[int, int, int]:
 
 
 def _steps(document: Values, spec: Values) -> Iterator[Values]:
-    parts = [(path, each, least_ns) for path, each in _places(spec) if (least_ns := _LEAST_NS.get(path[0]))]
+    parts = [
+        (path, each, least_ns) for path, each in _places(spec) if (least_ns := _LEAST_NS.get(str(path[0])))
+    ]
     halved = [(path, each, _half(each, least_ns)) for path, each, least_ns in parts if path[-1] not in _KEPT]
     halves = {path: half for path, each, half in halved if half != each}
     times = {path: half for path, half in halves.items() if _quantity_of(half)[1] is DURATION}

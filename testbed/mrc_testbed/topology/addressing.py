@@ -6,7 +6,7 @@ inner address    fd6d:7263:0:<plane>::<host + 1> of a NIC port; what a QP names
 """
 
 from ipaddress import IPv6Address
-from typing import Final, NamedTuple
+from typing import Final
 
 IFINDEX_BASE: Final = 1000
 """The ifindex of a port in its namespace is this plus its port id; MRC_IFINDEX_BASE of the data plane."""
@@ -20,13 +20,6 @@ INNER_PREFIX: Final = 0xFD6D_7263_0000_0000
 
 _MAC_PREFIX: Final = 0x024D52
 _LINK_LOCAL_PREFIX: Final = 0xFE80 << 112
-
-
-class InnerPlace(NamedTuple):
-    """The NIC port that an inner address belongs to."""
-
-    host: int
-    plane: int
 
 
 def ifindex(port_id: int) -> int:
@@ -47,12 +40,3 @@ def link_local(port_id: int) -> IPv6Address:
 def inner_address(host: int, plane: int) -> IPv6Address:
     """Address of the NIC port of *host* in *plane*, the inner source or destination of its packets."""
     return IPv6Address(INNER_PREFIX + plane << 64 | host + 1)
-
-
-def parse_inner_address(address: IPv6Address) -> InnerPlace | None:
-    """Host and plane of an inner address; None if it is none of ours."""
-    prefix, host_number = divmod(int(address), 1 << 64)
-    plane = prefix - INNER_PREFIX
-    if not 0 <= plane < 1 << 16 or host_number == 0:
-        return None
-    return InnerPlace(host_number - 1, plane)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mrc_agents.nic.context import Context
 from mrc_agents.nic.nic_maps import NicMaps
-from mrc_testbed.fabric.ranks import Rank, Write
+from mrc_testbed.fabric.ranks import Write
 from mrc_testbed.scenario.run.protocols import Clock
 from mrc_testbed.scenario.spec.plan import PlannedTransport
 from mrc_testbed.transport.reliable_connection import RcCongestion, rto_ns
@@ -33,7 +33,7 @@ class VirtualEngine(Engine):
         on_operation: receives completed operations of collectives, and their end.
         is_killed: whether a host's agent was killed on purpose.
         machine: source of interruptions, for programs.
-        write: receives the output of programs, as the run's results do.
+        show: as Engine has it.
     """
 
     def __init__(
@@ -44,12 +44,11 @@ class VirtualEngine(Engine):
         is_killed: Callable[[str], bool] = lambda _: False,
         *,
         machine: Clock,
-        write: Write = lambda *_: None,
+        show: Write = lambda *_: None,
     ) -> None:
-        super().__init__(transport, on_operation, is_killed)
+        super().__init__(transport, on_operation, is_killed, show)
         self._lab = lab
         self._machine = machine
-        self._write = write
         self._turns = ExitStack()
 
     def await_step(self, name: str, deadline_ns: int) -> None:
@@ -69,11 +68,7 @@ class VirtualEngine(Engine):
         self._turn()
 
     def _made_program(self, load: Load, program: Program, seed: int) -> RunningWorkload:
-        def write(rank: Rank, is_error: bool, line: bytes) -> None:
-            self._output(load.name, b"[%d] %s\n" % (rank.number, line))
-            self._write(rank, is_error, line)
-
-        return SimulatedProgram(load, program, self._transport, seed, self._machine, write)
+        return SimulatedProgram(load, program, self._transport, seed, self._machine, self._writer(load))
 
     def _begin(self) -> None:
         self._turns.enter_context(self._lab.taking_turns(self))

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from mrc_testbed.fabric.ranks import Write
 from mrc_testbed.scenario.execution import FinishedRun, execute
 from mrc_testbed.scenario.run.signal_clock import catching_signals
 from mrc_testbed.scenario.spec.plan import Plan
@@ -19,7 +18,6 @@ def run_virtually(
     force: Callable[[], object] | None = None,
     progress: Callable[[str], None] = lambda _: None,
     say_time: SayTime = lambda *_: None,
-    write: Write = lambda *_: None,
 ) -> FinishedRun:
     """The finished run of *plan*, in a lab that exists for it alone; see `execute`.
 
@@ -30,9 +28,8 @@ def run_virtually(
         force: called at the second signal.
         progress: called with each step, in words.
         say_time: called again and again while time passes.
-        write: receives the output of programs.
     """
     with ExitStack() as stack:
         machine = stack.enter_context(catching_signals(force))
-        world = stack.enter_context(virtual_world(plan, machine, say_time=say_time, write=write))
+        world = stack.enter_context(virtual_world(plan, machine, say_time=say_time))
         return execute(plan, source, world, VirtualLabView(), runs, progress)

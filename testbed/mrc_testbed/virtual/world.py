@@ -18,7 +18,7 @@ from mrc_testbed.faults.fault_event import FaultEvent
 from mrc_testbed.faults.ledger import Entry
 from mrc_testbed.metrics.cpu_use import CpuReading
 from mrc_testbed.metrics.reader import LabReader
-from mrc_testbed.metrics.sampler import take_reading
+from mrc_testbed.metrics.take_reading import take_reading
 from mrc_testbed.scenario.measure.recovery import Recovery
 from mrc_testbed.scenario.run.live import LiveSampler, RunFaults
 from mrc_testbed.scenario.run.nic_listeners import NicListeners
@@ -157,7 +157,7 @@ def virtual_world(
     runtime: VirtualRuntime | None = None,
     *,
     say_time: SayTime = lambda *_: None,
-    write: Write = lambda *_: None,
+    show: Write = lambda *_: None,
 ) -> Iterator[World]:
     """The world of a run, in a lab in virtual time that lasts as long as the context.
 
@@ -166,9 +166,9 @@ def virtual_world(
         machine: source of dates and interruptions.
         runtime: what runs the programs; None: the library that `make virtual` builds.
         say_time: called while time passes.
-        write: receives the output of programs.
+        show: receives the output of programs.
     """
-    with planned_lab(plan, machine, runtime) as lab, world_in(lab, plan, machine, say_time, write) as world:
+    with planned_lab(plan, machine, runtime) as lab, world_in(lab, plan, machine, say_time, show) as world:
         yield world
 
 
@@ -202,7 +202,7 @@ def world_in(
     plan: Plan,
     machine: Clock,
     say_time: SayTime = lambda *_: None,
-    write: Write = lambda *_: None,
+    show: Write = lambda *_: None,
 ) -> Iterator[World]:
     """The world of a run of a plan, in its lab.
 
@@ -211,7 +211,7 @@ def world_in(
         plan: of the run.
         machine: source of dates and interruptions.
         say_time: called while time passes.
-        write: receives the output of programs.
+        show: receives the output of programs.
     """
     clos = lab.clos
     with ExitStack() as stack:
@@ -220,7 +220,7 @@ def world_in(
         nics = stack.enter_context(closing(NicListeners(clos, partial(VirtualConnection, lab))))
         faults = stack.enter_context(closing(VirtualFaults(lab)))
         transport = virtual_transport(lab, plan.transport)
-        engine = VirtualEngine(lab, transport, None, nics.is_killed, machine=machine, write=write)
+        engine = VirtualEngine(lab, transport, None, nics.is_killed, machine=machine, show=show)
         stack.callback(engine.close)
         probes = None
         if plan.topology.probing is not None:

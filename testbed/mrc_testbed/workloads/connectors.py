@@ -1,13 +1,11 @@
 """The connection of a lab's NICs: MRC, reliable connections (RoCEv2 and its kin)."""
 
 import random
-from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
+from mrc_agents.nic.connecting import connect_qps
 from mrc_agents.nic.context import Context, QueuePair
-from mrc_agents.nic.qp import PSN_BITS
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.topology.clos import Clos
@@ -36,7 +34,7 @@ class MrcConnector:
 
     def connect(self, near: Context, far: Context, seed: int) -> tuple[QueuePair, QueuePair]:
         """Two MRC QPs that are connected."""
-        return _connect_qps(near, far, seed, self._create)
+        return connect_qps(near, far, seed, self._create)
 
     def _create(self, nic: Context, peer: int, drawn: random.Random, psns: dict[str, int]) -> QueuePair:
         spec = self.clos.spec
@@ -63,7 +61,7 @@ class RcConnector:
 
     def connect(self, near: Context, far: Context, seed: int) -> tuple[QueuePair, QueuePair]:
         """Two RC QPs that are connected."""
-        return _connect_qps(near, far, seed, self._create)
+        return connect_qps(near, far, seed, self._create)
 
     def _create(self, nic: Context, peer: int, drawn: random.Random, psns: dict[str, int]) -> QueuePair:
         spec = self.clos.spec
@@ -76,28 +74,6 @@ class RcConnector:
             chosen = [drawn.choice(evs)]
         attributes = self.congestion.qp_attributes | {"pmtu_bytes": spec.nic.path_mtu, **psns}
         return nic.create_rc_qp(peer, chosen, **attributes)
-
-
-def _connect_qps(
-    near: Context,
-    far: Context,
-    seed: int,
-    create: Callable[[Context, int, random.Random, dict[str, int]], QueuePair],
-) -> tuple[QueuePair, QueuePair]:
-    """Two QPs that know each other's first PSN from the beginning."""
-    drawn, psns = random.Random(seed), random.Random(f"first PSNs {seed}")
-    psn, back_psn = (psns.getrandbits(PSN_BITS) for _ in range(2))
-    with ExitStack() as undone:
-        there = {"first_psn": psn, "peer_first_psn": back_psn}
-        sending = create(near, far.host_index, drawn, there)
-        undone.callback(sending.close)
-        back = {"first_psn": back_psn, "peer_first_psn": psn}
-        receiving = create(far, near.host_index, drawn, back)
-        undone.callback(receiving.close)
-        far.verbs.connect_qp(receiving.qpn, sending.qpn)
-        near.verbs.connect_qp(sending.qpn, receiving.qpn)
-        undone.pop_all()
-    return sending, receiving
 
 
 def choose_connector(

@@ -22,6 +22,7 @@ from typing import Final
 from mrc_agents.clock import monotonic_ns
 from mrc_agents.nic.context import QueuePair
 from mrc_testbed.errors import AgentError
+from mrc_testbed.fabric.ranks import Rank, Write
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.layout import Layout
 from mrc_testbed.workloads.load import Load
@@ -52,6 +53,7 @@ class Engine(ABC):
         transport: what carries them; the engine closes it.
         on_operation: receives completed operations of collectives and their end, in the engine's thread.
         is_killed: whether a host's agent was killed on purpose: its flows fail then, and the others go on.
+        show: receives the output of programs, as the run's results do.
 
     Every method may raise AgentError: a NIC agent died or did not answer.
     """
@@ -61,6 +63,7 @@ class Engine(ABC):
         transport: Transport,
         on_operation: OperationListener | None = None,
         is_killed: Callable[[str], bool] = lambda _: False,
+        show: Write = lambda *_: None,
     ) -> None:
         self._transport = transport
         self._on_operation = on_operation
@@ -72,6 +75,7 @@ class Engine(ABC):
         self._lost_agent: AgentError | None = None
         self._is_closed = False
         self._output: Output = lambda _, __: None
+        self._show = show
 
     # ---- for the run; called from its thread
 
@@ -184,6 +188,15 @@ class Engine(ABC):
     def _made_program(self, load: Load, program: Program, seed: int) -> RunningWorkload:
         """The program of a load, ready to start."""
 
+    def _writer(self, load: Load) -> Write:
+        """Function that receives the output of a program."""
+
+        def write(rank: Rank, is_error: bool, line: bytes) -> None:
+            self._output(load.name, b"[%d] %s\n" % (rank.number, line))
+            self._show(rank, is_error, line)
+
+        return write
+
     def _give_up(self) -> None:
         for workload in self._workloads.values():
             workload.give_up(NOT_COMPLETED)
@@ -260,7 +273,7 @@ class WorkloadEngine(Engine):
     """The workloads of one run, and a thread that takes the turns.
 
     Args:
-        transport, on_operation, is_killed: as Engine has them.
+        transport, on_operation, is_killed, show: as Engine has them.
         place_ranks: makes the ranks of a program; None: there are no programs.
     """
 
@@ -270,8 +283,9 @@ class WorkloadEngine(Engine):
         on_operation: OperationListener | None = None,
         is_killed: Callable[[str], bool] = lambda _: False,
         place_ranks: PlaceRanks | None = None,
+        show: Write = lambda *_: None,
     ) -> None:
-        super().__init__(transport, on_operation, is_killed)
+        super().__init__(transport, on_operation, is_killed, show)
         self._place_ranks = place_ranks
         self._commands: queue.SimpleQueue[tuple[Callable[[], None], Future[None]] | None] = (
             queue.SimpleQueue()
@@ -283,6 +297,11 @@ class WorkloadEngine(Engine):
         self._crash: BaseException | None = None
         self._thread: threading.Thread | None = None
         self._switch_interval_s = sys.getswitchinterval()
+
+    def is_finished(self, name: str) -> bool:
+        if self._crash is not None:
+            raise self._crash
+        return super().is_finished(name)
 
     def await_step(self, name: str, deadline_ns: int) -> None:
         """Wait until a program has made its first step, or is over, but not beyond that time."""
@@ -310,7 +329,9 @@ class WorkloadEngine(Engine):
         del seed  # it is of connections, which the ranks make here
         if self._place_ranks is None:
             raise ValueError(load.name)
-        return RunningProgram(load, program, self._place_ranks, self._output, self._wake, self._on_operation)
+        return RunningProgram(
+            load, program, self._place_ranks, self._writer(load), self._wake, self._on_operation
+        )
 
     def _wake(self) -> None:
         """Lets the thread take a turn."""

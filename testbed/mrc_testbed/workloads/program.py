@@ -39,7 +39,7 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)  # variables of all ranks, as written
     stand_in: StandIn | None = None  # the backend that mrc-torch stands in for; None: none
     compute: str | None = None  # time that a step computes, as written; virtual time only, needed there
-    reports_steps: bool = True  # whether rank 0 has to report a step
+    reports_steps: bool | None = True  # whether rank 0 has to report a step; None: it may
 
     @property
     def peer_memory_bytes(self) -> int:

@@ -11,14 +11,14 @@ from typing import Final, TypeAlias
 from mrc_agents.clock import monotonic_ns
 from mrc_agents.nic.context import QueuePair
 from mrc_testbed.errors import TestbedError
-from mrc_testbed.fabric.ranks import REPORT_VARIABLE, Rank, RankFailure, RunningRanks
+from mrc_testbed.fabric.ranks import REPORT_VARIABLE, Rank, RankFailure, RunningRanks, Write
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_publisher import OperationListener
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.printed_figures import PrintedFigures
-from mrc_testbed.workloads.program import Output, Program, ProgramState
+from mrc_testbed.workloads.program import Program, ProgramState
 from mrc_testbed.workloads.sender import BatchRecord
 from mrc_testbed.workloads.step_report import JobSteps, parse_report
 from mrc_testbed.workloads.transport import Event
@@ -39,7 +39,7 @@ class RunningProgram:
         load: what it is; it has no flows.
         program: the same as ranks see it.
         place: makes its ranks.
-        output: receives each line that a rank writes, in a thread of the program.
+        write: receives each line of a rank, in a thread of the program.
         wake: lets the engine take a turn; called in that thread.
         on_operation: receives each step of the job, and the end.
     """
@@ -51,14 +51,14 @@ class RunningProgram:
         load: Load,
         program: Program,
         place: PlaceRanks,
-        output: Output,
+        write: Write,
         wake: Callable[[], None],
         on_operation: OperationListener | None = None,
     ) -> None:
         self.load = load
         self._program = program
         self._place = place
-        self._output = output
+        self._take_line = write
         self._wake = wake
         self._on_operation = on_operation
         self._held = ExitStack()
@@ -196,13 +196,13 @@ class RunningProgram:
                 raise self._unwritten
             return ranks.failure
 
-    def _write(self, rank: Rank, _: bool, line: bytes) -> None:
+    def _write(self, rank: Rank, is_error: bool, line: bytes) -> None:
         """Passes output on; when that fails, it is dropped while ranks are ended."""
         if self._unwritten is not None:
             return
         self._printed.take(rank.number, line)
         try:
-            self._output(self.load.name, b"[%d] %s\n" % (rank.number, line))
+            self._take_line(rank, is_error, line)
         except TestbedError as error:
             self._unwritten = error
 

@@ -11,8 +11,8 @@ from mrc_agents.bpf.maps import MappedArray
 from mrc_testbed.metrics.collector import LabCollector
 from mrc_testbed.metrics.exposition import Samples, Value
 from mrc_testbed.metrics.reader import LabReader
-from mrc_testbed.metrics.sampler import take_reading
 from mrc_testbed.metrics.series import FlowCounts
+from mrc_testbed.metrics.take_reading import take_reading
 from mrc_testbed.topology.spec import FlowControlKind, TopologySpec
 
 pytestmark = pytest.mark.usefixtures("state_root")

@@ -1,6 +1,7 @@
 """Reading the pinned maps of a lab; the maps are those that `up` makes."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,10 @@ from mrc_agents.abi import (
 from mrc_agents.bpf.maps import ArrayMap, MappedArray
 from mrc_testbed.errors import FabricError, UsageError
 from mrc_testbed.fabric.data_plane import FabricMaps
-from mrc_testbed.metrics.histogram import Histogram
+from mrc_testbed.metrics.histogram import Histogram, merge
 from mrc_testbed.metrics.lab_watch import open_reader
 from mrc_testbed.metrics.reader import LabReader
-from mrc_testbed.metrics.sampler import take_reading
+from mrc_testbed.metrics.take_reading import take_reading
 
 
 @pytest.fixture
@@ -155,6 +156,23 @@ def test_a_reading_sums_hosts_and_ports(pinned_lab: PinnedLab, reader: LabReader
     assert reading.plane_tx_bytes == (2, 20)
     assert reading.port_drops["loss"] == 2 * pinned_lab.clos.numbering.port_count
     assert reading.cpus.cpus
+
+
+def test_intervals_add_up_to_the_whole(pinned_lab: PinnedLab, reader: LabReader, twin_object: Path) -> None:
+    readings, sent = [take_reading(reader)], 0
+    with filling(twin_object, pinned_lab.paths.node_pins("h0") / "rtt_histogram") as rtt:
+        for _ in range(5):
+            for _ in range(1000):
+                rtt.add(10_000 + sent % 5000, key=sent % 2)
+                sent += 1
+            readings.append(take_reading(reader))
+    intervals = [later.since(earlier) for earlier, later in pairwise(readings)]
+    assert sum(merge(interval.packet_rtt).count for interval in intervals) == sent
+    whole = readings[-1].since(readings[0])
+    assert merge(whole.packet_rtt).count == sent
+    latency = whole.packet_rtt_overall()
+    assert latency is not None
+    assert 10_000 <= latency.p50_ns <= latency.p999_ns <= latency.max_ns <= 15_000
 
 
 def test_a_lab_that_does_not_exist_cannot_be_read(pinned_lab: PinnedLab) -> None:

@@ -157,6 +157,6 @@ def test_the_check_names_a_slow_rank(launch: Launch, torch_python: str, lab_name
 def test_a_script_that_never_joins_is_named(launch: Launch, torch_python: str) -> None:
     status, _, complained = launch("--ranks", "2", "--", torch_python, "-c", "import torch")
     assert status == 0
-    assert sorted(complained.splitlines()) == [
+    assert sorted(line for line in complained.splitlines() if line.startswith("[")) == [
         f"[{rank}] mrc-torch: rank {rank} never called init_process_group: it ran alone" for rank in range(2)
     ]

@@ -133,6 +133,7 @@ def launched_steps(
         folder, "--ranks", "3", "--compute", "1ms", "--as", "gloo", "--", *command
     )
     assert status == 0, complained
+    said += complained.splitlines()
     [results] = _results(folder)
     with (results / "operations.csv").open(newline="") as stream:
         return said, list(csv.DictReader(stream))

@@ -1,5 +1,6 @@
-"""`launch` starts a program on hosts, as ranks that find each other."""
+"""`launch` starts a program on hosts, as ranks that find each other; it is a run of a scenario."""
 
+import csv
 import shutil
 import socket
 import sys
@@ -8,9 +9,12 @@ from pathlib import Path
 import pytest
 from launching import Launch
 
+from mrc_testbed.cli.app import run
 from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.known_labs import names
 from mrc_testbed.fabric.management import management_address
 from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.metrics.fidelity import TrustCheck
 
 MEETING = """
 import os, socket
@@ -105,10 +109,8 @@ def test_a_lab_that_is_removed_is_the_cause(lab_name: str, tmp_path: Path, launc
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--ranks", "5", "--", "true"), "--ranks: 5; the lab has 4 hosts, and a host has one rank"),
         (("--ranks", "2", "--hosts", "h0", "--", "true"), "--ranks and --hosts: give one of them"),
-        (("--hosts", "h0,h0", "--", "true"), "h0 is listed twice: a host has one rank"),
-        (("--hosts", "h0,h9", "--", "true"), "there is no node 'h9'"),
+        (("--hosts", "h0,h9", "--", "true"), "hosts: there is no host 'h9'"),
         (("--", "no-such-program"), "no-such-program: there is no such program"),
     ],
 )
@@ -120,13 +122,72 @@ def test_what_cannot_be_started_is_refused_before_anything_starts(
     assert complaint in complained
 
 
-def test_too_many_ranks_for_mrc_torch_are_refused(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mrc_testbed.workloads.program.RANKS_MAX", 3)
-    complaint = "error: hosts: 4; mrc-torch connects at most 3 ranks\n"
-    assert launch("--as", "gloo", "--", "true") == (2, [], complaint)
-    assert launch("--", "true")[0] == 0
-
-
 def test_the_name_of_the_machine_is_not_a_loopback_address(launch: Launch) -> None:
     _, said, _ = launch("--hosts", "h2", "--", "getent", "ahosts", socket.gethostname())
     assert {line.split()[1] for line in said} == {str(management_address(2))}
+
+
+STEPPING = """
+import json, os, sys, time
+for step in range(int(sys.argv[1])):
+    time.sleep(0.02)
+    report = json.dumps({"step": step, "time_s": 0.02, "loss": 1 / (step + 1)})
+    os.write(int(os.environ["MRC_TESTBED_REPORT_FD"]), f"{report}\\n".encode())
+print("trained")
+"""
+
+
+def test_results_have_the_steps_and_name_the_faults_of_the_lab(
+    launch: Launch, lab_name: str, tmp_path: Path
+) -> None:
+    lossy = ["loss", "--link", "h0:0", "--ratio", "1%", "--until", "cleared"]
+    assert run(["-n", lab_name, "fault", "add", *lossy]) == 0
+    train = ["--ranks", "2", "--runs", str(tmp_path), "--", sys.executable, "-c", STEPPING, "6"]
+    status, said, complained = launch(*train)
+    assert run(["-n", lab_name, "fault", "clear", "--all"]) == 0
+    assert (status, {"[0] trained", "[1] trained"} - {*said}) == (0, set()), complained
+    with (tmp_path / "launch" / "latest" / "operations.csv").open(newline="") as stream:
+        losses = [float(step["loss"]) for step in csv.DictReader(stream)]
+    assert losses == pytest.approx([1 / step for step in range(1, 7)])
+    report = (tmp_path / "launch" / "latest" / "report.html").read_text()
+    assert "Faults of the lab when it began: loss-1 (loss)." in report
+    assert "nothing was expected, and the run came to its end" in complained
+
+
+def test_results_of_a_rank_that_fails_are_kept(launch: Launch, tmp_path: Path) -> None:
+    status, _, complained = launch(
+        "--ranks", "1", "--runs", str(tmp_path), "--", "sh", "-c", "echo no; exit 9"
+    )
+    assert (status, complained.splitlines()[-1]) == (9, "error: rank 0 (h0) ended with status 9")
+    assert (tmp_path / "launch" / "latest" / "job.log").read_text() == "[0] no\n"
+
+
+SCENARIO = """
+apiVersion: mrc-testbed/v1
+kind: Scenario
+metadata: {name: gray}
+spec:
+  topology: {planes: 2, t0: 1, t1: 1, hosts_per_t0: 2}
+  workloads: [{name: any, kind: write-bw, from: h0, to: h1, size: 4KiB, duration: 1s}]
+  faults: [{id: gray, at: 10ms, for: 50ms, kind: loss, ratio: 5%, select: {links: "h0:0"}}]
+"""
+
+
+def test_a_scenario_gives_a_lab_of_its_own_with_its_faults(launch: Launch, tmp_path: Path) -> None:
+    scenario = tmp_path / "gray.yaml"
+    scenario.write_text(SCENARIO)
+    before = names()
+    train = ["-t", str(scenario), "--runs", str(tmp_path), "--", sys.executable, "-c", STEPPING, "12"]
+    status, said, complained = launch(*train)
+    assert (status, said) == (0, ["[0] trained", "[1] trained"]), complained
+    assert "| gray | 1 |" in (tmp_path / "launch" / "latest" / "summary.md").read_text()
+    assert names() == before
+
+
+def test_a_machine_that_is_late_is_a_line_and_no_failure(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = TrustCheck("standstill", "2 s", "1 s", "the machine stood still")
+    monkeypatch.setattr("mrc_testbed.cli.typed_run.judge_fidelity", lambda _: (late,))
+    launched = launch("--ranks", "1", "--", "echo", "done")
+    assert launched == (0, ["[0] done"], "UNTRUSTED: the machine stood still\n")

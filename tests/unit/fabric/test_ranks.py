@@ -12,7 +12,15 @@ from waiting import poll_until
 
 from mrc_testbed.cli.interruption import signals_interrupt
 from mrc_testbed.fabric import ranks
-from mrc_testbed.fabric.ranks import REPORT_VARIABLE, Rank, RankFailure, RunningRanks, Write, run_ranks
+from mrc_testbed.fabric.ranks import REPORT_VARIABLE, Rank, RankFailure, Report, RunningRanks, Write
+
+
+def run_ranks(started: list[Rank], write: Write, report: Report | None = None) -> RankFailure | None:
+    with RunningRanks(write, report) as running:
+        running.start(started)
+        while not running.is_over:
+            running.serve(None)
+        return running.failure
 
 
 class Ranks:
@@ -62,11 +70,8 @@ def test_reports_come_apart_from_output():
     jobs = Ranks()
     reports: list[tuple[int, bytes]] = []
     commands = [f"echo out; echo 'report {number}' >&${REPORT_VARIABLE}" for number in range(2)]
-    with RunningRanks(jobs.write, lambda rank, line: reports.append((rank.number, line))) as running:
-        running.start([Rank(n, f"h{n}", ("bash", "-c", each), os.environ) for n, each in enumerate(commands)])
-        while not running.is_over:
-            running.serve(None)
-    assert running.failure is None
+    started = [Rank(n, f"h{n}", ("bash", "-c", each), os.environ) for n, each in enumerate(commands)]
+    assert run_ranks(started, jobs.write, lambda rank, line: reports.append((rank.number, line))) is None
     assert sorted(reports) == [(0, b"report 0"), (1, b"report 1")]
     assert sorted(jobs.lines) == [(0, False, b"out"), (1, False, b"out")]
 
@@ -158,14 +163,15 @@ def test_an_interruption_ends_all_ranks():
 
 LAUNCHER = """
 import os, sys
-from mrc_testbed.fabric.ranks import Rank, run_ranks
+from mrc_testbed.fabric.ranks import Rank, RunningRanks
 
 deaf = "trap '' TERM; sleep 1000 & echo $!; echo $$; wait"
 quick = Rank(2, "h2", ("true",), dict(os.environ))
-run_ranks(
-    [*(Rank(number, f"h{number}", ("sh", "-c", deaf), dict(os.environ)) for number in range(2)), quick],
-    lambda _rank, _is_error, line: os.write(1, line + b"\\n"),
-)
+with RunningRanks(lambda _rank, _is_error, line: os.write(1, line + b"\\n")) as running:
+    deaf_ones = (Rank(number, f"h{number}", ("sh", "-c", deaf), dict(os.environ)) for number in range(2))
+    running.start([*deaf_ones, quick])
+    while not running.is_over:
+        running.serve(None)
 """
 
 

@@ -77,3 +77,15 @@ def test_an_agent_that_no_fault_kills_may_not_go(agents, listeners) -> None:
     agents.living.remove("h1")
     with pytest.raises(AgentError, match="agent of h1 is lost"):
         listeners.messages()
+
+
+def test_messages_of_agents_that_may_fail_come_while_they_live(agents) -> None:
+    agents.living.remove("h0")
+    clos = resolve_topology(TopologySpec(planes=1, t0=1, t1=1, hosts_per_t0=2))
+    listeners = NicListeners(clos, agents.connect, may_fail=True)
+    assert received(listeners) == ["h1"]
+    agents.living = {"h0"}
+    assert received(listeners) == ["h0"]
+    agents.living = {"h0", "h1"}
+    assert received(listeners) == ["h0", "h1"]
+    assert listeners.is_killed("h1")

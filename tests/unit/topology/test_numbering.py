@@ -121,19 +121,6 @@ def test_addresses_are_the_documented_formulas() -> None:
     ]
 
 
-@given(st.integers(0, 2**20), st.integers(0, 15))
-def test_inner_address_round_trip(host: int, plane: int) -> None:
-    place = addressing.parse_inner_address(addressing.inner_address(host, plane))
-    assert place == addressing.InnerPlace(host, plane)
-
-
-@pytest.mark.parametrize(
-    "text", ["fd6d:7263:0:3::", "fd6d:7262:ffff:ffff::1", "fd6d:7263:1::1", "fe80::1", "::"]
-)
-def test_foreign_addresses_are_not_inner_addresses(text: str) -> None:
-    assert addressing.parse_inner_address(IPv6Address(text)) is None
-
-
 @pytest.mark.parametrize(
     "text", ["h01", "h", "h-1", "p0-t2-0", "p0-t0-", "P0-t0-0", "p0-t0-0 ", "h٣", "h12345678"]
 )

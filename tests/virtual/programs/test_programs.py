@@ -66,7 +66,7 @@ def engine_of(done: Done) -> Iterator[tuple[VirtualLab, VirtualEngine]]:
     with ExitStack() as stack:
         lab = stack.enter_context(virtual_lab(clos, seed=1, payload=VirtualPayload.REFERENCE))
         transport = virtual_transport(lab, PlannedTransport("mrc", SPEC.evs, congestion))
-        engine = VirtualEngine(lab, transport, machine=StoppedClock(), write=done.write)
+        engine = VirtualEngine(lab, transport, machine=StoppedClock(), show=done.write)
         stack.callback(engine.close)
         yield lab, engine
 

@@ -13,7 +13,7 @@ from mrc_agents.clock import monotonic_ns
 from mrc_agents.nic.client import AgentClient
 from mrc_testbed.fabric.link_probes import LinkProbeCounts
 from mrc_testbed.fabric.live import Lab
-from mrc_testbed.fabric.ranks import Rank, placed_ranks
+from mrc_testbed.fabric.ranks import Rank, Write, placed_ranks
 from mrc_testbed.fabric.rdma import RdmaTransport
 from mrc_testbed.fabric.ring_drops import ring_drops
 from mrc_testbed.faults.controller import FaultController
@@ -23,8 +23,8 @@ from mrc_testbed.faults.session import FaultSession
 from mrc_testbed.metrics.measured import RecoveryTime, write_recovery
 from mrc_testbed.metrics.reader import LabReader
 from mrc_testbed.metrics.run_info import RunInfo, announce_run
-from mrc_testbed.metrics.sampler import take_reading
 from mrc_testbed.metrics.series import Reading
+from mrc_testbed.metrics.take_reading import take_reading
 from mrc_testbed.observe.run_reports import record_run
 from mrc_testbed.probing.watch import LinkWatch
 from mrc_testbed.scenario.measure.event import (
@@ -49,13 +49,29 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 @contextmanager
-def live_world(lab: Lab, plan: Plan, clock: Clock) -> Iterator[World]:
-    """The world of one run of a plan, in a lab that is up; faults are reverted when the context ends."""
+def live_world(
+    lab: Lab, plan: Plan, clock: Clock, *, show: Write = lambda *_: None, agents_may_fail: bool = False
+) -> Iterator[World]:
+    """The world of one run of a plan, in a lab that is up; faults are reverted when the context ends.
+
+    Args:
+        lab: which.
+        plan: of the run.
+        clock: of this machine.
+        show: receives the output of programs.
+        agents_may_fail: whether the run goes on if NIC agents die that its faults do not kill.
+    """
     with ExitStack() as stack:
         reader = LabReader(lab.name, lab.clos, lab.paths.fabric_pins, lab.paths.pins / "nodes")
         stack.callback(reader.close)
         nics = stack.enter_context(
-            closing(NicListeners(lab.clos, lambda host: AgentClient(lab.paths.agent_socket(host))))
+            closing(
+                NicListeners(
+                    lab.clos,
+                    lambda host: AgentClient(lab.paths.agent_socket(host)),
+                    may_fail=agents_may_fail,
+                )
+            )
         )
         session = stack.enter_context(FaultSession(lab.name, is_idle=not plan.faults))
         shown = stack.enter_context(closing(OperationPublisher(lab.state_dir)))
@@ -65,7 +81,7 @@ def live_world(lab: Lab, plan: Plan, clock: Clock) -> Iterator[World]:
             return placed_ranks(lab, program.hosts, program.command, program.variables, kind)
 
         opened = open_transport(lab, plan.transport.kind, plan.transport.congestion, evs=plan.transport.evs)
-        engine = stack.enter_context(closing(WorkloadEngine(opened, shown, nics.is_killed, place)))
+        engine = stack.enter_context(closing(WorkloadEngine(opened, shown, nics.is_killed, place, show)))
         probes = None
         if lab.spec.probing is not None:
             probes = stack.enter_context(LinkProbeCounts(lab.paths, lab.clos))

@@ -12,10 +12,17 @@ _KINDS = ("ev_state", "qp_state", "port_state")
 
 
 class NicListeners:
-    """One per host, from the beginning on."""
+    """One per host, from the beginning on.
 
-    def __init__(self, clos: Clos, connect: Callable[[str], Connection]) -> None:
+    Args:
+        clos: topology of the lab.
+        connect: makes the connection to a host's agent.
+        may_fail: whether agents may be dead, die and come back at any time.
+    """
+
+    def __init__(self, clos: Clos, connect: Callable[[str], Connection], *, may_fail: bool = False) -> None:
         self._open = connect
+        self._may_fail = may_fail
         self._hosts = tuple(host.name for host in clos.hosts())
         self._clients: dict[str, Connection] = {}
         self._may_go: set[str] = set()
@@ -23,12 +30,15 @@ class NicListeners:
         self._waiting: set[str] = set()
         with ExitStack() as undone:
             undone.callback(self.close)
-            self._connect(self._hosts)
+            if may_fail:
+                self.connect_again(self._hosts)
+            else:
+                self._connect(self._hosts)
             undone.pop_all()
 
     def is_killed(self, host: str) -> bool:
-        """Return True if a fault kills or has killed the agent that the host had when the run began."""
-        return host in self._killed
+        """Return True if the run goes on without the agent that the host had when it began."""
+        return self._may_fail or host in self._killed
 
     def expect_loss(self, hosts: Iterable[str]) -> None:
         """From now on the agents of *hosts* may go."""
@@ -61,6 +71,10 @@ class NicListeners:
         try:
             return list(client.drain_events())
         except AgentError as error:
+            if self._may_fail:
+                self._forget(host)
+                self._waiting.add(host)
+                return []
             if host in self._may_go:
                 self._forget(host)
                 return []

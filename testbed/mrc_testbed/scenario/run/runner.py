@@ -41,6 +41,9 @@ _INTERVALS_SO_FAR: Final = 100
 """Readings of a program in virtual time, which may be over at any time, and which they make no later: one a
 step, as long as the first was, until there are so many; then so many in the time so far."""
 
+_READINGS_OF_JOB: Final = 1000
+"""Readings of a program in a lab, without faults: so many at the usual distance, then fewer and fewer."""
+
 FLOW_READING_COST_SHARE: Final = 20
 """Flows are read so that it takes at most one part in so many of the time; fault edges are read anyway."""
 
@@ -149,7 +152,7 @@ class Runner:
         programs = {
             each.name: each.timeout_ns or 0
             for each in self._plan.workloads
-            if each.program is not None and each.program.reports_steps
+            if each.program is not None and each.program.reports_steps is not False
         }
         if not programs:
             return
@@ -160,7 +163,7 @@ class Runner:
                 self._perform(action)
         for name, timeout_ns in programs.items():
             self._progress(f"waiting for the first step of {name}")
-            while not self._has_stepped(name):
+            while not self._has_stepped(name) and not self._world.workloads.is_finished(name):
                 if self._clock.now_ns() - begun_ns >= timeout_ns:
                     after = format_duration_ns(timeout_ns)
                     reason = f"workload {name}: rank 0 had not reported a step after {after}"
@@ -169,8 +172,13 @@ class Runner:
                 self._stop_if_asked()
                 if self._clock.now_ns() >= self._next_reading_ns:
                     self._read(is_needed=False)
-        self.recording.start_ns = self._clock.now_ns()
-        self.recording.latest_ns = 0  # a machine that loads programs is busy, and nothing was measured yet
+        if all(map(self._has_stepped, programs)):
+            self.recording.start_ns = self._clock.now_ns()
+            # a machine that loads programs is busy, and nothing was measured yet
+            self.recording.latest_ns = 0
+        else:  # it is over, and had no step to report: time 0 is its start
+            self.recording.zero_ns = self.recording.start_ns
+            self._pending.clear()
 
     def _has_stepped(self, name: str) -> bool:
         """Return True if a program has made a step; ends the run if the program has failed."""
@@ -308,12 +316,15 @@ class Runner:
             self._flow_reading_ns = self._clock.now_ns() - begun_ns
 
     def _read(self, *, is_needed: bool = True) -> None:
-        self.recording.readings.append(self._world.sampler.read())
-        self._read_flows(is_needed=is_needed)
+        has_read = is_needed or self._is_reading_due()
+        if has_read:
+            self.recording.readings.append(self._world.sampler.read())
+            self._read_flows(is_needed=is_needed)
         for event in self._world.sampler.drain_events():
             self.recording.nic_events.append(event)
             self._journal.note_nic_event(self.recording, event)
-        self._journal.note_reading(self.recording)
+        if has_read:
+            self._journal.note_reading(self.recording)
         now_ns = self._clock.now_ns()
         while self._next_reading_ns <= now_ns:
             self._next_reading_ns += self._plan.reading_interval_ns
@@ -322,6 +333,13 @@ class Runner:
         reason = self._abort.check(self.recording)
         if reason is not None:
             raise _Stopped(Ending(Status.ABORTED, reason))
+
+    def _is_reading_due(self) -> bool:
+        """Return False if a job that may last for days has readings enough for the time so far."""
+        if self._world.is_simulated or self._plan.faults or not any(map(self._is_program, self._running)):
+            return True
+        readings, now_ns = self.recording.readings, self._clock.now_ns()
+        return now_ns - readings[-1].time_ns >= (now_ns - readings[0].time_ns) // _READINGS_OF_JOB
 
     def _interval_ns(self, now_ns: int) -> int:
         """Longest time from a reading now to the next one."""

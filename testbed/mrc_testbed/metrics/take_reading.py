@@ -1,15 +1,7 @@
-"""Reads a lab at a steady pace: the time series of a run.
+"""One reading of a lab; who takes them keeps the time himself."""
 
-`take_reading` is one reading, for who keeps time himself. `Sampler` does it in a thread of its own: the k-th
-reading is due at start + k * interval, so lateness does not add up; a reading that is overdue when the next
-one is due is left out.
-"""
-
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final, Self
 
 from mrc_agents.abi import EvState, PortCounter, TrafficClass
 from mrc_agents.clock import monotonic_ns
@@ -18,8 +10,6 @@ from mrc_testbed.metrics.cpu_use import CpuReading, read_cpus
 from mrc_testbed.metrics.histogram import merge
 from mrc_testbed.metrics.reader import LabReader
 from mrc_testbed.metrics.series import FlowCounts, HostCounts, QueueGroup, Reading
-
-DEFAULT_INTERVAL_NS: Final = 100_000_000
 
 
 def take_reading(lab: LabReader, read_cpus: Callable[[int], CpuReading] = read_cpus) -> Reading:
@@ -47,79 +37,6 @@ def take_reading(lab: LabReader, read_cpus: Callable[[int], CpuReading] = read_c
         ecn_marks=sum(ports[PortCounter.ECN_MARKS]),
         trims=sum(ports[PortCounter.TRIMS]),
     )
-
-
-class Sampler:
-    """Takes readings of a lab until it is stopped.
-
-    Args:
-        lab: what to read; nobody else may use this reader meanwhile.
-        interval_ns: distance of two readings.
-        on_reading: called in the sampler's thread with each reading; it must be quick and must not raise.
-    """
-
-    def __init__(
-        self,
-        lab: LabReader,
-        interval_ns: int = DEFAULT_INTERVAL_NS,
-        on_reading: Callable[[Reading], None] | None = None,
-    ) -> None:
-        self._lab = lab
-        self._interval_ns = interval_ns
-        self._on_reading = on_reading
-        self._stop = threading.Event()
-        self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
-        self.readings: list[Reading] = []  # taken so far, oldest first; the list only grows
-        self.latest_ns = 0  # how late the latest reading was begun, at worst
-        self.skipped = 0  # readings left out because the machine stood still
-        self.cpu_ns = 0  # CPU time spent on readings
-
-    def start(self) -> None:
-        """Takes the first reading and begins."""
-        self._take()
-        self._thread.start()
-
-    def stop(self) -> list[Reading]:
-        """All readings, with a last one of now."""
-        self._stop.set()
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-        self._take()
-        return self.readings
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        due_ns = self.readings[0].time_ns
-        try:
-            while True:
-                due_ns += self._interval_ns
-                if self._stop.wait(max(0, due_ns - monotonic_ns()) / 1e9):
-                    return
-                late_ns = monotonic_ns() - due_ns
-                self.latest_ns = max(self.latest_ns, late_ns)
-                overdue = late_ns // self._interval_ns
-                self.skipped += overdue
-                due_ns += overdue * self._interval_ns
-                self._take()
-        except Exception as error:  # noqa: BLE001 - raised again by `stop`: a thread has nobody to tell
-            self._error = error
-
-    def _take(self) -> None:
-        begun_ns = time.thread_time_ns()
-        reading = take_reading(self._lab)
-        self.readings.append(reading)
-        if self._on_reading is not None:
-            self._on_reading(reading)
-        self.cpu_ns += time.thread_time_ns() - begun_ns
 
 
 def _flow_counts(lab: LabReader) -> FlowCounts:

@@ -1,0 +1,118 @@
+"""A workload that was typed, carried out as a run: on a lab that is up, or in virtual time."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from mrc_testbed.cli.admission import Admission
+from mrc_testbed.cli.options import Settings
+from mrc_testbed.cli.render import say
+from mrc_testbed.errors import TestbedError
+from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.paths import lab_paths
+from mrc_testbed.fabric.ranks import Write
+from mrc_testbed.faults.ledger import Ledger
+from mrc_testbed.scenario.execution import FinishedRun, execute
+from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.scenario.measure.trust import judge_fidelity
+from mrc_testbed.scenario.measure.verdict import Status, Verdict, decide
+from mrc_testbed.scenario.run.live import LiveLab, live_world
+from mrc_testbed.scenario.run.protocols import Clock, LabView
+from mrc_testbed.scenario.run.runner import Journal, Runner
+from mrc_testbed.scenario.spec.load import Scenario, scenario_variants
+from mrc_testbed.scenario.spec.plan import Plan
+from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.virtual.world import RUNTIME, VirtualLabView, virtual_world
+
+RUNS: Final = Path("runs")
+
+
+@dataclass(frozen=True, slots=True)
+class TypedRun:
+    """A workload that was carried out."""
+
+    lab: str  # its name
+    recording: Recording  # what happened
+    verdict: Verdict  # what it came to
+    faults: tuple[str, ...]  # that were in force, or came; id and kind
+    finished: FinishedRun | None = None  # its results; None: nobody keeps them
+    error: TestbedError | None = None  # what ended it, as far as nobody keeps that
+
+
+def typed_plans(
+    settings: Settings, scenario: Scenario, attached: Lab | None, *, is_virtual: bool
+) -> list[Plan]:
+    """The plans of a scenario's variants, all admitted.
+
+    Args:
+        settings: of the command.
+        scenario: what was typed.
+        attached: the lab that is up; None: there is none yet.
+        is_virtual: whether they are for virtual time.
+    """
+    admission = Admission(is_virtual=is_virtual)
+    plans = []
+    for each in scenario_variants(scenario):
+        # NICs of a lab have their algorithms, whatever is asked for
+        variant = each if attached is None else replace(each, topology=attached.spec)
+        plans.append(resolve(variant))
+        admission.plan(variant, plans[-1])
+    admission.say(settings)
+    return plans
+
+
+def carry_out(
+    settings: Settings,
+    plan: Plan,
+    source: str,
+    attached: Lab | None,
+    clock: Clock,
+    *,
+    runs: Path | None,
+    journal: Journal,
+    progress: Callable[[str], None],
+    show: Write = lambda *_: None,
+    agents_may_fail: bool = False,
+) -> TypedRun:
+    """The run of a plan; a line on stderr says so if it is UNTRUSTED.
+
+    Args:
+        settings: of the command.
+        plan: what to do.
+        source: text of the scenario, kept with the results.
+        attached: the lab that is up; None: virtual time.
+        clock: of this machine.
+        runs: folder of result folders; None: nobody keeps results.
+        journal: called with everything as it happens when nobody keeps results.
+        progress: called with each step, in words.
+        show: receives the output of programs.
+        agents_may_fail: see `live_world`.
+    """
+    view: LabView = VirtualLabView()
+    if attached is None:
+        name, faults = RUNTIME, [*plan.faults]
+        opened = virtual_world(plan, clock, say_time=settings.progress.simulate, show=show)
+    else:
+        now_ns = clock.now_ns()
+        entries = Ledger(lab_paths(attached.name).faults).entries().values()
+        name, faults = attached.name, [entry.fault for entry in entries if entry.is_on(now_ns)]
+        opened = live_world(attached, plan, clock, show=show, agents_may_fail=agents_may_fail)
+        view = LiveLab(attached)
+    named = tuple(f"{each.fault_id} ({each.kind})" for each in faults)
+    if attached is not None and named:
+        plan = replace(plan, description=f"Faults of the lab when it began: {', '.join(named)}.")
+    with opened as world:
+        if runs is not None:
+            finished = execute(plan, source, world, view, runs, progress)
+            result = finished.result
+            run = TypedRun(name, result.recording, result.verdict, named, finished)
+        else:
+            runner = Runner(plan, world, journal, progress)
+            ending = runner.run()
+            reasons = tuple(each.reason for each in judge_fidelity(runner.recording) if each.reason)
+            verdict = decide((), reasons, ending)
+            run = TypedRun(name, runner.recording, verdict, named, None, runner.error)
+    if run.verdict.status is Status.UNTRUSTED:
+        say(settings.stderr, f"UNTRUSTED: {run.verdict.reason}")
+    return run
