@@ -41,12 +41,6 @@ class Ranks:
         return run_ranks(started, self.write)
 
 
-def test_all_ranks_end_well():
-    jobs = Ranks()
-    assert jobs.run("echo a; echo b >&2", "printf c") is None
-    assert sorted(jobs.lines) == [(0, False, b"a"), (0, True, b"b"), (1, False, b"c")]
-
-
 def test_a_carriage_return_ends_a_line_and_a_long_line_is_cut():
     jobs = Ranks()
     wide = f"{sys.executable} -c \"print('xx' + '€' * 60000, end='')\""
@@ -105,10 +99,6 @@ def test_the_first_of_two_that_fail_before_anybody_looks_is_named(tmp_path: Path
 def await_zombie(pid: int) -> None:
     status = Path(f"/proc/{pid}/status")
     poll_until(lambda: "zombie" in status.read_text(), what="the end of a rank")
-
-
-def test_a_rank_that_a_signal_ended():
-    assert str(Ranks().run("kill -9 $$")) == "rank 0 (h0) was ended by SIGKILL"
 
 
 @pytest.mark.parametrize(

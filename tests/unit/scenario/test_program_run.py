@@ -21,7 +21,7 @@ from mrc_testbed.scenario.report.run_record import load_manifest
 from mrc_testbed.workloads.engine import Engine
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_record import OperationRecord
-from mrc_testbed.workloads.program import Output, ProgramState
+from mrc_testbed.workloads.program import Output, Program, ProgramState
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -246,3 +246,18 @@ def test_waiting_for_the_first_step_can_be_interrupted(tmp_path: Path) -> None:
     finished = trial.execute(tmp_path)
     assert finished.result.verdict.status is Status.INTERRUPTED
     assert program(finished)["status"] is None
+
+
+def test_a_program_without_steps_has_time_0_at_its_start_and_fewer_readings_the_longer_it_lasts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mrc_testbed.scenario.run.runner._READINGS_OF_JOB", 10)
+    trial = ProgramTrial([(3 * S, replace(ENDED, has_stepped=False))])
+    job = trial.plan.workloads[1]
+    job = replace(job, program=replace(cast("Program", job.program), reports_steps=None))
+    trial.plan = replace(trial.plan, workloads=(job,), faults=(), expect=(), reading_interval_ns=100 * MS)
+    result = trial.execute(tmp_path).result
+    recording, start_ns = result.recording, result.recording.start_ns
+    assert (result.verdict.status, recording.zero_ns, recording.latest_ns) == (Status.PASSED, start_ns, 0)
+    ages_ms = [(each.time_ns - start_ns) // MS for each in recording.readings]
+    assert (ages_ms[:11], len(ages_ms)) == ([*range(0, 1100, 100)], 20)
