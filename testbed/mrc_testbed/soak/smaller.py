@@ -1,268 +1,177 @@
-"""The steps by which a scenario becomes smaller: each document is the given one without something.
+"""The steps by which a scenario becomes smaller: each document has a part less, or a quantity halved.
 
 What they lead to may be no scenario at all: the scenario language says so.
 """
 
 import copy
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from mrc_testbed.errors import UsageError
 from mrc_testbed.soak.document import Values
 from mrc_testbed.topology.spec import TopologySpec
-from mrc_testbed.units import DURATION, SIZE, Units, format_duration_ns, parse_duration_ns
+from mrc_testbed.units import DURATION, SIZE, VALUE_MAX, Units, format_duration_ns
 
-Steps = tuple[str | int, ...]
-"""Keys and indices from the spec to a place in it."""
-
-RUN_NS_MIN: Final = 1_000_000
-"""Time that a run is not made shorter than."""
-FAULT_NS_MIN: Final = 100_000
-"""Likewise for the beginning of a fault and for its length."""
+_LEAST_NS: Final = {"workloads": 1_000_000, "faults": 100_000}
+"""Parts of the spec that lose entries and halve quantities, and the least time there."""
 _FABRIC: Final = ("planes", "t0", "t1", "hosts_per_t0", "uplinks_per_pair")
-_KEPT: Final = frozenset(
-    {"seed", "timeout", "retry_limit", "workloads", "faults", "expect", "topology", "id", "name", "kind"}
-)
+_PARTS: Final = frozenset({"topology", *_LEAST_NS})
+_KEPT: Final = _PARTS | {"seed", "timeout", "retry_limit", "expect", "id", "name", "kind", "command"}
 """Keys that are not simply left out: the default of some would change what a failure means."""
-_LESS: Final = ("at", "for", "size", "iterations", "count")
-"""Keys of workloads and faults whose values are made smaller."""
-_PLACES: Final = re.compile(
+_NAMES: Final = re.compile(
     r"\bh(?P<host>\d+)\b(:(?P<port>\d+)\b)?|\bp(?P<plane>\d+)(?=-)|\b(?P<tier>t[01])-(?P<switch>\d+)\b"
 )
 
 
-def smaller_documents(document: Values) -> Iterator[Values]:
-    """Smaller ones, the largest steps first."""
-    spec = document["spec"]
-    count = len(spec.get("faults", ()))
-    if count > 1:
-        yield _edited(document, _drop_faults, range(count // 2, count))
-        yield _edited(document, _drop_faults, range(count // 2))
-    for index in range(count):
-        yield _edited(document, _drop_faults, (index,))
-    others = range(len(spec["workloads"])) if len(spec["workloads"]) > 1 else ()
-    for index in others:
-        yield _edited(document, _drop, ("workloads",), index)
-    yield _edited(document, _compress)
-    yield _edited(document, _cut_short)
-    for key, number in fabric_of(spec).items():
-        for fewer in sorted({1, number // 2, number - 1} & set(range(1, number))):
-            yield _edited(document, _build_less, key, fewer)
-    parts = [each for each in _mappings(spec) if each[0][:1] in {("workloads",), ("faults",)}]
-    for path, mapping in parts:
-        yield from _with_shorter_lists(document, path, mapping)
-    for path, mapping in _mappings(spec):
-        for key, value in mapping.items():
-            if (key not in _KEPT or value == []) and "retry_limit" not in (
-                value if isinstance(value, dict) else ()
-            ):
-                yield _edited(document, _drop, path, key)
-    for path, mapping in parts:
-        for key in filter(mapping.__contains__, _LESS):
-            yield _edited(document, _make_less, path, key)
+def smaller_documents(document: Values) -> list[Values]:
+    """Those that weigh less, the largest steps first: shorter, of a smaller fabric, or without a part."""
+    spec, least = document["spec"], weight(document)
+    specs = [_shorter(spec), *_smaller_fabrics(spec)]
+    specs += sorted(_lesser(spec), key=lambda each: weight({"spec": each})[:2])
+    return [each for spec in specs if weight(each := document | {"spec": _within_run(spec)}) < least]
 
 
-def fabric_of(spec: Mapping[str, Any]) -> dict[str, int]:
+def weight(document: Values) -> tuple[int, int, int]:
+    """Size of a document, most important first: fabric, entries, quantities."""
+    quantities = [_quantity_of(value)[0] for value in _all_in(document)]
+    return sum(_fabric_of(document["spec"]).values()), len(quantities), sum(quantities)
+
+
+def _lesser(value: Any, least_ns: int = 0) -> Iterator[Any]:
+    """Values that have a part less, or a quantity halved; *least_ns*: see `_half`, 0: all quantities stay."""
+    if isinstance(value, dict):
+        if isinstance(value.get("from"), list) and isinstance(value.get("to"), list):
+            for first, last in _cuts(min(len(value["from"]), len(value["to"]))):
+                yield value | {key: value[key][:first] + value[key][last:] for key in ("from", "to")}
+        for key, each in value.items():
+            if each == [] or not (key in _KEPT or (isinstance(each, dict) and "retry_limit" in each)):
+                yield {name: other for name, other in value.items() if name != key}
+            if key in _PARTS or key not in _KEPT:
+                yield from (value | {key: less} for less in _lesser(each, _LEAST_NS.get(key, least_ns)))
+    elif isinstance(value, list) and least_ns:
+        yield from (value[:first] + value[last:] for first, last in _cuts(len(value)))
+        for index, each in enumerate(value):
+            yield from ([*value[:index], less, *value[index + 1 :]] for less in _lesser(each, least_ns))
+    elif least_ns:
+        yield _half(value, least_ns)
+
+
+def _cuts(length: int) -> Iterator[tuple[int, int]]:
+    """Begin and end of the halves of a list, then of each of its elements."""
+    for size in sorted({1, length // 2} - {0}, reverse=True):
+        yield from ((first, first + size) for first in range(0, length, size))
+
+
+def _fabric_of(spec: Mapping[str, Any]) -> dict[str, int]:
     """Numbers of planes, switches, hosts and links, those left out included."""
     topology = spec.get("topology", {})
     return {key: topology.get(key, TopologySpec.model_fields[key].default) for key in _FABRIC}
 
 
-def quantity_of(text: str) -> tuple[Units, int] | None:
-    """Scale and value of a time or size; None for another text."""
-    unit = text.lstrip("0123456789. ")
-    for scale in (DURATION, SIZE):
-        if unit in scale.units:
-            try:
-                return scale, scale.parse(text)
-            except UsageError:
-                return None
-    return None
+def _half(value: Any, least_ns: int) -> Any:
+    """Half of a number, a time or a size; a time keeps two digits. Anything else, and a short time, stays."""
+    if type(value) is int:
+        return value // 2
+    number, scale = _quantity_of(value)
+    half, least = number // 2, 1
+    if scale is DURATION:
+        step: int = 10 ** max(0, len(str(half)) - 2)
+        half, least = half // step * step, least_ns
+    return value if scale is None or half < least else scale.format(half)
 
 
-def time_ns(entry: Mapping[str, Any], key: str) -> int:
-    """The time under a key; 0 without one."""
-    return parse_duration_ns(entry[key]) if key in entry else 0
+def _quantity_of(value: Any) -> tuple[int, Units | None]:
+    """Value and scale of a time or size; a number has none; 0 for anything else."""
+    unit = value.lstrip("0123456789. ") if isinstance(value, str) else None
+    for scale in (each for each in (DURATION, SIZE) if unit in each.units):
+        with suppress(UsageError):
+            return scale.parse(value), scale
+    return value if type(value) is int else 0, None
 
 
-def _edited(document: Values, edit: Callable[..., object], *arguments: object) -> Values:
-    changed = copy.deepcopy(document)
-    edit(changed["spec"], *arguments)
-    return changed
+def _shorter(spec: Values) -> Values:
+    """With all times halved."""
+
+    def change(least_ns: int, _key: str, value: Any) -> Any:
+        return _half(value, least_ns) if _quantity_of(value)[1] is DURATION else value
+
+    parts = _LEAST_NS.keys() & spec.keys()
+    return spec | {part: _changed(spec[part], partial(change, _LEAST_NS[part])) for part in parts}
 
 
-def _drop(spec: Values, path: Steps, *keys: str | int) -> None:
-    for key in keys:
-        del _at(spec, path)[key]
-
-
-def _drop_faults(spec: Values, gone: Collection[int]) -> None:
-    _keep_faults(spec, [each for at, each in enumerate(spec["faults"]) if at not in gone])
-
-
-def _keep_faults(spec: Values, kept: list[Values]) -> None:
-    """Remove all faults but some, and what clears those."""
-    ids = {each.get("id") for each in kept}
-    for clear in kept:
+def _within_run(spec: Values) -> Values:
+    """The spec without faults that begin after its run, nor what clears them; the others end with the run."""
+    ends_ns = [_quantity_of(workload.get("duration"))[0] for workload in spec["workloads"]]
+    end_ns, kept = max(ends_ns, default=0) if all(ends_ns) else VALUE_MAX, []
+    for fault in spec.get("faults", []):
+        left_ns = end_ns - _quantity_of(fault.get("at"))[0]
+        is_long = _quantity_of(fault.get("for"))[0] > left_ns
+        if left_ns > 0:
+            kept.append(fault | {"for": format_duration_ns(left_ns)} if is_long else fault)
+    ids = {fault.get("id") for fault in kept}
+    for index, clear in enumerate(kept):
         if "faults" in clear:
-            clear["faults"] = [name for name in clear["faults"] if name in ids]
-    spec["faults"] = [each for each in kept if each.get("faults") != []]
+            kept[index] = clear | {"faults": [name for name in clear["faults"] if name in ids]}
+    kept = [each for each in kept if each.get("faults") != []]
+    return spec | {"faults": kept} if "faults" in spec else spec
 
 
-# ---- time
-
-
-def _cut_short(spec: Values) -> None:
-    """Halve the time; faults that begin later go, those that end later end with it."""
-    _end_by(spec, _half(_run_ns(spec)))
-
-
-def _compress(spec: Values) -> None:
-    """Halve all times."""
-    end_ns = _half(_run_ns(spec))
-    if end_ns < RUN_NS_MIN:
-        return
-    for key in ("at", "for"):
-        for fault in spec.get("faults", ()):
-            if key in fault:
-                fault[key] = format_duration_ns(_half(time_ns(fault, key)))
-    for workload in spec["workloads"]:
-        if "warmup" in workload:
-            workload["warmup"] = format_duration_ns(_half(time_ns(workload, "warmup")))
-    _end_by(spec, end_ns)
-
-
-def _run_ns(spec: Values) -> int:
-    return max(time_ns(workload, "duration") for workload in spec["workloads"])
-
-
-def _end_by(spec: Values, end_ns: int) -> None:
-    """End by a time, unless that is too early to matter."""
-    if end_ns < RUN_NS_MIN:
-        return
-    for workload in spec["workloads"]:
-        if time_ns(workload, "duration") > end_ns:
-            workload["duration"] = format_duration_ns(end_ns)
-    if "faults" in spec:
-        _keep_faults(spec, [each for each in spec["faults"] if time_ns(each, "at") < end_ns])
-    for fault in spec.get("faults", ()):
-        left_ns = end_ns - time_ns(fault, "at")
-        if time_ns(fault, "for") > left_ns:
-            fault["for"] = format_duration_ns(left_ns)
-
-
-def _half(value: int) -> int:
-    """Half of a number, in two digits."""
-    step: int = 10 ** max(0, len(str(value // 2)) - 2)
-    return value // 2 // step * step
-
-
-# ---- the fabric
-
-
-def _build_less(spec: Values, key: str, fewer: int) -> None:
+def _smaller_fabrics(spec: Values) -> Iterator[Values]:
     """Fewer planes, switches, hosts or links; a name that has no place any more becomes its neighbour's."""
-    before = fabric_of(spec)
-    after = before | {key: fewer}
-    topology = spec.setdefault("topology", {})
-    topology[key] = fewer
-    if key == "planes":
-        for place in (topology.get("nic", {}), spec.get("transport", {})):
-            if "evs" in place:
-                place["evs"] = place["evs"] // before[key] * fewer or fewer
-    for part in ("workloads", "faults"):
-        if part in spec:
-            spec[part] = _renamed(spec[part], before, after)
+    before = _fabric_of(spec)
+    for key, number in before.items():
+        for fewer in sorted({1, number // 2, number - 1} & set(range(1, number))):
+            less = copy.deepcopy(spec)
+            topology = less.setdefault("topology", {})
+            topology[key] = fewer
+            for place in (topology.get("nic", {}), less.get("transport", {})):
+                if key == "planes" and "evs" in place:
+                    place["evs"] = place["evs"] // number * fewer or fewer
+            rename = _renaming(before, before | {key: fewer})
+            yield less | {part: _changed(less[part], rename) for part in _LEAST_NS.keys() & less.keys()}
+
+
+def _renaming(before: Mapping[str, int], after: Mapping[str, int]) -> Callable[[str, Any], Any]:
+    """Changes names of hosts, switches and ports, and numbers of planes, to those of a smaller fabric."""
+    last = {key: number - 1 for key, number in after.items()}
     hosts = after["t0"] * after["hosts_per_t0"]
-    for workload in spec["workloads"]:
-        if "shift" in workload:
-            workload["shift"] = max(1, min(workload["shift"], hosts - 1))
-
-
-def _renamed(value: Any, before: Mapping[str, int], after: Mapping[str, int]) -> Any:
-    """Names of hosts, switches and ports as they are in the smaller fabric."""
+    most = {"plane": last["planes"], "planes": last["planes"], "shift": max(1, hosts - 1)}
 
     def rename(found: re.Match[str]) -> str:
         if found["host"]:
             row, place = divmod(int(found["host"]), before["hosts_per_t0"])
-            row, place = min(row, after["t0"] - 1), min(place, after["hosts_per_t0"] - 1)
-            port = f":{min(int(found['port']), after['planes'] - 1)}" if found["port"] else ""
-            return f"h{row * after['hosts_per_t0'] + place}{port}"
+            host = min(row, last["t0"]) * after["hosts_per_t0"] + min(place, last["hosts_per_t0"])
+            return f"h{host}:{min(int(found['port']), last['planes'])}" if found["port"] else f"h{host}"
         if found["plane"]:
-            return f"p{min(int(found['plane']), after['planes'] - 1)}"
-        return f"{found['tier']}-{min(int(found['switch']), after[found['tier']] - 1)}"
+            return f"p{min(int(found['plane']), last['planes'])}"
+        return f"{found['tier']}-{min(int(found['switch']), last[found['tier']])}"
 
+    def change(key: str, value: Any) -> Any:
+        if isinstance(value, str):
+            return _NAMES.sub(rename, value)
+        return min(value, most[key]) if key in most and isinstance(value, int) else value
+
+    return change
+
+
+def _changed(value: Any, change: Callable[[str, Any], Any], key: str = "") -> Any:
+    """The value with each leaf changed, given its key; what a list names twice then, it names once."""
+    if key in _KEPT:
+        return value
     if isinstance(value, dict):
-        last = after["planes"] - 1
-        return {
-            key: _up_to(each, last)
-            if key in {"plane", "planes"}
-            else each
-            if key in _KEPT
-            else _renamed(each, before, after)
-            for key, each in value.items()
-        }
+        return {name: _changed(each, change, name) for name, each in value.items()}
     if isinstance(value, list):
-        changed = [_renamed(each, before, after) for each in value]
-        is_names = all(isinstance(each, str) for each in changed)
-        return list(dict.fromkeys(changed)) if is_names and changed != value else changed
-    return _PLACES.sub(rename, value) if isinstance(value, str) else value
+        changed = [_changed(each, change, key) for each in value]
+        is_same = changed == value or isinstance(value[0], dict | list)
+        return changed if is_same else list(dict.fromkeys(changed))
+    return change(key, value)
 
 
-def _up_to(planes: Any, last: int) -> Any:
-    """A plane or several, as a selector names them, none above the last."""
-    if isinstance(planes, list):
-        return list(dict.fromkeys(min(each, last) for each in planes))
-    return min(planes, last) if isinstance(planes, int) else planes
-
-
-# ---- the rest
-
-
-def _with_shorter_lists(document: Values, path: Steps, mapping: Values) -> Iterator[Values]:
-    """Without one of the hosts or places that are listed, or without a pair of hosts."""
-    lists = {
-        key: value
-        for key, value in mapping.items()
-        if isinstance(value, list) and len(value) > 1 and key != "command"
-    }
-    for key, value in lists.items():
-        for index in range(len(value)):
-            yield _edited(document, _drop, (*path, key), index)
-    if {"from", "to"} <= lists.keys():
-        for index in range(min(len(lists["from"]), len(lists["to"]))):
-            yield _edited(document, _drop_pair, path, index)
-
-
-def _drop_pair(spec: Values, path: Steps, index: int) -> None:
-    for key in ("from", "to"):
-        del _at(spec, path)[key][index]
-
-
-def _make_less(spec: Values, path: Steps, key: str) -> None:
-    """Halve a number, or what is a time or a size."""
-    mapping = _at(spec, path)
-    value = mapping[key]
-    if isinstance(value, int):
-        mapping[key] = value // 2
-    elif (found := quantity_of(value)) is not None:
-        scale, number = found
-        half = _half(number) if scale is DURATION else number // 2
-        if half >= (FAULT_NS_MIN if scale is DURATION else 1):
-            mapping[key] = scale.format(half)
-
-
-def _mappings(value: Any, path: Steps = ()) -> Iterator[tuple[Steps, Values]]:
-    """All mappings, each with its place, the outer ones first."""
-    if isinstance(value, dict):
-        yield path, value
+def _all_in(value: Any) -> Iterator[Any]:
+    yield value
     if isinstance(value, dict | list):
-        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _mappings(each, (*path, key))
-
-
-def _at(value: Any, path: Steps) -> Any:
-    for step in path:
-        value = value[step]
-    return value
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _all_in(each)
