@@ -44,7 +44,7 @@ def fails_expectations(unmet: list[Outcome], document: Values, is_stopped: IsSto
     return {_identity(outcome) for outcome in unmet} <= {_identity(outcome) for outcome in found}
 
 
-def unmet_expectations(document: Values, is_stopped: IsStopped) -> list[Outcome]:
+def unmet_expectations(document: Values, is_stopped: IsStopped = lambda: False) -> list[Outcome]:
     """The expectations that do not hold, as `run --virtual` judges; none of a run without its end."""
     plan = plan_of(document)
     with virtual_world(plan, UniverseLimit(is_stopped)) as world:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from mrc_testbed.document import Kind, load
 from mrc_testbed.errors import UsageError, did_you_mean
@@ -66,21 +66,16 @@ def read_failing(path: Path, variant: str | None = None, seed: int | None = None
             f"{path} has the variants {', '.join(variants)}", hint="name the one that fails with --variant"
         )
     chosen = loaded if variant is None else variants[variant]
-    document: Values = json.loads(json.dumps(chosen.document.tree))  # what anchors share is apart then
-    spec = document["spec"]
+    tree: Any = chosen.document.tree
+    spec = {key: value for key, value in tree["spec"].items() if key not in _ADDED}
     if isinstance(spec.get("topology"), str):
-        spec["topology"] = json.loads(
-            json.dumps(load(path.parent / spec["topology"], Kind.TOPOLOGY).tree["spec"])
-        )
-    for key in _ADDED:
-        spec.pop(key, None)
-    spec["expect"] = [
-        text for text in spec.get("expect", ()) if not parse_expectation(text).is_across_variants
-    ]
-    spec.setdefault("faults", [])
+        spec["topology"] = load(path.parent / spec["topology"], Kind.TOPOLOGY).tree["spec"]
+    expect = [text for text in spec.get("expect", ()) if not parse_expectation(text).is_across_variants]
+    spec |= {"expect": expect, "faults": spec.get("faults", [])}
     if seed is not None:
         spec["seed"] = seed
-    document["metadata"] = {"name": document["metadata"]["name"]}
+    changed = tree | {"metadata": {"name": tree["metadata"]["name"]}, "spec": spec}
+    document: Values = json.loads(json.dumps(changed))  # what anchors share is apart then
     return document
 
 
@@ -98,38 +93,23 @@ def shrink_scenario(
         is_stopped: asked now and then; once it is so, the smallest so far is the result.
         say: called with the number of runs, again and again.
     """
-    before, runs = Size.of(document), 0
+    before, judged = Size.of(document), partial(judge, is_candidate=True, events_max=NO_LIMIT)
     unmet = unmet_expectations(document, is_stopped)
     if unmet:
         texts = [outcome.text for outcome in unmet]
         document["spec"]["expect"] = [text for text in document["spec"]["expect"] if text in texts]
         fails = partial(fails_expectations, unmet, is_stopped=is_stopped)
     else:
-        first = judge(
-            document, is_repeated=True, is_candidate=True, is_stopped=is_stopped, events_max=NO_LIMIT
-        )
+        first = judged(document, is_repeated=True, is_stopped=is_stopped)
         if not first.failures or is_stopped():
             raise UsageError("it does not fail: all expectations hold in virtual time, and all invariants")
         del document["spec"]["expect"]
-        fails = partial(
-            fails_by,
-            first.failures[0].invariant,
-            is_stopped=is_stopped,
-            events_max=CANDIDATE_FACTOR * first.events,
-        )
+        invariant, events_max = first.failures[0].invariant, CANDIDATE_FACTOR * first.events
+        fails = partial(fails_by, invariant, is_stopped=is_stopped, events_max=events_max)
 
-    def counted(candidate: Values) -> bool:
-        nonlocal runs
-        has_failed = fails(candidate)
-        runs += 1
-        say(runs)
-        return has_failed
-
-    small, runs = shrink(document, counted, runs_max, is_stopped)
-    never = lambda: False  # noqa: E731 - a last run, also after an interruption
-    found = (
-        [f"{outcome.text}: {outcome.reason}" for outcome in unmet_expectations(small, never)]
-        if unmet
-        else [str(failure) for failure in judge(small, is_candidate=True, events_max=NO_LIMIT).failures]
-    )
+    small, runs = shrink(document, fails, runs_max, is_stopped, say)
+    if unmet:
+        found = [f"{outcome.text}: {outcome.reason}" for outcome in unmet_expectations(small)]
+    else:
+        found = [str(failure) for failure in judged(small).failures]
     return Shrunk(commented(small, found), tuple(found), runs, before, Size.of(small))

@@ -64,18 +64,21 @@ def test_it_ends_where_everything_fails(name: str) -> None:
     assert "faults" not in small["spec"]
 
 
-def test_what_a_scenario_leaves_out_becomes_small_too(tmp_path: Path) -> None:
+def test_what_a_scenario_leaves_out_becomes_small_too_and_other_units_are_halved(tmp_path: Path) -> None:
     found = smallest(document_of(tmp_path, ONE))
     assert found["topology"] == {"planes": 1, "t0": 1, "t1": 1, "hosts_per_t0": 2}
-    assert found["workloads"][0]["to"] == "h1"
-    assert "faults" not in found
-
-
-def test_other_units_are_halved(tmp_path: Path) -> None:
-    found = smallest(document_of(tmp_path, ONE))
     assert found["workloads"] == [
         {"name": "w", "kind": "write-bw", "from": "h0", "to": "h1", "size": "1B", "duration": "1.8ms"}
     ]
+    assert "faults" not in found
+
+
+def test_faults_end_with_a_shorter_run(tmp_path: Path) -> None:
+    long = "  faults: [{id: a, kind: plane-down, at: 99us, for: 0.4 s, select: {planes: 0}}]\n"
+    small, _ = shrink(
+        document_of(tmp_path, ONE + long), lambda each: fails_always(each) and each["spec"]["faults"], 99
+    )
+    assert small["spec"]["workloads"][0]["duration"] == "1.8ms"
 
 
 def test_work_by_count_becomes_one_message(tmp_path: Path) -> None:
@@ -99,11 +102,8 @@ def test_a_fault_goes_with_what_clears_it(tmp_path: Path) -> None:
     assert "faults" not in smallest(document)
 
     def fails_with_both(candidate):
-        return fails_always(candidate) and [each.get("id") for each in candidate["spec"]["faults"]] == [
-            "a",
-            "b",
-            None,
-        ]
+        ids = [each.get("id") for each in candidate["spec"]["faults"]]
+        return fails_always(candidate) and ids == ["a", "b", None]
 
     small, _ = shrink(document, fails_with_both, 1000)
     assert small["spec"]["topology"]["planes"] <= 2
