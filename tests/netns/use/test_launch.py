@@ -136,9 +136,7 @@ print("trained")
 """
 
 
-def test_results_have_the_steps_and_name_the_faults_of_the_lab(
-    launch: Launch, lab_name: str, tmp_path: Path
-) -> None:
+def test_results_have_steps_and_faults(launch: Launch, lab_name: str, tmp_path: Path) -> None:
     lossy = ["loss", "--link", "h0:0", "--ratio", "1%", "--until", "cleared"]
     assert run(["-n", lab_name, "fault", "add", *lossy]) == 0
     train = ["--ranks", "2", "--runs", str(tmp_path), "--", sys.executable, "-c", STEPPING, "6"]
@@ -183,9 +181,7 @@ def test_a_scenario_gives_a_lab_of_its_own_with_its_faults(launch: Launch, tmp_p
     assert names() == before
 
 
-def test_a_machine_that_is_late_is_a_line_and_no_failure(
-    launch: Launch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_late_machine_is_no_failure(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     late = TrustCheck("standstill", "2 s", "1 s", "the machine stood still")
     monkeypatch.setattr("mrc_testbed.cli.typed_run.judge_fidelity", lambda _: (late,))
     launched = launch("--ranks", "1", "--", "echo", "done")
