@@ -11,9 +11,9 @@ from rich.text import Text
 
 from mrc_testbed.cli.options import OutputFormat, Settings
 from mrc_testbed.report import table as report_table
+from mrc_testbed.shown import format_time
 
 if TYPE_CHECKING:
-    from mrc_testbed.cli.inspect_tables import DataTable
     from mrc_testbed.scenario.measure.expectation import Answer
 
 _WIDTH_MAX: Final = 10_000
@@ -96,14 +96,26 @@ def plain_table(*columns: str, right: Sequence[str] = ()) -> Table:
 
 
 def shown_table(table: report_table.Table) -> Table:
-    """A table of a report on the terminal; a cell's text has the color of its style."""
+    """A table on the terminal; a cell's text has the color of its style, a whole number has commas."""
     heads = [name.removeprefix("#") for name in table.columns]
     right = [name.removeprefix("#") for name in table.columns if name.startswith("#")]
     shown = plain_table(*heads, right=right)
     for row in table.rows:
-        cells = (report_table.TableCell(cell) if isinstance(cell, str) else cell for cell in row)
-        shown.add_row(*(Text(cell.text, style=_CELL_STYLES.get(cell.style, "")) for cell in cells))
+        shown.add_row(*map(_shown_cell, row))
     return shown
+
+
+def _shown_cell(cell: Any) -> RenderableType:
+    if isinstance(cell, report_table.TableCell):
+        return Text(cell.text, style=_CELL_STYLES.get(cell.style.removeprefix("mark "), ""))
+    if isinstance(cell, str | int):
+        return Text(cell if isinstance(cell, str) else f"{cell:,}")
+    return "-" if cell is None else cell
+
+
+def rows_table(columns: report_table.Columns, rows: Iterable[Mapping[str, Any]]) -> Table:
+    """Rows that a document lists, on the terminal."""
+    return shown_table(report_table.Table.of(columns, rows))
 
 
 def judged_table(judged: Iterable[tuple["Answer", str, str]]) -> Table:
@@ -139,32 +151,74 @@ def bad(text: str) -> Text:
     return Text(text, style="red")
 
 
+def known(value: float | None, shown: Callable[[float], str] = format_time) -> str | None:
+    """The text of a value; None where it is not known."""
+    return None if value is None else shown(value)
+
+
 def say(console: Console, text: str) -> None:
     """Print one line; a terminal wraps it, nothing is cut."""
     console.print(text, soft_wrap=True)
 
 
-def data_table(table: "DataTable") -> RenderableType:
-    """Render a table of mrc_testbed.cli.inspect_tables: title, headings in words, numbers to the right."""
-    numeric = [
-        name
-        for index, name in enumerate(table.columns)
-        if table.rows and all(isinstance(row[index], int | None) for row in table.rows)
-    ]
-    headings = {name: name.replace("_", " ") for name in table.columns}
-    shown = plain_table(*headings.values(), right=[headings[name] for name in numeric])
-    for row in table.rows:
-        shown.add_row(*("-" if cell is None else Text(str(cell)) for cell in row))
-    return Group(Text(table.title, style="bold"), shown)
+def show_rows(
+    settings: Settings,
+    kind: str,
+    version: int,
+    rows: Mapping[str, Sequence[Mapping[str, Any]]],
+    columns: report_table.Columns,
+    *,
+    document: Mapping[str, JsonValue] | None = None,
+    empty: str = "",
+    head: Sequence[RenderableType] = (),
+    tail: Sequence[RenderableType] = (),
+) -> None:
+    """Print rows as `show` prints a result; `-o jsonl` prints one row per line.
 
-
-def show_tables(settings: Settings, kind: str, version: int, tables: Sequence["DataTable"]) -> None:
-    """Print tables of `inspect_tables`; for programs as lists of mappings under their titles."""
+    Args:
+        settings: say in which format.
+        kind: of the document.
+        version: of the document.
+        rows: key of the list in the document -> its rows.
+        columns: of the table.
+        document: what else the document has, before the rows.
+        empty: text in place of a table without rows.
+        head: printed above the table.
+        tail: printed below the table.
+    """
+    [(key, listed)] = rows.items()
     show(
         settings,
         kind,
         version,
-        {"tables": [{"title": table.title, "rows": table.records()} for table in tables]},
-        lambda: Group(*(part for table in tables for part in (data_table(table), Text()))),
+        {**(document or {}), key: listed},
+        lambda: Group(*head, rows_table(columns, listed) if listed else Text(empty), *tail),
+        lines=key,
+    )
+
+
+def titled_table(title: str, rows: Sequence[Mapping[str, str | int | None]]) -> RenderableType:
+    """At least one row under a title and its keys in words, columns of numbers to the right."""
+    heads = {
+        key: f"{'#' * all(isinstance(row[key], int | None) for row in rows)}{key.replace('_', ' ')}"
+        for key in rows[0]
+    }
+    cells = [[None if cell is None else str(cell) for cell in row.values()] for row in rows]
+    return Group(Text(title, style="bold"), shown_table(report_table.Table(tuple(heads.values()), cells)))
+
+
+def show_tables(
+    settings: Settings,
+    kind: str,
+    version: int,
+    tables: Mapping[str, Sequence[Mapping[str, str | int | None]]],
+) -> None:
+    """Print tables by their titles."""
+    show(
+        settings,
+        kind,
+        version,
+        {"tables": [{"title": title, "rows": rows} for title, rows in tables.items()]},
+        lambda: Group(*(part for each in tables.items() for part in (titled_table(*each), Text()))),
         lines="tables",
     )

@@ -1,7 +1,10 @@
 """Tables as data, and as HTML: on a narrow screen a row is a card whose cells carry headings. Pure."""
 
-from collections.abc import Iterable, Sequence
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from markupsafe import Markup
 
@@ -26,12 +29,30 @@ class TableCell:
     is_heading: bool = False  # it names its row
 
 
+Columns = Mapping[str, str | Callable[[Any], Any]]
+"""Name of each column -> key of what the rows have there, or a function of a row."""
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table."""
 
     columns: Sequence[str]  # their names; a `#` before one sets it to the right. Empty for a table without.
-    rows: Sequence[Sequence[TableCell | str]]  # of cells; a text stands for a cell with nothing but that
+    # of cells; a text stands for a cell with nothing but that. For CSV of values; on a terminal also of
+    # numbers, None for a dash, and what rich shows
+    rows: Sequence[Sequence[Any]]
+
+    @classmethod
+    def of(cls, columns: Columns, rows: Iterable[Mapping[str, Any]]) -> Self:
+        """The table of rows that a document lists; None stands for an empty text."""
+        cells = [[row[of] if isinstance(of, str) else of(row) for of in columns.values()] for row in rows]
+        return cls(tuple(columns), [[None if cell == "" else cell for cell in row] for row in cells])
+
+    def csv(self) -> str:
+        """Lines of CSV."""
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows((self.columns, *self.rows))
+        return text.getvalue()
 
     def html(self) -> Markup:
         """HTML; empty without rows."""

@@ -8,10 +8,9 @@ import yaml
 from rich.console import Console, Group
 from rich.text import Text
 
-from mrc_testbed.cli.inspect_tables import DataTable
 from mrc_testbed.cli.options import OutputFormat, Settings
 from mrc_testbed.cli.progress import Progress
-from mrc_testbed.cli.render import bad, data_table, good, plain_table, show
+from mrc_testbed.cli.render import bad, good, plain_table, show, titled_table
 
 DOCUMENT = {"lab": "a", "items": [{"n": 1}, {"n": 2}]}
 
@@ -81,8 +80,8 @@ def test_lines_have_no_blanks_at_their_end():
 
 
 def test_numbers_stand_to_the_right_and_nothing_is_a_dash():
-    table = DataTable("ports", ("port_name", "frames"), (("h0:0", 5), ("h0:1", 12345), ("h0:2", None)))
-    assert shown(OutputFormat.TABLE, lambda: data_table(table)).splitlines() == [
+    rows = [{"port_name": f"h0:{at}", "frames": frames} for at, frames in enumerate((5, 12345, None))]
+    assert shown(OutputFormat.TABLE, lambda: titled_table("ports", rows)).splitlines() == [
         "ports",
         "port name  frames",
         "h0:0            5",
