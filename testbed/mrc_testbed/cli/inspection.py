@@ -21,7 +21,7 @@ from mrc_testbed.cli.inspect_tables import (
 )
 from mrc_testbed.cli.known_topology import known_topology, live_topology
 from mrc_testbed.cli.options import OutputFormat, Settings, command, require_root
-from mrc_testbed.cli.render import key_values, show, show_tables, shown_table, write_out
+from mrc_testbed.cli.render import key_values, plain_table, show, show_tables, write_out
 from mrc_testbed.cli.suggestion import links as link_names
 from mrc_testbed.cli.suggestion import nodes
 from mrc_testbed.drawing.graph import graph_dot, graph_text
@@ -30,7 +30,6 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.queue_engine import EngineState, QueueEngine
-from mrc_testbed.report.table import Table
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Port
 from mrc_testbed.topology.naming import Tier, parse_node_name
@@ -232,5 +231,5 @@ def _tiers(live: Lab) -> dict[str, dict[str, int]]:
 
 def _table(state: EngineState, tiers: Mapping[str, Mapping[str, Any]]) -> RenderableType:
     columns = ("tier", "sent", "marked", "trimmed", "data full", "control full", "pool empty")
-    table = Table(columns, [(tier, *counts.values()) for tier, counts in tiers.items()])
-    return Group(key_values([("queues", state.describe())]), Text(), shown_table(table))
+    table = plain_table(*columns, rows=((tier, *counts.values()) for tier, counts in tiers.items()))
+    return Group(key_values([("queues", state.describe())]), Text(), table)

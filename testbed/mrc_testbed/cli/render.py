@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Literal
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -13,15 +13,7 @@ from mrc_testbed.cli.options import OutputFormat, Settings
 from mrc_testbed.report import table as report_table
 from mrc_testbed.shown import format_time
 
-if TYPE_CHECKING:
-    from mrc_testbed.scenario.measure.expectation import Answer
-
 _WIDTH_MAX: Final = 10_000
-ANSWER_STYLES: Final[Mapping["Answer", str]] = {
-    "held": "green",
-    "failed": "bold red",
-    "cannot tell": "yellow",
-}
 _CELL_STYLES: Final = {"good": "green", "bad": "bold red", "warn": "yellow"}
 
 JsonValue = Mapping[str, Any] | Sequence[Any] | str | int | float | bool | None
@@ -87,22 +79,25 @@ def _mapping(item: Any) -> Mapping[str, Any]:
     return item if isinstance(item, Mapping) else {"value": item}
 
 
-def plain_table(*columns: str, right: Sequence[str] = ()) -> Table:
-    """An empty table of the project's look: no frame, headings in bold, *right* columns aligned right."""
+def plain_table(*columns: str, rows: Iterable[Iterable[Any]] = ()) -> Table:
+    """A table of the project's look: no frame, headings in bold.
+
+    Args:
+        columns: as of a `report.table.Table`.
+        rows: likewise; a cell's text has the color of its style, a whole number has commas.
+    """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", no_wrap=True)
+    for name in columns:
+        side: Literal["left", "right"] = "right" if name.startswith("#") else "left"
+        table.add_column(name.removeprefix("#"), justify=side, no_wrap=True)
+    for row in rows:
+        table.add_row(*map(_shown_cell, row))
     return table
 
 
 def shown_table(table: report_table.Table) -> Table:
-    """A table on the terminal; a cell's text has the color of its style, a whole number has commas."""
-    heads = [name.removeprefix("#") for name in table.columns]
-    right = [name.removeprefix("#") for name in table.columns if name.startswith("#")]
-    shown = plain_table(*heads, right=right)
-    for row in table.rows:
-        shown.add_row(*map(_shown_cell, row))
-    return shown
+    """A table of a report on the terminal."""
+    return plain_table(*table.columns, rows=table.rows)
 
 
 def _shown_cell(cell: Any) -> RenderableType:
@@ -118,12 +113,9 @@ def rows_table(columns: report_table.Columns, rows: Iterable[Mapping[str, Any]])
     return shown_table(report_table.Table.of(columns, rows))
 
 
-def judged_table(judged: Iterable[tuple["Answer", str, str]]) -> Table:
+def judged_table(judged: Iterable[tuple[str, str, str]]) -> Table:
     """Table of expectations: the answer to each, its text, the reason."""
-    table = plain_table("", "expectation", "measured")
-    for answer, text, reason in judged:
-        table.add_row(Text(answer, style=ANSWER_STYLES[answer]), Text(text), Text(reason))
-    return table
+    return plain_table("", "expectation", "measured", rows=(report_table.judged(*each) for each in judged))
 
 
 def key_values(pairs: Sequence[tuple[str, RenderableType]]) -> Table:
@@ -199,12 +191,12 @@ def show_rows(
 
 def titled_table(title: str, rows: Sequence[Mapping[str, str | int | None]]) -> RenderableType:
     """At least one row under a title and its keys in words, columns of numbers to the right."""
-    heads = {
-        key: f"{'#' * all(isinstance(row[key], int | None) for row in rows)}{key.replace('_', ' ')}"
+    heads = (
+        f"{'#' * all(isinstance(row[key], int | None) for row in rows)}{key.replace('_', ' ')}"
         for key in rows[0]
-    }
+    )
     cells = [[None if cell is None else str(cell) for cell in row.values()] for row in rows]
-    return Group(Text(title, style="bold"), shown_table(report_table.Table(tuple(heads.values()), cells)))
+    return Group(Text(title, style="bold"), plain_table(*heads, rows=cells))
 
 
 def show_tables(

@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from markupsafe import Markup
 
@@ -28,6 +28,8 @@ class TableCell:
     more: Markup | None = None  # HTML below it, from a template
     is_heading: bool = False  # it names its row
 
+
+_ANSWERS: Final = {"held": "good", "failed": "bad", "cannot tell": "warn"}
 
 Columns = Mapping[str, str | Callable[[Any], Any]]
 """Name of each column -> key of what the rows have there, or a function of a row."""
@@ -66,6 +68,12 @@ class Table:
         aligned = ["---:" if name.startswith("#") else "---" for name in self.columns]
         heads = [name.removeprefix("#") for name in self.columns]
         return [_line(heads), _line(aligned), *(_line(map(_marked, row)) for row in self.rows)]
+
+
+def judged(answer: str, text: str, *more: str) -> tuple[TableCell | str, ...]:
+    """A row: the answer to an expectation, its text, and more."""
+    mark = TableCell(answer, f"mark {_ANSWERS[answer]}", is_strong=answer != "held")
+    return mark, TableCell(text, is_code=True), *more
 
 
 def _filled(row: Iterable[TableCell | str], columns: Sequence[str]) -> Iterable[tuple[TableCell, str]]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
-from mrc_testbed.report.table import Table, TableCell
+from mrc_testbed.report.table import Table, TableCell, judged
 from mrc_testbed.scenario.measure.job_result import Job
 from mrc_testbed.scenario.measure.link_finding import LinkFinding
 from mrc_testbed.scenario.measure.recovery import Recovery, RecoveryPhase
@@ -56,11 +56,8 @@ def build_summary(result: RunResult) -> str:
     if result.clock_step_ns:
         lines += ["", describe_clock_step(result.clock_step_ns) + "."]
     if verdict.outcomes:
-        judged = [
-            (f"`{each.text}`", each.answer if each.answer == "held" else f"**{each.answer}**", each.reason)
-            for each in verdict.outcomes
-        ]
-        lines += ["", *Table(("expectation", "result", "measured"), judged).markdown()]
+        rows = [(*reversed(judged(each.answer, each.text)), each.reason) for each in verdict.outcomes]
+        lines += ["", *Table(("expectation", "result", "measured"), rows).markdown()]
     if result.recoveries:
         lines += ["", *recovery_table(result).markdown()]
     if result.link_finding is not None:
@@ -176,20 +173,21 @@ def _job_lines(result: RunResult) -> list[str]:
 
 
 def _collective_lines(collectives: Mapping[str, CollectiveResult]) -> list[str]:
-    if not collectives:
-        return []
+    rows = [(*row[:6], row[7]) for row in collective_rows(collectives, "-")]
+    columns = ("collective", "kind", "#operations", "#busbw", "#p50", "#p99", "#max")
+    return ["", *Table(columns, rows).markdown()] if rows else []
+
+
+def collective_rows(collectives: Mapping[str, CollectiveResult], dash: str) -> list[tuple[str, ...]]:
+    """Name, kind, number, bus bandwidth, p50, p99, p99.9, largest and wrong bytes of each."""
     rows = []
     for name, found in collectives.items():
         times = found.step or found.operation
         kind = f"{found.collective.kind}{', whole steps' if found.step else ''}"
-        figures = ["-"] * 3
-        if times is not None:
-            shown = (times.p50_ns, times.p99_ns, times.max_ns)
-            figures = [format_time(value) for value in shown]
-        busbw = format_rate(found.bus_bps)
-        rows.append((name, kind, format_count(times.count if times else 0), busbw, *figures))
-    columns = ("collective", "kind", "#operations", "#busbw", "#p50", "#p99", "#max")
-    return ["", *Table(columns, rows).markdown()]
+        count, figures = (times.count, times.shown()) if times else (0, [dash] * 4)
+        rates = (format_count(count), format_rate(found.bus_bps))
+        rows.append((name, kind, *rates, *figures, format_count(found.wrong_bytes)))
+    return rows
 
 
 def build_operations(result: RunResult) -> str:
