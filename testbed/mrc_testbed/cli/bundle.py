@@ -299,7 +299,10 @@ def _tables(repetitions: Sequence[Repetition], conditions: Collection[Condition]
         )
     parts: list[RenderableType] = [table]
     if conditions:
-        changed = ((each.name, each.before, each.after) for each in conditions)
+        changed = (
+            (each.name, *(None if v is None else str(v) for v in (each.before, each.after)))
+            for each in conditions
+        )
         parts += [Text(), plain_table("condition", "then", "now", rows=changed)]
     if beyond := [(*figure_cells(figure), each.key) for each in repetitions for figure in each.beyond]:
         parts += [Text(), plain_table("figure", "#then", "#now", "#ratio", "run", rows=beyond)]
