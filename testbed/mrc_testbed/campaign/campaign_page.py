@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mrc_testbed.campaign.cells import Cell, CellComparison, compare_cells
-from mrc_testbed.campaign.judge import CellOutcome
+from mrc_testbed.campaign.judge import outcome_table
 from mrc_testbed.campaign.statistics import INTERVAL_RUNS_MIN, Estimate, estimate
 from mrc_testbed.campaign.summary import Summary, SummaryRow
 from mrc_testbed.metrics.series import summarize
@@ -15,7 +15,6 @@ from mrc_testbed.scenario.measure.expectation import FORMATS, answer_of
 from mrc_testbed.shown import format_count
 
 _STYLES: Final = {"passed": "good", "failed": "bad", "error": "bad", "aborted": "bad"}
-_OUTCOMES: Final = {"held": "good", "failed": "bad", "cannot tell": "warn"}
 _SPREAD_SHARE: Final = 0.25
 """Share of a cell's width over which its runs are spread."""
 _PERCENTILES: Final = ("p50", "p90", "p99", "p99.9", "max")
@@ -23,12 +22,11 @@ _PERCENTILES: Final = ("p50", "p90", "p99", "p99.9", "max")
 
 def build_page(summary: Summary, found: Sequence[Cell], baseline: Mapping[str, str]) -> str:
     heads = ["scenario", *summary.varied, "seed", "figure", "claim", "verdict", "measured", "fidelity"]
-    outcomes = Table(("", "expectation", "cell", "measured"), list(map(_outcome, summary.expectations)))
     compared = compare_cells(found, baseline)
     cells, charts = cell_sections(found, compared, baseline, summary.varied)
     factors = list(_factors(compared, summary.named))
     sections = [
-        Section("expectations", "Expectations", outcomes.html()),
+        Section("expectations", "Expectations", outcome_table(summary.expectations).html()),
         *cells,
         Section("runs", "Runs", Table(heads, [_row(row, summary.varied) for row in summary.rows]).html()),
     ]
@@ -45,11 +43,6 @@ def _factors(compared: Sequence[CellComparison], named: Sequence[str]) -> Iterat
     for each in shown:
         if each.name == name and (factor := each.factor):
             yield f"{each.cell}: {factor} the {name} of {each.baseline}"
-
-
-def _outcome(each: CellOutcome) -> tuple[TableCell | str, ...]:
-    mark = TableCell(each.outcome, f"mark {_OUTCOMES[each.outcome]}")
-    return mark, TableCell(each.text, is_code=True), each.cell, each.reason
 
 
 def _row(row: SummaryRow, varied: Sequence[str]) -> list[TableCell | str]:

@@ -1,6 +1,6 @@
 """Judgement of a campaign's expectations, cell by cell."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
@@ -8,6 +8,7 @@ from typing import Final
 from mrc_testbed.campaign.cell_expectation import CampaignExpectation, CellId, ParsedExpectation, Quota
 from mrc_testbed.campaign.cells import MeasuredRun, group_by_cell, measured_runs, merged_times
 from mrc_testbed.campaign.folder import CampaignFolder
+from mrc_testbed.report.table import Table, judged
 from mrc_testbed.scenario.measure.expectation import Answer, evaluate
 from mrc_testbed.scenario.measure.measures import Measures
 from mrc_testbed.scenario.measure.recording import NotMeasured
@@ -33,6 +34,12 @@ class CellOutcome:
     def status(self) -> str:
         """The status of a run that would count as much for the campaign."""
         return _STATUS.get(self.outcome, Status.PASSED.value)
+
+
+def outcome_table(outcomes: Iterable[CellOutcome]) -> Table:
+    """A row for each expectation and cell."""
+    rows = [judged(each.outcome, each.text, each.cell, each.reason) for each in outcomes]
+    return Table(("", "expectation", "cell", "measured"), rows)
 
 
 class _OfRun(Measures):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mrc_testbed.campaign.folder import NOT_RUN
+from mrc_testbed.campaign.judge import outcome_table
 from mrc_testbed.campaign.summary import Summary, SummaryRow
 from mrc_testbed.campaign.variants import factor_sentence
 from mrc_testbed.errors import UsageError
@@ -44,16 +45,7 @@ def _body(summary: Summary, level: int) -> Iterator[str]:
     yield from _table(summary)
     if summary.expectations:
         yield from ("", f"{'#' * level} Expectations of cells", "")
-        rows = [
-            (
-                TableCell(found.outcome, is_strong=found.outcome != "held"),
-                TableCell(found.text, is_code=True),
-                found.cell,
-                found.reason,
-            )
-            for found in summary.expectations
-        ]
-        yield from Table(("", "expectation", "cell", "measured"), rows).markdown()
+        yield from outcome_table(summary.expectations).markdown()
     if any(row.published for row in summary.rows):
         yield from ("", f"{'#' * level} Published figures", "")
         yield from _published(summary.rows)

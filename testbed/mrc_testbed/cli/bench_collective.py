@@ -1,6 +1,7 @@
 """bench all-reduce | reduce-scatter | all-gather | all-to-all | broadcast | training."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple
 from typing import Annotated, Any, Final
 
 import typer
@@ -228,14 +229,7 @@ def _size_document(result: CollectiveResult) -> dict[str, Any]:
 def _durations(durations: Durations | None) -> Mapping[str, float] | None:
     if durations is None:
         return None
-    return {
-        "count": durations.count,
-        "mean": durations.mean_ns,
-        "p50": durations.p50_ns,
-        "p99": durations.p99_ns,
-        "p99.9": durations.p999_ns,
-        "max": durations.max_ns,
-    }
+    return dict(zip(("count", "mean", "p50", "p99", "p99.9", "max"), astuple(durations), strict=True))
 
 
 def _reduction(result: CollectiveResult) -> str | None:
@@ -245,9 +239,9 @@ def _reduction(result: CollectiveResult) -> str | None:
 
 def _table(run: BenchRun, results: Sequence[CollectiveResult]) -> RenderableType:
     is_training = results[0].step is not None or results[0].collective.is_training
-    rates = ["steps/s", "busbw"] if is_training else ["time", "algbw", "busbw"]
-    right = ["size", "count", *rates, "#wrong", "p50", "p99", "p99.9", "max"]
-    table = plain_table(*right[:2], "type", "redop", *right[2:], right=right)
+    rates = ["#steps/s", "#busbw"] if is_training else ["#time", "#algbw", "#busbw"]
+    percentiles = ("#p50", "#p99", "#p99.9", "#max")
+    table = plain_table("#size", "#count", "type", "redop", *rates, "##wrong", *percentiles)
     for result in results:
         collective = result.collective
         shown = result.step if is_training else result.operation
@@ -261,25 +255,22 @@ def _table(run: BenchRun, results: Sequence[CollectiveResult]) -> RenderableType
         else:
             cells += [format_time(shown.mean_ns), format_rate(result.algorithm_bps)]
         wrong = Text(str(result.wrong_bytes), style="red bold" if result.wrong_bytes else "green")
-        times_ns = (shown.p50_ns, shown.p99_ns, shown.p999_ns, shown.max_ns)
-        table.add_row(*cells, format_rate(result.bus_bps), wrong, *map(format_time, times_ns))
+        table.add_row(*cells, format_rate(result.bus_bps), wrong, *shown.shown())
     remarks = (Text(f"# {line}", style="dim") for line in run.remarks())
     return Group(_heading(results[0], run.transport), table, *_footer(results), *remarks)
 
 
 def collective_table(collectives: Mapping[str, CollectiveResult]) -> RenderableType:
     """Table of a run's collectives by workload; times of training are of whole steps."""
-    right = ("operations", "busbw", "p50", "p99", "p99.9", "max")
-    table = plain_table("collective", "what", *right, right=right)
+    columns = ("collective", "what", "#operations", "#busbw", "#p50", "#p99", "#p99.9", "#max")
+    table = plain_table(*columns)
     for name, found in collectives.items():
         times = found.step or found.operation
         what = f"{format_size(found.collective.size_bytes)} {found.collective.kind}"
         if found.collective.compute_ns is not None:
             what = f"steps of {format_time(found.collective.compute_ns)} and {what}"
-        cells = [name, what, str(times.count if times else 0)]
-        cells.append(format_rate(found.bus_bps))
-        figures = (times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns) if times else ()
-        table.add_row(*cells, *(format_time(figure) for figure in figures))
+        count, figures = (str(times.count), times.shown()) if times else ("0", [])
+        table.add_row(name, what, count, format_rate(found.bus_bps), *figures)
     return table
 
 

@@ -1,5 +1,6 @@
 """Report of a `bench` of messages: perftest's table, and JSON."""
 
+from dataclasses import astuple
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -56,16 +57,8 @@ def _flow_document(flow: FlowRate) -> dict[str, Any]:
 def _times_document(times: Times | None) -> dict[str, float] | None:
     if times is None:
         return None
-    return {
-        "count": times.count,
-        "min": times.min_ns,
-        "typical": times.typical_ns,
-        "average": times.mean_ns,
-        "deviation": times.deviation_ns,
-        "p99": times.p99_ns,
-        "p99.9": times.p999_ns,
-        "max": times.max_ns,
-    }
+    keys = ("count", "min", "typical", "average", "deviation", "p99", "p99.9", "max")
+    return dict(zip(keys, astuple(times), strict=True))
 
 
 def bench_table(run: BenchRun, report: BenchReport) -> RenderableType:
@@ -85,72 +78,44 @@ def bench_table(run: BenchRun, report: BenchReport) -> RenderableType:
 
 def _bandwidth_table(report: BenchReport) -> RenderableType:
     columns = (
-        "#bytes",
-        "#iterations",
-        "BW peak[Gb/sec]",
-        "BW average[Gb/sec]",
-        "MsgRate[Mpps]",
-        "#wrong",
+        "##bytes",
+        "##iterations",
+        "#BW peak[Gb/sec]",
+        "#BW average[Gb/sec]",
+        "#MsgRate[Mpps]",
+        "##wrong",
     )
-    has_many = len(report.flows) > 1
-    table = plain_table(*(["flow"] if has_many else []), *columns, right=columns)
+    has_many, size = len(report.flows) > 1, str(report.load.size_bytes)
+    table = plain_table(*(["flow"] if has_many else []), *columns)
     for flow in report.flows:
         outcome = flow.outcome
         name = f"{outcome.flow.source} > {outcome.flow.target}"
         table.add_row(
             *([name] if has_many else []),
-            str(report.load.size_bytes),
-            str(outcome.messages),
-            _gbps(flow.peak_bps),
-            _gbps(flow.average_bps),
-            format_number(flow.messages_per_s / 1e6),
-            _wrong(outcome.wrong_bytes),
+            *(size, str(outcome.messages), _gbps(flow.peak_bps)),
+            *_averages(flow, outcome.wrong_bytes),
         )
     if has_many:
-        table.add_row(
-            "all",
-            str(report.load.size_bytes),
-            str(report.messages),
-            "",
-            _gbps(report.average_bps),
-            format_number(report.messages_per_s / 1e6),
-            _wrong(report.wrong_bytes),
-            style="bold",
-        )
+        averages = _averages(report, report.wrong_bytes)
+        table.add_row("all", size, str(report.messages), "", *averages, style="bold")
     return table
 
 
+def _averages(sent: FlowRate | BenchReport, wrong_bytes: int) -> tuple[str, str, Text]:
+    return _gbps(sent.average_bps), format_number(sent.messages_per_s / 1e6), _wrong(wrong_bytes)
+
+
 def _latency_table(report: BenchReport) -> RenderableType:
-    columns = (
-        "#bytes",
-        "#iterations",
-        "t_min[usec]",
-        "t_max[usec]",
-        "t_typical[usec]",
-        "t_avg[usec]",
-        "t_stdev[usec]",
-        "99%[usec]",
-        "99.9%[usec]",
-        "#wrong",
+    table = plain_table(
+        *("##bytes", "##iterations"),
+        *(f"#{what}[usec]" for what in ("t_min", "t_max", "t_typical", "t_avg", "t_stdev", "99%", "99.9%")),
+        "##wrong",
     )
-    table = plain_table(*columns, right=columns)
     if report.completion:
-        times = report.completion.scaled(0.5)
-        cells = (
-            times.min_ns,
-            times.max_ns,
-            times.typical_ns,
-            times.mean_ns,
-            times.deviation_ns,
-            times.p99_ns,
-            times.p999_ns,
-        )
-        table.add_row(
-            str(report.load.size_bytes),
-            str(report.messages),
-            *(f"{cell / 1e3:.2f}" for cell in cells),
-            _wrong(report.wrong_bytes),
-        )
+        _, least_ns, *others_ns, most_ns = astuple(report.completion.scaled(0.5))
+        cells = (f"{time_ns / 1e3:.2f}" for time_ns in (least_ns, most_ns, *others_ns))
+        size, messages = str(report.load.size_bytes), str(report.messages)
+        table.add_row(size, messages, *cells, _wrong(report.wrong_bytes))
     return table
 
 

@@ -19,7 +19,7 @@ from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.campaign import carry_out_campaign
 from mrc_testbed.cli.campaign_options import CAMPAIGNS, CampaignsFolder
 from mrc_testbed.cli.commands import DefaultGroup
-from mrc_testbed.cli.compare import figure_document
+from mrc_testbed.cli.compare import figure_cells, figure_document
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.render import bad, good, plain_table, result_lines, show
 from mrc_testbed.cli.scenario import RunsFolder, run_plan
@@ -285,8 +285,7 @@ def _document(each: Repetition) -> dict[str, Any]:
 
 
 def _tables(repetitions: Sequence[Repetition], conditions: Collection[Condition]) -> list[RenderableType]:
-    right = ("figures", "beyond")
-    table = plain_table("", "run", "verdict", *right, "files", right=right)
+    table = plain_table("", "run", "verdict", "#figures", "#beyond", "files")
     for each in repetitions:
         verdict = each.after if each.before == each.after else f"{each.before}, now {each.after}"
         files = "-" if each.files is None else ", ".join(file.name for file in each.files) or "the same"
@@ -300,21 +299,13 @@ def _tables(repetitions: Sequence[Repetition], conditions: Collection[Condition]
         )
     parts: list[RenderableType] = [table]
     if conditions:
-        shown = plain_table("condition", "then", "now")
-        for condition in conditions:
-            shown.add_row(
-                condition.name, *("-" if v is None else str(v) for v in (condition.before, condition.after))
-            )
-        parts += [Text(), shown]
-    if any(each.beyond for each in repetitions):
-        numbers = ("then", "now", "ratio")
-        shown = plain_table("figure", *numbers, "run", right=numbers)
-        for each in repetitions:
-            for figure in each.beyond:
-                ratio = "-" if figure.ratio is None else f"{figure.ratio:.3f}"
-                values = (figure.shown(value) for value in (figure.before, figure.after))
-                shown.add_row(figure.name, *values, ratio, each.key)
-        parts += [Text(), shown]
+        changed = (
+            (each.name, *(None if v is None else str(v) for v in (each.before, each.after)))
+            for each in conditions
+        )
+        parts += [Text(), plain_table("condition", "then", "now", rows=changed)]
+    if beyond := [(*figure_cells(figure), each.key) for each in repetitions for figure in each.beyond]:
+        parts += [Text(), plain_table("figure", "#then", "#now", "#ratio", "run", rows=beyond)]
     for each in repetitions:
         for file in each.files or ():
             parts += [Text(), Text(f"{each.key}: {file.name}:{file.line}", style="bold")]

@@ -202,10 +202,8 @@ def list_campaigns(settings: Settings, campaigns: CampaignsFolder = CAMPAIGNS) -
     def table() -> RenderableType:
         if not summaries:
             return Text(f"no campaign in {campaigns}")
-        shown = plain_table("campaign", "begun", "came to")
-        for path, summary in summaries.items():
-            shown.add_row(summary.name, path.name, summary.headline)
-        return shown
+        rows = [(summary.name, path.name, summary.headline) for path, summary in summaries.items()]
+        return plain_table("campaign", "begun", "came to", rows=rows)
 
     show(settings, "CampaignList", SCHEMA_VERSION, document, table, lines="campaigns")
 

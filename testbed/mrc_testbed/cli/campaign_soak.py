@@ -217,7 +217,7 @@ def shrink(
         raise TestbedError(f"{target} cannot be written: {error.strerror}") from error
 
     def table() -> RenderableType:
-        shown = plain_table("", "before", "after", right=("before", "after"))
+        shown = plain_table("", "#before", "#after")
         before, after = asdict(found.before), asdict(found.after)
         for key in ("faults", "workloads", "hosts"):
             shown.add_row(key, str(before[key]), str(after[key]))
@@ -276,10 +276,8 @@ def _show(settings: Settings, found: Soak, first: int, elapsed_ns: int, *, is_st
             head.append(f", {format_time(found.time_ns)} simulated, {found.events} events")
         if not violations:
             return head
-        shown = plain_table("seed", "invariant", "scenario", right=("seed",))
-        for each in violations:
-            shown.add_row(str(each.seed), each.failures[0].invariant, str(each.scenario))
-        return Group(head, Text(), shown)
+        rows = ((str(each.seed), each.failures[0].invariant, str(each.scenario)) for each in violations)
+        return Group(head, Text(), plain_table("#seed", "invariant", "scenario", rows=rows))
 
     show(
         settings,

@@ -24,7 +24,7 @@ from mrc_testbed.campaign.gate import (
     load_baseline,
     named_figures,
 )
-from mrc_testbed.campaign.judge import outcomes_of
+from mrc_testbed.campaign.judge import outcome_table, outcomes_of
 from mrc_testbed.campaign.run_figures import format_figure
 from mrc_testbed.campaign.statistics import Estimate, estimate
 from mrc_testbed.campaign.tables import TABLES, RunFolder, finished_runs, rows_of, write_csv
@@ -36,9 +36,8 @@ from mrc_testbed.cli.campaign_options import (
     place_of,
     refuse_shard,
 )
-from mrc_testbed.cli.campaign_table import outcome_table
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import plain_table, show
+from mrc_testbed.cli.render import plain_table, show, shown_table
 from mrc_testbed.document.one_step import write_in_one_step
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.extras import from_extra
@@ -182,7 +181,7 @@ def check_campaign(
         },
         lambda: Group(
             Text(f"{name}, begun {folder.begun_utc}: {place_of(what, folder)}\n"),
-            *((outcome_table(outcomes), Text()) if outcomes else ()),
+            *((shown_table(outcome_table(outcomes)), Text()) if outcomes else ()),
             *((_gate_table(findings, share),) if reference is not None else ()),
         ),
         lines="findings",
@@ -239,8 +238,7 @@ def _tables(
     folder: CampaignFolder, cells: Sequence[Cell], comparisons: Sequence[CellComparison]
 ) -> RenderableType:
     keys = list(dict.fromkeys(key for cell in cells for key in cell.place))
-    right = ("runs", "median", "95 % interval")
-    table = plain_table("scenario", *keys, "figure", *right, right=right)
+    table = plain_table("scenario", *keys, "figure", "#runs", "#median", "#95 % interval")
     for cell in cells:
         head = [cell.scenario, *(cell.place.get(key, "") for key in keys)]
         if not cell.figures:
@@ -255,8 +253,7 @@ def _tables(
         parts += [Text(), Text("times of all runs together", style="bold"), Text(), _times(cells, keys)]
     if folder.plan.baseline:
         named = ", ".join(f"{key}={value}" for key, value in folder.plan.baseline.items())
-        numbers = ("median", "baseline", "ratio", "delta", "p")
-        against = plain_table("cell", "figure", *numbers, "", right=numbers)
+        against = plain_table("cell", "figure", "#median", "#baseline", "#ratio", "#delta", "#p", "")
         for each in comparisons:
             against.add_row(
                 each.cell,
@@ -275,8 +272,8 @@ def _tables(
 
 
 def _times(cells: Sequence[Cell], keys: Sequence[str]) -> RenderableType:
-    right = ("count", "p50", "p90", "p99", "p99.9", "max")
-    table = plain_table("scenario", *keys, "times", *right, right=right)
+    percentiles = ("#p50", "#p90", "#p99", "#p99.9", "#max")
+    table = plain_table("scenario", *keys, "times", "#count", *percentiles)
     for cell in cells:
         for name, histogram in cell.times.items():
             if (found := summarize(histogram)) is not None:
@@ -298,8 +295,7 @@ def _gate_table(findings: Sequence[GateFinding], share: float) -> RenderableType
     counted = f"{within} of {len(findings)} figures are not worse than the baseline by more than {margin}"
     if not shown:
         return Text(counted)
-    right = ("now", "baseline", "ratio")
-    table = plain_table("", "cell", "figure", *right, "certainty", right=right)
+    table = plain_table("", "cell", "figure", "#now", "#baseline", "#ratio", "certainty")
     for finding in shown:
         table.add_row(
             Text(finding.outcome, style=_STYLES.get(finding.outcome, "")),

@@ -1,19 +1,18 @@
 """Tables of campaigns: plan, summary, variants of a scenario side by side."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from mrc_testbed.campaign.judge import CellOutcome
+from mrc_testbed.campaign.judge import outcome_table
 from mrc_testbed.campaign.plan import CampaignPlan
 from mrc_testbed.campaign.summary import Summary, SummaryRow
 from mrc_testbed.campaign.summary_files import summary_document
 from mrc_testbed.campaign.variants import factor_sentence
 from mrc_testbed.cli.options import Settings
-from mrc_testbed.cli.render import ANSWER_STYLES, judged_table, plain_table, result_lines, show
+from mrc_testbed.cli.render import judged_table, plain_table, result_lines, show, shown_table
 from mrc_testbed.scenario.measure.expectation import answer_of
 from mrc_testbed.units import format_duration_ns
 
@@ -31,36 +30,31 @@ def summary_table(summary: Summary, path: Path) -> RenderableType:
     if summary.is_of_variants:
         return _variants(summary.rows[0], path)
     figures = ("figure",) if any(row.figure for row in summary.rows) else ()
-    table = plain_table(
-        "", "scenario", *summary.varied, "seed", *figures, "measured", "fidelity", right=("seed",)
-    )
-    for row in summary.rows:
-        table.add_row(
-            Text(row.status, style=_STYLES.get(row.status, "yellow")),
+    columns = ("", "scenario", *summary.varied, "#seed", *figures, "measured", "fidelity")
+    rows = [
+        (
+            _status(row.status),
             row.scenario,
             *(row.varied.get(key, "") for key in summary.varied),
             str(row.seed),
             *((row.figure,) if figures else ()),
-            Text(row.measured),
+            row.measured,
             row.fidelity,
         )
+        for row in summary.rows
+    ]
     return Group(
         Text.assemble((summary.name, "bold"), f"  {summary.headline}"),
         Text(),
-        table,
+        plain_table(*columns, rows=rows),
         Text(),
-        *((outcome_table(summary.expectations), Text()) if summary.expectations else ()),
+        *((shown_table(outcome_table(summary.expectations)), Text()) if summary.expectations else ()),
         *result_lines(path),
     )
 
 
-def outcome_table(outcomes: Sequence[CellOutcome]) -> RenderableType:
-    """Table with a row per expectation and cell."""
-    table = plain_table("", "expectation", "cell", "measured")
-    for each in outcomes:
-        style = ANSWER_STYLES[each.outcome]
-        table.add_row(Text(each.outcome, style=style), Text(each.text), each.cell, Text(each.reason))
-    return table
+def _status(status: str) -> Text:
+    return Text(status, style=_STYLES.get(status, "yellow"))
 
 
 def _variants(row: SummaryRow, path: Path) -> RenderableType:
@@ -71,14 +65,15 @@ def _variants(row: SummaryRow, path: Path) -> RenderableType:
         f"  {row.reason}",
     )
     judged = judged_table((answer_of(each), each["text"], each["reason"]) for each in row.expectations)
-    compared = plain_table("variant", "run", *row.compare, right=row.compare)
-    for run in row.variants:
-        status = Text(run.status, style=_STYLES.get(run.status, "yellow"))
-        compared.add_row(run.name, status, *(run.shown(quantity) for quantity in row.compare))
+    columns = ("variant", "run", *(f"#{quantity}" for quantity in row.compare))
+    compared = [
+        (run.name, _status(run.status), *(run.shown(quantity) for quantity in row.compare))
+        for run in row.variants
+    ]
     factor = factor_sentence(row.compare, row.variants)
     parts: list[RenderableType] = [head, *([Text(factor)] if factor else []), Text()]
     parts += [judged, Text()] if row.expectations else []
-    parts += [compared, Text(), *result_lines(path)]
+    parts += [plain_table(*columns, rows=compared), Text(), *result_lines(path)]
     return Group(*parts)
 
 
@@ -105,9 +100,7 @@ def plan_table(plan: CampaignPlan) -> RenderableType:
     """Table of the runs in order, with the time that sending takes."""
     keys = list(dict.fromkeys(key for run in plan.runs for key in run.varied))
     variants = ("variant",) if any(run.plan.variant for run in plan.runs) else ()
-    table = plain_table(
-        "lab", "scenario", *variants, *keys, "seed", "length", right=("lab", "seed", "length")
-    )
+    table = plain_table("#lab", "scenario", *variants, *keys, "#seed", "#length")
     labs, before, total_ns, is_open = 0, None, 0, False
     for run in plan.own_runs:
         labs += run.plan.topology != before
@@ -116,9 +109,7 @@ def plan_table(plan: CampaignPlan) -> RenderableType:
         total_ns += length_ns or 0
         is_open = is_open or length_ns is None
         table.add_row(
-            str(labs),
-            run.scenario,
-            *((run.plan.variant or "",) if variants else ()),
+            *(str(labs), run.scenario, *((run.plan.variant or "",) if variants else ())),
             *(run.varied.get(key, "") for key in keys),
             str(run.plan.seed),
             "by iterations" if length_ns is None else format_duration_ns(length_ns),

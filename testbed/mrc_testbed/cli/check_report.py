@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from statistics import median
 from typing import Any, Final
 
@@ -11,35 +11,23 @@ from rich.text import Text
 
 from mrc_testbed.check.figures import CheckFigures
 from mrc_testbed.check.judgement import Finding, State, way_states
-from mrc_testbed.cli.render import bad, good, key_values
-from mrc_testbed.cli.rows import Column, Row, known_time, number, row_documents, rows_table
+from mrc_testbed.cli.render import bad, good, key_values, known, rows_table
+from mrc_testbed.report.table import Columns
 from mrc_testbed.shown import format_rate, format_size, format_time, format_times
 
 PATHS_SHOWN: Final = 8
 """Bad paths that are listed for people: one broken link breaks dozens."""
 
-
-@dataclass(frozen=True, slots=True)
-class HostRow(Row):
-    """A host, in medians over the pairs and paths that it takes part in."""
-
-    host: str
-    send_bps: float | None
-    receive_bps: float | None
-    latency_ns: float | None
-    barrier_ns: float | None
-    paths: int
-    bad_paths: int
-
-    COLUMNS = (
-        Column("host", "host"),
-        number("sends", lambda row: _known_rate(row.send_bps)),
-        number("receives", lambda row: _known_rate(row.receive_bps)),
-        number("latency", lambda row: known_time(row.latency_ns)),
-        number("barrier", lambda row: known_time(row.barrier_ns)),
-        number("paths", "paths"),
-        number("bad", lambda row: bad(str(row.bad_paths)) if row.bad_paths else None),
-    )
+_WAY_KEYS: Final = ("source", "target", "plane", "over", "uplink", "state", "sent", "answered", "rtt_ns")
+_HOST_COLUMNS: Final[Columns] = {
+    "host": "host",
+    "#sends": lambda row: known(row["send_bps"], format_rate),
+    "#receives": lambda row: known(row["receive_bps"], format_rate),
+    "#latency": lambda row: known(row["latency_ns"]),
+    "#barrier": lambda row: known(row["barrier_ns"]),
+    "#paths": "paths",
+    "#bad": lambda row: bad(str(row["bad_paths"])) if row["bad_paths"] else None,
+}
 
 
 def health_document(measured: CheckFigures, findings: Sequence[Finding]) -> dict[str, Any]:
@@ -50,21 +38,11 @@ def health_document(measured: CheckFigures, findings: Sequence[Finding]) -> dict
         "pair_count": measured.pair_count,
         "path_count": measured.path_count,
         "findings": [{**asdict(finding), "names": list(finding.names)} for finding in findings],
-        "hosts": row_documents(_host_rows(measured, states)),
+        "hosts": _host_rows(measured, states),
         "all_reduce": None if measured.all_reduce is None else asdict(measured.all_reduce),
         "pairs": [asdict(pair) for pair in measured.pairs],
         "paths": [
-            {
-                "source": way.source,
-                "target": way.target,
-                "plane": way.plane,
-                "over": way.over,
-                "uplink": way.uplink,
-                "state": state,
-                "sent": way.sent,
-                "answered": way.answered,
-                "rtt_ns": way.rtt_ns,
-            }
+            {key: state if key == "state" else getattr(way, key) for key in _WAY_KEYS}
             for way, state in zip(measured.paths, states, strict=True)
         ],
     }
@@ -80,10 +58,18 @@ def health_text(measured: CheckFigures, findings: Sequence[Finding]) -> Renderab
     if len(paths) > PATHS_SHOWN:
         lines.append(bad(f"and {len(paths) - PATHS_SHOWN} more paths; -o json lists all"))
     verdict = [] if findings else [good("no host, path or link is slow or dead")]
-    return Group(rows_table(rows), Text(), key_values(_facts(measured, states)), Text(), *lines, *verdict)
+    return Group(
+        rows_table(_HOST_COLUMNS, rows),
+        Text(),
+        key_values(_facts(measured, states)),
+        Text(),
+        *lines,
+        *verdict,
+    )
 
 
-def _host_rows(measured: CheckFigures, states: Sequence[State]) -> list[HostRow]:
+def _host_rows(measured: CheckFigures, states: Sequence[State]) -> list[dict[str, Any]]:
+    """The hosts, in medians over the pairs and paths that each takes part in."""
     paths = Counter(host for way in measured.paths for host in (way.source, way.target))
     bad_paths = Counter(
         host
@@ -92,15 +78,15 @@ def _host_rows(measured: CheckFigures, states: Sequence[State]) -> list[HostRow]
         for host in (way.source, way.target)
     )
     return [
-        HostRow(
-            host=host,
-            send_bps=_median(pair.bandwidth_bps for pair in measured.pairs if pair.source == host),
-            receive_bps=_median(pair.bandwidth_bps for pair in measured.pairs if pair.target == host),
-            latency_ns=_median(pair.latency_ns for pair in measured.pairs if pair.source == host),
-            barrier_ns=measured.barrier_ns.get(host),
-            paths=paths[host],
-            bad_paths=bad_paths[host],
-        )
+        {
+            "host": host,
+            "send_bps": _median(pair.bandwidth_bps for pair in measured.pairs if pair.source == host),
+            "receive_bps": _median(pair.bandwidth_bps for pair in measured.pairs if pair.target == host),
+            "latency_ns": _median(pair.latency_ns for pair in measured.pairs if pair.source == host),
+            "barrier_ns": measured.barrier_ns.get(host),
+            "paths": paths[host],
+            "bad_paths": bad_paths[host],
+        }
         for host in measured.hosts
     ]
 
@@ -143,7 +129,3 @@ def _facts(measured: CheckFigures, states: Sequence[State]) -> list[tuple[str, R
 def _median(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return median(known) if known else None
-
-
-def _known_rate(rate_bps: float | None) -> str | None:
-    return None if rate_bps is None else format_rate(rate_bps)

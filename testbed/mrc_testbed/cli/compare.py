@@ -51,10 +51,7 @@ def compare(
     }
 
     def table() -> RenderableType:
-        shown = plain_table("", *"AB", "B/A", right=("A", "B", "B/A"))
-        for figure in figures:
-            ratio = "-" if figure.ratio is None else f"{figure.ratio:.3f}"
-            shown.add_row(figure.name, figure.shown(figure.before), figure.shown(figure.after), ratio)
+        shown = plain_table("", "#A", "#B", "#B/A", rows=map(figure_cells, figures))
         heads = [
             Text(f"{letter}  {name}: {manifest['status']}")
             for letter, name, manifest in zip("AB", names, manifests, strict=True)
@@ -66,6 +63,12 @@ def compare(
 
 def figure_document(figure: ComparedFigure) -> dict[str, Any]:
     return {**asdict(figure), "ratio": figure.ratio}
+
+
+def figure_cells(figure: ComparedFigure) -> tuple[str, ...]:
+    """Its name, both values and the ratio."""
+    ratio = "-" if figure.ratio is None else f"{figure.ratio:.3f}"
+    return figure.name, figure.shown(figure.before), figure.shown(figure.after), ratio
 
 
 def _manifest(runs: Path, what: str) -> Mapping[str, Any]:

@@ -142,9 +142,7 @@ def check(
         }
 
     def table() -> RenderableType:
-        rows = plain_table(
-            "dashboard", "panels", "queries", "with data", "", right=["panels", "queries", "with data"]
-        )
+        rows = plain_table("dashboard", "#panels", "#queries", "#with data", "")
         for each in found:
             state = bad(f"{len(each.problems)} problems") if each.problems else good("works")
             rows.add_row(each.title, str(each.panels), str(each.queries), str(each.with_data), state)

@@ -2,8 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Group, RenderableType
@@ -13,14 +12,14 @@ from mrc_agents.clock import monotonic_ns
 from mrc_agents.nic.client import AgentClient
 from mrc_testbed.cli import ev_control
 from mrc_testbed.cli.ev_argument import Source, Target, parse_ev
-from mrc_testbed.cli.inspect_tables import ev_table, path_table
+from mrc_testbed.cli.inspect_tables import describe_path, ev_rows, path_rows
 from mrc_testbed.cli.known_topology import known_topology, live_topology
 from mrc_testbed.cli.options import DEFAULT_SEED, Settings, command
-from mrc_testbed.cli.render import bad, data_table, good, show, show_tables
-from mrc_testbed.cli.rows import Column, Row, known_time, number, row_documents, rows_table, show_rows
+from mrc_testbed.cli.render import bad, good, known, rows_table, show, show_rows, show_tables, titled_table
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.faults.ledger import Ledger
+from mrc_testbed.report.table import Columns
 from mrc_testbed.shown import format_size, format_time
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Node
@@ -30,71 +29,53 @@ from mrc_testbed.topology.path import explain_ev, find_ev
 from mrc_testbed.topology.resolve import resolve_topology
 
 SCHEMA_VERSION: Final = 1
-_EV_KEYS: Final = ("index", "state", "reason", "bad_count", "tx_packets", "lost_packets", "marks")
 _WINDOW_KEYS: Final = (
     *("qpn", "cc", "cwnd_bytes", "max_wnd_bytes", "inflight_bytes"),
     *("avg_delay_ns", "target_delay_ns", "base_rtt_ns", "cwnd_reason"),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class EvRow(Row):
-    """An EV of a QP that is up."""
+def _use(row: Mapping[str, Any]) -> RenderableType:
+    """Use of an EV: active, or backup where it could be."""
+    return "active" if row["active"] else Text("backup" if row["state"] == "GOOD" else "-", style="dim")
 
-    qpn: int
-    index: int
-    ev: str
-    plane: int
-    uplink: int
-    t1: str | None
-    state: str
-    active: bool
-    reason: str
-    changed_ago_ns: int | None
-    bad_count: int
-    tx_packets: int
-    lost_packets: int
-    marks: int
-    rtt_ns: int | None
 
-    COLUMNS = (
-        Column("QP", lambda row: str(row.qpn)),
-        Column("EV", "ev"),
-        number("plane", "plane"),
-        number("uplink", "uplink"),
-        Column("T1", "t1"),
-        Column("state", lambda row: good(row.state) if row.state == "GOOD" else bad(row.state)),
-        Column("use", "use"),
-        number("tx", "tx_packets"),
-        number("lost", lambda row: row.lost_packets or None),
-        number("marks", lambda row: row.marks or None),
-        number("RTT", lambda row: known_time(row.rtt_ns)),
-        Column("why", lambda row: None if row.reason == "none" else row.reason),
-        Column("since", lambda row: f"{format_time(row.changed_ago_ns)} ago" if row.changed_ago_ns else None),
-    )
+_COLUMNS: Final[Columns] = {
+    "QP": lambda row: str(row["qpn"]),
+    "EV": "ev",
+    "#plane": "plane",
+    "#uplink": "uplink",
+    "T1": "t1",
+    "state": lambda row: (good if row["state"] == "GOOD" else bad)(row["state"]),
+    "use": _use,
+    "#tx": "tx_packets",
+    "#lost": lambda row: row["lost_packets"] or None,
+    "#marks": lambda row: row["marks"] or None,
+    "#RTT": lambda row: known(row["rtt_ns"]),
+    "why": lambda row: None if row["reason"] == "none" else row["reason"],
+    "since": lambda row: f"{format_time(row['changed_ago_ns'])} ago" if row["changed_ago_ns"] else None,
+}
 
-    @property
-    def use(self) -> RenderableType:
-        """Use of the EV: active, or backup where it could be."""
-        return "active" if self.active else Text("backup" if self.state == "GOOD" else "-", style="dim")
 
-    @classmethod
-    def of(
-        cls, clos: Clos, source: Node, target: Node, qpn: int, row: Mapping[str, Any], now_ns: int
-    ) -> Self:
-        """The row of an entry of the agent's ev_list."""
-        path = explain_ev(clos, row["entropy"], source.index, target.index)
-        return cls(
-            qpn=qpn,
-            ev=f"{row['entropy']:#010x}",
-            plane=path.plane,
-            uplink=path.uplink,
-            t1=path.t1.name if path.t1 else None,
-            active=row["is_active"],
-            changed_ago_ns=now_ns - row["changed_ns"] if row["changed_ns"] else None,
-            rtt_ns=row["rtt_ns"] or None,
-            **{key: row[key] for key in _EV_KEYS},
-        )
+def _ev_row(
+    clos: Clos, source: Node, target: Node, qpn: int, row: Mapping[str, Any], now_ns: int
+) -> dict[str, Any]:
+    """An EV of a QP that is up; *row* is of the agent's ev_list."""
+    path = explain_ev(clos, row["entropy"], source.index, target.index)
+    return {
+        "qpn": qpn,
+        "index": row["index"],
+        "ev": f"{row['entropy']:#010x}",
+        "plane": path.plane,
+        "uplink": path.uplink,
+        "t1": path.t1.name if path.t1 else None,
+        "state": row["state"],
+        "active": row["is_active"],
+        "reason": row["reason"],
+        "changed_ago_ns": now_ns - row["changed_ns"] if row["changed_ns"] else None,
+        **{key: row[key] for key in ("bad_count", "tx_packets", "lost_packets", "marks")},
+        "rtt_ns": row["rtt_ns"] or None,
+    }
 
 
 app = typer.Typer(no_args_is_help=True, help="Show and control entropy values (EVs): state, path, use.")
@@ -128,11 +109,11 @@ def list_evs(
     near, far = clos.node(source), clos.node(target)
     find_ev(clos, near.index, far.index, plane or 0, 0)  # refuses what there is no path for
     windows, rows = _live_evs(settings, clos, near, far) if settings.topology is None else ([], [])
-    rows = [row for row in rows if plane is None or row.plane == plane]
+    rows = [row for row in rows if plane is None or row["plane"] == plane]
     if rows:
         document: dict[str, Any] = {"from": near.name, "to": far.name, "windows": windows}
         head = list(map(_window_line, windows))
-        show_rows(settings, "EvList", SCHEMA_VERSION, {"evs": rows}, document=document, head=head)
+        show_rows(settings, "EvList", SCHEMA_VERSION, {"evs": rows}, _COLUMNS, document=document, head=head)
         return
     seed = DEFAULT_SEED if settings.seed is None else settings.seed
     evs = build_ev_set(clos, near.index, far.index, seed=seed)
@@ -140,7 +121,8 @@ def list_evs(
     settings.stderr.print(
         f"no QP from {near.name} to {far.name} is up: the set that one would get (seed {seed})", style="dim"
     )
-    show_tables(settings, "EvSet", SCHEMA_VERSION, [ev_table(clos, near.index, far.index, wanted)])
+    rows = ev_rows(clos, near.index, far.index, wanted)
+    show_tables(settings, "EvSet", SCHEMA_VERSION, {f"EVs from {near.name} to {far.name}": rows})
 
 
 @command(app, "explain", flags=("topology", "name"))
@@ -164,12 +146,12 @@ def explain(
     hosts = clos.node(source).index, clos.node(target).index
     entropy = parse_ev(clos, *hosts, ev)
     path = explain_ev(clos, entropy, *hosts)
-    table = path_table(path)
+    hops = path_rows(path)
     faults = _faults_by_link(settings)
     parts = ev_parts(entropy, clos.spec.forwarding)
     near, far = clos.node(source), clos.node(target)
     _, live = _live_evs(settings, clos, near, far) if settings.topology is None else ([], [])
-    states = [row for row in live if row.ev == f"{entropy:#010x}"]
+    states = [row for row in live if row["ev"] == f"{entropy:#010x}"]
     document: dict[str, Any] = {
         "ev": f"{entropy:#010x}",
         **parts,
@@ -177,16 +159,16 @@ def explain(
         "forwarding": clos.spec.forwarding,
         "carrier": None if path.carrier is None else str(path.carrier),
         "usids": [{"value": f"{usid.value:04x}", "meaning": str(usid)} for usid in path.usids],
-        "hops": [{**row, "faults": faults.get(str(row["link"]), [])} for row in table.records()],
-        "qps": row_documents(states),
+        "hops": [{**row, "faults": faults.get(str(row["link"]), [])} for row in hops],
+        "qps": states,
     }
 
     def shown() -> RenderableType:
         meaning = ", ".join(f"{name} {value}" for name, value in parts.items())
         head = Text(f"EV {entropy:#010x}: {meaning}; forwarding: {clos.spec.forwarding}")
         hit = (f"! {link.name}: {', '.join(faults[link.name])}" for link in path.links if link.name in faults)
-        shown = [head, data_table(table), *map(bad, hit)]
-        return Group(*shown, *((Text(), rows_table(states)) if states else ()))
+        shown = [head, titled_table(describe_path(path), hops), *map(bad, hit)]
+        return Group(*shown, *((Text(), rows_table(_COLUMNS, states)) if states else ()))
 
     show(settings, "EvPath", SCHEMA_VERSION, document, shown)
 
@@ -203,7 +185,7 @@ def _faults_by_link(settings: Settings) -> dict[str, list[str]]:
 
 def _live_evs(
     settings: Settings, clos: Clos, source: Node, target: Node
-) -> tuple[list[dict[str, Any]], list[EvRow]]:
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Windows and EVs of every QP that the source's agent has to the target; empty without a lab."""
     if os.geteuid() != 0 or live_topology(settings) is None:
         return [], []
@@ -217,7 +199,7 @@ def _live_evs(
         rows = [(qp["qpn"], row) for qp in qps for row in agent.ev_list(qp["qpn"])]
     now_ns = monotonic_ns()
     windows = [{key: qp[key] for key in _WINDOW_KEYS} for qp in qps]
-    return windows, [EvRow.of(clos, source, target, qpn, row, now_ns) for qpn, row in rows]
+    return windows, [_ev_row(clos, source, target, qpn, row, now_ns) for qpn, row in rows]
 
 
 def _window_line(window: dict[str, Any]) -> Text:

@@ -1,18 +1,17 @@
 """ev deny | allow | probe."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 
 import typer
 
 from mrc_agents.nic.client import AgentClient
 from mrc_testbed.cli.ev_argument import EvChoice, Source, Target, parse_choice, parse_ev
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import bad, good, show
-from mrc_testbed.cli.rows import Column, Row, known_time, number, show_rows
+from mrc_testbed.cli.render import bad, good, known, show, show_rows
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
+from mrc_testbed.report.table import Columns
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Node
 from mrc_testbed.topology.ev_set import one_ev_per_path
@@ -106,51 +105,37 @@ def _carry_out(agent: AgentClient, choice: EvChoice, far: Node | None, *, is_den
     return changed
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeRow(Row):
-    """Probes of one EV."""
+_COLUMNS: Final[Columns] = {
+    "EV": "ev",
+    "#plane": "plane",
+    "#uplink": "uplink",
+    "T1": "t1",
+    "#sent": "sent",
+    "#answered": lambda row: (good if row["answered"] == row["sent"] else bad)(f"{row['answered']}"),
+    "#RTT min": lambda row: known(row["rtt_min_ns"]),
+    "#avg": lambda row: known(row["rtt_avg_ns"]),
+    "#max": lambda row: known(row["rtt_max_ns"]),
+}
 
-    ev: str
-    plane: int
-    uplink: int
-    t1: str | None
-    sent: int
-    answered: int
-    rtt_min_ns: int | None
-    rtt_avg_ns: int | None
-    rtt_max_ns: int | None
 
-    COLUMNS = (
-        Column("EV", "ev"),
-        number("plane", "plane"),
-        number("uplink", "uplink"),
-        Column("T1", "t1"),
-        number("sent", "sent"),
-        number("answered", lambda row: (good if row.answered == row.sent else bad)(f"{row.answered}")),
-        number("RTT min", lambda row: known_time(row.rtt_min_ns)),
-        number("avg", lambda row: known_time(row.rtt_avg_ns)),
-        number("max", lambda row: known_time(row.rtt_max_ns)),
-    )
-
-    @classmethod
-    def of(
-        cls, clos: Clos, near: Node, far: Node, ev: int, rounds: Sequence[Sequence[dict[str, Any]]]
-    ) -> Self:
-        """The row of an EV; *rounds* are the agent's outcomes, one per EV in each."""
-        path = explain_ev(clos, ev, near.index, far.index)
-        sent = [outcome for outcomes in rounds for outcome in outcomes if outcome["ev"] == ev]
-        rtts_ns = [outcome["rtt_ns"] for outcome in sent if outcome["rtt_ns"] is not None]
-        return cls(
-            ev=f"{ev:#010x}",
-            plane=ev >> 28,
-            uplink=path.uplink,
-            t1=path.t1.name if path.t1 else None,
-            sent=len(sent),
-            answered=len(rtts_ns),
-            rtt_min_ns=min(rtts_ns, default=None),
-            rtt_avg_ns=sum(rtts_ns) // len(rtts_ns) if rtts_ns else None,
-            rtt_max_ns=max(rtts_ns, default=None),
-        )
+def _probe_row(
+    clos: Clos, near: Node, far: Node, ev: int, rounds: Sequence[Sequence[dict[str, Any]]]
+) -> dict[str, Any]:
+    """Probes of an EV; *rounds* are the agent's outcomes, one per EV in each."""
+    path = explain_ev(clos, ev, near.index, far.index)
+    sent = [outcome for outcomes in rounds for outcome in outcomes if outcome["ev"] == ev]
+    rtts_ns = [outcome["rtt_ns"] for outcome in sent if outcome["rtt_ns"] is not None]
+    return {
+        "ev": f"{ev:#010x}",
+        "plane": ev >> 28,
+        "uplink": path.uplink,
+        "t1": path.t1.name if path.t1 else None,
+        "sent": len(sent),
+        "answered": len(rtts_ns),
+        "rtt_min_ns": min(rtts_ns, default=None),
+        "rtt_avg_ns": sum(rtts_ns) // len(rtts_ns) if rtts_ns else None,
+        "rtt_max_ns": max(rtts_ns, default=None),
+    }
 
 
 def probe(
@@ -185,6 +170,6 @@ def probe(
         chosen = chosen or one_ev_per_path(clos, near.index, far.index)
         agent = attached.agent(near.name)
         rounds = [agent.probe_evs(far.index, chosen, wait_ns) for _ in range(count)]
-    rows = [ProbeRow.of(clos, near, far, ev, rounds) for ev in dict.fromkeys(chosen)]
+    rows = [_probe_row(clos, near, far, ev, rounds) for ev in dict.fromkeys(chosen)]
     document: dict[str, Any] = {"from": near.name, "to": far.name, "count": count}
-    show_rows(settings, "EvProbes", SCHEMA_VERSION, {"evs": rows}, document=document)
+    show_rows(settings, "EvProbes", SCHEMA_VERSION, {"evs": rows}, _COLUMNS, document=document)

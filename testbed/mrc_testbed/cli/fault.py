@@ -2,9 +2,8 @@
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from textwrap import fill
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Group, RenderableType
@@ -13,14 +12,14 @@ from rich.text import Text
 from mrc_agents.clock import monotonic_ns
 from mrc_testbed.cli.fault_options import example, kind_options
 from mrc_testbed.cli.options import DEFAULT_SEED, Settings, command, with_parameters
-from mrc_testbed.cli.render import show
-from mrc_testbed.cli.rows import Column, Row, number, show_rows
+from mrc_testbed.cli.render import show, show_rows
 from mrc_testbed.cli.suggestion import faults as fault_names
 from mrc_testbed.errors import UsageError
 from mrc_testbed.faults.fault_event import FaultEvent
 from mrc_testbed.faults.interactive import LabFaults, parse_fault, plan_fault
 from mrc_testbed.faults.ledger import Entry
 from mrc_testbed.faults.spec import KINDS, meaning, own_fields
+from mrc_testbed.report.table import Columns
 from mrc_testbed.shown import format_time
 from mrc_testbed.units import format_duration_ns
 
@@ -32,104 +31,62 @@ app = typer.Typer(no_args_is_help=True, help="Inject faults into a running lab a
 add_app = typer.Typer(no_args_is_help=True, help="Inject a fault; each kind has its own options.")
 
 
-@dataclass(frozen=True, slots=True)
-class KindRow(Row):
-    """A kind of fault."""
+_KIND_COLUMNS: Final[Columns] = {
+    "kind": "fault_kind",
+    "where": lambda row: f"--{row['acts_on']}",
+    "options": lambda row: " ".join(f"--{name}" for name in row["options"]),
+    "what happens": "meaning",
+}
+_ENTRY_COLUMNS: Final[Columns] = {
+    "id": "id",
+    "kind": lambda row: f"{row['fault_kind']} {row['detail']}".rstrip(),
+    "acts": lambda row: Text("yes", style="red") if row["acting"] else Text("no", style="green"),
+    "left": lambda row: "until cleared" if row["left_ns"] is None else format_time(row["left_ns"]),
+    "by": lambda row: "hand" if row["owner_pid"] is None else f"run (pid {row['owner_pid']})",
+    "where": lambda row: _some_places(row["nodes"] or row["links"]),
+}
+_CLEARED_COLUMNS: Final[Columns] = {
+    "id": "id",
+    "kind": "fault_kind",
+    "#met": "met_packets",
+    "#hit": "hit_packets",
+    "#lost": "lost_packets",
+    "where": lambda row: _some_places(row["nodes"] or row["links"]),
+}
 
-    fault_kind: str
-    acts_on: str
-    options: list[str]
-    meaning: str
 
-    COLUMNS = (
-        Column("kind", "fault_kind"),
-        Column("where", lambda row: f"--{row.acts_on}"),
-        Column("options", lambda row: " ".join(f"--{name}" for name in row.options)),
-        Column("what happens", "meaning"),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class EntryRow(Row):
+def _entry_row(entry: Entry, now_ns: int) -> dict[str, Any]:
     """A fault in a lab's ledger; *left_ns* is None where it lasts until cleared."""
-
-    id: str
-    fault_kind: str
-    acting: bool
-    links: tuple[str, ...]
-    nodes: tuple[str, ...]
-    detail: str
-    age_ns: int
-    left_ns: int | None
-    owner_pid: int | None
-
-    COLUMNS = (
-        Column("id", "id"),
-        Column("kind", lambda row: f"{row.fault_kind} {row.detail}".rstrip()),
-        Column("acts", lambda row: Text("yes", style="red") if row.acting else Text("no", style="green")),
-        Column("left", lambda row: "until cleared" if row.left_ns is None else format_time(row.left_ns)),
-        Column("by", lambda row: "hand" if row.owner_pid is None else f"run (pid {row.owner_pid})"),
-        Column("where", lambda row: _some_places(row.nodes or row.links)),
-    )
-
-    @classmethod
-    def of(cls, entry: Entry, now_ns: int) -> Self:
-        """The row of an entry."""
-        fault = entry.fault
-        return cls(
-            id=fault.fault_id,
-            fault_kind=fault.kind,
-            acting=entry.is_acting(now_ns),
-            links=fault.links,
-            nodes=fault.nodes,
-            detail=fault.detail,
-            age_ns=now_ns - entry.schedule.begin_ns,
-            left_ns=entry.schedule.left_ns(now_ns),
-            owner_pid=entry.lease.pid if entry.lease else None,
-        )
+    fault = entry.fault
+    return {
+        "id": fault.fault_id,
+        "fault_kind": fault.kind,
+        "acting": entry.is_acting(now_ns),
+        "links": fault.links,
+        "nodes": fault.nodes,
+        "detail": fault.detail,
+        "age_ns": now_ns - entry.schedule.begin_ns,
+        "left_ns": entry.schedule.left_ns(now_ns),
+        "owner_pid": entry.lease.pid if entry.lease else None,
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class ClearedRow(Row):
+def _cleared_row(event: FaultEvent) -> dict[str, Any]:
     """A fault that was cleared, and the packets that it matched, hit and dropped."""
-
-    id: str
-    fault_kind: str
-    links: tuple[str, ...]
-    nodes: tuple[str, ...]
-    cleared_ns: int
-    met_packets: int
-    hit_packets: int
-    lost_packets: int
-    lost_data_packets: int
-    last_lost_ns: int | None
-
-    COLUMNS = (
-        Column("id", "id"),
-        Column("kind", "fault_kind"),
-        number("met", "met_packets"),
-        number("hit", "hit_packets"),
-        number("lost", "lost_packets"),
-        Column("where", lambda row: _some_places(row.nodes or row.links)),
-    )
-
-    @classmethod
-    def of(cls, event: FaultEvent) -> Self:
-        """The row of the event that ended a fault."""
-        hit = [account for account in event.accounts if account.count]
-        lost = hit if event.is_losing else []
-        return cls(
-            id=event.fault_id,
-            fault_kind=event.kind,
-            links=event.links,
-            nodes=event.nodes,
-            cleared_ns=event.after_ns,
-            met_packets=sum(account.met for account in event.accounts),
-            hit_packets=sum(account.count for account in hit),
-            lost_packets=sum(account.count for account in lost),
-            lost_data_packets=sum(account.data_count for account in lost),
-            last_lost_ns=max((account.last_ns for account in lost), default=0) or None,
-        )
+    hit = [account for account in event.accounts if account.count]
+    lost = hit if event.is_losing else []
+    return {
+        "id": event.fault_id,
+        "fault_kind": event.kind,
+        "links": event.links,
+        "nodes": event.nodes,
+        "cleared_ns": event.after_ns,
+        "met_packets": sum(account.met for account in event.accounts),
+        "hit_packets": sum(account.count for account in hit),
+        "lost_packets": sum(account.count for account in lost),
+        "lost_data_packets": sum(account.data_count for account in lost),
+        "last_lost_ns": max((account.last_ns for account in lost), default=0) or None,
+    }
 
 
 def register(root: typer.Typer) -> None:
@@ -188,8 +145,11 @@ def kinds(settings: Settings) -> None:
       mrc-testbed fault kinds
       mrc-testbed fault add loss --help
     """
-    rows = [KindRow(kind, KINDS[kind].selects, own_fields(kind), meaning(kind)) for kind in KINDS]
-    show_rows(settings, "FaultKinds", SCHEMA_VERSION, {"kinds": rows})
+    rows = [
+        {"fault_kind": name, "acts_on": kind.selects, "options": own_fields(name), "meaning": meaning(name)}
+        for name, kind in KINDS.items()
+    ]
+    show_rows(settings, "FaultKinds", SCHEMA_VERSION, {"kinds": rows}, _KIND_COLUMNS)
 
 
 @command(app, "list", flags=("name",), needs_root=True)
@@ -201,12 +161,13 @@ def list_faults(settings: Settings) -> None:
     with contextlib.closing(LabFaults(settings.name)) as faults:
         entries = faults.entries()
     now_ns = monotonic_ns()
-    rows = [EntryRow.of(entry, now_ns) for entry in entries]
+    rows = [_entry_row(entry, now_ns) for entry in entries]
     show_rows(
         settings,
         "FaultList",
         SCHEMA_VERSION,
         {"faults": rows},
+        _ENTRY_COLUMNS,
         document={"lab": settings.name},
         empty="no fault is active",
     )
@@ -240,7 +201,8 @@ def clear(
         settings,
         "FaultCleared",
         SCHEMA_VERSION,
-        {"faults": [ClearedRow.of(event) for event in events]},
+        {"faults": [_cleared_row(event) for event in events]},
+        _CLEARED_COLUMNS,
         document={"lab": settings.name},
         empty="no fault was active",
     )

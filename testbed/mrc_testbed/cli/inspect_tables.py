@@ -1,7 +1,6 @@
 """Tables of `inspect`, for people and programs alike."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 
 from mrc_testbed.shown import format_rate, format_share, format_size, format_time
@@ -22,28 +21,16 @@ from mrc_testbed.topology.port_selection import (
 from mrc_testbed.topology.usid import INDEX_COUNT, PLANE_SHIFT, Role, Usid
 from mrc_testbed.units import format_size_bytes
 
-Cell = str | int | None
+Rows = list[dict[str, str | int | None]]
+"""Rows of a table for people and programs alike, with None where there is nothing to say."""
 
 
-@dataclass(frozen=True, slots=True)
-class DataTable:
-    """Rows under named columns."""
-
-    title: str  # what the rows are
-    columns: tuple[str, ...]  # names in snake case, with their unit where they have one
-    rows: tuple[tuple[Cell, ...], ...]  # one cell per column; None where there is nothing to say
-
-    def records(self) -> list[dict[str, Cell]]:
-        """The rows as mappings from column to cell."""
-        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
-
-
-def summary_table(clos: Clos) -> DataTable:
+def summary_rows(clos: Clos) -> Rows:
     """Sizes, capacities and theory of a fabric, in two columns."""
     spec, number = clos.spec, clos.numbering
     paths = number.uplink_count if spec.t0 > 1 else 1
     share = Fraction(1, spec.planes * number.uplink_count)
-    rows: list[tuple[Cell, ...]] = [
+    rows: list[tuple[str, str | int]] = [
         ("planes", spec.planes),
         ("switches", f"{number.switch_count} ({spec.t0} T0 + {spec.t1} T1 per plane)"),
         ("hosts", f"{number.host_count} ({spec.hosts_per_t0} per T0, one port to each plane)"),
@@ -74,7 +61,7 @@ def summary_table(clos: Clos) -> DataTable:
             ("T0-T1 links", _thresholds(clos) + _but(len(overrides_by_port(clos)), "port")),
             ("idle RTT in theory", format_time(timing.base_rtt_ns(clos))),
         ]
-    return DataTable("fabric", ("property", "value"), tuple(rows))
+    return [{"property": name, "value": value} for name, value in rows]
 
 
 def _but(count: int, what: str) -> str:
@@ -94,106 +81,113 @@ def _thresholds(clos: Clos) -> str:
     return "; ".join(parts)
 
 
-def node_table(clos: Clos) -> DataTable:
+def node_rows(clos: Clos) -> Rows:
     """All switches and hosts; a switch with the uSIDs it owns, a host with the T0 index of its row."""
-    rows = []
-    for node in clos.nodes():
-        row = clos.numbering.row(node.index) if not node.is_switch else None
-        rows.append(
-            (node.id, node.name, node.tier.value, node.plane, row, node.port_count, _own_usids(clos, node))
-        )
-    return DataTable("nodes", ("id", "name", "tier", "plane", "row", "ports", "usids"), tuple(rows))
+    return [
+        {
+            "id": node.id,
+            "name": node.name,
+            "tier": node.tier.value,
+            "plane": node.plane,
+            "row": None if node.is_switch else clos.numbering.row(node.index),
+            "ports": node.port_count,
+            "usids": _own_usids(clos, node),
+        }
+        for node in clos.nodes()
+    ]
 
 
-def link_table(clos: Clos) -> DataTable:
-    rows = tuple(
-        (
-            link.id,
-            link.name,
-            link.plane,
-            link.lower.node.name,
-            link.lower.interface,
-            link.upper.node.name,
-            link.upper.interface,
-        )
+def link_rows(clos: Clos) -> Rows:
+    return [
+        {
+            "id": link.id,
+            "name": link.name,
+            "plane": link.plane,
+            "lower_node": link.lower.node.name,
+            "lower_interface": link.lower.interface,
+            "upper_node": link.upper.node.name,
+            "upper_interface": link.upper.interface,
+        }
         for link in clos.links()
-    )
-    columns = ("id", "name", "plane", "lower_node", "lower_interface", "upper_node", "upper_interface")
-    return DataTable("links", columns, rows)
+    ]
 
 
-def port_table(clos: Clos, node: Node) -> DataTable:
+def port_rows(clos: Clos, node: Node) -> Rows:
     """The ports of one node, with their addresses, what is at the other end, and their rate."""
     rates_bps = port_rates_bps(clos)
-    rows = tuple(
-        (
-            port.index,
-            port.interface,
-            port.id,
-            addressing.ifindex(port.id),
-            port.mac,
-            str(addressing.link_local(port.id)),
-            None if node.is_switch else str(clos.inner_address(node.index, port.plane)),
-            clos.peer(port).name,
-            rates_bps[port.id] or None,
-        )
+    return [
+        {
+            "port": port.index,
+            "interface": port.interface,
+            "id": port.id,
+            "ifindex": addressing.ifindex(port.id),
+            "mac": port.mac,
+            "link_local": str(addressing.link_local(port.id)),
+            "inner_address": None if node.is_switch else str(clos.inner_address(node.index, port.plane)),
+            "peer": clos.peer(port).name,
+            "rate_bps": rates_bps[port.id] or None,
+        }
         for port in clos.ports_of(node)
-    )
-    columns = ("port", "interface", "id", "ifindex", "mac", "link_local", "inner_address", "peer", "rate_bps")
-    return DataTable(f"ports of {node.name}", columns, rows)
+    ]
 
 
-def forwarding_table(clos: Clos, switch: Node) -> DataTable:
+def forwarding_rows(clos: Clos, switch: Node) -> Rows:
     """The forwarding table of one switch, decoded."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: Rows = []
     for key, value in fib_entries(clos, switch):
         usid = Usid(Role(key >> PLANE_SHIFT), switch.plane or 0, key % INDEX_COUNT)
-        is_own = value == FIB_LOCAL
-        port = None if is_own else clos.port(value - 1)
+        port = None if value == FIB_LOCAL else clos.port(value - 1)
         rows.append(
-            (
-                f"{usid.value:04x}",
-                str(usid),
-                "uN shift" if is_own else "forward",
-                None if port is None else port.interface,
-                None if port is None else clos.peer(port).node.name,
-            )
+            {
+                "usid": f"{usid.value:04x}",
+                "meaning": str(usid),
+                "action": "uN shift" if port is None else "forward",
+                "interface": None if port is None else port.interface,
+                "next_node": None if port is None else clos.peer(port).node.name,
+            }
         )
-    return DataTable(
-        f"forwarding of {switch.name}", ("usid", "meaning", "action", "interface", "next_node"), tuple(rows)
-    )
+    return rows
 
 
-def path_table(path: Path) -> DataTable:
-    """A path hop by hop: what each node does with the packet, and over which link it leaves."""
-    rows = tuple(
-        (
-            hop.node.name,
-            hop.action.value,
-            None if hop.arrival is None else str(hop.arrival),
-            None if hop.departure is None else str(hop.departure),
-            link.name if link is not None else None,
-            hop.reason,
-        )
-        for hop, link in zip(path.hops, (*path.links, None), strict=True)
-    )
+def describe_path(path: Path) -> str:
+    """Its ends, plane and uSIDs."""
     usids = " ".join(f"{usid.value:04x}={usid}" for usid in path.usids)
-    title = f"{path.source.name} to {path.destination.name} through plane {path.plane}"
-    title += f": {usids}" if usids else ""
-    return DataTable(title, ("node", "action", "arrives_as", "leaves_as", "link", "why"), rows)
+    ends = f"{path.source.name} to {path.destination.name} through plane {path.plane}"
+    return ends + (f": {usids}" if usids else "")
 
 
-def ev_table(clos: Clos, source: int, destination: int, evs: Iterable[int]) -> DataTable:
+def path_rows(path: Path) -> Rows:
+    """A path hop by hop: what each node does with the packet, and over which link it leaves."""
+    return [
+        {
+            "node": hop.node.name,
+            "action": hop.action.value,
+            "arrives_as": None if hop.arrival is None else str(hop.arrival),
+            "leaves_as": None if hop.departure is None else str(hop.departure),
+            "link": None if link is None else link.name,
+            "why": hop.reason,
+        }
+        for hop, link in zip(path.hops, (*path.links, None), strict=True)
+    ]
+
+
+def ev_rows(clos: Clos, source: int, destination: int, evs: Iterable[int]) -> Rows:
     """EVs with the path each takes between two hosts."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: Rows = []
     for entropy in evs:
         ev = decode_ev(entropy)
         path = explain_ev(clos, entropy, source, destination)
-        t1 = None if path.t1 is None else path.t1.name
-        carrier = None if path.carrier is None else str(path.carrier)
-        rows.append((f"{entropy:#010x}", ev.plane, path.uplink, ev.copy, t1, carrier))
-    title = f"EVs from h{source} to h{destination}"
-    return DataTable(title, ("ev", "plane", "uplink", "copy", "t1", "carrier"), tuple(rows))
+        rows.append(
+            {
+                "ev": f"{entropy:#010x}",
+                "plane": ev.plane,
+                "uplink": path.uplink,
+                "copy": ev.copy,
+                "t1": None if path.t1 is None else path.t1.name,
+                "carrier": None if path.carrier is None else str(path.carrier),
+            }
+        )
+    return rows
 
 
 def _own_usids(clos: Clos, node: Node) -> str | None:

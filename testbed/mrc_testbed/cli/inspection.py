@@ -12,13 +12,12 @@ from rich.text import Text
 
 from mrc_agents.abi import DrainerMode, PortCounter
 from mrc_testbed.cli.inspect_tables import (
-    Cell,
-    DataTable,
-    forwarding_table,
-    link_table,
-    node_table,
-    port_table,
-    summary_table,
+    Rows,
+    forwarding_rows,
+    link_rows,
+    node_rows,
+    port_rows,
+    summary_rows,
 )
 from mrc_testbed.cli.known_topology import known_topology, live_topology
 from mrc_testbed.cli.options import OutputFormat, Settings, command, require_root
@@ -153,43 +152,42 @@ def graph(
         show(settings, "Graph", SCHEMA_VERSION, {"format": style, "drawing": drawing}, lambda: drawing)
 
 
-def _tables(settings: Settings, clos: Clos, what: str) -> list[DataTable]:
+def _tables(settings: Settings, clos: Clos, what: str) -> dict[str, Rows]:
     if not what:
-        return [summary_table(clos)]
+        return {"fabric": summary_rows(clos)}
     if what == "nodes":
-        return [node_table(clos)]
+        return {"nodes": node_rows(clos)}
     if what == "links":
-        return [link_table(clos)]
+        return {"links": link_rows(clos)}
     if parse_node_name(what) is None:
         link = clos.link(what)
-        return [_link_ends(link.name, link.ports, clos), *_counters(settings, clos, link.ports)]
+        return {f"link {link.name}": _link_ends(link.ports, clos)} | _counters(settings, clos, link.ports)
     node = clos.node(what)
-    tables = [port_table(clos, node)]
+    tables = {f"ports of {node.name}": port_rows(clos, node)}
     if node.is_switch:
-        tables.append(forwarding_table(clos, node))
-    return [*tables, *_counters(settings, clos, tuple(clos.ports_of(node)))]
+        tables[f"forwarding of {node.name}"] = forwarding_rows(clos, node)
+    return tables | _counters(settings, clos, tuple(clos.ports_of(node)))
 
 
-def _link_ends(name: str, ports: tuple[Port, ...], clos: Clos) -> DataTable:
-    rows = []
-    for port in ports:
-        [row] = [row for row in port_table(clos, port.node).records() if row["port"] == port.index]
-        rows.append((port.name, *(row[column] for column in _END_COLUMNS)))
-    return DataTable(f"link {name}", ("port", *_END_COLUMNS), tuple(rows))
+def _link_ends(ports: tuple[Port, ...], clos: Clos) -> Rows:
+    ends = ((port, port_rows(clos, port.node)[port.index]) for port in ports)
+    return [{"port": port.name, **{key: row[key] for key in _END_COLUMNS}} for port, row in ends]
 
 
-def _counters(settings: Settings, clos: Clos, ports: tuple[Port, ...]) -> list[DataTable]:
+def _counters(settings: Settings, clos: Clos, ports: tuple[Port, ...]) -> dict[str, Rows]:
     """Counters of the ports that are not zero, if the lab is up with this topology."""
     if os.geteuid() != 0 or live_topology(settings) != clos.spec:
-        return []
+        return {}
     with lab.attach(settings.name) as attached:
         counts = {port.name: attached.port_counters.sum(port.id) for port in ports}
     names = [counter for counter in PortCounter if counter.name != "COUNT"]
     seen = [counter for counter in names if any(values[counter] for values in counts.values())]
-    rows: list[tuple[Cell, ...]] = [
-        (name, *(values[counter] for counter in seen)) for name, values in counts.items()
-    ]
-    return [DataTable("counters", ("port", *(counter.name.lower() for counter in seen)), tuple(rows))]
+    return {
+        "counters": [
+            {"port": name, **{counter.name.lower(): values[counter] for counter in seen}}
+            for name, values in counts.items()
+        ]
+    }
 
 
 def show_queues(settings: Settings, drainer: str | None, links: LinkMode | None, link: str | None) -> None:
@@ -232,7 +230,6 @@ def _tiers(live: Lab) -> dict[str, dict[str, int]]:
 
 
 def _table(state: EngineState, tiers: Mapping[str, Mapping[str, Any]]) -> RenderableType:
-    table = plain_table("tier", "sent", "marked", "trimmed", "data full", "control full", "pool empty")
-    for tier, counts in tiers.items():
-        table.add_row(tier, *(f"{count:,}" for count in counts.values()))
+    columns = ("tier", "sent", "marked", "trimmed", "data full", "control full", "pool empty")
+    table = plain_table(*columns, rows=((tier, *counts.values()) for tier, counts in tiers.items()))
     return Group(key_values([("queues", state.describe())]), Text(), table)

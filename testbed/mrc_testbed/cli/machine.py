@@ -1,8 +1,7 @@
 """doctor: checks of this machine."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import typer
 from rich.console import RenderableType
@@ -10,28 +9,18 @@ from rich.text import Text
 
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import bad, good
-from mrc_testbed.cli.rows import Column, Row, show_rows
+from mrc_testbed.cli.render import bad, good, show_rows
 from mrc_testbed.fabric.preflight import doctor_checks
+from mrc_testbed.report.table import Columns
 
 SCHEMA_VERSION: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class CheckRow(Row):
-    """A check of the machine; *fix* is None where it is met."""
-
-    what: str
-    met: bool
-    optional: bool
-    found: str
-    fix: str | None
-
-    COLUMNS = (
-        Column("", lambda row: good("ok") if row.met else None if row.optional else bad("no")),
-        Column("what", "what"),
-        Column("found", "found"),
-    )
+_COLUMNS: Final[Columns] = {
+    "": lambda row: good("ok") if row["met"] else None if row["optional"] else bad("no"),
+    "what": "what",
+    "found": "found",
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -50,19 +39,25 @@ def doctor(settings: Settings) -> int:
     settings.progress("checking")
     checks = doctor_checks()
     rows = [
-        CheckRow(each.what, each.is_met, each.is_optional, each.found, None if each.is_met else each.fix)
+        {
+            "what": each.what,
+            "met": each.is_met,
+            "optional": each.is_optional,
+            "found": each.found,
+            "fix": None if each.is_met else each.fix,
+        }
         for each in checks
     ]
-    is_ready = all(row.met or row.optional for row in rows)
-    show_rows(settings, "Doctor", SCHEMA_VERSION, {"checks": rows}, tail=[Text(), *_to_do(rows)])
+    is_ready = all(each.is_met or each.is_optional for each in checks)
+    show_rows(settings, "Doctor", SCHEMA_VERSION, {"checks": rows}, _COLUMNS, tail=[Text(), *_to_do(rows)])
     return ExitCode.PASS if is_ready else ExitCode.ENVIRONMENT
 
 
-def _to_do(rows: Sequence[CheckRow]) -> Iterator[RenderableType]:
+def _to_do(rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
     for title, is_optional in (("to do", False), ("if you want it", True)):
-        unmet = [row for row in rows if not row.met and row.optional == is_optional]
+        unmet = [row for row in rows if not row["met"] and row["optional"] == is_optional]
         if unmet:
             yield Text(title, style="bold")
-            yield from (Text(f"  {row.what}: {row.fix}") for row in unmet)
-    if all(row.met or row.optional for row in rows):
+            yield from (Text(f"  {row['what']}: {row['fix']}") for row in unmet)
+    if all(row["met"] or row["optional"] for row in rows):
         yield good("this machine is ready")

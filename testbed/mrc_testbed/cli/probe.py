@@ -1,9 +1,8 @@
 """probe links: localise lossy links by packets that hosts send to themselves."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from threading import Event
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Group, RenderableType
@@ -12,8 +11,7 @@ from rich.text import Text
 from mrc_agents.clock import monotonic_ns
 from mrc_testbed.cli.interruption import signals_stop
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import bad, good, key_values, show
-from mrc_testbed.cli.rows import Column, Row, number, row_documents, rows_table
+from mrc_testbed.cli.render import bad, good, key_values, rows_table, show
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.link_probes import LinkProbeCounts, link_probes_running
@@ -22,6 +20,7 @@ from mrc_testbed.faults.ledger import Ledger
 from mrc_testbed.probing.avoidance import paths_around
 from mrc_testbed.probing.grading import Grade, grade_links
 from mrc_testbed.probing.localisation import Diagnosis, LinkHealth, localise
+from mrc_testbed.report.table import Columns
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.probe_outcome import since
 from mrc_testbed.topology.probing_spec import INTERVAL_MIN_NS, ProbingSpec
@@ -33,28 +32,24 @@ DEFAULT_DURATION: Final = "2s"
 app = typer.Typer(no_args_is_help=True, help="Probe the links of a running lab.")
 
 
-@dataclass(frozen=True, slots=True)
-class LinkRow(Row):
+_COLUMNS: Final[Columns] = {
+    "link": lambda row: bad(row["link"]),
+    "#plane": "plane",
+    "#lost": lambda row: None if row["loss"] is None else f"{row['loss']:.1%}",
+    "#of probes": lambda row: row["probes"] or None,
+}
+
+
+def _row(clos: Clos, link_id: int, diagnosis: Diagnosis) -> dict[str, Any]:
     """A link; *loss* is None where no probe was judged."""
-
-    link: str
-    plane: int
-    suspect: bool
-    probes: int
-    loss: float | None
-
-    COLUMNS = (
-        Column("link", lambda row: bad(row.link)),
-        number("plane", "plane"),
-        number("lost", lambda row: None if row.loss is None else f"{row.loss:.1%}"),
-        number("of probes", lambda row: row.probes or None),
-    )
-
-    @classmethod
-    def of(cls, clos: Clos, link_id: int, diagnosis: Diagnosis) -> Self:
-        """The row of a link."""
-        link, health = clos.link(link_id), diagnosis.health.get(link_id, LinkHealth())
-        return cls(link.name, link.plane, link_id in diagnosis.suspects, health.probes, health.loss)
+    link, health = clos.link(link_id), diagnosis.health.get(link_id, LinkHealth())
+    return {
+        "link": link.name,
+        "plane": link.plane,
+        "suspect": link_id in diagnosis.suspects,
+        "probes": health.probes,
+        "loss": health.loss,
+    }
 
 
 def register(root: typer.Typer) -> None:
@@ -98,22 +93,22 @@ def probe_links(
         found = [clos.link(link).name for link in sorted(diagnosis.suspects)]
         grade = grade_links(found, _broken_links(attached))
         denied = _deny(attached, diagnosis) if deny else None
-    suspects = [LinkRow.of(clos, link, diagnosis) for link in sorted(diagnosis.suspects)]
-    links = [LinkRow.of(clos, link, diagnosis) for link in sorted(diagnosis.health)]
+    suspects = [_row(clos, link, diagnosis) for link in sorted(diagnosis.suspects)]
+    links = [_row(clos, link, diagnosis) for link in sorted(diagnosis.health)]
     document: dict[str, Any] = {
         "probes": count,
         "interval_ns": probing.interval,
         "timeout_ns": probing.timeout,
         "nodes": list(diagnosis.nodes),
-        "suspects": row_documents(suspects),
+        "suspects": suspects,
         "grade": _grade_document(grade),
         "denied_evs": denied,
-        "links": row_documents(links),
+        "links": links,
     }
     facts = key_values(_facts(diagnosis, grade, count, probing, denied))
-    is_all_in_sight = all(row.probes for row in links)
+    is_all_in_sight = all(row["probes"] for row in links)
     verdict = good("no link loses probes" if is_all_in_sight else "no link in sight loses probes")
-    shown = Group(Text(), rows_table(suspects)) if suspects else verdict
+    shown = Group(Text(), rows_table(_COLUMNS, suspects)) if suspects else verdict
     show(settings, "LinkHealth", SCHEMA_VERSION, document, lambda: Group(facts, shown), lines="links")
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Literal
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -11,17 +11,9 @@ from rich.text import Text
 
 from mrc_testbed.cli.options import OutputFormat, Settings
 from mrc_testbed.report import table as report_table
-
-if TYPE_CHECKING:
-    from mrc_testbed.cli.inspect_tables import DataTable
-    from mrc_testbed.scenario.measure.expectation import Answer
+from mrc_testbed.shown import format_time
 
 _WIDTH_MAX: Final = 10_000
-ANSWER_STYLES: Final[Mapping["Answer", str]] = {
-    "held": "green",
-    "failed": "bold red",
-    "cannot tell": "yellow",
-}
 _CELL_STYLES: Final = {"good": "green", "bad": "bold red", "warn": "yellow"}
 
 JsonValue = Mapping[str, Any] | Sequence[Any] | str | int | float | bool | None
@@ -87,31 +79,43 @@ def _mapping(item: Any) -> Mapping[str, Any]:
     return item if isinstance(item, Mapping) else {"value": item}
 
 
-def plain_table(*columns: str, right: Sequence[str] = ()) -> Table:
-    """An empty table of the project's look: no frame, headings in bold, *right* columns aligned right."""
+def plain_table(*columns: str, rows: Iterable[Iterable[Any]] = ()) -> Table:
+    """A table of the project's look: no frame, headings in bold.
+
+    Args:
+        columns: as of a `report.table.Table`.
+        rows: likewise; a cell's text has the color of its style, a whole number has commas.
+    """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", no_wrap=True)
+    for name in columns:
+        side: Literal["left", "right"] = "right" if name.startswith("#") else "left"
+        table.add_column(name.removeprefix("#"), justify=side, no_wrap=True)
+    for row in rows:
+        table.add_row(*map(_shown_cell, row))
     return table
 
 
 def shown_table(table: report_table.Table) -> Table:
-    """A table of a report on the terminal; a cell's text has the color of its style."""
-    heads = [name.removeprefix("#") for name in table.columns]
-    right = [name.removeprefix("#") for name in table.columns if name.startswith("#")]
-    shown = plain_table(*heads, right=right)
-    for row in table.rows:
-        cells = (report_table.TableCell(cell) if isinstance(cell, str) else cell for cell in row)
-        shown.add_row(*(Text(cell.text, style=_CELL_STYLES.get(cell.style, "")) for cell in cells))
-    return shown
+    """A table of a report on the terminal."""
+    return plain_table(*table.columns, rows=table.rows)
 
 
-def judged_table(judged: Iterable[tuple["Answer", str, str]]) -> Table:
+def _shown_cell(cell: Any) -> RenderableType:
+    if isinstance(cell, report_table.TableCell):
+        return Text(cell.text, style=_CELL_STYLES.get(cell.style.removeprefix("mark "), ""))
+    if isinstance(cell, str | int):
+        return Text(cell if isinstance(cell, str) else f"{cell:,}")
+    return "-" if cell is None else cell
+
+
+def rows_table(columns: report_table.Columns, rows: Iterable[Mapping[str, Any]]) -> Table:
+    """Rows that a document lists, on the terminal."""
+    return shown_table(report_table.Table.of(columns, rows))
+
+
+def judged_table(judged: Iterable[tuple[str, str, str]]) -> Table:
     """Table of expectations: the answer to each, its text, the reason."""
-    table = plain_table("", "expectation", "measured")
-    for answer, text, reason in judged:
-        table.add_row(Text(answer, style=ANSWER_STYLES[answer]), Text(text), Text(reason))
-    return table
+    return plain_table("", "expectation", "measured", rows=(report_table.judged(*each) for each in judged))
 
 
 def key_values(pairs: Sequence[tuple[str, RenderableType]]) -> Table:
@@ -139,32 +143,74 @@ def bad(text: str) -> Text:
     return Text(text, style="red")
 
 
+def known(value: float | None, shown: Callable[[float], str] = format_time) -> str | None:
+    """The text of a value; None where it is not known."""
+    return None if value is None else shown(value)
+
+
 def say(console: Console, text: str) -> None:
     """Print one line; a terminal wraps it, nothing is cut."""
     console.print(text, soft_wrap=True)
 
 
-def data_table(table: "DataTable") -> RenderableType:
-    """Render a table of mrc_testbed.cli.inspect_tables: title, headings in words, numbers to the right."""
-    numeric = [
-        name
-        for index, name in enumerate(table.columns)
-        if table.rows and all(isinstance(row[index], int | None) for row in table.rows)
-    ]
-    headings = {name: name.replace("_", " ") for name in table.columns}
-    shown = plain_table(*headings.values(), right=[headings[name] for name in numeric])
-    for row in table.rows:
-        shown.add_row(*("-" if cell is None else Text(str(cell)) for cell in row))
-    return Group(Text(table.title, style="bold"), shown)
+def show_rows(
+    settings: Settings,
+    kind: str,
+    version: int,
+    rows: Mapping[str, Sequence[Mapping[str, Any]]],
+    columns: report_table.Columns,
+    *,
+    document: Mapping[str, JsonValue] | None = None,
+    empty: str = "",
+    head: Sequence[RenderableType] = (),
+    tail: Sequence[RenderableType] = (),
+) -> None:
+    """Print rows as `show` prints a result; `-o jsonl` prints one row per line.
 
-
-def show_tables(settings: Settings, kind: str, version: int, tables: Sequence["DataTable"]) -> None:
-    """Print tables of `inspect_tables`; for programs as lists of mappings under their titles."""
+    Args:
+        settings: say in which format.
+        kind: of the document.
+        version: of the document.
+        rows: key of the list in the document -> its rows.
+        columns: of the table.
+        document: what else the document has, before the rows.
+        empty: text in place of a table without rows.
+        head: printed above the table.
+        tail: printed below the table.
+    """
+    [(key, listed)] = rows.items()
     show(
         settings,
         kind,
         version,
-        {"tables": [{"title": table.title, "rows": table.records()} for table in tables]},
-        lambda: Group(*(part for table in tables for part in (data_table(table), Text()))),
+        {**(document or {}), key: listed},
+        lambda: Group(*head, rows_table(columns, listed) if listed else Text(empty), *tail),
+        lines=key,
+    )
+
+
+def titled_table(title: str, rows: Sequence[Mapping[str, str | int | None]]) -> RenderableType:
+    """At least one row under a title and its keys in words, columns of numbers to the right."""
+    heads = (
+        f"{'#' * all(isinstance(row[key], int | None) for row in rows)}{key.replace('_', ' ')}"
+        for key in rows[0]
+    )
+    cells = [[None if cell is None else str(cell) for cell in row.values()] for row in rows]
+    return Group(Text(title, style="bold"), plain_table(*heads, rows=cells))
+
+
+def show_tables(
+    settings: Settings,
+    kind: str,
+    version: int,
+    tables: Mapping[str, Sequence[Mapping[str, str | int | None]]],
+) -> None:
+    """Print tables by their titles."""
+    show(
+        settings,
+        kind,
+        version,
+        {"tables": [{"title": title, "rows": rows} for title, rows in tables.items()]},
+        lambda: Group(*(part for each in tables.items() for part in (titled_table(*each), Text()))),
         lines="tables",
     )

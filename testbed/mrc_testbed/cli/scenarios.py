@@ -1,9 +1,8 @@
 """scenarios list | copy: the ready scenarios and campaigns."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Self
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Group
@@ -13,11 +12,11 @@ from mrc_testbed import document
 from mrc_testbed.campaign.spec import CampaignSpec
 from mrc_testbed.cli.options import ForceOption, Settings, command
 from mrc_testbed.cli.ready import FOLDER, complete, ready_file, ready_files
-from mrc_testbed.cli.render import say, show
-from mrc_testbed.cli.rows import Column, Row, known_time, number, show_rows
+from mrc_testbed.cli.render import known, say, show, show_rows
 from mrc_testbed.document import Kind
 from mrc_testbed.document.file_tree import write_files
 from mrc_testbed.installation import shipped
+from mrc_testbed.report.table import Columns
 from mrc_testbed.scenario.spec.load import build_scenario
 from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.scenario.spec.scenario_spec import ScenarioSpec
@@ -33,51 +32,37 @@ def register(root: typer.Typer) -> None:
     root.add_typer(app, name="scenarios")
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyRow(Row):
-    """A ready file."""
+_COLUMNS: Final[Columns] = {
+    "name": "name",
+    "kind": "kind",
+    "#NICs": "hosts",
+    "#length": lambda row: known(row["length_ns"]),
+    "description": lambda row: (
+        row["description"].partition(";")[0].removesuffix(".")
+        + (" (only --virtual)" if row["virtual_only"] else "")
+    ),
+}
 
-    name: str
-    kind: str
-    hosts: int | None  # of a scenario, without its variants; None for a campaign. A host has one NIC.
-    length_ns: int | None  # of one run; None for a campaign and for a run that ends by iterations
-    virtual_only: bool  # too fast for a live lab
-    tags: tuple[str, ...]
-    description: str
 
-    COLUMNS = (
-        Column("name", "name"),
-        Column("kind", "kind"),
-        number("NICs", "hosts"),
-        number("length", lambda row: known_time(row.length_ns)),
-        Column("description", lambda row: row.summary),
-    )
-
-    @property
-    def summary(self) -> str:
-        """The first clause of the description."""
-        clause = self.description.partition(";")[0].removesuffix(".")
-        return f"{clause} (only --virtual)" if self.virtual_only else clause
-
-    @classmethod
-    def of(cls, name: str, path: Path) -> Self:
-        """The row of a file."""
-        loaded = document.load(path)
-        hosts = length_ns = None
-        if loaded.kind is Kind.SCENARIO:
-            scenario = build_scenario(loaded)
-            plan = resolve(scenario)
-            hosts = scenario.topology.numbering.host_count
-            length_ns = None if plan.end_ns is None else plan.end_ns - plan.start_ns
-        metadata = loaded.metadata
-        virtual_only = _VIRTUAL_TAG in metadata.tags
-        return cls(
-            name, loaded.kind.value, hosts, length_ns, virtual_only, metadata.tags, metadata.description
-        )
-
-    def has(self, text: str) -> bool:
-        """Return True if name, tags or description have *text*; case is ignored."""
-        return text.casefold() in " ".join((self.name, *self.tags, self.description)).casefold()
+def _row(name: str, path: Path) -> dict[str, Any]:
+    """A ready file. NICs and length of one run are of a scenario, without its variants; else None."""
+    loaded = document.load(path)
+    hosts = length_ns = None
+    if loaded.kind is Kind.SCENARIO:
+        scenario = build_scenario(loaded)
+        plan = resolve(scenario)
+        hosts = scenario.topology.numbering.host_count
+        length_ns = None if plan.end_ns is None else plan.end_ns - plan.start_ns
+    metadata = loaded.metadata
+    return {
+        "name": name,
+        "kind": loaded.kind.value,
+        "hosts": hosts,
+        "length_ns": length_ns,
+        "virtual_only": _VIRTUAL_TAG in metadata.tags,
+        "tags": metadata.tags,
+        "description": metadata.description,
+    }
 
 
 @command(app, "list")
@@ -97,10 +82,13 @@ def list_ready(
       mrc-testbed scenarios list incast
       mrc-testbed scenarios list -o json
     """
-    rows = [row for row in (ReadyRow.of(name, path) for name, path in ready_files().items()) if row.has(text)]
-    show_rows(
-        settings, "ScenarioList", SCHEMA_VERSION, {"scenarios": rows}, empty=f"no ready scenario has {text!r}"
-    )
+    rows = [
+        row
+        for row in (_row(name, path) for name, path in ready_files().items())
+        if text.casefold() in " ".join((row["name"], *row["tags"], row["description"])).casefold()
+    ]
+    empty = f"no ready scenario has {text!r}"
+    show_rows(settings, "ScenarioList", SCHEMA_VERSION, {"scenarios": rows}, _COLUMNS, empty=empty)
 
 
 @command(app, "copy")

@@ -1,22 +1,22 @@
 """size: a planned fabric in numbers."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from fractions import Fraction
 from math import isclose
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import key_values, show
-from mrc_testbed.cli.rows import Column, Row, number, row_documents, rows_table
+from mrc_testbed.cli.render import key_values, rows_table, show
 from mrc_testbed.errors import UsageError
+from mrc_testbed.report.table import Columns
 from mrc_testbed.shown import format_rate, format_share
-from mrc_testbed.topology.sizing import Fabric, PartLoss, Parts, plan_fabric
+from mrc_testbed.topology.sizing import Fabric, Parts, plan_fabric
 from mrc_testbed.topology.usid import CARRIER_SLOTS, INDEX_COUNT, PLANE_COUNT
 from mrc_testbed.units import parse_rate_bps
 
@@ -24,87 +24,37 @@ SCHEMA_VERSION: Final = 2
 _PLANES: Final = (1, 2, 4, 8)
 _TIERS: Final = {2: "two tiers", 3: "three tiers"}
 _PORTS: Final = "as many of a switch as there are planes"
-
-
-@dataclass(frozen=True, slots=True)
-class FabricRow(Row):
-    """A fabric with the NICs that are wanted, or as many as it reaches."""
-
-    planes: int
-    tiers: int
-    port_rate_bps: int
-    switch_ports: int
-    largest_nics: int
-    nics: int
-    t0: int
-    t1: int
-    t2: int
-    switches: int
-    links: int
-    host_links: int
-    optics: int
-    host_optics: int
-    paths: int
-    ev_bits: int
-    usids_of_packet: int
-    t0_t1_link_of_plane: float
-    t0_t1_link_of_nic: float
-
-    COLUMNS = (
-        number("planes", "planes"),
-        number("NICs at most", "largest_nics"),
-        number("T0s", "t0"),
-        number("T1s", "t1"),
-        number("T2s", lambda row: row.t2 or None),
-        number("switches", "switches"),
-        number("links", "links"),
-        number("optics", "optics"),
-        number("EV bits", "ev_bits"),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class PlanesRow(Row):
-    """The ports that a number of planes leads to, for the table alone."""
-
-    fabric: FabricRow
-
-    COLUMNS = (
-        number("planes", lambda row: row.fabric.planes),
-        number("NIC ports", lambda row: f"{row.fabric.planes} x {format_rate(row.fabric.port_rate_bps)}"),
-        number("switch ports", lambda row: row.fabric.switch_ports),
-        number("a T0-T1 link", lambda row: f"{format_share(row.fabric.t0_t1_link_of_plane)} of a plane"),
-        number("of a NIC's rate", lambda row: format_share(row.fabric.t0_t1_link_of_nic)),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class LossRow(Row):
-    """A loss; the document has its fields."""
-
-    loss: PartLoss
-
-    COLUMNS = (
-        Column("lost", lambda row: row.loss.part),
-        number("in all", lambda row: row.loss.count),
-        number("NICs", lambda row: row.loss.nics),
-        number("of a plane", lambda row: format_share(row.loss.of_plane)),
-        number("planes", lambda row: row.loss.planes),
-        number("of a NIC", lambda row: format_share(row.loss.of_nic)),
-        number("of all", lambda row: format_share(row.loss.of_fabric)),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class ClosComparison:
-    """Two tiers against three, per NIC."""
-
-    planes: int
-    nics: int
-    three_tier_planes: int
-    three_tier_nics: int
-    optics: float
-    switches: float
+_COUNTED: Final = (
+    *("switches", "links", "host_links", "optics", "host_optics"),
+    *("paths", "ev_bits", "usids_of_packet"),
+)
+_FABRIC_COLUMNS: Final[Columns] = {
+    "#planes": "planes",
+    "#NICs at most": "largest_nics",
+    "#T0s": "t0",
+    "#T1s": "t1",
+    "#T2s": lambda row: row["t2"] or None,
+    "#switches": "switches",
+    "#links": "links",
+    "#optics": "optics",
+    "#EV bits": "ev_bits",
+}
+_PLANES_COLUMNS: Final[Columns] = {
+    "#planes": "planes",
+    "#NIC ports": lambda row: f"{row['planes']} x {format_rate(row['port_rate_bps'])}",
+    "#switch ports": "switch_ports",
+    "#a T0-T1 link": lambda row: f"{format_share(row['t0_t1_link_of_plane'])} of a plane",
+    "#of a NIC's rate": lambda row: format_share(row["t0_t1_link_of_nic"]),
+}
+_LOSS_COLUMNS: Final[Columns] = {
+    "lost": "part",
+    "#in all": "count",
+    "#NICs": "nics",
+    "#of a plane": lambda row: format_share(row["of_plane"]),
+    "#planes": "planes",
+    "#of a NIC": lambda row: format_share(row["of_nic"]),
+    "#of all": lambda row: format_share(row["of_fabric"]),
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -168,7 +118,7 @@ def size(
         for each in fabrics
         if two.t1 and each.tiers == 3 and each.parts.planes in (1, parts.planes)
     ]
-    losses = [LossRow(loss) for loss in chosen.losses()]
+    losses = [asdict(loss) for loss in chosen.losses()]
     rows = [_row(each) for each in fabrics]
     show(
         settings,
@@ -178,13 +128,9 @@ def size(
             "nics": nics,
             "nic_rate_bps": nic_rate,
             "switch_rate_bps": switch_rate,
-            "fabrics": row_documents(rows),
-            "comparisons": [asdict(each) for each in comparisons],
-            "chosen": {
-                **asdict(_row(chosen)),
-                "usids_of_plane": chosen.usids_of_plane,
-                "losses": [asdict(row.loss) for row in losses],
-            },
+            "fabrics": rows,
+            "comparisons": comparisons,
+            "chosen": {**_row(chosen), "usids_of_plane": chosen.usids_of_plane, "losses": losses},
         },
         lambda: Group(
             *_tables(rows, nics, nic_rate, switch_rate),
@@ -192,7 +138,7 @@ def size(
             *_details(chosen),
             Text(),
             Text("One part is lost: how many NICs lose rate, and how much each of them at most"),
-            rows_table(losses),
+            rows_table(_LOSS_COLUMNS, losses),
         ),
         lines="fabrics",
     )
@@ -212,67 +158,62 @@ def _counted(parts: Parts, tiers: int, nics: int) -> Fabric:
     return plan_fabric(parts, tiers, min(nics, parts.largest_nics(tiers)))
 
 
-def _row(fabric: Fabric) -> FabricRow:
+def _row(fabric: Fabric) -> dict[str, Any]:
+    """A fabric with the NICs that are wanted, or as many as it reaches."""
     parts = fabric.parts
-    return FabricRow(
-        planes=parts.planes,
-        tiers=fabric.tiers,
-        port_rate_bps=parts.port_rate_bps,
-        switch_ports=parts.switch_ports,
-        largest_nics=parts.largest_nics(fabric.tiers),
-        nics=fabric.nics,
-        t0=parts.planes * fabric.t0,
-        t1=parts.planes * fabric.t1,
-        t2=parts.planes * fabric.t2,
-        switches=fabric.switches,
-        links=fabric.links,
-        host_links=fabric.host_links,
-        optics=fabric.optics,
-        host_optics=fabric.host_optics,
-        paths=fabric.paths,
-        ev_bits=fabric.ev_bits,
-        usids_of_packet=fabric.usids_of_packet,
-        t0_t1_link_of_plane=1 / parts.half,
-        t0_t1_link_of_nic=1 / parts.half / parts.planes,
-    )
+    return {
+        "planes": parts.planes,
+        "tiers": fabric.tiers,
+        "port_rate_bps": parts.port_rate_bps,
+        "switch_ports": parts.switch_ports,
+        "largest_nics": parts.largest_nics(fabric.tiers),
+        "nics": fabric.nics,
+        **{key: parts.planes * getattr(fabric, key) for key in ("t0", "t1", "t2")},
+        **{key: getattr(fabric, key) for key in _COUNTED},
+        "t0_t1_link_of_plane": 1 / parts.half,
+        "t0_t1_link_of_nic": 1 / parts.half / parts.planes,
+    }
 
 
-def _compared(two: Fabric, three: Fabric) -> ClosComparison:
+def _compared(two: Fabric, three: Fabric) -> dict[str, Any]:
+    """Two tiers against three, per NIC."""
+
     def per_nic(count: Callable[[Fabric], int]) -> float:
         return float(Fraction(count(two), two.nics) / Fraction(count(three), three.nics))
 
-    return ClosComparison(
-        two.parts.planes,
-        two.nics,
-        three.parts.planes,
-        three.nics,
-        optics=per_nic(lambda fabric: fabric.optics),
-        switches=per_nic(lambda fabric: fabric.switches),
-    )
+    return {
+        "planes": two.parts.planes,
+        "nics": two.nics,
+        "three_tier_planes": three.parts.planes,
+        "three_tier_nics": three.nics,
+        "optics": per_nic(lambda fabric: fabric.optics),
+        "switches": per_nic(lambda fabric: fabric.switches),
+    }
 
 
 def _tables(
-    rows: Sequence[FabricRow], nics: int, nic_rate_bps: int, switch_rate_bps: int
+    rows: Sequence[Mapping[str, Any]], nics: int, nic_rate_bps: int, switch_rate_bps: int
 ) -> Iterator[RenderableType]:
     nic, switch = format_rate(nic_rate_bps), format_rate(switch_rate_bps)
     yield Text(f"{nics:,} NICs of {nic}, switches of {switch}", style="bold")
     yield Text()
-    yield rows_table([PlanesRow(row) for row in rows if row.tiers == 2])
+    yield rows_table(_PLANES_COLUMNS, [row for row in rows if row["tiers"] == 2])
     for tiers, words in _TIERS.items():
         yield Text()
         yield Text(words.capitalize(), style="bold")
-        yield rows_table([row for row in rows if row.tiers == tiers])
+        yield rows_table(_FABRIC_COLUMNS, [row for row in rows if row["tiers"] == tiers])
     yield Text()
-    if any(row.nics < nics for row in rows):
+    if any(row["nics"] < nics for row in rows):
         yield Text(f"A fabric that does not reach {nics:,} NICs is counted with all that it reaches.")
     yield Text(f"An optic is a module of {nic}: all ports of a NIC, or {_PORTS}.")
 
 
-def _comparison_lines(comparisons: Sequence[ClosComparison]) -> Iterator[RenderableType]:
+def _comparison_lines(comparisons: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
     for each in comparisons:
         yield Text(
-            f"Per NIC, two tiers of {_planes(each.planes)} need {_part(each.optics)} of the optics and "
-            f"{_part(each.switches)} of the switches\nof three tiers of {_planes(each.three_tier_planes)}."
+            f"Per NIC, two tiers of {_planes(each['planes'])} need {_part(each['optics'])} of the optics and "
+            f"{_part(each['switches'])} of the switches\n"
+            f"of three tiers of {_planes(each['three_tier_planes'])}."
         )
     yield Text()
 

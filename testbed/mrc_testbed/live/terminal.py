@@ -264,8 +264,8 @@ def _table(*columns: str, right: bool = False, gap: int = 2) -> Table:
 def _latency(latency: Latency | None) -> Sequence[str]:
     if latency is None:
         return "-", "-", "-"
-    times_ns = (latency.p50_ns, latency.p99_ns, latency.p999_ns)
-    return tuple(format_time(time_ns) for time_ns in times_ns)
+    p50, _, p99, p999, _ = latency.shown()
+    return p50, p99, p999
 
 
 def _rate(rate_bps: float) -> str:

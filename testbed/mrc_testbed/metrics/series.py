@@ -5,7 +5,7 @@ of any two readings, neighbours or the ends of a run, is exact.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import astuple, dataclass, field, fields
 from typing import Any, Final, Literal, Self, get_args
 
 from mrc_agents.abi import EvState, NicCounter
@@ -203,7 +203,7 @@ class Latency:
 
     def shown(self) -> list[str]:
         """The times for people, in this order."""
-        return [format_time(getattr(self, each.name)) for each in fields(self)[1:]]
+        return [format_time(time_ns) for time_ns in astuple(self)[1:]]
 
 
 def summarize(histogram: Histogram) -> Latency | None:

@@ -1,7 +1,10 @@
 """Tables as data, and as HTML: on a narrow screen a row is a card whose cells carry headings. Pure."""
 
-from collections.abc import Iterable, Sequence
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Final, Self
 
 from markupsafe import Markup
 
@@ -26,12 +29,32 @@ class TableCell:
     is_heading: bool = False  # it names its row
 
 
+_ANSWERS: Final = {"held": "good", "failed": "bad", "cannot tell": "warn"}
+
+Columns = Mapping[str, str | Callable[[Any], Any]]
+"""Name of each column -> key of what the rows have there, or a function of a row."""
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table."""
 
     columns: Sequence[str]  # their names; a `#` before one sets it to the right. Empty for a table without.
-    rows: Sequence[Sequence[TableCell | str]]  # of cells; a text stands for a cell with nothing but that
+    # of cells; a text stands for a cell with nothing but that. For CSV of values; on a terminal also of
+    # numbers, None for a dash, and what rich shows
+    rows: Sequence[Sequence[Any]]
+
+    @classmethod
+    def of(cls, columns: Columns, rows: Iterable[Mapping[str, Any]]) -> Self:
+        """The table of rows that a document lists; None stands for an empty text."""
+        cells = [[row[of] if isinstance(of, str) else of(row) for of in columns.values()] for row in rows]
+        return cls(tuple(columns), [[None if cell == "" else cell for cell in row] for row in cells])
+
+    def csv(self) -> str:
+        """Lines of CSV."""
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows((self.columns, *self.rows))
+        return text.getvalue()
 
     def html(self) -> Markup:
         """HTML; empty without rows."""
@@ -45,6 +68,12 @@ class Table:
         aligned = ["---:" if name.startswith("#") else "---" for name in self.columns]
         heads = [name.removeprefix("#") for name in self.columns]
         return [_line(heads), _line(aligned), *(_line(map(_marked, row)) for row in self.rows)]
+
+
+def judged(answer: str, text: str, *more: str) -> tuple[TableCell | str, ...]:
+    """A row: the answer to an expectation, its text, and more."""
+    mark = TableCell(answer, f"mark {_ANSWERS[answer]}", is_strong=answer != "held")
+    return mark, TableCell(text, is_code=True), *more
 
 
 def _filled(row: Iterable[TableCell | str], columns: Sequence[str]) -> Iterable[tuple[TableCell, str]]:

@@ -1,8 +1,9 @@
 """Pure: what a benchmark of a collective found, in the terms of nccl-tests."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
+from mrc_testbed.shown import format_time
 from mrc_testbed.workloads.collective import Collective
 from mrc_testbed.workloads.operation_record import OperationRecord, percentile_ns
 
@@ -24,6 +25,10 @@ class Durations:
         """Those of at least one time."""
         p50_ns, p99_ns, p999_ns = (percentile_ns(times_ns, ratio) for ratio in (0.5, 0.99, 0.999))
         return cls(len(times_ns), sum(times_ns) / len(times_ns), p50_ns, p99_ns, p999_ns, max(times_ns))
+
+    def shown(self) -> list[str]:
+        """Percentiles and largest for people."""
+        return [format_time(time_ns) for time_ns in astuple(self)[2:]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -31,21 +31,8 @@ class Times:
     max_ns: float
 
     def scaled(self, factor: float) -> "Times":
-        return Times(
-            self.count,
-            *(
-                factor * value
-                for value in (
-                    self.min_ns,
-                    self.typical_ns,
-                    self.mean_ns,
-                    self.deviation_ns,
-                    self.p99_ns,
-                    self.p999_ns,
-                    self.max_ns,
-                )
-            ),
-        )
+        count, *times_ns = astuple(self)
+        return Times(count, *(factor * time_ns for time_ns in times_ns))
 
 
 @dataclass(frozen=True, slots=True)

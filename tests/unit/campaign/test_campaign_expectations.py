@@ -252,7 +252,9 @@ def test_a_campaign_is_held_to_what_it_expects(folder, stage, capsys):
     ]
     suite = ET.fromstring((folder.path / "junit.xml").read_text())[-1]  # noqa: S314 - we wrote it
     assert [suite.get(key) for key in ("name", "tests", "failures", "skipped")] == ["held", "7", "1", "2"]
-    assert "## Expectations of cells" in (folder.path / "summary.md").read_text()
+    written = (folder.path / "summary.md").read_text().partition("## Expectations of cells\n\n")[2]
+    [failed] = [line.split(" | ") for line in written.splitlines() if "**failed**" in line]
+    assert failed[2] == summary["expectations"][4]["cell"]
     assert "only 2 of 3 runs count" in (folder.path / "report.html").read_text()
     capsys.readouterr()
     assert mrc_testbed(["campaign", "check", str(folder.path), "-o", "json"]) == 4

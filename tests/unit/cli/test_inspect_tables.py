@@ -10,7 +10,7 @@ LAB = Clos(TopologySpec(port_rate=10**8, link_delay=5000))
 
 
 def test_summary_says_sizes_and_theory() -> None:
-    rows = {row[0]: row[1] for row in inspect_tables.summary_table(LAB).rows}
+    rows = {row["property"]: row["value"] for row in inspect_tables.summary_rows(LAB)}
     assert rows == {
         "planes": 4,
         "switches": "16 (2 T0 + 2 T1 per plane)",
@@ -33,9 +33,10 @@ def test_summary_says_sizes_and_theory() -> None:
 
 
 def test_a_path_is_reported_hop_by_hop() -> None:
-    reported = inspect_tables.path_table(explain_ev(LAB, 0x20010000, 0, 5))
-    assert reported.title == "h0 to h5 through plane 2: 4800=T0(0) 8801=T1(1) 4801=T0(1) c801=DL(1)"
-    assert reported.records() == [
+    path = explain_ev(LAB, 0x20010000, 0, 5)
+    title = inspect_tables.describe_path(path)
+    assert title == "h0 to h5 through plane 2: 4800=T0(0) 8801=T1(1) 4801=T0(1) c801=DL(1)"
+    assert inspect_tables.path_rows(path) == [
         {
             "node": "h0",
             "action": "encapsulate",
@@ -80,17 +81,9 @@ def test_a_path_is_reported_hop_by_hop() -> None:
 
 
 def test_nodes_and_links_have_a_row_each() -> None:
-    nodes, links = inspect_tables.node_table(LAB).records(), inspect_tables.link_table(LAB).records()
+    nodes, links = inspect_tables.node_rows(LAB), inspect_tables.link_rows(LAB)
     assert [row["name"] for row in nodes] == [node.name for node in LAB.nodes()]
-    assert nodes[7] == {
-        "id": 7,
-        "name": "p1-t1-1",
-        "tier": "t1",
-        "plane": 1,
-        "row": None,
-        "ports": 2,
-        "usids": "8401",
-    }
+    assert tuple(nodes[7].values()) == (7, "p1-t1-1", "t1", 1, None, 2, "8401")
     assert nodes[21]["row"] == 1
     assert [row["name"] for row in links] == [link.name for link in LAB.links()]
     assert links[33] == {
@@ -105,12 +98,12 @@ def test_nodes_and_links_have_a_row_each() -> None:
 
 
 def test_parallel_uplinks_give_a_switch_a_range_of_usids() -> None:
-    rows = inspect_tables.node_table(Clos(TopologySpec(uplinks_per_pair=2))).records()
+    rows = inspect_tables.node_rows(Clos(TopologySpec(uplinks_per_pair=2)))
     assert [row["usids"] for row in rows[:4]] == ["4000-4001", "4002-4003", "8000-8001", "8002-8003"]
 
 
 def test_ports_of_a_host_have_inner_addresses() -> None:
-    rows = inspect_tables.port_table(LAB, LAB.node("h3")).records()
+    rows = inspect_tables.port_rows(LAB, LAB.node("h3"))
     assert rows[1] == {
         "port": 1,
         "interface": "plane1",
@@ -122,20 +115,20 @@ def test_ports_of_a_host_have_inner_addresses() -> None:
         "peer": "p1-t0-0:3",
         "rate_bps": 100_000_000,
     }
-    assert inspect_tables.port_table(LAB, LAB.node("p0-t1-0")).records()[0]["inner_address"] is None
+    assert inspect_tables.port_rows(LAB, LAB.node("p0-t1-0"))[0]["inner_address"] is None
 
 
 def test_forwarding_of_a_switch_is_decoded() -> None:
-    rows = inspect_tables.forwarding_table(LAB, LAB.node("p1-t1-1")).rows
-    assert rows == (
+    rows = inspect_tables.forwarding_rows(LAB, LAB.node("p1-t1-1"))
+    assert [tuple(row.values()) for row in rows] == [
         ("4400", "T0(0)", "forward", "down0", "p1-t0-0"),
         ("4401", "T0(1)", "forward", "down1", "p1-t0-1"),
         ("8401", "T1(1)", "uN shift", None, None),
-    )
+    ]
 
 
 def test_evs_are_listed_with_their_paths() -> None:
-    rows = inspect_tables.ev_table(LAB, 0, 5, [0x30010002]).rows
-    assert rows == (("0x30010002", 3, 1, 2, "p3-t1-1", "fcbb:0:4c00:8c01:4c01:cc01::"),)
+    [row] = inspect_tables.ev_rows(LAB, 0, 5, [0x30010002])
+    assert tuple(row.values()) == ("0x30010002", 3, 1, 2, "p3-t1-1", "fcbb:0:4c00:8c01:4c01:cc01::")
     with pytest.raises(UsageError, match="uplink 9 does not exist"):
-        inspect_tables.ev_table(LAB, 0, 5, [0x30090000])
+        inspect_tables.ev_rows(LAB, 0, 5, [0x30090000])

@@ -8,10 +8,9 @@ import yaml
 from rich.console import Console, Group
 from rich.text import Text
 
-from mrc_testbed.cli.inspect_tables import DataTable
 from mrc_testbed.cli.options import OutputFormat, Settings
 from mrc_testbed.cli.progress import Progress
-from mrc_testbed.cli.render import bad, data_table, good, plain_table, show
+from mrc_testbed.cli.render import bad, good, plain_table, rows_table, show, titled_table
 
 DOCUMENT = {"lab": "a", "items": [{"n": 1}, {"n": 2}]}
 
@@ -58,12 +57,8 @@ def test_a_table_is_for_people():
 
 
 def test_a_narrow_terminal_cuts_no_cell_short():
-    def table():
-        rows = plain_table("name", "value")
-        rows.add_row("x" * 60, "y" * 60)
-        return Group(rows, Text("z" * 100))
-
-    text = shown(OutputFormat.TABLE, table, width=40)
+    table = Group(plain_table("name", "value", rows=[("x" * 60, "y" * 60)]), Text("z" * 100))
+    text = shown(OutputFormat.TABLE, lambda: table, width=40)
     assert "x" * 60 in text
     assert "y" * 60 in text
     assert "z" * 100 in text
@@ -71,18 +66,19 @@ def test_a_narrow_terminal_cuts_no_cell_short():
 
 
 def test_lines_have_no_blanks_at_their_end():
-    def table():
-        rows = plain_table("name", "value")
-        rows.add_row("a", "b")
-        rows.add_row("long name", "")
-        return rows
+    table = plain_table("name", "value", rows=[("a", "b"), ("long name", "")])
+    assert shown(OutputFormat.TABLE, lambda: table) == "name       value\na          b\nlong name\n"
 
-    assert shown(OutputFormat.TABLE, table).splitlines() == ["name       value", "a          b", "long name"]
+
+def test_columns_have_a_key_of_their_rows_or_a_function_and_nothing_is_a_dash():
+    rows = [{"name": "a", "n": 1234, "note": ""}, {"name": "b", "n": 0, "note": "x"}]
+    table = rows_table({"of": "name", "#n": "n", "note": lambda row: row["note"]}, rows)
+    assert shown(OutputFormat.TABLE, lambda: table) == "of      n  note\na   1,234  -\nb       0  x\n"
 
 
 def test_numbers_stand_to_the_right_and_nothing_is_a_dash():
-    table = DataTable("ports", ("port_name", "frames"), (("h0:0", 5), ("h0:1", 12345), ("h0:2", None)))
-    assert shown(OutputFormat.TABLE, lambda: data_table(table)).splitlines() == [
+    rows = [{"port_name": f"h0:{at}", "frames": frames} for at, frames in enumerate((5, 12345, None))]
+    assert shown(OutputFormat.TABLE, lambda: titled_table("ports", rows)).splitlines() == [
         "ports",
         "port name  frames",
         "h0:0            5",
@@ -92,12 +88,8 @@ def test_numbers_stand_to_the_right_and_nothing_is_a_dash():
 
 
 def test_brackets_are_not_markup():
-    def table():
-        rows = plain_table("t_min[usec]")
-        rows.add_row("[red]h0")
-        return rows
-
-    assert shown(OutputFormat.TABLE, table) == "t_min[usec]\n[red]h0\n"
+    table = plain_table("t_min[usec]", rows=[("[red]h0",)])
+    assert shown(OutputFormat.TABLE, lambda: table) == "t_min[usec]\n[red]h0\n"
 
 
 @pytest.mark.parametrize(("make", "code"), [(good, "32"), (bad, "31")])

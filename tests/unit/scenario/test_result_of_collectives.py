@@ -48,6 +48,12 @@ def test_expectations_on_steps_are_judged(finished: FinishedRun) -> None:
     assert [outcome.has_passed for outcome in finished.result.verdict.outcomes] == [True, True]
 
 
+def test_times_are_written_from_the_median_on(finished: FinishedRun) -> None:
+    shown = finished.result.collectives["job"].step
+    assert shown is not None
+    assert shown.shown() == ["100 ms"] * 4
+
+
 def test_the_manifest_reports_collectives_and_steps_apart(finished: FinishedRun) -> None:
     job, beside = json.loads((finished.folder / "manifest.json").read_text())["workloads"]
     assert (job["kind"], beside["kind"], beside["collective"]) == ("training", "write-bw", None)

@@ -135,10 +135,10 @@ def test_a_machine_is_asked_for_what_slow_ports_let_through() -> None:
 
 def test_inspect_shows_the_rate_of_each_port() -> None:
     fabric = clos(SLOW_T1, SLOW_LINK)
-    rows = {row[0]: row[1] for row in inspect_tables.summary_table(fabric).rows}
+    rows = {row["property"]: row["value"] for row in inspect_tables.summary_rows(fabric)}
     assert rows["port rate"] == "100 Mbit/s, but 10 Mbit/s to 25 Mbit/s at 18 ports"
-    ports = inspect_tables.port_table(fabric, fabric.node("h0")).records()
+    ports = inspect_tables.port_rows(fabric, fabric.node("h0"))
     assert [port["rate_bps"] for port in ports] == [100 * MBIT, 100 * MBIT, 10 * MBIT, 100 * MBIT]
     unshaped = Clos(TopologySpec())
-    ports = inspect_tables.port_table(unshaped, unshaped.node("h0")).records()
+    ports = inspect_tables.port_rows(unshaped, unshaped.node("h0"))
     assert {port["rate_bps"] for port in ports} == {None}

@@ -81,3 +81,5 @@ def test_times_of_a_histogram():
     assert times.max_ns == 50_000
     assert times.mean_ns == pytest.approx((sum(range(1000, 2000, 10)) + 50_000) / 101)
     assert times.deviation_ns == pytest.approx(4830, rel=0.03)
+    assert (half := times.scaled(0.5)).count == 101
+    assert half.max_ns == 25_000

@@ -15,6 +15,7 @@ from mrc_testbed.scenario.measure.recovery import Recovery, RecoveryPhase
 from mrc_testbed.scenario.report.result import RunResult
 from mrc_testbed.scenario.report.result_text import (
     RECOVERY_COLUMNS,
+    collective_rows,
     describe_clock_step,
     format_phase,
     recovery_counts,
@@ -169,25 +170,8 @@ def transition_table(result: RunResult) -> Markup:
 
 def collective_table(result: RunResult) -> Markup:
     """Table of collectives."""
-    rows = []
-    for name, found in result.collectives.items():
-        times = found.step or found.operation
-        cells = [_DASH] * 4
-        if times is not None:
-            shown = (times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns)
-            cells = [format_time(time_ns) for time_ns in shown]
-        rows.append(
-            (
-                name,
-                f"{found.collective.kind}{', whole steps' if found.step else ''}",
-                format_count(times.count if times else 0),
-                format_rate(found.bus_bps),
-                *cells,
-                format_count(found.wrong_bytes),
-            )
-        )
     header = ("", "kind", "#operations", "#busbw", "#p50", "#p99", "#p99.9", "#max", "#wrong bytes")
-    return Table(header, rows).html()
+    return Table(header, collective_rows(result.collectives, _DASH)).html()
 
 
 def flow_table(result: RunResult) -> Markup:

@@ -1,11 +1,10 @@
 """The results of a run as text files for people and CI: summary.md, flows.csv, operations.csv. Pure."""
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Final
 
-from mrc_testbed.report.table import Table, TableCell
+from mrc_testbed.report.table import Table, TableCell, judged
 from mrc_testbed.scenario.measure.job_result import Job
 from mrc_testbed.scenario.measure.link_finding import LinkFinding
 from mrc_testbed.scenario.measure.recovery import Recovery, RecoveryPhase
@@ -14,42 +13,16 @@ from mrc_testbed.shown import format_count, format_rate, format_share, format_si
 from mrc_testbed.workloads.nccl import CollectiveResult
 from mrc_testbed.workloads.operation_record import OperationRecord, finite
 
-RECOVERY_COLUMNS = (
-    "packets dropped",
-    "EVs evicted",
-    "time to detect",
-    "time to last drop",
-    "recovery time",
-)
+RECOVERY_COLUMNS = ("packets dropped", "EVs evicted", "time to detect", "time to last drop", "recovery time")
 """Columns about a fault in reports, after the number of its occurrences."""
 
-FLOW_COLUMNS = (
-    "workload",
-    "source",
-    "target",
-    "qp_index",
-    "qpn",
-    "start_ns",
-    "end_ns",
-    "messages",
-    "payload_bytes",
-    "goodput_bps",
-    "compared_bytes",
-    "wrong_bytes",
-    "error",
+_FLOW_COLUMNS: Final = (
+    *("workload", "source", "target", "qp_index", "qpn", "start_ns", "end_ns", "messages"),
+    *("payload_bytes", "goodput_bps", "compared_bytes", "wrong_bytes", "error"),
 )
-
-OPERATION_COLUMNS = (
-    "workload",
-    "operation",
-    "step_begin_ns",
-    "begin_ns",
-    "end_ns",
-    "reaction_ns",
-    "wrong_bytes",
-    "last_rank",
-    "loss",
-    "sent_bytes",
+_OPERATION_COLUMNS: Final = (
+    *("workload", "operation", "step_begin_ns", "begin_ns", "end_ns"),
+    *("reaction_ns", "wrong_bytes", "last_rank", "loss", "sent_bytes"),
 )
 
 
@@ -83,11 +56,8 @@ def build_summary(result: RunResult) -> str:
     if result.clock_step_ns:
         lines += ["", describe_clock_step(result.clock_step_ns) + "."]
     if verdict.outcomes:
-        judged = [
-            (f"`{each.text}`", each.answer if each.answer == "held" else f"**{each.answer}**", each.reason)
-            for each in verdict.outcomes
-        ]
-        lines += ["", *Table(("expectation", "result", "measured"), judged).markdown()]
+        rows = [(*reversed(judged(each.answer, each.text)), each.reason) for each in verdict.outcomes]
+        lines += ["", *Table(("expectation", "result", "measured"), rows).markdown()]
     if result.recoveries:
         lines += ["", *recovery_table(result).markdown()]
     if result.link_finding is not None:
@@ -203,36 +173,35 @@ def _job_lines(result: RunResult) -> list[str]:
 
 
 def _collective_lines(collectives: Mapping[str, CollectiveResult]) -> list[str]:
-    if not collectives:
-        return []
+    rows = [(*row[:6], row[7]) for row in collective_rows(collectives, "-")]
+    columns = ("collective", "kind", "#operations", "#busbw", "#p50", "#p99", "#max")
+    return ["", *Table(columns, rows).markdown()] if rows else []
+
+
+def collective_rows(collectives: Mapping[str, CollectiveResult], dash: str) -> list[tuple[str, ...]]:
+    """Name, kind, number, bus bandwidth, p50, p99, p99.9, largest and wrong bytes of each."""
     rows = []
     for name, found in collectives.items():
         times = found.step or found.operation
         kind = f"{found.collective.kind}{', whole steps' if found.step else ''}"
-        figures = ["-"] * 3
-        if times is not None:
-            shown = (times.p50_ns, times.p99_ns, times.max_ns)
-            figures = [format_time(value) for value in shown]
-        busbw = format_rate(found.bus_bps)
-        rows.append((name, kind, format_count(times.count if times else 0), busbw, *figures))
-    columns = ("collective", "kind", "#operations", "#busbw", "#p50", "#p99", "#max")
-    return ["", *Table(columns, rows).markdown()]
+        count, figures = (times.count, times.shown()) if times else (0, [dash] * 4)
+        rates = (format_count(count), format_rate(found.bus_bps))
+        rows.append((name, kind, *rates, *figures, format_count(found.wrong_bytes)))
+    return rows
 
 
 def build_operations(result: RunResult) -> str:
     """operations.csv: one line per collective or step, times on the run's axis."""
-    recording = result.recording
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(OPERATION_COLUMNS)
-    for name, operations in recording.operations.items():
-        for index, each in enumerate(operations):
-            begin, start, end = (
-                recording.relative_ns(time_ns) for time_ns in (each.step_begin_ns, each.begin_ns, each.end_ns)
-            )
-            known = (each.reaction_ns, each.wrong_bytes, each.last_rank, finite(each.loss), each.sent_bytes)
-            writer.writerow((name, index, begin, start, end, *known))
-    return text.getvalue()
+    rows = [
+        (
+            *(name, index),
+            *map(result.recording.relative_ns, (each.step_begin_ns, each.begin_ns, each.end_ns)),
+            *(each.reaction_ns, each.wrong_bytes, each.last_rank, finite(each.loss), each.sent_bytes),
+        )
+        for name, operations in result.recording.operations.items()
+        for index, each in enumerate(operations)
+    ]
+    return Table(_OPERATION_COLUMNS, rows).csv()
 
 
 def describe_clock_step(step_ns: int) -> str:
@@ -247,26 +216,16 @@ def describe_clock_step(step_ns: int) -> str:
 def build_flows(result: RunResult) -> str:
     """flows.csv: one line per QP, times on the run's axis, goodput over the flow's own life."""
     recording = result.recording
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(FLOW_COLUMNS)
-    for outcome in recording.outcomes:
-        length_ns = outcome.end_ns - outcome.start_ns
-        writer.writerow(
+    rows = []
+    for each in recording.outcomes:
+        flow, length_ns = each.flow, each.end_ns - each.start_ns
+        rows.append(
             (
-                outcome.flow.workload,
-                outcome.flow.source,
-                outcome.flow.target,
-                outcome.flow.qp_index,
-                outcome.qpn,
-                recording.relative_ns(outcome.start_ns),
-                recording.relative_ns(outcome.end_ns),
-                outcome.messages,
-                outcome.payload_bytes,
-                round(outcome.payload_bytes * 8e9 / length_ns) if length_ns > 0 else 0,
-                outcome.compared_bytes,
-                outcome.wrong_bytes,
-                outcome.error or "",
+                *(flow.workload, flow.source, flow.target, flow.qp_index, each.qpn),
+                *map(recording.relative_ns, (each.start_ns, each.end_ns)),
+                *(each.messages, each.payload_bytes),
+                round(each.payload_bytes * 8e9 / length_ns) if length_ns > 0 else 0,
+                *(each.compared_bytes, each.wrong_bytes, each.error),
             )
         )
-    return text.getvalue()
+    return Table(_FLOW_COLUMNS, rows).csv()
