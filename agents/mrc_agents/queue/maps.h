@@ -2,7 +2,7 @@
 /*
  * Maps of the queue engine: one set per lab, pinned beside the fabric's and reused by every NIC
  * object. A shaped lab sizes what is per port by its ports and queue_frames as its pool
- * (mrc_agents/switch/queue_maps.py); an unshaped lab leaves them at one element.
+ * (mrc_testbed/fabric/data_plane.py); an unshaped lab leaves them at one element.
  */
 #ifndef MRC_QUEUE_MAPS_H
 #define MRC_QUEUE_MAPS_H

@@ -1,26 +1,46 @@
 """check: name slow and dead hosts, paths and links."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
+from statistics import median
 from typing import Annotated, Any, Final
 
 import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from mrc_testbed.check.figures import CheckFigures
-from mrc_testbed.check.judgement import Finding, judge
+from mrc_testbed.check.judgement import Finding, State, judge, way_states
 from mrc_testbed.check.live_site import LiveSite
 from mrc_testbed.check.measuring import CheckExtent, measure
 from mrc_testbed.check.site import Site
-from mrc_testbed.cli.check_report import health_document, health_text
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import DEFAULT_SEED, Settings, command
-from mrc_testbed.cli.render import show
+from mrc_testbed.cli.render import bad, good, key_values, known, rows_table, show
 from mrc_testbed.cli.suggestion import hosts as host_names
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
+from mrc_testbed.report.table import Columns
+from mrc_testbed.shown import format_rate, format_size, format_time, format_times
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.units import parse_size_bytes
 from mrc_testbed.virtual.check_site import virtual_site
+
+PATHS_SHOWN: Final = 8
+"""Bad paths that are listed for people: one broken link breaks dozens."""
+
+_WAY_KEYS: Final = ("source", "target", "plane", "over", "uplink", "state", "sent", "answered", "rtt_ns")
+_HOST_COLUMNS: Final[Columns] = {
+    "host": "host",
+    "#sends": lambda row: known(row["send_bps"], format_rate),
+    "#receives": lambda row: known(row["receive_bps"], format_rate),
+    "#latency": lambda row: known(row["latency_ns"]),
+    "#barrier": lambda row: known(row["barrier_ns"]),
+    "#paths": "paths",
+    "#bad": lambda row: bad(str(row["bad_paths"])) if row["bad_paths"] else None,
+}
 
 SCHEMA_VERSION: Final = 1
 DEFAULT_REPETITIONS: Final = 16
@@ -125,3 +145,104 @@ def _chosen(clos: Clos, hosts: str) -> list[str]:
     if len(names) < 2:
         raise UsageError(f"{len(names)} host: a check takes two or more")
     return names
+
+
+def health_document(measured: CheckFigures, findings: Sequence[Finding]) -> dict[str, Any]:
+    """Report for programs."""
+    states = way_states(measured.paths, measured.rtt_noise_ns)
+    return {
+        "healthy": not findings,
+        "pair_count": measured.pair_count,
+        "path_count": measured.path_count,
+        "findings": [{**asdict(finding), "names": list(finding.names)} for finding in findings],
+        "hosts": _host_rows(measured, states),
+        "all_reduce": None if measured.all_reduce is None else asdict(measured.all_reduce),
+        "pairs": [asdict(pair) for pair in measured.pairs],
+        "paths": [
+            {key: state if key == "state" else getattr(way, key) for key in _WAY_KEYS}
+            for way, state in zip(measured.paths, states, strict=True)
+        ],
+    }
+
+
+def health_text(measured: CheckFigures, findings: Sequence[Finding]) -> RenderableType:
+    """Report for people."""
+    states = way_states(measured.paths, measured.rtt_noise_ns)
+    rows = _host_rows(measured, states)
+    others = [finding for finding in findings if finding.subject != "path"]
+    paths = [finding for finding in findings if finding.subject == "path"]
+    lines = [bad(f"{finding.kind}: {finding.text}") for finding in (*others, *paths[:PATHS_SHOWN])]
+    if len(paths) > PATHS_SHOWN:
+        lines.append(bad(f"and {len(paths) - PATHS_SHOWN} more paths; -o json lists all"))
+    verdict = [] if findings else [good("no host, path or link is slow or dead")]
+    return Group(
+        rows_table(_HOST_COLUMNS, rows),
+        Text(),
+        key_values(_facts(measured, states)),
+        Text(),
+        *lines,
+        *verdict,
+    )
+
+
+def _host_rows(measured: CheckFigures, states: Sequence[State]) -> list[dict[str, Any]]:
+    """The hosts, in medians over the pairs and paths that each takes part in."""
+    paths = Counter(host for way in measured.paths for host in (way.source, way.target))
+    bad_paths = Counter(
+        host
+        for way, state in zip(measured.paths, states, strict=True)
+        if state != "good"
+        for host in (way.source, way.target)
+    )
+    return [
+        {
+            "host": host,
+            "send_bps": _median(pair.bandwidth_bps for pair in measured.pairs if pair.source == host),
+            "receive_bps": _median(pair.bandwidth_bps for pair in measured.pairs if pair.target == host),
+            "latency_ns": _median(pair.latency_ns for pair in measured.pairs if pair.source == host),
+            "barrier_ns": measured.barrier_ns.get(host),
+            "paths": paths[host],
+            "bad_paths": bad_paths[host],
+        }
+        for host in measured.hosts
+    ]
+
+
+def _facts(measured: CheckFigures, states: Sequence[State]) -> list[tuple[str, RenderableType]]:
+    bandwidth_bps = _median(pair.bandwidth_bps for pair in measured.pairs)
+    latency_ns = _median(pair.latency_ns for pair in measured.pairs)
+    pairs = f"{len(measured.pairs):,} of {measured.pair_count:,} measured"
+    if bandwidth_bps is not None:
+        pairs += f", median {format_rate(bandwidth_bps)}"
+    if latency_ns is not None:
+        pairs += f", {format_time(latency_ns)}"
+    counts = Counter(states)
+    rtt_ns = _median(way.rtt_ns for way in measured.paths)
+    paths = ", ".join(
+        [
+            f"{len(measured.paths):,} of {measured.path_count:,} between these pairs probed",
+            *(f"{counts[state]:,} {state}" for state in ("good", "dead", "lossy", "slow") if counts[state]),
+            *(() if rtt_ns is None else (f"median RTT {format_time(rtt_ns)}",)),
+        ]
+    )
+    facts: list[tuple[str, RenderableType]] = [("pairs", pairs), ("paths", paths)]
+    if measured.all_reduce is not None and measured.all_reduce.time_ns is not None:
+        figures = measured.all_reduce
+        text = f"{format_size(figures.size_bytes)} over {figures.ranks} hosts in "
+        facts.append(
+            (
+                "all-reduce",
+                f"{text}{format_time(measured.all_reduce.time_ns)}, "
+                f"bus bandwidth {format_rate(figures.busbw_bps)}",
+            )
+        )
+    if measured.barrier_ns:
+        last, _ = max(measured.barrier_ns.items(), key=lambda each: each[1])
+        times = format_times(min(measured.barrier_ns.values()), max(measured.barrier_ns.values()))
+        facts.append(("barrier", f"hosts come after {times}, {last} last"))
+    return facts
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None

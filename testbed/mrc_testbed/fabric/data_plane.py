@@ -24,6 +24,7 @@ from mrc_agents.abi import (
     PortEntry,
     PortFault,
     QueueDrainer,
+    QueueLimit,
     QueueSettings,
     UplinkChoice,
 )
@@ -33,7 +34,6 @@ from mrc_agents.bpf.libbpf import BpfObject, attach_xdp, open_map_in, pin
 from mrc_agents.bpf.maps import Descriptor, MappedArray, PerCpuArray, map_update
 from mrc_agents.bpf.refusal import ObjectRefusedError
 from mrc_agents.objects import OBJECTS_DIR
-from mrc_agents.switch.queue_maps import queue_map_entries
 from mrc_testbed.errors import PreflightError
 from mrc_testbed.fabric.netlink import mac_bytes
 from mrc_testbed.fabric.paths import LabPaths, MapPins
@@ -48,6 +48,22 @@ from mrc_testbed.topology.port_queue import PortQueue, drainer_of, port_queues
 from mrc_testbed.topology.port_selection import link_delays_ns, port_rates_bps
 from mrc_testbed.topology.usid import BLOCK
 
+QUEUE_PORT_MAPS: Final = (
+    "queue_ports",
+    "queue_state",
+    "queue_settings",
+    "queue_delays",
+    "lossless_settings",
+    "lossless_links",
+)
+"""Maps with an element per port."""
+
+QUEUE_DRAINER_MAPS: Final = ("queue_drainer", "queue_wakes", "queue_lateness")
+"""Maps with an element per drainer."""
+
+_FRAMES_PER_PORT = 128  # a 256 KiB buffer of full-sized data frames
+_FRAMES_MIN = 4096  # small labs run large windows as well
+
 EMIT_PROGRAM: Final = "emit"
 _ENTER_PROGRAM: Final = "enter"
 
@@ -60,6 +76,18 @@ _PORT_MAPS: Final = (
     "port_devmap",
 )
 """Maps with one entry per port of the lab."""
+
+
+def pool_frames(port_count: int) -> int:
+    """Frames that a lab of *port_count* ports can hold at once, 3 KiB each."""
+    return min(QueueLimit.FRAMES_MAX, max(_FRAMES_MIN, _FRAMES_PER_PORT * port_count))
+
+
+def queue_map_entries(port_count: int, drainer_count: int = 1) -> dict[str, int]:
+    """Elements per map of a shaped lab of so many ports and drainers; maps not named stay as declared."""
+    entries = dict.fromkeys(QUEUE_PORT_MAPS, port_count)
+    entries |= dict.fromkeys(QUEUE_DRAINER_MAPS, drainer_count)
+    return entries | {"queue_frames": pool_frames(port_count)}
 
 
 class FabricMaps:

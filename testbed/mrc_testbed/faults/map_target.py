@@ -1,16 +1,31 @@
 """The maps of a lab that faults change, live or in virtual time; a store acts with the next frame."""
 
+from contextlib import ExitStack
+from ctypes import c_uint32
+
+from mrc_agents.bpf.libbpf import open_map_in
+from mrc_agents.bpf.maps import map_update
 from mrc_testbed.errors import FaultError
 from mrc_testbed.fabric.data_plane import FabricMaps
 from mrc_testbed.fabric.nic_data_plane import set_icrc
 from mrc_testbed.fabric.paths import MapPins
 from mrc_testbed.fabric.port_fault import clear_rule, set_rule
-from mrc_testbed.fabric.routes import write_routes
 from mrc_testbed.faults.fault_event import PortAccount
 from mrc_testbed.faults.rule import FrameRule, as_abi
 from mrc_testbed.faults.schedule import Schedule
 from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Node
+from mrc_testbed.topology.forwarding import FIB_NONE, FIB_STRIDE, fib_entries
 from mrc_testbed.topology.port_selection import port_rates_bps
+
+
+def write_routes(paths: MapPins, clos: Clos, switch: Node, *, is_present: bool) -> None:
+    """Write the table that the topology wants of a switch, or an empty one; it acts on the next frame."""
+    with ExitStack() as opened:
+        fib = open_map_in(opened, paths.fabric_pins, "fib")
+        for entry in fib_entries(clos, switch):
+            value = entry.value if is_present else FIB_NONE
+            map_update(fib, c_uint32(switch.id * FIB_STRIDE + entry.key), c_uint32(value))
 
 
 class MapTarget:

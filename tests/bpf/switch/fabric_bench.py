@@ -18,8 +18,7 @@ from switch_bench import FORWARD, PORT_MAPS
 
 from mrc_agents.abi import FaultLimit, PortCounter, PortEntry
 from mrc_agents.bpf.maps import MappedArray
-from mrc_agents.switch.queue_maps import queue_map_entries
-from mrc_testbed.fabric.data_plane import fabric_rodata, fill_fabric, forward_program
+from mrc_testbed.fabric.data_plane import fabric_rodata, fill_fabric, forward_program, queue_map_entries
 from mrc_testbed.fabric.netlink import mac_bytes
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Port

@@ -34,7 +34,7 @@ from mrc_agents.abi import (
     UsidLayout,
 )
 from mrc_agents.bpf.maps import ArrayMap, MappedArray, map_update
-from mrc_agents.switch.queue_maps import QUEUE_PORT_MAPS
+from mrc_testbed.fabric.data_plane import QUEUE_PORT_MAPS
 
 FORWARD = "forward.bpf.o"
 SRV6_BLOCK = 0xFCBB0000

@@ -6,7 +6,7 @@ from switch_bench import FORWARD
 
 from mrc_agents.abi import QueueLimit
 from mrc_agents.bpf.libbpf import BpfObject
-from mrc_agents.switch.queue_maps import pool_frames, queue_map_entries
+from mrc_testbed.fabric.data_plane import pool_frames, queue_map_entries
 
 
 def test_switch_program_loads_with_the_sizes_of_a_shaped_lab() -> None:

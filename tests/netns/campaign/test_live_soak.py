@@ -15,7 +15,7 @@ from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.link import set_port_up
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.namespace import namespace_names
-from mrc_testbed.fabric.routes import write_routes
+from mrc_testbed.faults.map_target import write_routes
 from mrc_testbed.scenario.run.signal_clock import NO_DESCRIPTOR, SignalClock
 from mrc_testbed.soak import live_soak
 from mrc_testbed.topology.spec import TopologySpec

@@ -13,7 +13,7 @@ from core_only import commands as without_extras
 
 from mrc_testbed.cli.app import run
 from mrc_testbed.cli.commands import ALIASES, LISTED, OBSERVE, RENAMED, registered
-from mrc_testbed.cli.fault_options import example
+from mrc_testbed.cli.fault import example
 from mrc_testbed.faults.interactive import parse_fault
 from mrc_testbed.faults.spec import KINDS
 from mrc_testbed.topology.resolve import resolve_topology

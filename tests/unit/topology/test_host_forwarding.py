@@ -14,10 +14,10 @@ from mrc_agents.abi import PortKind
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology import timing
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.ecmp_hash import FlowKey, flow_hash, hash_share
 from mrc_testbed.topology.ev import ev_parts, stev_value
 from mrc_testbed.topology.ev_set import build_ev_set
 from mrc_testbed.topology.forwarding import Action
+from mrc_testbed.topology.host_forwarding import FlowKey, flow_hash, hash_share
 from mrc_testbed.topology.path import build_path, explain_ev, find_ev, uplink_of_ev
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.topology.timing import expected_rtt_ns

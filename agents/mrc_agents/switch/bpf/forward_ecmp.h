@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * ECMP: each switch hashes addresses, flow label and ports with a seed of its own over its equal
- * links. mrc_testbed/topology/ecmp_hash.py is the same in Python, which is how the lab knows a
+ * links. mrc_testbed/topology/host_forwarding.py is the same in Python, which is how the lab knows a
  * path.
  */
 #ifndef MRC_FORWARD_ECMP_H
