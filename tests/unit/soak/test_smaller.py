@@ -74,11 +74,12 @@ def test_what_a_scenario_leaves_out_becomes_small_too_and_other_units_are_halved
 
 
 def test_faults_end_with_a_shorter_run(tmp_path: Path) -> None:
-    long = "  faults: [{id: a, kind: plane-down, at: 99us, for: 0.4 s, select: {planes: 0}}]\n"
-    small, _ = shrink(
-        document_of(tmp_path, ONE + long), lambda each: fails_always(each) and each["spec"]["faults"], 99
-    )
-    assert small["spec"]["workloads"][0]["duration"] == "1.8ms"
+    fault = "{id: %s, kind: plane-down, at: %s, for: %s, select: {planes: 0}}"
+    spec = f"  faults: [{fault % ('a', '10ms', '0.4 s')}, {fault % ('b', '0.45 s', '1ms')}]\n"
+    lesser = [each["spec"]["faults"] for each in smaller_documents(document_of(tmp_path, ONE + spec))]
+    times = [[(fault.get("at"), fault.get("for")) for fault in faults] for faults in lesser]
+    assert [("5ms", "200ms"), ("220ms", "500us")] in times
+    assert [("10ms", "240ms")] in times
 
 
 def test_work_by_count_becomes_one_message(tmp_path: Path) -> None:
@@ -87,8 +88,10 @@ def test_work_by_count_becomes_one_message(tmp_path: Path) -> None:
 
 
 def test_lists_of_hosts_lose_pairs(tmp_path: Path) -> None:
-    found = smallest(document_of(tmp_path, ONE.replace("h0", "[h0, h2, h4]").replace("h5", "[h1, h3, h5]")))
-    assert [len(found["workloads"][0][key]) for key in ("from", "to")] == [1, 1]
+    document = document_of(tmp_path, ONE.replace("h0", "[h0, h2, h4]").replace("h5", "[h1, h3, h5]"))
+    assert [len(smallest(document)["workloads"][0][key]) for key in ("from", "to")] == [1, 1]
+    lesser = [work for each in smaller_documents(document) for work in each["spec"]["workloads"]]
+    assert (["h0", "h4"], ["h1", "h5"]) in [(each.get("from"), each.get("to")) for each in lesser]
 
 
 def test_a_fault_goes_with_what_clears_it(tmp_path: Path) -> None:
@@ -122,11 +125,12 @@ def test_entries_that_an_anchor_shares_are_apart(tmp_path: Path) -> None:
     assert len(small["spec"]["faults"]) == 2
 
 
-def test_a_topology_file_is_written_out(tmp_path: Path) -> None:
+def test_a_topology_file_is_written_out_and_a_seed_takes_the_place_of_the_file_s(tmp_path: Path) -> None:
     (tmp_path / "lab.yaml").write_text(
         "apiVersion: mrc-testbed/v1\nkind: Topology\nmetadata: {name: lab}\nspec: {planes: 2, t0: 3}\n"
     )
-    assert document_of(tmp_path, "  topology: lab.yaml\n" + ONE)["spec"]["topology"] == {"planes": 2, "t0": 3}
+    found = document_of(tmp_path, "  topology: lab.yaml\n" + ONE, seed=0)["spec"]
+    assert (found["topology"], found["seed"]) == ({"planes": 2, "t0": 3}, 0)
 
 
 def test_variants_have_to_be_chosen_from(tmp_path: Path) -> None:
@@ -140,10 +144,6 @@ def test_variants_have_to_be_chosen_from(tmp_path: Path) -> None:
     assert not {"variants", "compare"} & found.keys()
     with pytest.raises(UsageError, match="has no variant"):
         document_of(tmp_path, ONE, variant="small")
-
-
-def test_a_seed_takes_the_place_of_the_file_s(tmp_path: Path) -> None:
-    assert document_of(tmp_path, ONE, seed=0)["spec"]["seed"] == 0
 
 
 def test_comments_are_no_yaml(tmp_path: Path) -> None:
