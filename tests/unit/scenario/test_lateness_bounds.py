@@ -305,6 +305,8 @@ def test_lateness_that_can_turn_no_expectation_leaves_a_run_trusted(tmp_path: Pa
     assert verdict.reason == f"all 3 expectations held; {LATE}; this could not have turned the verdict"
     manifest = load_manifest(finished.folder / "manifest.json")
     assert (manifest["trusted"], manifest["late"]) == (True, True)
+    findings = [each["trusted"] for each in manifest["fidelity"]]
+    assert findings == [each.reason is None for each in finished.result.fidelity]
     assert [each["outcome"] for each in manifest["expectations"]] == ["held"] * 3
     assert set(cases(finished).values()) == {"passed"}
     report = (finished.folder / "report.html").read_text()
@@ -396,9 +398,10 @@ def test_a_manifest_that_does_not_know_outcomes_is_read(tmp_path: Path) -> None:
     del manifest["late"], expectation["outcome"]
     path.write_text(json.dumps(manifest))
     assert answer_of(load_manifest(path)["expectations"][0]) == "held"
-    path.write_text(json.dumps(manifest | {"expectations": [expectation | {"outcome": "perhaps"}]}))
-    with pytest.raises(UsageError, match=r"expectations\.0\.outcome"):
-        load_manifest(path)
+    for key, value in (("expectations.0.outcome", [expectation | {"outcome": "perhaps"}]), ("seed", "1")):
+        path.write_text(json.dumps(manifest | {key.partition(".")[0]: value}))
+        with pytest.raises(UsageError, match=re.escape(key)):
+            load_manifest(path)
 
 
 @pytest.mark.parametrize(("late", "is_accepted"), [("0%", False), ("1000%", True), ("1001%", False)])
