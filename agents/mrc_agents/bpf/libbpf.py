@@ -14,10 +14,10 @@ from contextlib import ExitStack
 from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
-from typing import Self
 
 from mrc_agents.bpf.refusal import ObjectRefusedError
 from mrc_agents.bpf.virtual import VirtualFolder, VirtualMap, VirtualProgram
+from mrc_agents.closing import Closing
 from mrc_agents.errors import FabricError, PreflightError
 from mrc_agents.objects import how_to_build
 
@@ -139,7 +139,7 @@ def _raise_errno(what: str, code: int | None = None) -> None:
     raise FabricError(f"{what}: {os.strerror(number)} (errno {number})")
 
 
-class BpfObject:
+class BpfObject(Closing):
     """One loaded object file.
 
     Args:
@@ -273,12 +273,6 @@ class BpfObject:
         if self._object:
             self._lib.bpf_object__close(self._object)
             self._object = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def pin(descriptor: int, path: Path) -> None:

@@ -4,10 +4,10 @@ import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from mrc_agents.clock import monotonic_ns
+from mrc_agents.closing import Closing
 from mrc_agents.errors import AgentError, UsageError
 from mrc_agents.nic.connection import Connection
 from mrc_agents.node_file import socket_address
@@ -17,7 +17,7 @@ MESSAGE_BYTES_MAX = 16 << 20
 """Longer ones are not listened to: an agent in a container is not trusted with our memory."""
 
 
-class AgentClient(Connection):
+class AgentClient(Connection, Closing):
     """A connection to one agent; its methods are the verbs.
 
     Args:
@@ -45,14 +45,6 @@ class AgentClient(Connection):
         except AgentError:
             self._socket.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Ends the connection; the agent and its QPs go on."""

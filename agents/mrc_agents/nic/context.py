@@ -17,11 +17,11 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from mrc_agents.bpf.libbpf import Pins
 from mrc_agents.clock import monotonic_ns
+from mrc_agents.closing import Closing
 from mrc_agents.errors import AgentError, UsageError
 from mrc_agents.nic.client import AgentClient
 from mrc_agents.nic.connection import Connection
@@ -353,7 +353,7 @@ def _failure(qp: QueuePair, status: str) -> str:
     return f"QP {qp.qpn} of {qp.host} failed: {status}"
 
 
-class Context:
+class Context(Closing):
     """The NIC of one host; a context manager. QPs and regions end with it.
 
     Args:
@@ -384,14 +384,6 @@ class Context:
         self._has_completions = False
         self._ev_profile: int | None = None
         connection.subscribe("receive", "qp_state")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Ends the connection, and with it QPs and regions.

@@ -17,12 +17,13 @@ from contextlib import ExitStack
 from ctypes import c_uint32
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Self
+from typing import Final
 
 from mrc_agents.abi import CaptureRecord, CaptureState, Limit, PortCounter
 from mrc_agents.bpf.libbpf import open_pinned_in
 from mrc_agents.bpf.maps import MappedArray, RingBuffer, create_ring, map_delete, map_update
 from mrc_agents.clock import epoch_ns, monotonic_ns
+from mrc_agents.closing import Closing
 from mrc_testbed.capture.selection import Selection
 from mrc_testbed.errors import FabricError
 from mrc_testbed.fabric.live import Lab
@@ -53,7 +54,7 @@ class TappedFrame:
         return self.verdict is not PortCounter.TX_PACKETS
 
 
-class Tap:
+class Tap(Closing):
     """Copies of the frames at some ports of a live lab; a context manager.
 
     Args:
@@ -86,12 +87,6 @@ class Tap:
             for port_id in selection.shown_at:
                 self._ports[port_id].capture_bytes = snap_bytes
             self._opened = opened.pop_all()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Switches the copying off; frames not read are gone."""

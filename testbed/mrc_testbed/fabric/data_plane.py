@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from ctypes import c_uint32
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
 from mrc_agents.abi import (
     DrainerMode,
@@ -33,6 +33,7 @@ from mrc_agents.algorithms import CC, EV, names_of
 from mrc_agents.bpf.libbpf import BpfObject, attach_xdp, open_map_in, pin
 from mrc_agents.bpf.maps import Descriptor, MappedArray, PerCpuArray, map_update
 from mrc_agents.bpf.refusal import ObjectRefusedError
+from mrc_agents.closing import Closing
 from mrc_agents.objects import OBJECTS_DIR
 from mrc_testbed.errors import PreflightError
 from mrc_testbed.fabric.netlink import mac_bytes
@@ -144,7 +145,7 @@ def load_forward(paths: LabPaths, clos: Clos, *, max_entries: Mapping[str, int] 
     )
 
 
-class SwitchDataPlane:
+class SwitchDataPlane(Closing):
     """The loaded switch program; its descriptors are needed while a lab is built."""
 
     def __init__(self, paths: LabPaths, clos: Clos) -> None:
@@ -152,12 +153,6 @@ class SwitchDataPlane:
         self._program = forward_program(clos)
         self._devmap_fd = self._object.map_fd("port_devmap")
         self._emit = self._load_emit(paths, clos)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the descriptors; what is pinned stays."""

@@ -5,9 +5,10 @@ import os
 import select
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from mrc_agents.clock import monotonic_ns
+from mrc_agents.closing import Closing
 from mrc_testbed.errors import FabricError
 from mrc_testbed.fabric.process import ProcessIdentity, is_alive
 
@@ -22,7 +23,7 @@ FOREIGN_END_NS: Final = 100_000_000
 """No event says that a process of another PID namespace has ended: whoever waits for it looks so often."""
 
 
-class FolderWatch:
+class FolderWatch(Closing):
     """An inotify watch on some folders: entries that come, go, or change mode."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
@@ -39,12 +40,6 @@ class FolderWatch:
                 raise FabricError(
                     f"cannot watch {folder}: {reason}", hint="raise fs.inotify.max_user_watches"
                 )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def wait(self, processes: Iterable[ProcessIdentity], deadline_ns: int) -> None:
         """Returns when a folder changed, one of *processes* ended, or *deadline_ns* of CLOCK_MONOTONIC

@@ -2,12 +2,11 @@
 
 from collections.abc import Container, Iterator
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
-from typing import Self
 
 from mrc_agents.abi import LinkProbePath
 from mrc_agents.bpf.libbpf import open_map_in
 from mrc_agents.bpf.maps import MappedArray
+from mrc_agents.closing import Closing
 from mrc_agents.nic.client import AgentClient
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.live import Lab
@@ -18,7 +17,7 @@ from mrc_testbed.topology.probe_path import ProbePath, probe_paths
 from mrc_testbed.topology.probing_spec import LAG_ROUNDS_MAX, ProbingSpec
 
 
-class LinkProbeCounts:
+class LinkProbeCounts(Closing):
     """Reads what became of the link probes of all hosts; to be entered as a context, or closed."""
 
     def __init__(self, paths: MapPins, clos: Clos) -> None:
@@ -29,14 +28,6 @@ class LinkProbeCounts:
                 table = MappedArray(descriptor, LinkProbePath)
                 self._tables.append((probe_paths(clos, host.index), table))
             self._opened = opened.pop_all()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         self._opened.close()

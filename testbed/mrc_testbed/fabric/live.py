@@ -1,10 +1,11 @@
 """Handle to a running lab."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from mrc_agents.abi import FaultAccounts, PortCounters, PortEntry, PortFault
 from mrc_agents.bpf.maps import MappedArray, PerCpuArray
+from mrc_agents.closing import Closing
 from mrc_agents.nic.client import AgentClient
 from mrc_agents.nic.context import Context, open_nic
 from mrc_testbed.errors import UsageError
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from mrc_testbed.fabric.fabric_node import FabricNode
 
 
-class Lab:
+class Lab(Closing):
     """Access to a live lab; use it as a context manager, or call `close`."""
 
     def __init__(self, paths: LabPaths, state: LabState) -> None:
@@ -32,12 +33,6 @@ class Lab:
         self._maps = FabricMaps(paths)
         self._agents: dict[str, AgentClient] = {}
         self._nodes: dict[str, FabricNode] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Lets go of connections, shells and maps; the lab goes on."""

@@ -16,8 +16,9 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
+from mrc_agents.closing import Closing
 from mrc_agents.nic.histogram import bucket_index
 from mrc_testbed.fabric.state_file import PRIVATE_FILE, PRIVATE_FOLDER, write_private
 from mrc_testbed.metrics.histogram import VALUE_BYTES, Histogram
@@ -32,7 +33,7 @@ _HEAD_BYTES: Final = 2 * _NUMBER.size
 _FILE_BYTES: Final = VALUE_BYTES + _NUMBER.size
 
 
-class MeasuredTimes:
+class MeasuredTimes(Closing):
     """Times that a command adds to; several commands may at once.
 
     Args:
@@ -75,12 +76,6 @@ class MeasuredTimes:
         """Close the file; the counts stay."""
         self._content.close()
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _raise(self, offset: int, amount: int) -> None:
         (value,) = _NUMBER.unpack_from(self._content, offset)
