@@ -18,7 +18,7 @@ from mrc_testbed.metrics.histogram import merge
 from mrc_testbed.metrics.measured import COLLECTIVE, STEP, read_measured, read_recovery
 from mrc_testbed.metrics.metric import Metric
 from mrc_testbed.metrics.queue_delay import merge_delays
-from mrc_testbed.metrics.reader import EvPath, LabReader, NicReader, ev_transition_index
+from mrc_testbed.metrics.reader import EvPath, LabReader, NicReader
 from mrc_testbed.metrics.run_info import RunInfo, read_run
 from mrc_testbed.metrics.series import EV_STATES
 from mrc_testbed.probing.watch import LinkWatch
@@ -144,14 +144,11 @@ class LabCollector:
         return paths
 
     def _collect_transitions(self, add: Add) -> None:
-        transitions = self._reader.ev_transitions()
-        for before, after, reason in product(EV_STATES, EV_STATES, EvReason):
-            if before == after or reason is EvReason.COUNT:
-                continue
-            for plane, count in enumerate(transitions[ev_transition_index(before, after, reason)]):
-                if count or (before, after, reason) in _USUAL_TRANSITIONS:
-                    labels = (self._reader.name, str(plane), before.name, after.name, reason.name.lower())
-                    add(endpoint_metrics.EV_TRANSITIONS, labels, count)
+        for (*change, plane), count in self._reader.ev_changes().items():
+            if count or tuple(change) in _USUAL_TRANSITIONS:
+                before, after, reason = (each.name for each in change)
+                labels = (self._reader.name, str(plane), before, after, reason.lower())
+                add(endpoint_metrics.EV_TRANSITIONS, labels, count)
 
     def _collect_ports(self, add: Add, add_all: AddAll) -> None:
         counters = self._reader.port_counters()

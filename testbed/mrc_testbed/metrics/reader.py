@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from ctypes import Structure, sizeof
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import product
 from typing import Final, NamedTuple, Self
 
 from mrc_agents.abi import (
@@ -44,7 +45,7 @@ from mrc_agents.clock import monotonic_ns
 from mrc_testbed.fabric.lossless import LosslessReader, opened_lossless
 from mrc_testbed.fabric.port_fault import acts
 from mrc_testbed.metrics.histogram import Histogram, merge
-from mrc_testbed.metrics.series import EV_STATES, EvStates
+from mrc_testbed.metrics.series import EV_STATES, EvChanges, EvStates
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ev import UPLINK_SHIFT, decode_ev
 
@@ -165,6 +166,13 @@ def ev_transition_index(before: EvState, after: EvState, reason: EvReason) -> in
     return (before * EvState.STATE_COUNT + after) * EvReason.COUNT + reason
 
 
+_TRANSITIONS: Final = tuple(
+    (before, after, reason)
+    for before, after, reason in product(EV_STATES, EV_STATES, EvReason)
+    if before != after and reason is not EvReason.COUNT
+)
+
+
 class LabReader:
     """The maps of one lab.
 
@@ -217,10 +225,13 @@ class LabReader:
         """The counters of each port: (PortCounter.COUNT, port_count) frames or bytes."""
         return _sums(self._port_counters)
 
-    def ev_transitions(self) -> list[list[int]]:
-        """Counts of EV state changes, added up over NICs: (ev_transition_index, plane)."""
+    def ev_changes(self) -> EvChanges:
         sums = _sums(*(nic.ev_transitions for nic in self.nics.values()))
-        return [by_plane[: self.clos.spec.planes] for by_plane in sums]
+        return {
+            (*change, plane): sums[ev_transition_index(*change)][plane]
+            for change in _TRANSITIONS
+            for plane in range(self.clos.spec.planes)
+        }
 
     def queue_lateness(self) -> Histogram | None:
         """Lateness of frames that left their queues since the lab was made; None in an unshaped lab."""
