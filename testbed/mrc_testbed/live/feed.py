@@ -24,7 +24,7 @@ from mrc_testbed.live.snapshot import Change, EventKind, Observation, Snapshot, 
 from mrc_testbed.metrics.fault_record import FaultRecord
 from mrc_testbed.metrics.lab_watch import StateMark, open_reader, state_mark
 from mrc_testbed.metrics.reader import LabReader
-from mrc_testbed.metrics.run_info import RunInfo, read_run
+from mrc_testbed.metrics.run_info import read_run
 from mrc_testbed.metrics.take_reading import take_reading
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.workloads.job_ring import running_jobs
@@ -173,14 +173,24 @@ class Feed:
         if reader is None or state_mark(self._paths) != self._mark:
             self._close()
             reader = self._open()
-        seen = observe(reader, self._ledger, self._record, read_run(self._paths.folder))
-        before = self._before
+        before, seen = self._before, self._observe(reader)
         self._before = seen
         self._flaps |= {
             entry.fault.fault_id: entry.schedule for entry in seen.faults if entry.schedule.flap is not None
         }
         self._read_ns = seen.reading.time_ns
         return None if before is None else build_snapshot(self.clos, before, seen)
+
+    def _observe(self, reader: LabReader) -> Observation:
+        reading = take_reading(reader, with_details=True)
+        faults, run = tuple(self._ledger.entries().values()), read_run(self._paths.folder)
+        shown = {entry.fault.fault_id for entry in faults}
+        resting = {
+            fault: links
+            for fault, links in self._record.between_outages(run, reading.time_ns).items()
+            if fault.fault_id not in shown  # an outage may have begun since the entries were read
+        }
+        return Observation(reading, faults, resting, self._record.outages(run))
 
     def _publish(
         self, snapshot: Snapshot | None, lines: list[tuple[int, Change]], problem: str | None
@@ -235,18 +245,3 @@ class Feed:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
-
-
-def observe(lab: LabReader, ledger: Ledger, record: FaultRecord, run: RunInfo | None) -> Observation:
-    """Observe the lab."""
-    reading = take_reading(lab, with_details=True)
-    entries = tuple(ledger.entries().values())
-    shown = {entry.fault.fault_id for entry in entries}
-    resting = record.between_outages(run, reading.time_ns)
-    return Observation(
-        reading=reading,
-        faults=entries,
-        # an outage may have begun since the entries were read
-        outages=record.outages(run),
-        resting={fault: links for fault, links in resting.items() if fault.fault_id not in shown},
-    )

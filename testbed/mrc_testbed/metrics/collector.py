@@ -1,7 +1,8 @@
 """Turns the maps of one lab into samples of the catalogue's metrics."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
 from itertools import chain, product
 from typing import Final
 
@@ -22,6 +23,7 @@ from mrc_testbed.metrics.reader import LabReader, QpReadings
 from mrc_testbed.metrics.run_info import read_run
 from mrc_testbed.metrics.series import EV_STATES
 from mrc_testbed.probing.watch import LinkWatch
+from mrc_testbed.topology.element import Node
 
 Labels = tuple[str, ...]
 Families = Iterator[tuple[Metric, Iterable[tuple[Labels, Value]]]]
@@ -77,31 +79,24 @@ class LabCollector:
             for link in links
             if not link.is_host_link and clos.spec.forwarding != "ecmp"
         }
-        self._nic_metrics = {
-            metric: _with_each(self._host_labels, metric.counters.values())
-            for metric in METRICS
-            if any(isinstance(counter, NicCounter) for counter in metric.counters)
+        # names of labels -> their values for each place, with the node whose ports it sums
+        places: dict[Labels, Mapping[Labels, Node | None]] = {
+            ("lab", "node"): dict.fromkeys(self._host_labels),
+            ("lab", "plane", "tier", "node", "link"): dict.fromkeys(self._port_labels),
+            ("lab", "plane", "tier", "node"): {
+                (lab, str(node.plane), node.tier.value, node.name): node for node in clos.switches()
+            },
+            ("lab", "tier", "node"): {(lab, node.tier.value, node.name): node for node in clos.nodes()},
         }
-        self._port_metrics = {
-            metric: _with_each(self._port_labels, metric.counters.values())
+        self._counter_labels = {
+            metric: (
+                _with_each(heads, metric.counters.values()),
+                [[port.id for port in clos.ports_of(node)] for node in heads.values() if node],
+            )
             for metric in METRICS
-            if any(isinstance(counter, PortCounter) for counter in metric.counters)
-            and "link" in metric.labels
-            and (clos.spec.is_shaped or metric not in _SHAPED_ONLY)
+            if metric.counters and (clos.spec.is_shaped or metric not in _SHAPED_ONLY)
+            for heads in [places[metric.labels[: None if None in metric.counters.values() else -1]]]
         }
-        nodes = [(lab, node.tier.value, node.name) for node in clos.nodes()]
-        switches = [(lab, str(node.plane), node.tier.value, node.name) for node in clos.switches()]
-        self._node_metrics = [
-            (
-                metric,
-                _with_each(labels, metric.counters.values()),
-                [[port.id for port in clos.ports_of(node)] for node in places],
-            )
-            for metric, labels, places in (
-                (fabric_metrics.SWITCH_DROPS, switches, clos.switches()),
-                (fabric_metrics.PASSED_TO_STACK, nodes, clos.nodes()),
-            )
-        ]
         self._class_labels = {
             traffic_class: _with_each(self._port_labels, [traffic_class.name.lower()])
             for traffic_class in TRAFFIC_CLASSES
@@ -128,9 +123,10 @@ class LabCollector:
             self._probes.close()
 
     def _families(self) -> Families:
+        yield from self._counters()
         yield from self._nics()
         yield from self._qps()
-        yield from self._ports()
+        yield fabric_metrics.LINK_UP, zip(self._port_labels, map(int, self._reader.ports_up()), strict=True)
         if self._reader.clos.spec.is_shaped:
             yield from self._queues()
         if self._reader.lossless is not None:
@@ -140,12 +136,22 @@ class LabCollector:
         yield from self._faults()
         yield from self._measured()
 
+    def _counters(self) -> Families:
+        """The metrics that name counters of NICs or ports."""
+        by_nic = zip(*(nic.counters() for nic in self._reader.nics.values()), strict=True)
+        by_kind: dict[type[IntEnum], Sequence[Sequence[int]]] = {
+            NicCounter: list(by_nic),
+            PortCounter: self._reader.port_counters(),
+        }
+        for metric, (labels, places) in self._counter_labels.items():
+            columns = [by_kind[type(counter)][counter] for counter in metric.counters]
+            if places:
+                columns = [[sum(map(column.__getitem__, ports)) for ports in places] for column in columns]
+            values = columns[0] if len(columns) == 1 else chain.from_iterable(zip(*columns, strict=True))
+            yield metric, zip(labels, values, strict=True)
+
     def _nics(self) -> Families:
         nics = self._reader.nics.values()
-        by_nic = [nic.counters() for nic in nics]
-        for metric, labels in self._nic_metrics.items():
-            picked = (counters[counter] for counters in by_nic for counter in metric.counters)
-            yield metric, zip(labels, picked, strict=True)
         by_sender = [nic.message_completion() for nic in nics]
         yield endpoint_metrics.MESSAGE_COMPLETION_SECONDS, [((self._lab,), merge(by_sender))]
         yield endpoint_metrics.SENDER_COMPLETION_SECONDS, zip(self._host_labels, by_sender, strict=True)
@@ -179,18 +185,6 @@ class LabCollector:
         for link_id, uplink in self._uplink_labels.items():
             counts = [((*uplink, state.name), link_evs[link_id, state]) for state in EV_STATES]
             yield fabric_metrics.LINK_EVS, counts
-
-    def _ports(self) -> Families:
-        counters = self._reader.port_counters()
-        for metric, labels in self._port_metrics.items():
-            columns = [counters[counter] for counter in metric.counters]
-            values = columns[0] if len(columns) == 1 else chain.from_iterable(zip(*columns, strict=True))
-            yield metric, zip(labels, values, strict=True)
-        yield fabric_metrics.LINK_UP, zip(self._port_labels, map(int, self._reader.ports_up()), strict=True)
-        for metric, labels, places in self._node_metrics:
-            columns = [counters[counter] for counter in metric.counters]
-            sums = (sum(column[port_id] for port_id in ports) for ports in places for column in columns)
-            yield metric, zip(labels, sums, strict=True)
 
     def _queues(self) -> Families:
         for traffic_class, labels in self._class_labels.items():
