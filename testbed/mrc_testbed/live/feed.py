@@ -6,14 +6,13 @@ interval later.
 
 import logging
 import threading
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import chain, product
+from itertools import chain
 from typing import Final, Self
 
-from mrc_agents.abi import EvReason, EvState, PortCounter, TrafficClass
 from mrc_agents.clock import monotonic_ns
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.fabric.fault_log import FaultLog, FaultWindow
@@ -22,21 +21,13 @@ from mrc_testbed.faults.ledger import Ledger
 from mrc_testbed.faults.schedule import Schedule
 from mrc_testbed.live.jobs import JobView, build_jobs
 from mrc_testbed.live.snapshot import Change, EventKind, Observation, Snapshot, build_snapshot
-from mrc_testbed.metrics.counters import PORT_DROPS
 from mrc_testbed.metrics.fault_record import FaultRecord
 from mrc_testbed.metrics.lab_watch import StateMark, open_reader, state_mark
-from mrc_testbed.metrics.reader import LabReader, ev_transition_index
-from mrc_testbed.metrics.run_info import RunInfo, read_run
-from mrc_testbed.metrics.series import EV_STATES
+from mrc_testbed.metrics.reader import LabReader
+from mrc_testbed.metrics.run_info import read_run
 from mrc_testbed.metrics.take_reading import take_reading
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.workloads.job_ring import running_jobs
-
-_TRANSITIONS: Final = tuple(
-    (before, after, reason)
-    for before, after, reason in product(EV_STATES, EV_STATES, EvReason)
-    if before != after and reason is not EvReason.COUNT
-)
 
 DEFAULT_INTERVAL_NS: Final = 1_000_000_000
 _HISTORY_NS: Final = 300 * 1_000_000_000
@@ -182,14 +173,24 @@ class Feed:
         if reader is None or state_mark(self._paths) != self._mark:
             self._close()
             reader = self._open()
-        seen = observe(reader, self._ledger, self._record, read_run(self._paths.folder))
-        before = self._before
+        before, seen = self._before, self._observe(reader)
         self._before = seen
         self._flaps |= {
             entry.fault.fault_id: entry.schedule for entry in seen.faults if entry.schedule.flap is not None
         }
         self._read_ns = seen.reading.time_ns
         return None if before is None else build_snapshot(self.clos, before, seen)
+
+    def _observe(self, reader: LabReader) -> Observation:
+        reading = take_reading(reader, with_details=True)
+        faults, run = tuple(self._ledger.entries().values()), read_run(self._paths.folder)
+        shown = {entry.fault.fault_id for entry in faults}
+        resting = {
+            fault: links
+            for fault, links in self._record.between_outages(run, reading.time_ns).items()
+            if fault.fault_id not in shown  # an outage may have begun since the entries were read
+        }
+        return Observation(reading, faults, resting, self._record.outages(run))
 
     def _publish(
         self, snapshot: Snapshot | None, lines: list[tuple[int, Change]], problem: str | None
@@ -244,35 +245,3 @@ class Feed:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
-
-
-def observe(lab: LabReader, ledger: Ledger, record: FaultRecord, run: RunInfo | None) -> Observation:
-    """Observe the lab."""
-    reading = take_reading(lab)
-    counters = lab.port_counters()
-    entries = tuple(ledger.entries().values())
-    shown = {entry.fault.fault_id for entry in entries}
-    resting = record.between_outages(run, reading.time_ns)
-    return Observation(
-        reading=reading,
-        ports_up=tuple(lab.ports_up()),
-        tx_bytes=tuple(counters[PortCounter.TX_BYTES]),
-        dropped=tuple(map(sum, zip(*(counters[drop] for drop in PORT_DROPS), strict=True))),
-        queue_bytes=tuple(lab.queue_bytes(TrafficClass.DATA)),
-        held_ns=() if lab.lossless is None else tuple(link.stalled_ns for link in lab.lossless.links()),
-        transitions=_transitions(lab),
-        faults=entries,
-        # an outage may have begun since the entries were read
-        outages=record.outages(run),
-        resting={fault: links for fault, links in resting.items() if fault.fault_id not in shown},
-    )
-
-
-def _transitions(lab: LabReader) -> Counter[tuple[EvState, EvState, EvReason, int]]:
-    found: Counter[tuple[EvState, EvState, EvReason, int]] = Counter()
-    counts = lab.ev_transitions()
-    for before, after, reason in _TRANSITIONS:
-        for plane, count in enumerate(counts[ev_transition_index(before, after, reason)]):
-            if count:
-                found[before, after, reason, plane] = count
-    return found

@@ -5,12 +5,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NamedTuple
 
-from mrc_agents.abi import EvReason, EvState
+from mrc_agents.abi import EvState
 from mrc_testbed.faults.fault import ScheduledFault
 from mrc_testbed.faults.ledger import Entry
 from mrc_testbed.metrics.fault_record import ActiveFault
-from mrc_testbed.metrics.series import EV_STATES, Interval, Latency, Reading, summarize
+from mrc_testbed.metrics.histogram import Histogram
+from mrc_testbed.metrics.series import EV_STATES, Details, Interval, Latency, Reading, summarize
 from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Link
 from mrc_testbed.topology.port_selection import port_rates_bps
 
 LinkState = Literal["up", "impaired", "down"]
@@ -23,20 +25,12 @@ _OUT_OF_USE: Final = (EvState.ASSUMED_BAD, EvState.DENIED)
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A lab at one moment, link by link."""
+    """A lab at one moment, with its faults."""
 
-    reading: Reading  # its counters
-    ports_up: tuple[bool, ...]  # whether each port can send: (port_count,)
-    tx_bytes: tuple[int, ...]  # sent by each port since the lab was made: (port_count,)
-    dropped: tuple[int, ...]  # frames that each port has lost since then: (port_count,)
-    queue_bytes: tuple[int, ...]  # data that waits at each port: (port_count,); empty in an unshaped lab
-    # EVs of all hosts that changed their state: (before, after, reason, plane) -> count
-    transitions: Mapping[tuple[EvState, EvState, EvReason, int], int]
+    reading: Reading  # its counters, with details
     faults: tuple[Entry, ...]  # what is injected, oldest first
     # flaps of a run between two of their outages -> their links
     resting: Mapping[ActiveFault, tuple[str, ...]] = field(default_factory=dict)
-    # how long flow control has held data at each port: (port_count,); empty without it
-    held_ns: tuple[int, ...] = ()
     # how often each fault of the run that has outages has begun: id -> count
     outages: Mapping[str, int] = field(default_factory=dict)
 
@@ -142,11 +136,11 @@ def build_snapshot(clos: Clos, earlier: Observation, later: Observation) -> Snap
     start, left_out = _comparable(earlier.reading, later.reading)
     interval = later.reading.since(start)
     hosts = _hosts(interval)
-    faults = _faults(later, interval.end_ns)
-    links = _links(clos, earlier, later, faults)
+    faults = _faults(later)
+    links = _links(clos, interval, _faults_by_link(later, faults))
     return Snapshot(
         time_ns=interval.end_ns,
-        interval_ns=interval.end_ns - interval.start_ns,
+        interval_ns=interval.duration_ns,
         goodput_bps=interval.goodput_bps,
         retransmits=sum(host.retransmits for host in hosts),
         dropped={reason: count for reason, count in interval.port_drops.items() if count},
@@ -156,32 +150,31 @@ def build_snapshot(clos: Clos, earlier: Observation, later: Observation) -> Snap
         planes=_planes(interval, links),
         links=links,
         faults=faults,
-        changes=(*_link_changes(clos, earlier, later), *_ev_changes(earlier, later), *left_out),
-        broken_nodes=_broken_nodes(later, interval.end_ns),
+        changes=(*_link_changes(clos, start, later.reading), *_ev_changes(interval), *left_out),
+        broken_nodes=_broken_nodes(later),
     )
 
 
 def _comparable(earlier: Reading, later: Reading) -> tuple[Reading, list[Change]]:
     """The earlier reading with histograms that the later ones follow, and a line for each that did not."""
+    rtt = tuple(map(_start, earlier.packet_rtt, later.packet_rtt))
+    completion = _start(earlier.message_completion, later.message_completion)
     left_out = [
-        Change("lab", f"plane {plane}: RTTs of this interval are left out, the count of a host went down")
-        for plane, (then, now) in enumerate(zip(earlier.packet_rtt, later.packet_rtt, strict=True))
-        if not now.follows(then)
+        f"plane {plane}: RTTs"
+        for plane, (start, then) in enumerate(zip(rtt, earlier.packet_rtt, strict=True))
+        if start is not then
     ]
-    if not later.message_completion.follows(earlier.message_completion):
-        left_out.append(
-            Change("lab", "completion times of this interval are left out, the count of a host went down")
-        )
-    return replace(
-        earlier,
-        packet_rtt=tuple(
-            then if now.follows(then) else now
-            for then, now in zip(earlier.packet_rtt, later.packet_rtt, strict=True)
-        ),
-        message_completion=later.message_completion
-        if not later.message_completion.follows(earlier.message_completion)
-        else earlier.message_completion,
-    ), left_out
+    if completion is not earlier.message_completion:
+        left_out.append("completion times")
+    changes = [
+        Change("lab", f"{what} of this interval are left out, the count of a host went down")
+        for what in left_out
+    ]
+    return replace(earlier, packet_rtt=rtt, message_completion=completion), changes
+
+
+def _start(then: Histogram, now: Histogram) -> Histogram:
+    return then if now.follows(then) else now
 
 
 def _bps(count_bytes: int, duration_ns: int) -> float:
@@ -189,12 +182,11 @@ def _bps(count_bytes: int, duration_ns: int) -> float:
 
 
 def _hosts(interval: Interval) -> tuple[HostView, ...]:
-    duration_ns = interval.end_ns - interval.start_ns
     return tuple(
         HostView(
             name=name,
-            goodput_bps=_bps(counts.goodput_bytes, duration_ns),
-            sent_bps=_bps(counts.acknowledged_bytes, duration_ns),
+            goodput_bps=_bps(counts.goodput_bytes, interval.duration_ns),
+            sent_bps=_bps(counts.acknowledged_bytes, interval.duration_ns),
             retransmits=counts.retransmits,
         )
         for name, counts in interval.hosts.items()
@@ -202,12 +194,11 @@ def _hosts(interval: Interval) -> tuple[HostView, ...]:
 
 
 def _planes(interval: Interval, links: Sequence[LinkView]) -> tuple[PlaneView, ...]:
-    duration_ns = interval.end_ns - interval.start_ns
     return tuple(
         PlaneView(
             plane=plane,
             ev_states={state.name: interval.ev_states.get((plane, state), 0) for state in EV_STATES},
-            tx_bps=_bps(tx_bytes, duration_ns),
+            tx_bps=_bps(tx_bytes, interval.duration_ns),
             rtt=summarize(interval.packet_rtt[plane]),
             state=_common_state([link.state for link in links if link.plane == plane]),
         )
@@ -222,31 +213,28 @@ def _common_state(states: Collection[LinkState]) -> LinkState:
     return "impaired" if "impaired" in states else "down"
 
 
-def _links(
-    clos: Clos, earlier: Observation, later: Observation, faults: Iterable[FaultView]
-) -> tuple[LinkView, ...]:
-    duration_ns = later.reading.time_ns - earlier.reading.time_ns
-    port_bps = [
-        _bps(now - then, duration_ns) for now, then in zip(later.tx_bytes, earlier.tx_bytes, strict=True)
-    ]
+def _links(clos: Clos, interval: Interval, faults: Mapping[str, Sequence[FaultView]]) -> tuple[LinkView, ...]:
+    details, duration_ns = interval.details, interval.duration_ns
+    port_bps = [_bps(sent, duration_ns) for sent in details.tx_bytes]
     busiest_bps = max(port_bps) or 1.0
     full_bps = [rate_bps or busiest_bps for rate_bps in port_rates_bps(clos)]
-    on_link = _faults_by_link(later, faults)
     views = []
     for link in clos.links():
-        lower, upper = link.lower.id, link.upper.id
-        own = on_link[link.name]
+        ends = lower, upper = link.lower.id, link.upper.id
+        own = faults.get(link.name, ())
         views.append(
             LinkView(
                 name=link.name,
                 plane=link.plane,
-                state=_link_state(later, lower, upper, is_faulted=bool(own)),
-                load_ratio=min(1.0, max(port_bps[port] / full_bps[port] for port in (lower, upper))),
+                state="down" if not _is_up(details, link) else "impaired" if own else "up",
+                load_ratio=min(1.0, max(port_bps[port] / full_bps[port] for port in ends)),
                 up_bps=port_bps[lower],
                 down_bps=port_bps[upper],
-                queue_bytes=later.queue_bytes[lower] + later.queue_bytes[upper] if later.queue_bytes else 0,
-                held_ratio=max(_held_ratio(earlier, later, port) for port in (lower, upper)),
-                dropped=sum(later.dropped[port] - earlier.dropped[port] for port in (lower, upper)),
+                queue_bytes=sum(details.queue_bytes[port] for port in ends) if details.queue_bytes else 0,
+                held_ratio=min(1.0, max(details.held_ns[port] for port in ends) / duration_ns)
+                if details.held_ns
+                else 0.0,
+                dropped=sum(details.dropped[port] for port in ends),
                 faults=tuple(fault.id for fault in own),
                 outages=sum(fault.outages for fault in own),
             )
@@ -254,20 +242,11 @@ def _links(
     return tuple(views)
 
 
-def _held_ratio(earlier: Observation, later: Observation, port_id: int) -> float:
-    if not (earlier.held_ns and later.held_ns):
-        return 0.0
-    duration_ns = later.reading.time_ns - earlier.reading.time_ns
-    return min(1.0, (later.held_ns[port_id] - earlier.held_ns[port_id]) / duration_ns)
+def _is_up(details: Details, link: Link) -> bool:
+    return details.ports_up[link.lower.id] and details.ports_up[link.upper.id]
 
 
-def _link_state(seen: Observation, lower: int, upper: int, *, is_faulted: bool) -> LinkState:
-    if not (seen.ports_up[lower] and seen.ports_up[upper]):
-        return "down"
-    return "impaired" if is_faulted else "up"
-
-
-def _faults_by_link(seen: Observation, faults: Iterable[FaultView]) -> defaultdict[str, list[FaultView]]:
+def _faults_by_link(seen: Observation, faults: Iterable[FaultView]) -> Mapping[str, list[FaultView]]:
     """The faults on each link: those that act, and flaps between two outages."""
     links = {
         entry.fault.fault_id: entry.fault.links for entry in seen.faults if entry.is_on(seen.reading.time_ns)
@@ -280,10 +259,10 @@ def _faults_by_link(seen: Observation, faults: Iterable[FaultView]) -> defaultdi
     return found
 
 
-def _broken_nodes(seen: Observation, now_ns: int) -> tuple[NodeView, ...]:
+def _broken_nodes(seen: Observation) -> tuple[NodeView, ...]:
     found: defaultdict[str, list[ScheduledFault]] = defaultdict(list)
     for entry in seen.faults:
-        if entry.is_on(now_ns):
+        if entry.is_on(seen.reading.time_ns):
             for node in entry.fault.nodes:
                 found[node].append(entry.fault)
     return tuple(
@@ -296,7 +275,7 @@ def _broken_nodes(seen: Observation, now_ns: int) -> tuple[NodeView, ...]:
     )
 
 
-def _faults(seen: Observation, now_ns: int) -> tuple[FaultView, ...]:
+def _faults(seen: Observation) -> tuple[FaultView, ...]:
     resting = (
         FaultView(
             id=fault.fault_id,
@@ -310,11 +289,11 @@ def _faults(seen: Observation, now_ns: int) -> tuple[FaultView, ...]:
         )
         for fault, links in seen.resting.items()
     )
-    return (*(_fault(entry, seen, now_ns) for entry in seen.faults), *resting)
+    return (*(_fault(entry, seen) for entry in seen.faults), *resting)
 
 
-def _fault(entry: Entry, seen: Observation, now_ns: int) -> FaultView:
-    fault = entry.fault
+def _fault(entry: Entry, seen: Observation) -> FaultView:
+    fault, now_ns = entry.fault, seen.reading.time_ns
     outages = entry.schedule.outage_count(now_ns) or seen.outages.get(fault.fault_id, 0)
     return FaultView(
         id=fault.fault_id,
@@ -328,27 +307,20 @@ def _fault(entry: Entry, seen: Observation, now_ns: int) -> FaultView:
     )
 
 
-def _link_changes(clos: Clos, earlier: Observation, later: Observation) -> list[Change]:
-    changed: dict[bool, list[str]] = {False: [], True: []}
-    for link in clos.links():
-        before, after = (
-            seen.ports_up[link.lower.id] and seen.ports_up[link.upper.id] for seen in (earlier, later)
-        )
-        if before != after:
-            changed[after].append(link.name)
+def _link_changes(clos: Clos, earlier: Reading, later: Reading) -> list[Change]:
+    states = {link.name: [_is_up(seen.details, link) for seen in (earlier, later)] for link in clos.links()}
     lines = []
-    for is_up, names in changed.items():
+    for is_up in (False, True):
+        names = [name for name, state in states.items() if state == [not is_up, is_up]]
         if names:
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
             lines.append(Change("link", f"link {'up' if is_up else 'down'}: {', '.join(names[:3])}{more}"))
     return lines
 
 
-def _ev_changes(earlier: Observation, later: Observation) -> list[Change]:
+def _ev_changes(interval: Interval) -> list[Change]:
     lines = []
-    for key, count in later.transitions.items():
-        before, after, reason, plane = key
-        changed = count - earlier.transitions.get(key, 0)
+    for (before, after, reason, plane), changed in interval.details.ev_changes.items():
         if changed and (before in _OUT_OF_USE or after in _OUT_OF_USE):
             evs = "1 EV" if changed == 1 else f"{changed:,} EVs"
             text = f"plane {plane}: {evs} {before.name} to {after.name} ({reason.name.lower()})"

@@ -1,7 +1,8 @@
 """Turns the maps of one lab into samples of the catalogue's metrics."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
 from itertools import chain, product
 from typing import Final
 
@@ -18,16 +19,15 @@ from mrc_testbed.metrics.histogram import merge
 from mrc_testbed.metrics.measured import COLLECTIVE, STEP, read_measured, read_recovery
 from mrc_testbed.metrics.metric import Metric
 from mrc_testbed.metrics.queue_delay import merge_delays
-from mrc_testbed.metrics.reader import EvPath, LabReader, NicReader, ev_transition_index
-from mrc_testbed.metrics.run_info import RunInfo, read_run
+from mrc_testbed.metrics.reader import LabReader, QpReadings
+from mrc_testbed.metrics.run_info import read_run
 from mrc_testbed.metrics.series import EV_STATES
 from mrc_testbed.probing.watch import LinkWatch
-from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Node
 
 Labels = tuple[str, ...]
-Add = Callable[[Metric, Labels, Value], None]
-AddAll = Callable[[Metric, Iterable[Labels], Iterable[Value]], None]
-"""Add many series of a metric at once: a scrape has ten thousand of ports and NICs."""
+Families = Iterator[tuple[Metric, Iterable[tuple[Labels, Value]]]]
+"""Some series of one metric after the other; what is lazy in them is read before the next comes."""
 
 _NS_PER_SECOND: Final = 1e9
 TRAFFIC_CLASSES: Final = (TrafficClass.CONTROL, TrafficClass.DATA)
@@ -39,9 +39,15 @@ _USUAL_TRANSITIONS: Final = {
 }
 """Shown from the start, at zero, so that the first one is a rate; others from when they first occur."""
 
-_NIC_METRICS: Final = tuple(
-    metric for metric in METRICS if any(isinstance(counter, NicCounter) for counter in metric.counters)
-)
+_OF_QPS: Final[Mapping[Metric, Callable[[QpReadings], Value]]] = {
+    endpoint_metrics.REORDER_DEPTH: lambda qps: qps.reorder_packets,
+    endpoint_metrics.SENDING_QPS: lambda qps: qps.windows.sending_qps,
+    endpoint_metrics.CWND_BYTES: lambda qps: qps.windows.cwnd_bytes,
+    endpoint_metrics.CWND_MAX_BYTES: lambda qps: qps.windows.max_wnd_bytes,
+    endpoint_metrics.INFLIGHT_BYTES: lambda qps: qps.windows.inflight_bytes,
+    endpoint_metrics.QUEUEING_DELAY_SECONDS: lambda qps: qps.windows.mean_delay_ns / _NS_PER_SECOND,
+}
+_SHAPED_ONLY: Final = (fabric_metrics.ECN_MARKS, fabric_metrics.TRIMS)
 
 
 class LabCollector:
@@ -54,275 +60,207 @@ class LabCollector:
     """
 
     def __init__(self, reader: LabReader, paths: LabPaths, fault_kinds: Iterable[str] = ()) -> None:
+        lab, clos = reader.name, reader.clos
+        self._lab = lab
         self._reader = reader
         self._state_dir = paths.folder
-        self._faults = FaultRecord(paths.faults)
+        self._fault_record = FaultRecord(paths.faults)
         self._fault_kinds = frozenset(fault_kinds)
-        self._ports = _port_labels(reader.name, reader.clos)
-        self._port_drops = _with_each(self._ports, fabric_metrics.LINK_DROPS.counters.values())
-        self._port_classes = {
-            traffic_class: _with_each(self._ports, [traffic_class.name.lower()])
+        links = list(clos.links())
+        self._link_labels = [(lab, str(link.plane), link.name) for link in links]
+        self._port_labels = [
+            (lab, str(port.plane), port.node.tier.value, port.node.name, links[port.link_id].name)
+            for port in clos.ports()
+        ]
+        self._far_labels = [self._port_labels[port.peer_id] for port in clos.ports()]
+        self._host_labels = [(lab, host) for host in reader.nics]
+        self._uplink_labels = {
+            link.id: (lab, str(link.plane), link.upper.node.name, link.name)
+            for link in links
+            if not link.is_host_link and clos.spec.forwarding != "ecmp"
+        }
+        # names of labels -> their values for each place, with the node whose ports it sums
+        places: dict[Labels, Mapping[Labels, Node | None]] = {
+            ("lab", "node"): dict.fromkeys(self._host_labels),
+            ("lab", "plane", "tier", "node", "link"): dict.fromkeys(self._port_labels),
+            ("lab", "plane", "tier", "node"): {
+                (lab, str(node.plane), node.tier.value, node.name): node for node in clos.switches()
+            },
+            ("lab", "tier", "node"): {(lab, node.tier.value, node.name): node for node in clos.nodes()},
+        }
+        self._counter_labels = {
+            metric: (
+                _with_each(heads, metric.counters.values()),
+                [[port.id for port in clos.ports_of(node)] for node in heads.values() if node],
+            )
+            for metric in METRICS
+            if metric.counters and (clos.spec.is_shaped or metric not in _SHAPED_ONLY)
+            for heads in [places[metric.labels[: None if None in metric.counters.values() else -1]]]
+        }
+        self._class_labels = {
+            traffic_class: _with_each(self._port_labels, [traffic_class.name.lower()])
             for traffic_class in TRAFFIC_CLASSES
         }
-        hosts = [(reader.name, host) for host in reader.nics]
-        self._nics = {metric: _with_each(hosts, metric.counters.values()) for metric in _NIC_METRICS}
-        self._far_ports = [port.peer_id for port in reader.clos.ports()]
-        self._switches = _switch_ports(reader.name, reader.clos)
-        self._nodes = _node_ports(reader.name, reader.clos)
-        self._probes: LinkProbeCollector | None = None
-        if reader.clos.spec.probing is not None:
-            counts = LinkProbeCounts(paths, reader.clos)
-            self._probes = LinkProbeCollector(reader.name, reader.clos, counts)
-        self._uplinks = _uplink_labels(reader.name, reader.clos)
-        self._links = [(link.name, (reader.name, str(link.plane), link.name)) for link in reader.clos.links()]
+        self._probes = None if clos.spec.probing is None else LinkProbeCounts(paths, clos)
+        self._watch = LinkWatch(clos)
+        paths_probed = [] if self._probes is None else [outcome.path for outcome in self._probes.read()]
+        self._probe_labels = [
+            (lab, str(path.plane), clos.host(path.host).name, links[path.links[-1]].name)
+            for path in paths_probed
+        ]
 
     def collect(self, samples: Samples) -> None:
         """Adds the lab's series to *samples*."""
         own: Samples = {}
-
-        def add(metric: Metric, labels: Labels, value: Value) -> None:
-            own.setdefault(metric.name, []).append((labels, value))
-
-        def add_all(metric: Metric, labels: Iterable[Labels], values: Iterable[Value]) -> None:
-            own.setdefault(metric.name, []).extend(zip(labels, values, strict=True))
-
-        self._collect_nics(add, add_all)
-        self._collect_ports(add, add_all)
-        if self._probes is not None:
-            self._probes.collect(add)
-        run = read_run(self._state_dir)
-        self._collect_faults(add, run)
-        self._collect_measured(add)
-        if run is not None:
-            add(testbed_metrics.RUN_INFO, (self._reader.name, run.scenario, run.run, str(run.seed)), 1)
-        for name, series in own.items():
-            samples.setdefault(name, []).extend(series)
+        for metric, series in self._families():
+            own.setdefault(metric.name, []).extend(series)
+        for name, found in own.items():
+            samples.setdefault(name, []).extend(found)
 
     def close(self) -> None:
         self._reader.close()
         if self._probes is not None:
             self._probes.close()
 
-    def _collect_nics(self, add: Add, add_all: AddAll) -> None:
-        lab = self._reader.name
+    def _families(self) -> Families:
+        yield from self._counters()
+        yield from self._nics()
+        yield from self._qps()
+        yield fabric_metrics.LINK_UP, zip(self._port_labels, map(int, self._reader.ports_up()), strict=True)
+        if self._reader.clos.spec.is_shaped:
+            yield from self._queues()
+        if self._reader.lossless is not None:
+            yield from self._flow_control(self._reader.lossless)
+        if self._probes is not None:
+            yield from self._link_probes(self._probes)
+        yield from self._faults()
+        yield from self._measured()
+
+    def _counters(self) -> Families:
+        """The metrics that name counters of NICs or ports."""
+        by_nic = zip(*(nic.counters() for nic in self._reader.nics.values()), strict=True)
+        by_kind: dict[type[IntEnum], Sequence[Sequence[int]]] = {
+            NicCounter: list(by_nic),
+            PortCounter: self._reader.port_counters(),
+        }
+        for metric, (labels, places) in self._counter_labels.items():
+            columns = [by_kind[type(counter)][counter] for counter in metric.counters]
+            if places:
+                columns = [[sum(map(column.__getitem__, ports)) for ports in places] for column in columns]
+            values = columns[0] if len(columns) == 1 else chain.from_iterable(zip(*columns, strict=True))
+            yield metric, zip(labels, values, strict=True)
+
+    def _nics(self) -> Families:
+        nics = self._reader.nics.values()
+        by_sender = [nic.message_completion() for nic in nics]
+        yield endpoint_metrics.MESSAGE_COMPLETION_SECONDS, [((self._lab,), merge(by_sender))]
+        yield endpoint_metrics.SENDER_COMPLETION_SECONDS, zip(self._host_labels, by_sender, strict=True)
+        by_plane = zip(*(nic.packet_rtt() for nic in nics), strict=True)
+        rtts = [((self._lab, str(plane)), merge(histograms)) for plane, histograms in enumerate(by_plane)]
+        yield endpoint_metrics.PACKET_RTT_SECONDS, rtts
+        for (*change, plane), count in self._reader.ev_changes().items():
+            if count or tuple(change) in _USUAL_TRANSITIONS:
+                before, after, reason = (each.name for each in change)
+                ends = (self._lab, str(plane), before, after, reason.lower())
+                yield endpoint_metrics.EV_TRANSITIONS, [(ends, count)]
+
+    def _qps(self) -> Families:
         numbering = self._reader.clos.numbering
+        by_host = [nic.qps() for nic in self._reader.nics.values()]
+        for metric, pick in _OF_QPS.items():
+            yield metric, zip(self._host_labels, map(pick, by_host), strict=True)
         link_evs: Counter[tuple[int, EvState]] = Counter()
-        by_nic = [nic.counters() for nic in self._reader.nics.values()]
-        for metric, all_labels in self._nics.items():
-            picked = (counters[counter] for counters in by_nic for counter in metric.counters)
-            add_all(metric, all_labels, picked)
-        by_sender = {host: nic.message_completion() for host, nic in self._reader.nics.items()}
-        add(endpoint_metrics.MESSAGE_COMPLETION_SECONDS, (lab,), merge(by_sender.values()))
-        for host, times in by_sender.items():
-            add(endpoint_metrics.SENDER_COMPLETION_SECONDS, (lab, host), times)
-        for index, (host, nic) in enumerate(self._reader.nics.items()):
-            for path, count in self._collect_qps(add, host, nic).items():
+        for index, (node, qps) in enumerate(zip(self._host_labels, by_host, strict=True)):
+            states = product(range(numbering.planes), EV_STATES)
+            yield (
+                endpoint_metrics.EV_STATE,
+                [
+                    ((*node, str(plane), state.name), qps.states.get((plane, state), 0))
+                    for plane, state in states
+                ],
+            )
+            for path, count in qps.paths.items():
                 for row in (numbering.row(index), path.peer_row):
                     link_evs[numbering.fabric_link_id(path.plane, row, path.uplink), path.state] += count
-        for link_id, labels in self._uplinks.items():
-            for state in EV_STATES:
-                add(fabric_metrics.LINK_EVS, (*labels, state.name), link_evs[link_id, state])
-        self._collect_transitions(add)
-        by_host = [nic.packet_rtt() for nic in self._reader.nics.values()]
-        for plane, histograms in enumerate(zip(*by_host, strict=True)):
-            add(endpoint_metrics.PACKET_RTT_SECONDS, (lab, str(plane)), merge(histograms))
+        for link_id, uplink in self._uplink_labels.items():
+            counts = [((*uplink, state.name), link_evs[link_id, state]) for state in EV_STATES]
+            yield fabric_metrics.LINK_EVS, counts
 
-    def _collect_qps(self, add: Add, host: str, nic: NicReader) -> Mapping[EvPath, int]:
-        """Adds what a host's QPs show; where their EVs lead."""
-        counts, windows, reorder_packets, paths = nic.qps()
-        node = (self._reader.name, host)
-        add(endpoint_metrics.REORDER_DEPTH, node, reorder_packets)
-        add(endpoint_metrics.SENDING_QPS, node, windows.sending_qps)
-        add(endpoint_metrics.CWND_BYTES, node, windows.cwnd_bytes)
-        add(endpoint_metrics.CWND_MAX_BYTES, node, windows.max_wnd_bytes)
-        add(endpoint_metrics.INFLIGHT_BYTES, node, windows.inflight_bytes)
-        add(endpoint_metrics.QUEUEING_DELAY_SECONDS, node, windows.mean_delay_ns / 1e9)
-        for plane in range(self._reader.clos.spec.planes):
-            for state in EV_STATES:
-                labels = (self._reader.name, host, str(plane), state.name)
-                add(endpoint_metrics.EV_STATE, labels, counts.get((plane, state), 0))
-        return paths
-
-    def _collect_transitions(self, add: Add) -> None:
-        transitions = self._reader.ev_transitions()
-        for before, after, reason in product(EV_STATES, EV_STATES, EvReason):
-            if before == after or reason is EvReason.COUNT:
-                continue
-            for plane, count in enumerate(transitions[ev_transition_index(before, after, reason)]):
-                if count or (before, after, reason) in _USUAL_TRANSITIONS:
-                    labels = (self._reader.name, str(plane), before.name, after.name, reason.name.lower())
-                    add(endpoint_metrics.EV_TRANSITIONS, labels, count)
-
-    def _collect_ports(self, add: Add, add_all: AddAll) -> None:
-        counters = self._reader.port_counters()
-        add_all(fabric_metrics.PORT_TX_PACKETS, self._ports, counters[PortCounter.TX_PACKETS])
-        add_all(fabric_metrics.PORT_TX_BYTES, self._ports, counters[PortCounter.TX_BYTES])
-        add_all(fabric_metrics.LINK_UP, self._ports, map(int, self._reader.ports_up()))
-        by_port = zip(*(counters[drop] for drop in fabric_metrics.LINK_DROPS.counters), strict=True)
-        add_all(fabric_metrics.LINK_DROPS, self._port_drops, chain.from_iterable(by_port))
-        if self._reader.clos.spec.is_shaped:
-            add_all(fabric_metrics.ECN_MARKS, self._ports, counters[PortCounter.ECN_MARKS])
-            add_all(fabric_metrics.TRIMS, self._ports, counters[PortCounter.TRIMS])
-            self._collect_queues(add, add_all)
-        if self._reader.lossless is not None:
-            self._collect_flow_control(add, self._reader.lossless)
-        for labels, port_ids in self._switches:
-            for drop, reason in fabric_metrics.SWITCH_DROPS.counters.items():
-                add(
-                    fabric_metrics.SWITCH_DROPS,
-                    (*labels, str(reason)),
-                    _pick_sum(counters[drop], port_ids),
-                )
-        for labels, port_ids in self._nodes:
-            add(
-                fabric_metrics.PASSED_TO_STACK,
-                labels,
-                _pick_sum(counters[PortCounter.PASSED_TO_STACK], port_ids),
-            )
-
-    def _collect_queues(self, add: Add, add_all: AddAll) -> None:
-        for traffic_class, all_labels in self._port_classes.items():
+    def _queues(self) -> Families:
+        for traffic_class, labels in self._class_labels.items():
             delays = self._reader.queue_delays(traffic_class)
-            add_all(fabric_metrics.QUEUE_BYTES, all_labels, self._reader.queue_bytes(traffic_class))
+            depths_bytes = self._reader.queue_bytes(traffic_class)
+            yield fabric_metrics.QUEUE_BYTES, zip(labels, depths_bytes, strict=True)
             waits = (delay.sum_ns / _NS_PER_SECOND for delay in delays)
-            add_all(fabric_metrics.QUEUE_WAIT_SECONDS, all_labels, waits)
-            by_tier: dict[tuple[str, str], list[QueueDelay]] = {}
-            for (_, plane, tier, *_), delay in zip(self._ports, delays, strict=True):
-                by_tier.setdefault((plane, tier), []).append(delay)
-            for (plane, tier), parts in by_tier.items():
-                labels = (self._reader.name, plane, tier, traffic_class.name.lower())
-                add(fabric_metrics.QUEUE_DELAY_SECONDS, labels, merge_delays(parts))
-
-    def _collect_flow_control(self, add: Add, lossless: LosslessReader) -> None:
-        is_pfc = self._reader.clos.spec.flow_control == "pfc"
-        for port_id, link in enumerate(lossless.links()):
-            near, far = self._ports[port_id], self._ports[self._far_ports[port_id]]
-            add(fabric_metrics.INGRESS_BUFFER_BYTES, far, link.buffered_bytes)
-            if is_pfc:
-                add(fabric_metrics.PAUSE_FRAMES, (*far, "pause"), link.pauses)
-                add(fabric_metrics.PAUSE_FRAMES, (*far, "resume"), link.resumes)
-                add(fabric_metrics.PAUSED_SECONDS, near, link.paused_ns / _NS_PER_SECOND)
-            else:
-                add(fabric_metrics.CREDIT_STALLS, near, link.stalls)
-                add(fabric_metrics.CREDIT_STALLED_SECONDS, near, link.stalled_ns / _NS_PER_SECOND)
-        found = lossless.deadlock()
-        add(fabric_metrics.DEADLOCK, (self._reader.name,), len(found.port_ids) if found else 0)
-
-    def _collect_measured(self, add: Add) -> None:
-        """Collect the measurements of commands, and how late frames left their queues."""
-        lab = self._reader.name
-        for measured in read_measured(self._state_dir):
-            if measured.what == COLLECTIVE:
-                add(endpoint_metrics.COLLECTIVE_DURATION_SECONDS, (lab, measured.kind), measured.times)
-                add(endpoint_metrics.COLLECTIVE_BUS_BYTES, (lab, measured.kind), measured.size_bytes)
-            elif measured.what == STEP:
-                labels = (lab, measured.kind, measured.workload)
-                add(endpoint_metrics.TRAINING_STEP_SECONDS, labels, measured.times)
-        for recovery in read_recovery(self._state_dir):
-            add(
-                fabric_metrics.RECOVERY_SECONDS,
-                (lab, recovery.fault_id, recovery.phase),
-                recovery.time_ns / 1e9,
-            )
+            yield fabric_metrics.QUEUE_WAIT_SECONDS, zip(labels, waits, strict=True)
+            by_tier: dict[Labels, list[QueueDelay]] = {}
+            for (lab, plane, tier, *_, name), delay in zip(labels, delays, strict=True):
+                by_tier.setdefault((lab, plane, tier, name), []).append(delay)
+            merged = [(tier, merge_delays(parts)) for tier, parts in by_tier.items()]
+            yield fabric_metrics.QUEUE_DELAY_SECONDS, merged
         lateness = self._reader.queue_lateness()
         if lateness is not None:
-            add(testbed_metrics.QUEUE_LATENESS_SECONDS, (lab,), lateness)
+            yield testbed_metrics.QUEUE_LATENESS_SECONDS, [((self._lab,), lateness)]
 
-    def _collect_faults(self, add: Add, run: RunInfo | None) -> None:
-        lab = self._reader.name
-        for fault in sorted(self._faults.shown(run, monotonic_ns())):
-            add(fabric_metrics.FAULT_ACTIVE, (lab, fault.fault_id, fault.kind), 1)
-        totals = self._faults.totals()
-        for kind in sorted(self._fault_kinds | totals.injected.keys()):
-            add(fabric_metrics.FAULTS_INJECTED, (lab, kind), totals.injected[kind])
-        outages = self._faults.outages_so_far(monotonic_ns())
-        for name, labels in self._links:
-            add(fabric_metrics.LINK_FLAPS, labels, outages[name])
+    def _flow_control(self, lossless: LosslessReader) -> Families:
+        near, far, links = self._port_labels, self._far_labels, lossless.links()
+        buffered = (link.buffered_bytes for link in links)
+        yield fabric_metrics.INGRESS_BUFFER_BYTES, zip(far, buffered, strict=True)
+        if self._reader.clos.spec.flow_control == "pfc":
+            frames = chain.from_iterable((link.pauses, link.resumes) for link in links)
+            yield fabric_metrics.PAUSE_FRAMES, zip(_with_each(far, ["pause", "resume"]), frames, strict=True)
+            paused = (link.paused_ns / _NS_PER_SECOND for link in links)
+            yield fabric_metrics.PAUSED_SECONDS, zip(near, paused, strict=True)
+        else:
+            yield fabric_metrics.CREDIT_STALLS, zip(near, (link.stalls for link in links), strict=True)
+            stalled = (link.stalled_ns / _NS_PER_SECOND for link in links)
+            yield fabric_metrics.CREDIT_STALLED_SECONDS, zip(near, stalled, strict=True)
+        found = lossless.deadlock()
+        yield fabric_metrics.DEADLOCK, [((self._lab,), len(found.port_ids) if found else 0)]
 
+    def _link_probes(self, probes: LinkProbeCounts) -> Families:
+        outcomes = probes.read()
+        counts = chain.from_iterable((each.passed, each.failed, each.late) for each in outcomes)
+        labels = _with_each(self._probe_labels, ["passed", "failed", "late"])
+        yield probe_metrics.LINK_PROBES, zip(labels, counts, strict=True)
+        rtts = (outcome.rtt_sum_ns / _NS_PER_SECOND for outcome in outcomes)
+        yield probe_metrics.LINK_PROBE_RTT_SECONDS, zip(self._probe_labels, rtts, strict=True)
+        diagnosis = self._watch.add(monotonic_ns(), outcomes)
+        suspected = [
+            (self._link_labels[link_id], int(link_id in diagnosis.suspects))
+            for link_id in sorted(diagnosis.health)
+        ]
+        yield probe_metrics.LINK_PROBE_SUSPECT, suspected
 
-def _port_labels(lab: str, clos: Clos) -> list[Labels]:
-    """Values of lab, plane, tier, node, link for each port."""
-    links = [link.name for link in clos.links()]
-    return [
-        (lab, str(port.plane), port.node.tier.value, port.node.name, links[port.link_id])
-        for port in clos.ports()
-    ]
+    def _measured(self) -> Families:
+        """The measurements of commands."""
+        for measured in read_measured(self._state_dir):
+            of_kind = (self._lab, measured.kind)
+            if measured.what == COLLECTIVE:
+                yield endpoint_metrics.COLLECTIVE_DURATION_SECONDS, [(of_kind, measured.times)]
+                yield endpoint_metrics.COLLECTIVE_BUS_BYTES, [(of_kind, measured.size_bytes)]
+            elif measured.what == STEP:
+                series = [((*of_kind, measured.workload), measured.times)]
+                yield endpoint_metrics.TRAINING_STEP_SECONDS, series
+        for recovery in read_recovery(self._state_dir):
+            labels = (self._lab, recovery.fault_id, recovery.phase)
+            yield fabric_metrics.RECOVERY_SECONDS, [(labels, recovery.time_ns / _NS_PER_SECOND)]
+
+    def _faults(self) -> Families:
+        """The run and the faults of the lab."""
+        lab, run, record = self._lab, read_run(self._state_dir), self._fault_record
+        if run is not None:
+            yield testbed_metrics.RUN_INFO, [((lab, run.scenario, run.run, str(run.seed)), 1)]
+        for fault in sorted(record.shown(run, monotonic_ns())):
+            yield fabric_metrics.FAULT_ACTIVE, [((lab, fault.fault_id, fault.kind), 1)]
+        totals = record.totals()
+        kinds = sorted(self._fault_kinds | totals.injected.keys())
+        yield fabric_metrics.FAULTS_INJECTED, [((lab, kind), totals.injected[kind]) for kind in kinds]
+        outages = record.outages_so_far(monotonic_ns())
+        yield fabric_metrics.LINK_FLAPS, [(labels, outages[labels[-1]]) for labels in self._link_labels]
 
 
 def _with_each(heads: Iterable[Labels], values: Iterable[str | None]) -> list[Labels]:
     """All *heads*, each with each of *values* behind it; None adds nothing."""
     tails = [() if value is None else (value,) for value in values]
     return [(*head, *tail) for head, tail in product(heads, tails)]
-
-
-def _uplink_labels(lab: str, clos: Clos) -> dict[int, Labels]:
-    """Link id -> values of lab, plane, node (the T1), link of each link whose EVs are known."""
-    if clos.spec.forwarding == "ecmp":
-        return {}
-    return {
-        link.id: (lab, str(link.plane), link.upper.node.name, link.name)
-        for link in clos.links()
-        if not link.is_host_link
-    }
-
-
-def _switch_ports(lab: str, clos: Clos) -> list[tuple[Labels, list[int]]]:
-    """Values of lab, plane, tier, node and the port ids for each switch."""
-    return [
-        (
-            (lab, str(switch.plane), switch.tier.value, switch.name),
-            [port.id for port in clos.ports_of(switch)],
-        )
-        for switch in clos.switches()
-    ]
-
-
-def _node_ports(lab: str, clos: Clos) -> list[tuple[Labels, list[int]]]:
-    """Values of lab, tier, node and the port ids for each node."""
-    return [
-        ((lab, node.tier.value, node.name), [port.id for port in clos.ports_of(node)])
-        for node in clos.nodes()
-    ]
-
-
-def _pick_sum(values: Sequence[int], indices: Iterable[int]) -> int:
-    return sum(values[index] for index in indices)
-
-
-class LinkProbeCollector:
-    """Collects from a lab whose hosts probe.
-
-    Args:
-        lab: its name.
-        clos: its fabric.
-        counts: its probes; closed with the collector.
-    """
-
-    def __init__(self, lab: str, clos: Clos, counts: LinkProbeCounts) -> None:
-        self._lab = lab
-        self._clos = clos
-        self._counts = counts
-        self._watch = LinkWatch(clos)
-        self._labels = [
-            (lab, str(path.plane), clos.host(path.host).name, clos.link(path.links[-1]).name)
-            for path in (outcome.path for outcome in counts.read())
-        ]
-
-    def close(self) -> None:
-        self._counts.close()
-
-    def collect(self, add: Add) -> None:
-        outcomes = self._counts.read()
-        for labels, outcome in zip(self._labels, outcomes, strict=True):
-            for name, count in (
-                ("passed", outcome.passed),
-                ("failed", outcome.failed),
-                ("late", outcome.late),
-            ):
-                add(probe_metrics.LINK_PROBES, (*labels, name), count)
-            add(probe_metrics.LINK_PROBE_RTT_SECONDS, labels, outcome.rtt_sum_ns / _NS_PER_SECOND)
-        diagnosis = self._watch.add(monotonic_ns(), outcomes)
-        for link_id in sorted(diagnosis.health):
-            link = self._clos.link(link_id)
-            is_suspect = int(link_id in diagnosis.suspects)
-            add(probe_metrics.LINK_PROBE_SUSPECT, (self._lab, str(link.plane), link.name), is_suspect)

@@ -89,17 +89,19 @@ def is_saturated(use: Sequence[CpuUse]) -> bool:
     return any(cpu.busy_ratio >= SATURATED_BUSY_RATIO for cpu in use)
 
 
-def split_windows(readings: Sequence[CpuReading], window_ns: int = USE_WINDOW_NS) -> list[tuple[CpuUse, ...]]:
-    """Use of the CPUs over consecutive windows of at least *window_ns*; a shorter rest joins the last one."""
-    if len(readings) < 2:
-        return []
-    edges = [readings[0]]
-    for reading in readings[1:]:
-        if reading.time_ns - edges[-1].time_ns >= window_ns:
-            edges.append(reading)
-    if edges[-1] is not readings[-1]:
-        edges[max(1, len(edges) - 1) :] = [readings[-1]]
-    return [later.since(earlier) for earlier, later in pairwise(edges)]
+def window_edges(times_ns: Sequence[int]) -> list[int]:
+    """Indices of times at least USE_WINDOW_NS apart, first to last; a shorter rest joins the last window."""
+    edges: list[int] = []
+    for index, time_ns in enumerate(times_ns):
+        if not edges or time_ns - times_ns[edges[-1]] >= USE_WINDOW_NS:
+            edges.append(index)
+    return [*edges[: max(1, len(edges) - 1)], len(times_ns) - 1] if len(times_ns) > 1 else edges
+
+
+def split_windows(readings: Sequence[CpuReading]) -> list[tuple[CpuUse, ...]]:
+    """Use of the CPUs over consecutive windows."""
+    edges = window_edges([reading.time_ns for reading in readings])
+    return [readings[later].since(readings[earlier]) for earlier, later in pairwise(edges)]
 
 
 class RecentCpuUse:

@@ -5,15 +5,12 @@ from typing import Final
 from mrc_agents.abi import NicCounter
 from mrc_testbed.metrics import counters
 from mrc_testbed.metrics.buckets import COLLECTIVE, MESSAGE_COMPLETION, PACKET_RTT, SENDER_COMPLETION
-from mrc_testbed.metrics.metric import Metric, MetricType
+from mrc_testbed.metrics.metric import Metric
 
-_COUNTER: Final = MetricType.COUNTER
-_GAUGE: Final = MetricType.GAUGE
 _NODE: Final = ("lab", "node")
 
 MESSAGE_COMPLETION_SECONDS: Final = Metric(
     "mrc_message_completion_seconds",
-    MetricType.HISTOGRAM,
     "seconds",
     ("lab",),
     "Time from the first packet of a message to the acknowledgement of its last, over all requesters.",
@@ -21,7 +18,6 @@ MESSAGE_COMPLETION_SECONDS: Final = Metric(
 )
 SENDER_COMPLETION_SECONDS: Final = Metric(
     "mrc_sender_completion_seconds",
-    MetricType.HISTOGRAM,
     "seconds",
     _NODE,
     "The times of mrc_message_completion_seconds by requester, in wider buckets: which host is slow.",
@@ -29,7 +25,6 @@ SENDER_COMPLETION_SECONDS: Final = Metric(
 )
 PACKET_RTT_SECONDS: Final = Metric(
     "mrc_packet_rtt_seconds",
-    MetricType.HISTOGRAM,
     "seconds",
     ("lab", "plane"),
     "Time from the sending of a data packet to its acknowledgement, by the plane it took, over all hosts.",
@@ -37,7 +32,6 @@ PACKET_RTT_SECONDS: Final = Metric(
 )
 COLLECTIVE_DURATION_SECONDS: Final = Metric(
     "mrc_collective_duration_seconds",
-    MetricType.HISTOGRAM,
     "seconds",
     ("lab", "kind"),
     "Time of a collective, from its first message to the arrival and reduction of its last at all ranks.",
@@ -45,14 +39,12 @@ COLLECTIVE_DURATION_SECONDS: Final = Metric(
 )
 COLLECTIVE_BUS_BYTES: Final = Metric(
     "mrc_collective_bus_bytes_total",
-    _COUNTER,
     "bytes",
     ("lab", "kind"),
     "Data of collectives times their bus factor; divided by their time, the bus bandwidth.",
 )
 TRAINING_STEP_SECONDS: Final = Metric(
     "mrc_training_step_seconds",
-    MetricType.HISTOGRAM,
     "seconds",
     ("lab", "kind", "workload"),
     "Time of a synchronous training step of the job `workload`: computation and collective.",
@@ -60,7 +52,6 @@ TRAINING_STEP_SECONDS: Final = Metric(
 )
 GOODPUT_BYTES: Final = Metric(
     "mrc_goodput_bytes_total",
-    _COUNTER,
     "bytes",
     _NODE,
     "Payload placed for the first time in the memory of the node.",
@@ -68,7 +59,6 @@ GOODPUT_BYTES: Final = Metric(
 )
 ACKNOWLEDGED_BYTES: Final = Metric(
     "mrc_acknowledged_bytes_total",
-    _COUNTER,
     "bytes",
     _NODE,
     "Payload that the node sent, acknowledged for the first time: goodput as the sender sees it.",
@@ -76,7 +66,6 @@ ACKNOWLEDGED_BYTES: Final = Metric(
 )
 MESSAGES_COMPLETED: Final = Metric(
     "mrc_messages_completed_total",
-    _COUNTER,
     "messages",
     _NODE,
     "Messages of the node that were completely acknowledged.",
@@ -84,7 +73,6 @@ MESSAGES_COMPLETED: Final = Metric(
 )
 TX_PACKETS: Final = Metric(
     "mrc_tx_packets_total",
-    _COUNTER,
     "packets",
     (*_NODE, "kind"),
     "Packets that the NIC sent, by kind.",
@@ -92,7 +80,6 @@ TX_PACKETS: Final = Metric(
 )
 RX_PACKETS: Final = Metric(
     "mrc_rx_packets_total",
-    _COUNTER,
     "packets",
     (*_NODE, "kind"),
     "Packets that the NIC received and accepted, by kind.",
@@ -100,7 +87,6 @@ RX_PACKETS: Final = Metric(
 )
 RETRANSMITS: Final = Metric(
     "mrc_retransmits_total",
-    _COUNTER,
     "packets",
     (*_NODE, "reason"),
     "Retransmitted data packets by loss-detection method.",
@@ -108,7 +94,6 @@ RETRANSMITS: Final = Metric(
 )
 QP_ERRORS: Final = Metric(
     "mrc_qp_errors_total",
-    _COUNTER,
     "QPs",
     _NODE,
     "QPs that went into the ERROR state.",
@@ -116,7 +101,6 @@ QP_ERRORS: Final = Metric(
 )
 EVENTS_LOST: Final = Metric(
     "mrc_events_lost_total",
-    _COUNTER,
     "events",
     _NODE,
     "Events that found the NIC's event ring full.",
@@ -124,7 +108,6 @@ EVENTS_LOST: Final = Metric(
 )
 NIC_DROPS: Final = Metric(
     "mrc_nic_drops_total",
-    _COUNTER,
     "packets",
     (*_NODE, "reason"),
     "Packets that the NIC received and refused, by reason.",
@@ -132,52 +115,45 @@ NIC_DROPS: Final = Metric(
 )
 EV_STATE: Final = Metric(
     "mrc_ev_state",
-    _GAUGE,
     "EVs",
     (*_NODE, "plane", "state"),
     "EVs of the node's connected QPs in each state.",
 )
 EV_TRANSITIONS: Final = Metric(
     "mrc_ev_transitions_total",
-    _COUNTER,
     "transitions",
     ("lab", "plane", "from", "to", "reason"),
     "Changes of an EV's state, over all hosts.",
 )
 SENDING_QPS: Final = Metric(
-    "mrc_sending_qps", _GAUGE, "QPs", _NODE, "QPs of the node with packets that wait for acknowledgement."
+    "mrc_sending_qps", "QPs", _NODE, "QPs of the node with packets that wait for acknowledgement."
 )
 CWND_BYTES: Final = Metric(
     "mrc_cwnd_bytes",
-    _GAUGE,
     "bytes",
     _NODE,
     "Sum of the congestion windows of the node's sending QPs; divide by mrc_sending_qps for the mean.",
 )
 CWND_MAX_BYTES: Final = Metric(
     "mrc_cwnd_max_bytes",
-    _GAUGE,
     "bytes",
     _NODE,
     "Sum of the largest windows that congestion control allows the node's sending QPs.",
 )
 INFLIGHT_BYTES: Final = Metric(
     "mrc_inflight_bytes",
-    _GAUGE,
     "bytes",
     _NODE,
     "Bytes that congestion control counts as in flight, summed over the node's sending QPs.",
 )
 QUEUEING_DELAY_SECONDS: Final = Metric(
     "mrc_queueing_delay_seconds",
-    _GAUGE,
     "seconds",
     _NODE,
     "Average queueing delay in congestion control, mean over the node's sending QPs; 0 without any.",
 )
 CWND_CHANGES: Final = Metric(
     "mrc_cwnd_changes_total",
-    _COUNTER,
     "changes",
     (*_NODE, "reason"),
     "Changes of a congestion window, by cause.",
@@ -185,7 +161,6 @@ CWND_CHANGES: Final = Metric(
 )
 CONGESTION_DRIFTS: Final = Metric(
     "mrc_congestion_drifts_total",
-    _COUNTER,
     "times",
     _NODE,
     "Times that bytes counted as in flight while no packet was: a bug of the testbed if not 0.",
@@ -193,7 +168,6 @@ CONGESTION_DRIFTS: Final = Metric(
 )
 REORDER_DEPTH: Final = Metric(
     "mrc_reorder_depth_packets",
-    _GAUGE,
     "packets",
     _NODE,
     "Packets that arrived beyond the first missing one, maximum over the node's QPs.",

@@ -5,15 +5,12 @@ from typing import Final
 from mrc_agents.abi import PortCounter
 from mrc_testbed.metrics import counters
 from mrc_testbed.metrics.buckets import QUEUE_DELAY
-from mrc_testbed.metrics.metric import Metric, MetricType
+from mrc_testbed.metrics.metric import Metric
 
-_COUNTER: Final = MetricType.COUNTER
-_GAUGE: Final = MetricType.GAUGE
 _PORT: Final = ("lab", "plane", "tier", "node", "link")
 
 PORT_TX_PACKETS: Final = Metric(
     "mrc_port_tx_packets_total",
-    _COUNTER,
     "packets",
     _PORT,
     "Frames that the node sent over the link.",
@@ -21,7 +18,6 @@ PORT_TX_PACKETS: Final = Metric(
 )
 PORT_TX_BYTES: Final = Metric(
     "mrc_port_tx_bytes_total",
-    _COUNTER,
     "bytes",
     _PORT,
     "Bytes of the frames that the node sent over the link, including headers.",
@@ -29,7 +25,6 @@ PORT_TX_BYTES: Final = Metric(
 )
 LINK_DROPS: Final = Metric(
     "mrc_link_drops_total",
-    _COUNTER,
     "packets",
     (*_PORT, "reason"),
     "Frames dropped on their way from the node into the link, by reason.",
@@ -37,14 +32,12 @@ LINK_DROPS: Final = Metric(
 )
 QUEUE_BYTES: Final = Metric(
     "mrc_switch_queue_bytes",
-    _GAUGE,
     "bytes",
     (*_PORT, "class"),
     "Bytes that wait in the node for transmission over the link; shaped labs only.",
 )
 QUEUE_DELAY_SECONDS: Final = Metric(
     "mrc_switch_queue_delay_seconds",
-    MetricType.HISTOGRAM,
     "seconds",
     ("lab", "plane", "tier", "class"),
     "Time that frames waited for transmission, over all ports of a tier; shaped labs only.",
@@ -52,14 +45,12 @@ QUEUE_DELAY_SECONDS: Final = Metric(
 )
 QUEUE_WAIT_SECONDS: Final = Metric(
     "mrc_switch_queue_wait_seconds_total",
-    _COUNTER,
     "seconds",
     (*_PORT, "class"),
     "Sum of the times that frames waited in the node for transmission over the link; shaped labs only.",
 )
 ECN_MARKS: Final = Metric(
     "mrc_ecn_marks_total",
-    _COUNTER,
     "packets",
     _PORT,
     "Data packets that the node marked CE when it queued them for the link.",
@@ -67,7 +58,6 @@ ECN_MARKS: Final = Metric(
 )
 TRIMS: Final = Metric(
     "mrc_trims_total",
-    _COUNTER,
     "packets",
     _PORT,
     "Data packets that the node cut to their headers when it queued them for the link.",
@@ -75,49 +65,42 @@ TRIMS: Final = Metric(
 )
 PAUSE_FRAMES: Final = Metric(
     "mrc_pause_frames_total",
-    _COUNTER,
     "frames",
     (*_PORT, "kind"),
     "PFC frames, pause or resume, that the node sent to the other end of the link; labs with PFC only.",
 )
 PAUSED_SECONDS: Final = Metric(
     "mrc_paused_seconds_total",
-    _COUNTER,
     "seconds",
     _PORT,
     "Time that the other end of the link forbade the node to send data over it; labs with PFC only.",
 )
 CREDIT_STALLS: Final = Metric(
     "mrc_credit_stalls_total",
-    _COUNTER,
     "stalls",
     _PORT,
     "Times that data had to wait in the node for credit of the link; labs with credits only.",
 )
 CREDIT_STALLED_SECONDS: Final = Metric(
     "mrc_credit_stalled_seconds_total",
-    _COUNTER,
     "seconds",
     _PORT,
     "Time that data waited in the node for credit of the link; labs with credits only.",
 )
 INGRESS_BUFFER_BYTES: Final = Metric(
     "mrc_ingress_buffer_bytes",
-    _GAUGE,
     "bytes",
     _PORT,
     "Data from the link in the buffer of the node; labs with flow control only.",
 )
 DEADLOCK: Final = Metric(
     "mrc_deadlock",
-    _GAUGE,
     "ports",
     ("lab",),
     "Deadlocked ports: flow control holds each because it waits for another; labs with flow control only.",
 )
 SWITCH_DROPS: Final = Metric(
     "mrc_switch_drops_total",
-    _COUNTER,
     "packets",
     ("lab", "plane", "tier", "node", "reason"),
     "Frames that the switch received and could not forward, by reason.",
@@ -125,18 +108,16 @@ SWITCH_DROPS: Final = Metric(
 )
 PASSED_TO_STACK: Final = Metric(
     "mrc_passed_to_stack_packets_total",
-    _COUNTER,
     "packets",
     ("lab", "tier", "node"),
     "Frames other than MRC that went to the node's own network stack.",
     counters={PortCounter.PASSED_TO_STACK: None},
 )
 LINK_UP: Final = Metric(
-    "mrc_link_up", _GAUGE, "", _PORT, "1 when the node can send over the link, 0 when it is down."
+    "mrc_link_up", "", _PORT, "1 when the node can send over the link, 0 when it is down."
 )
 LINK_EVS: Final = Metric(
     "mrc_link_evs",
-    _GAUGE,
     "EVs",
     ("lab", "plane", "node", "link", "state"),
     "EVs of connected QPs whose path crosses the link between a T0 and the T1 `node`, by state; none if "
@@ -144,28 +125,24 @@ LINK_EVS: Final = Metric(
 )
 LINK_FLAPS: Final = Metric(
     "mrc_link_flaps_total",
-    _COUNTER,
     "outages",
     ("lab", "plane", "link"),
     "Times that a fault took the link down, in one direction or both.",
 )
 FAULT_ACTIVE: Final = Metric(
     "mrc_fault_active",
-    _GAUGE,
     "",
     ("lab", "fault_id", "kind"),
     "1 from the injection of a fault until its end, also between the outages of a flap.",
 )
 FAULTS_INJECTED: Final = Metric(
     "mrc_faults_injected_total",
-    _COUNTER,
     "faults",
     ("lab", "kind"),
     "Starts of a fault; each outage of a flap counts.",
 )
 RECOVERY_SECONDS: Final = Metric(
     "mrc_recovery_seconds",
-    _GAUGE,
     "seconds",
     ("lab", "fault_id", "phase"),
     "Longest time to detect, time to last drop and recovery time of a fault of the last finished run.",

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from mrc_testbed.metrics.cpu_use import SATURATED_BUSY_RATIO, CpuReading, is_saturated, split_windows
+from mrc_testbed.metrics.cpu_use import (
+    SATURATED_BUSY_RATIO,
+    CpuReading,
+    is_saturated,
+    split_windows,
+    window_edges,
+)
 from mrc_testbed.metrics.histogram import Histogram
 
 _LATE: Final = "frames left their queues late, p99"
@@ -20,8 +26,6 @@ _LATE_QUANTILE: Final = 0.99
 _LATENESS_MIN_NS: Final = 100_000
 LATE_RATIO: Final = 0.33
 """Share of the idle RTT: less than half of NSCC's target delay, so that lateness alone is no congestion."""
-
-_LATE_WINDOW_NS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +191,8 @@ def lateness_of(readings: Sequence[LatenessReading]) -> Histogram:
 
 def seconds_of(readings: Sequence[LatenessReading]) -> list[Histogram]:
     """The same of each second; a shorter rest belongs to the last."""
-    return [lateness_of(pair) for pair in pairwise(_spaced(readings))] if readings else []
+    edges = window_edges([reading.time_ns for reading in readings])
+    return [lateness_of((readings[earlier], readings[later])) for earlier, later in pairwise(edges)]
 
 
 def _saturation(evidence: Evidence, limits: FidelityLimits) -> Sequence[TrustCheck]:
@@ -254,17 +259,6 @@ def _none_lost(what: str, count: int, consequence: str) -> TrustCheck:
 def _p99_ns(lateness: Histogram) -> float | None:
     percentiles_ns = lateness.percentiles_ns((_LATE_QUANTILE,))
     return None if percentiles_ns is None else percentiles_ns[0]
-
-
-def _spaced(readings: Sequence[LatenessReading]) -> list[LatenessReading]:
-    """Those of *readings* that are at least a window apart; a shorter rest joins the last window."""
-    edges = [readings[0]]
-    for reading in readings[1:]:
-        if reading.time_ns - edges[-1].time_ns >= _LATE_WINDOW_NS:
-            edges.append(reading)
-    if edges[-1] is not readings[-1]:
-        edges[max(1, len(edges) - 1) :] = [readings[-1]]
-    return edges
 
 
 def _milliseconds(time_ns: float) -> str:

@@ -18,7 +18,6 @@ class Metric:
     """One metric family."""
 
     name: str  # as it stands in the exposition, with `_total` for a counter
-    type: MetricType  # its type
     unit: str  # what one of it is, for people; empty for a yes or no
     labels: tuple[str, ...]  # names of its labels
     help: str  # what it counts or shows
@@ -26,3 +25,9 @@ class Metric:
     # counters of the data plane that it shows, each with the value of its last label; None where its labels
     # only say where
     counters: Mapping[IntEnum, str | None] = field(default_factory=dict, hash=False)
+
+    @property
+    def type(self) -> MetricType:
+        if self.buckets is not None:
+            return MetricType.HISTOGRAM
+        return MetricType.COUNTER if self.name.endswith("_total") else MetricType.GAUGE

@@ -2,13 +2,12 @@
 
 from typing import Final
 
-from mrc_testbed.metrics.metric import Metric, MetricType
+from mrc_testbed.metrics.metric import Metric
 
 _PATH: Final = ("lab", "plane", "node", "link")
 
 LINK_PROBES: Final = Metric(
     "mrc_link_probes_total",
-    MetricType.COUNTER,
     "probes",
     (*_PATH, "outcome"),
     "Link probes of the host `node` after their time-out; `link` is the farthest link they cross. failed: "
@@ -16,14 +15,12 @@ LINK_PROBES: Final = Metric(
 )
 LINK_PROBE_RTT_SECONDS: Final = Metric(
     "mrc_link_probe_rtt_seconds_total",
-    MetricType.COUNTER,
     "seconds",
     _PATH,
     "Sum of the round-trip times of the link probes that passed.",
 )
 LINK_PROBE_SUSPECT: Final = Metric(
     "mrc_link_probe_suspect",
-    MetricType.GAUGE,
     "",
     ("lab", "plane", "link"),
     "1 if the link probes since the last scrape, of at least a second, suspect the link; else 0.",

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from ctypes import Structure, sizeof
-from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Final, NamedTuple, Self
+from itertools import product
+from typing import Final, NamedTuple
 
 from mrc_agents.abi import (
     CcFormat,
@@ -44,7 +44,7 @@ from mrc_agents.clock import monotonic_ns
 from mrc_testbed.fabric.lossless import LosslessReader, opened_lossless
 from mrc_testbed.fabric.port_fault import acts
 from mrc_testbed.metrics.histogram import Histogram, merge
-from mrc_testbed.metrics.series import EV_STATES, EvStates
+from mrc_testbed.metrics.series import EV_STATES, EvChanges, EvStates
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ev import UPLINK_SHIFT, decode_ev
 
@@ -53,8 +53,7 @@ QP_SEARCH_READINGS: Final = 10
 """Readings from one search through all QPs to the next: looking a QP up copies some 50 KB."""
 
 
-@dataclass(frozen=True, slots=True)
-class CongestionWindows:
+class CongestionWindows(NamedTuple):
     """Congestion windows of a NIC's QPs that have packets to be acknowledged, added up."""
 
     sending_qps: int = 0  # how many QPs that is
@@ -68,18 +67,6 @@ class CongestionWindows:
     def mean_delay_ns(self) -> float:
         """Mean of the average queueing delays; 0 without any."""
         return self.delay_ns / self.sending_qps if self.sending_qps else 0.0
-
-    def including(self, qp: Qp) -> Self:
-        """The same with one more QP."""
-        cc = qp.cc
-        return replace(
-            self,
-            sending_qps=self.sending_qps + 1,
-            cwnd_bytes=self.cwnd_bytes + cc.cwnd_bytes,
-            max_wnd_bytes=self.max_wnd_bytes + cc.max_wnd_bytes,
-            inflight_bytes=self.inflight_bytes + max(0, cc.inflight_bytes),
-            delay_ns=self.delay_ns + (cc.avg_delay_q8 >> CcFormat.DELAY_SHIFT),
-        )
 
 
 class EvPath(NamedTuple):
@@ -165,6 +152,13 @@ def ev_transition_index(before: EvState, after: EvState, reason: EvReason) -> in
     return (before * EvState.STATE_COUNT + after) * EvReason.COUNT + reason
 
 
+_TRANSITIONS: Final = tuple(
+    (before, after, reason)
+    for before, after, reason in product(EV_STATES, EV_STATES, EvReason)
+    if before != after and reason is not EvReason.COUNT
+)
+
+
 class LabReader:
     """The maps of one lab.
 
@@ -217,10 +211,13 @@ class LabReader:
         """The counters of each port: (PortCounter.COUNT, port_count) frames or bytes."""
         return _sums(self._port_counters)
 
-    def ev_transitions(self) -> list[list[int]]:
-        """Counts of EV state changes, added up over NICs: (ev_transition_index, plane)."""
+    def ev_changes(self) -> EvChanges:
         sums = _sums(*(nic.ev_transitions for nic in self.nics.values()))
-        return [by_plane[: self.clos.spec.planes] for by_plane in sums]
+        return {
+            (*change, plane): sums[ev_transition_index(*change)][plane]
+            for change in _TRANSITIONS
+            for plane in range(self.clos.spec.planes)
+        }
 
     def queue_lateness(self) -> Histogram | None:
         """Lateness of frames that left their queues since the lab was made; None in an unshaped lab."""
@@ -253,6 +250,14 @@ class LabReader:
 
     def close(self) -> None:
         self._stack.close()
+
+
+def _span(layout: type[Structure], name: str) -> slice:
+    field = getattr(layout, name)
+    return slice(field.offset, field.offset + field.size)
+
+
+_ENTROPY, _PLANE, _STATE = (_span(EvEntry, name).start for name in ("entropy", "plane", "state"))
 
 
 class _QpStates:
@@ -289,21 +294,27 @@ class _QpStates:
             self._readings_left = self._search_readings
         self._readings_left -= 1
         self._connected = []
-        counts: Counter[tuple[int, int]] = Counter()
-        across: Counter[tuple[int, int, int, int]] = Counter()
-        windows, reorder_packets = CongestionWindows(), 0
+        counts: Counter[tuple[int, ...]] = Counter()
+        across: Counter[tuple[int, ...]] = Counter()
+        sending: list[tuple[int, ...]] = []
+        reorder_packets = 0
         for index in candidates:
             qp = self._qps.peek(index)
             if qp.state in _CONNECTED:
                 self._connected.append(index)
-                counts.update(_planes_and_states(qp))
+                counts.update(_of_evs(qp, _PLANE, _STATE))
                 reorder_packets = max(reorder_packets, qp.received_above)
                 if qp.next_psn != qp.una_psn:
-                    windows = windows.including(qp)
+                    cc = qp.cc
+                    delay_ns = cc.avg_delay_q8 >> CcFormat.DELAY_SHIFT
+                    inflight_bytes = max(0, cc.inflight_bytes)
+                    sending.append((1, cc.cwnd_bytes, cc.max_wnd_bytes, inflight_bytes, delay_ns))
                 if with_paths and qp.peer_host < len(self._rows) and self._rows[qp.peer_host] != self._row:
                     peer_row = self._rows[qp.peer_host]
-                    for path_and_state, count in Counter(_paths_and_states(qp)).items():
-                        across[peer_row, *path_and_state] += count
+                    # an EV's upper two bytes name plane and uplink, low byte first
+                    path_and_state = _of_evs(qp, _ENTROPY + 2, _ENTROPY + 3, _STATE)
+                    for key, count in Counter(path_and_state).items():
+                        across[peer_row, *key] += count
         states = {
             (plane, EvState(state)): count for (plane, state), count in counts.items() if state in EV_STATES
         }
@@ -312,22 +323,14 @@ class _QpStates:
             for (peer_row, low, high, state), count in across.items()
             if state in EV_STATES
         }
+        windows = CongestionWindows(*map(sum, zip(*sending, strict=True)))
         return QpReadings(states, windows, reorder_packets, paths)
 
 
-def _planes_and_states(qp: Qp) -> Iterator[tuple[int, int]]:
-    """(plane, state) of each of the QP's EVs, by strides over the bytes: ctypes takes 100 times as long."""
+def _of_evs(qp: Qp, *starts: int) -> Iterator[tuple[int, ...]]:
+    """Bytes of each of the QP's EVs, by strides over all of them: ctypes takes 100 times as long."""
     evs = memoryview(qp).cast("B")[_span(Qp, "evs")]
-    planes, states = (evs[_span(EvEntry, name).start :: sizeof(EvEntry)] for name in ("plane", "state"))
-    return zip(planes, states, strict=True)
-
-
-def _paths_and_states(qp: Qp) -> Iterator[tuple[int, int, int]]:
-    """The upper two bytes of each of the QP's EVs, which name plane and uplink, low byte first; its state."""
-    evs = memoryview(qp).cast("B")[_span(Qp, "evs")]
-    entropy, state = _span(EvEntry, "entropy").start, _span(EvEntry, "state").start
-    bytes_and_state = (evs[start :: sizeof(EvEntry)] for start in (entropy + 2, entropy + 3, state))
-    return zip(*bytes_and_state, strict=True)
+    return zip(*(evs[start :: sizeof(EvEntry)] for start in starts), strict=True)
 
 
 @lru_cache(maxsize=8192)
@@ -335,11 +338,6 @@ def _ev_path(peer_row: int, low: int, high: int, state: int) -> EvPath:
     """Where EVs lead whose upper two bytes are *low* and *high*."""
     ev = decode_ev((high << 8 | low) << UPLINK_SHIFT)
     return EvPath(ev.plane, ev.uplink, peer_row, EvState(state))
-
-
-def _span(layout: type[Structure], name: str) -> slice:
-    field = getattr(layout, name)
-    return slice(field.offset, field.offset + field.size)
 
 
 def _sums(*maps: WholeMap) -> list[list[int]]:

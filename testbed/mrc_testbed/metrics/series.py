@@ -5,10 +5,10 @@ of any two readings, neighbours or the ends of a run, is exact.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, fields
-from typing import Any, Final, Literal, Self, get_args
+from dataclasses import astuple, dataclass, field, fields, replace
+from typing import Any, ClassVar, Final, Literal, Self, get_args
 
-from mrc_agents.abi import EvState, NicCounter
+from mrc_agents.abi import EvReason, EvState, NicCounter
 from mrc_testbed.fabric.deadlock import Deadlock
 from mrc_testbed.metrics import endpoint_metrics
 from mrc_testbed.metrics.cpu_use import CpuReading, CpuUse
@@ -21,6 +21,9 @@ EvStates = Mapping[tuple[int, EvState], int]
 
 EV_STATES: Final = (EvState.GOOD, EvState.SKIP, EvState.ASSUMED_BAD, EvState.DENIED)
 """States an EV can be in; UNUSED is the absence of an EV."""
+
+EvChanges = Mapping[tuple[EvState, EvState, EvReason, int], int]
+"""(before, after, reason, plane) -> EVs that changed their state so, over all hosts."""
 
 QueueGroup = Literal["nic", "t0_down", "t0_up", "t1"]
 """Ports that send alike: NICs, T0s towards hosts, T0s towards T1s, T1s."""
@@ -36,8 +39,28 @@ def _shown_by(metric: Metric, label: str | None = None) -> Any:
     return field(default=0, metadata={"counters": counters})
 
 
+def _added(now: Any, then: Any) -> Any:
+    """The growth of a count, or of each of a collection."""
+    if isinstance(now, int):
+        return now - then
+    if isinstance(now, tuple):
+        return tuple(map(_added, now, then))
+    if isinstance(now, Mapping):
+        return {key: _added(count, then[key]) for key, count in now.items()}
+    return now.since(then)
+
+
+class _Counts:
+    __slots__ = ()
+    __match_args__: ClassVar[tuple[str, ...]]
+
+    def since(self, earlier: Self) -> Self:
+        names = self.__match_args__
+        return type(self)(*(getattr(self, name) - getattr(earlier, name) for name in names))
+
+
 @dataclass(frozen=True, slots=True)
-class HostCounts:
+class HostCounts(_Counts):
     """Counts of one NIC, since it was made or within an interval."""
 
     # payload placed in its memory for the first time
@@ -81,21 +104,17 @@ class HostCounts:
             + self.retransmits_tail
         )
 
-    def since(self, earlier: Self) -> Self:
-        return type(self)(*(getattr(self, name) - getattr(earlier, name) for name in _HOST_FIELDS))
 
-
-_HOST_FIELDS: Final = tuple(each.name for each in fields(HostCounts))
 _HOST_SOURCES: Final = tuple(each.metadata["counters"] for each in fields(HostCounts))
 
 
 def add_hosts(hosts: Iterable[HostCounts]) -> HostCounts:
     counted = list(hosts)
-    return HostCounts(*(sum(getattr(host, name) for host in counted) for name in _HOST_FIELDS))
+    return HostCounts(*(sum(getattr(host, name) for host in counted) for name in HostCounts.__match_args__))
 
 
 @dataclass(frozen=True, slots=True)
-class FlowCounts:
+class FlowCounts(_Counts):
     """Counts of flow control over all links, since the lab was made or within an interval."""
 
     pauses: int = 0  # PFC frames that paused a port
@@ -103,33 +122,59 @@ class FlowCounts:
     stalls: int = 0  # times that data waited because the other end of its link did not let it go
     stalled_ns: int = 0  # time that it did, added up over ports
 
-    def since(self, earlier: Self) -> Self:
-        return type(self)(*(getattr(self, each.name) - getattr(earlier, each.name) for each in fields(self)))
-
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A lab at one moment; counts since the lab was made."""
+class Details:
+    """A lab port by port, (port_count,), and how its EVs changed: what few readings need."""
 
-    time_ns: int  # CLOCK_MONOTONIC just before the first counter was read
+    ports_up: tuple[bool, ...] = ()  # whether each port can send now
+    queue_bytes: tuple[int, ...] = ()  # data that waits at each port now; empty in an unshaped lab
+    tx_bytes: tuple[int, ...] = ()  # sent by each port
+    dropped: tuple[int, ...] = ()  # frames that each port has lost
+    held_ns: tuple[int, ...] = ()  # how long flow control has held data at each port; empty without it
+    ev_changes: EvChanges = field(default_factory=dict)
+
+    def since(self, earlier: Self) -> Self:
+        counted = ("tx_bytes", "dropped", "ev_changes", "held_ns")
+        return replace(
+            self, **{name: _added(getattr(self, name), getattr(earlier, name)) for name in counted}
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabCounts:
+    """Counts of a lab, since it was made or within an interval."""
+
     hosts: Mapping[str, HostCounts]  # by host name
     # RTT of data packets, by plane, over all hosts; retransmitted packets have none
     packet_rtt: tuple[Histogram, ...]
     message_completion: Histogram  # completion times of messages, over all hosts
-    ev_states: EvStates  # EVs of connected QPs by plane and state, over all hosts
+    ev_states: EvStates  # EVs of connected QPs by plane and state, over all hosts, at the end
     # bytes that hosts sent into each plane, headers and retransmissions included
     plane_tx_bytes: tuple[int, ...]
     port_drops: Mapping[str, int]  # frames lost in ports and switches by reason, over all ports
-    cpus: CpuReading  # the machine's CPUs
-    queue_lateness: Histogram | None = None  # how late frames left their queues; None in an unshaped lab
     flow: FlowCounts = FlowCounts()  # what flow control did; nothing in a lab without it
-    deadlock: Deadlock | None = None  # ports that flow control holds for ever
-    # names of links that the link probes of the last second suspect; None: hosts do not probe
-    suspects: frozenset[str] | None = None
-    # data that waits at the port of each group where most of it does; empty in an unshaped lab
+    # data that waits at the port of each group where most of it does, at the end; empty in an unshaped lab
     deepest_queue_bytes: Mapping[QueueGroup, int] = field(default_factory=dict)
     ecn_marks: int = 0  # frames that ports marked, over all ports
     trims: int = 0  # frames that ports trimmed, over all ports
+    details: Details = Details()  # empty unless asked for
+
+
+_STATES: Final = ("ev_states", "deepest_queue_bytes")
+_LAB_COUNTS: Final = tuple(each.name for each in fields(LabCounts) if each.name not in _STATES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading(LabCounts):
+    """A lab at one moment; counts since the lab was made."""
+
+    time_ns: int  # CLOCK_MONOTONIC just before the first counter was read
+    cpus: CpuReading  # the machine's CPUs
+    queue_lateness: Histogram | None = None  # how late frames left their queues; None in an unshaped lab
+    deadlock: Deadlock | None = None  # ports that flow control holds for ever
+    # names of links that the link probes of the last second suspect; None: hosts do not probe
+    suspects: frozenset[str] | None = None
 
     def since(self, earlier: Self) -> "Interval":
         """The interval from *earlier* to this reading of the same lab.
@@ -140,49 +185,29 @@ class Reading:
         return Interval(
             start_ns=earlier.time_ns,
             end_ns=self.time_ns,
-            hosts={name: host.since(earlier.hosts[name]) for name, host in self.hosts.items()},
-            packet_rtt=tuple(
-                now.since(then) for now, then in zip(self.packet_rtt, earlier.packet_rtt, strict=True)
-            ),
-            message_completion=self.message_completion.since(earlier.message_completion),
-            ev_states=self.ev_states,
-            plane_tx_bytes=tuple(
-                now - then for now, then in zip(self.plane_tx_bytes, earlier.plane_tx_bytes, strict=True)
-            ),
-            port_drops={
-                reason: count - earlier.port_drops[reason] for reason, count in self.port_drops.items()
-            },
             cpu_use=self.cpus.since(earlier.cpus),
-            flow=self.flow.since(earlier.flow),
-            deepest_queue_bytes=self.deepest_queue_bytes,
-            ecn_marks=self.ecn_marks - earlier.ecn_marks,
-            trims=self.trims - earlier.trims,
+            **{name: getattr(self, name) for name in _STATES},
+            **{name: _added(getattr(self, name), getattr(earlier, name)) for name in _LAB_COUNTS},
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval(LabCounts):
     """The counts of a lab between two readings."""
 
     start_ns: int  # time of the earlier reading
     end_ns: int  # time of the later reading
-    hosts: Mapping[str, HostCounts]  # as in Reading, of the interval
-    packet_rtt: tuple[Histogram, ...]
-    message_completion: Histogram
-    ev_states: EvStates  # at the end of the interval
-    plane_tx_bytes: tuple[int, ...]
-    port_drops: Mapping[str, int]
     cpu_use: tuple[CpuUse, ...]  # of each CPU
-    flow: FlowCounts = FlowCounts()
-    deepest_queue_bytes: Mapping[QueueGroup, int] = field(default_factory=dict)
-    ecn_marks: int = 0
-    trims: int = 0
+
+    @property
+    def duration_ns(self) -> int:
+        return self.end_ns - self.start_ns
 
     @property
     def goodput_bps(self) -> float:
         """Payload placed for the first time, bits per second, over all hosts."""
         placed_bytes = sum(host.goodput_bytes for host in self.hosts.values())
-        return placed_bytes * 8e9 / (self.end_ns - self.start_ns)
+        return placed_bytes * 8e9 / self.duration_ns
 
     def packet_rtt_overall(self) -> "Latency | None":
         """RTT over all planes; None when no data packet was acknowledged."""

@@ -3,46 +3,39 @@
 from typing import Final
 
 from mrc_testbed.metrics.buckets import LATENESS
-from mrc_testbed.metrics.metric import Metric, MetricType
+from mrc_testbed.metrics.metric import Metric
 
-_COUNTER: Final = MetricType.COUNTER
-_GAUGE: Final = MetricType.GAUGE
-
-LAB_UP: Final = Metric("mrc_testbed_lab_up", _GAUGE, "", ("lab",), "1 when the lab is up and readable.")
+LAB_UP: Final = Metric("mrc_testbed_lab_up", "", ("lab",), "1 when the lab is up and readable.")
 RUN_INFO: Final = Metric(
     "mrc_testbed_run_info",
-    _GAUGE,
     "",
     ("lab", "scenario", "run", "seed"),
     "1 while a run uses the lab; the labels name it.",
 )
 BUILD_INFO: Final = Metric(
-    "mrc_testbed_build_info", _GAUGE, "", ("version", "python", "kernel"), "1; versions are labels."
+    "mrc_testbed_build_info", "", ("version", "python", "kernel"), "1; versions are labels."
 )
 HOST_SATURATED: Final = Metric(
     "mrc_testbed_host_saturated",
-    _GAUGE,
     "",
     (),
     "1 if a CPU recently had next to no idle time: do not trust the figures of a shaped lab then.",
 )
 QUEUE_LATENESS_SECONDS: Final = Metric(
     "mrc_testbed_queue_lateness_seconds",
-    MetricType.HISTOGRAM,
     "seconds",
     ("lab",),
     "Lateness of frames that left their queues; shaped labs only.",
     LATENESS,
 )
 CPU_BUSY_RATIO: Final = Metric(
-    "mrc_testbed_cpu_busy_ratio", _GAUGE, "ratio", ("cpu",), "Share of recent time the CPU was not idle."
+    "mrc_testbed_cpu_busy_ratio", "ratio", ("cpu",), "Share of recent time the CPU was not idle."
 )
 CPU_SOFTIRQ_RATIO: Final = Metric(
-    "mrc_testbed_cpu_softirq_ratio", _GAUGE, "ratio", ("cpu",), "Share of recent time spent in softirqs."
+    "mrc_testbed_cpu_softirq_ratio", "ratio", ("cpu",), "Share of recent time spent in softirqs."
 )
 COLLECT_SECONDS: Final = Metric(
     "mrc_testbed_collect_seconds_total",
-    _COUNTER,
     "seconds",
     (),
     "CPU time that the exporter spent on earlier scrapes.",

@@ -134,13 +134,12 @@ def test_completion_times_are_shown_of_all_hosts_and_of_each(
         assert value(page, "mrc_sender_completion_seconds_count", **sender) == 1
 
 
-def test_evs_are_shown_by_the_links_across_t1s(
-    state_root: Path,
-) -> None:
+def test_evs_are_shown_by_the_links_across_t1s(state_root: Path) -> None:
     """Two links of T1 1 are crossed by a QP from h0 to h2; h0 reaches h1 without."""
     with lab_up("paths", TopologySpec(planes=2, t0=3, t1=2, hosts_per_t0=2)) as lab:
         for index, (peer, ev_state) in enumerate(((2, EvState.ASSUMED_BAD), (1, EvState.GOOD))):
-            qp = Qp(state=QpState.RTS, peer_host=peer)
+            qp = Qp(state=QpState.RTS, peer_host=peer, next_psn=1)
+            qp.cc.cwnd_bytes, qp.cc.max_wnd_bytes, qp.cc.inflight_bytes = 5, 6, 7
             for copy in range(3):
                 qp.evs[copy].entropy = lab.clos.ev(1, 1 if peer == 2 else 0, copy)
                 qp.evs[copy].plane, qp.evs[copy].state = 1, ev_state
@@ -153,6 +152,8 @@ def test_evs_are_shown_by_the_links_across_t1s(
         for labels, count in page["mrc_link_evs"].items()
     }
     assert len(shown) == 2 * 3 * 2 * 4
+    names = ("sending_qps", "cwnd_bytes", "cwnd_max_bytes", "inflight_bytes")
+    assert [value(page, f"mrc_{name}", lab="paths", node="h0") for name in names] == [2, 10, 12, 14]
     assert {labels: count for labels, count in shown.items() if count} == {
         ("1", "p1-t1-1", link, "ASSUMED_BAD"): 3 for link in ("p1-t0-0:3~p1-t1-1:0", "p1-t0-1:3~p1-t1-1:1")
     }

@@ -78,6 +78,7 @@ def test_stalls_count_at_the_port_that_waits_for_credit(lab: PinnedLab, reader: 
     samples = collected(lab, reader)
     assert value(samples, "mrc_credit_stalls_total", *HOST) == 3
     assert value(samples, "mrc_credit_stalled_seconds_total", *HOST) == 0.5
+    assert sum(take_reading(reader, with_details=True).details.held_ns) == SECOND // 2
     assert value(samples, "mrc_ingress_buffer_bytes", *SWITCH) == 2190
     assert "mrc_pause_frames_total" not in samples
 

@@ -147,7 +147,7 @@ def test_a_reading_sums_hosts_and_ports(pinned_lab: PinnedLab, reader: LabReader
         sent = {PortCounter.TX_BYTES: [10**port.plane], PortCounter.DROP_LOSS: [2]}
         write_per_cpu(pinned_lab.paths.fabric_pins / "port_counters", PortCounters, port.id, sent)
     with clock.simulated(lambda: 123):
-        reading = take_reading(reader)
+        reading = take_reading(reader, with_details=True)
     assert reading.time_ns == 123
     assert {name: host.goodput_bytes for name, host in reading.hosts.items()} == {"h0": 1, "h1": 10}
     assert reading.hosts["h1"].refused_packets == 15
@@ -155,6 +155,7 @@ def test_a_reading_sums_hosts_and_ports(pinned_lab: PinnedLab, reader: LabReader
     # two hosts, one NIC port in each plane; ports of switches send too, but that is not the hosts' load
     assert reading.plane_tx_bytes == (2, 20)
     assert reading.port_drops["loss"] == 2 * pinned_lab.clos.numbering.port_count
+    assert {*zip(reading.details.tx_bytes, reading.details.dropped, strict=True)} == {(1, 2), (10, 2)}
     assert reading.cpus.cpus
 
 

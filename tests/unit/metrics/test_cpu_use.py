@@ -65,11 +65,11 @@ def test_one_busy_cpu_saturates_the_machine() -> None:
 
 def test_windows_are_at_least_a_second_and_lose_no_time() -> None:
     readings = [reading(1 + tenth / 10, (0.5, 0, 0)) for tenth in range(26)]
-    windows = split_windows(readings, SECOND_NS)
+    windows = split_windows(readings)
     assert len(windows) == 2
     assert windows[-1][0].busy_ratio == pytest.approx(0.5, abs=0.05)
-    assert split_windows(readings[:1], SECOND_NS) == []
-    assert len(split_windows(readings[:3], SECOND_NS)) == 1
+    assert split_windows(readings[:1]) == []
+    assert len(split_windows(readings[:3])) == 1
 
 
 def test_this_machine_counts_the_time_a_busy_thread_takes() -> None:

@@ -11,11 +11,11 @@ from mrc_testbed.metrics.catalogue import METRICS
 from mrc_testbed.metrics.exposition import Samples, TextWriter
 from mrc_testbed.metrics.fabric_metrics import FAULT_ACTIVE
 from mrc_testbed.metrics.histogram import Histogram
-from mrc_testbed.metrics.metric import Metric, MetricType
+from mrc_testbed.metrics.metric import Metric
 
-TIMES = Metric("mrc_test_seconds", MetricType.HISTOGRAM, "seconds", ("lab",), "Times.", octaves(10, 12))
-COUNT = Metric("mrc_test_packets_total", MetricType.COUNTER, "packets", ("lab", "node"), "Packets.")
-LEVEL = Metric("mrc_test_level", MetricType.GAUGE, "", (), "A level.")
+TIMES = Metric("mrc_test_seconds", "seconds", ("lab",), "Times.", octaves(10, 12))
+COUNT = Metric("mrc_test_packets_total", "packets", ("lab", "node"), "Packets.")
+LEVEL = Metric("mrc_test_level", "", (), "A level.")
 WRITER_METRICS = (TIMES, COUNT, LEVEL)
 
 

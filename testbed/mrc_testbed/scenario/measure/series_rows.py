@@ -57,7 +57,7 @@ def series_row(recording: Recording, interval: Interval) -> tuple[Cell, ...]:
         interval: between two of its readings.
     """
     plan, end_ns = recording.plan, recording.relative_ns(interval.end_ns)
-    length_ns = interval.end_ns - interval.start_ns
+    length_ns = interval.duration_ns
     total = add_hosts(interval.hosts.values())
     row: list[Cell] = [end_ns, length_ns, _bps(total.acknowledged_bytes, length_ns)]
     row += [_bps(host.acknowledged_bytes, length_ns) for host in interval.hosts.values()]
