@@ -1,7 +1,6 @@
 """probe links: localise lossy links by packets that hosts send to themselves."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from threading import Event
 from typing import Annotated, Any, Final
 
@@ -19,6 +18,7 @@ from mrc_testbed.fabric.link_probes import LinkProbeCounts, link_probes_running
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.faults.ledger import Ledger
 from mrc_testbed.probing.avoidance import paths_around
+from mrc_testbed.probing.grading import Grade, grade_links
 from mrc_testbed.probing.localisation import Diagnosis, LinkHealth, localise
 from mrc_testbed.report.table import Columns
 from mrc_testbed.topology.clos import Clos
@@ -38,32 +38,6 @@ _COLUMNS: Final[Columns] = {
     "#lost": lambda row: None if row["loss"] is None else f"{row['loss']:.1%}",
     "#of probes": lambda row: row["probes"] or None,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Grade:
-    """Suspected links against broken ones."""
-
-    # suspected, broken: names of links, in order
-    suspected: tuple[str, ...]
-    broken: tuple[str, ...]
-    right: tuple[str, ...]  # names of the links that are both
-
-    @property
-    def precision(self) -> float | None:
-        """Share of the suspected links that are broken; None if none is suspected."""
-        return len(self.right) / len(self.suspected) if self.suspected else None
-
-    @property
-    def recall(self) -> float | None:
-        """Share of the broken links that are suspected; None if none is broken."""
-        return len(self.right) / len(self.broken) if self.broken else None
-
-
-def grade_links(suspected: Collection[str], broken: Collection[str]) -> Grade:
-    """The grade of a diagnosis, by names of links."""
-    right = sorted(set(suspected) & set(broken))
-    return Grade(tuple(sorted(set(suspected))), tuple(sorted(set(broken))), tuple(right))
 
 
 def _row(clos: Clos, link_id: int, diagnosis: Diagnosis) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from probe_fabric import all_paths, fabric, outcomes
 
-from mrc_testbed.cli.probe import grade_links
 from mrc_testbed.probing.avoidance import PathToDeny, paths_around
+from mrc_testbed.probing.grading import grade_links
 from mrc_testbed.probing.localisation import localise
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.path import build_path

@@ -11,13 +11,11 @@ from typing import Any, Final
 from mrc_agents.abi import EvState, QpState
 from mrc_agents.clock import monotonic_ns
 from mrc_agents.nic.client import AgentClient
-from mrc_testbed.errors import FabricError
-from mrc_testbed.fabric.doorbell import DOORBELL
 from mrc_testbed.fabric.link_probes import LinkProbeCounts
 from mrc_testbed.fabric.live import Lab
-from mrc_testbed.fabric.namespace import entered
 from mrc_testbed.fabric.ranks import Rank, Write, placed_ranks
 from mrc_testbed.fabric.rdma import RdmaTransport
+from mrc_testbed.fabric.ring_drops import ring_drops
 from mrc_testbed.faults.controller import FaultController
 from mrc_testbed.faults.fault import ScheduledFault
 from mrc_testbed.faults.fault_event import FaultEvent
@@ -46,10 +44,6 @@ from mrc_testbed.workloads.connectors import open_transport
 from mrc_testbed.workloads.engine import WorkloadEngine
 from mrc_testbed.workloads.operation_publisher import OperationPublisher
 from mrc_testbed.workloads.program import Program
-
-_DEVICES: Final = Path("/proc/thread-self/net/dev")
-_HEADER_LINES: Final = 2
-_RX_DROPPED: Final = 3
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -263,27 +257,3 @@ def parse_nic_event(clos: Clos, message: Mapping[str, Any]) -> NicEvent | None:
         case "port_state":
             return PortTransition(message["time_ns"], message["host"], message["plane"], message["is_up"])
     return None
-
-
-def ring_drops(lab: Lab) -> int:
-    """Frames lost in receive rings since the lab was made, over all its ports.
-
-    A veth counts them as dropped at the end that could not take them (XDP_DROP is counted elsewhere). Every
-    node is entered, so ask at the ends of a run, not in it.
-    """
-    return sum(_drops(lab.namespace(node.name)) for node in (*lab.clos.switches(), *lab.clos.hosts()))
-
-
-def _drops(namespace: Path) -> int:
-    with entered(namespace):
-        try:
-            text = _DEVICES.read_text(encoding="ascii")
-        except OSError as error:
-            raise FabricError(f"interfaces of {namespace} cannot be read: {error.strerror}") from error
-    return parse_dropped(text)
-
-
-def parse_dropped(text: str) -> int:
-    """Frames dropped on receipt by all interfaces of a /proc/net/dev but a doorbell, which nobody needed."""
-    lines = (line.partition(":") for line in text.splitlines()[_HEADER_LINES:])
-    return sum(int(counts.split()[_RX_DROPPED]) for name, _, counts in lines if name.strip() != DOORBELL)
