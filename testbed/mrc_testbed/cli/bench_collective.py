@@ -17,10 +17,11 @@ from mrc_testbed.cli.bench_options import (
     listed_hosts,
     parameters,
 )
-from mrc_testbed.cli.bench_run import BenchRun, bench_runs
+from mrc_testbed.cli.bench_run import bench_runs
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import Settings, command, with_parameters
 from mrc_testbed.cli.render import bad, good, plain_table, show
+from mrc_testbed.cli.typed_run import TypedRun
 from mrc_testbed.document import Tree
 from mrc_testbed.errors import UsageError
 from mrc_testbed.shown import format_number, format_rate, format_size, format_time
@@ -197,7 +198,7 @@ def _bench(
     return ExitCode.PASS if has_passed else ExitCode.ERROR
 
 
-def _result(run: BenchRun, warmup: int) -> CollectiveResult:
+def _result(run: TypedRun, warmup: int) -> CollectiveResult:
     collective = run.workload.collective
     if collective is None:
         raise ValueError(run.workload.kind)
@@ -237,7 +238,7 @@ def _reduction(result: CollectiveResult) -> str | None:
     return result.collective.reduction if reduces else None
 
 
-def _table(run: BenchRun, results: Sequence[CollectiveResult]) -> RenderableType:
+def _table(run: TypedRun, results: Sequence[CollectiveResult]) -> RenderableType:
     is_training = results[0].step is not None or results[0].collective.is_training
     rates = ["#steps/s", "#busbw"] if is_training else ["#time", "#algbw", "#busbw"]
     percentiles = ("#p50", "#p99", "#p99.9", "#max")

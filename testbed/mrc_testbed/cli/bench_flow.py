@@ -27,10 +27,11 @@ from mrc_testbed.cli.bench_options import (
     listed_hosts,
     parameters,
 )
-from mrc_testbed.cli.bench_run import BenchRun, bench_runs
+from mrc_testbed.cli.bench_run import bench_runs
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import Settings, command, with_parameters
 from mrc_testbed.cli.render import bad, good, plain_table, show
+from mrc_testbed.cli.typed_run import TypedRun
 from mrc_testbed.document import Tree
 from mrc_testbed.shown import format_count, format_number, format_share, format_size, format_time
 from mrc_testbed.workloads.perftest import BenchReport, FlowRate, Times, build_report
@@ -176,14 +177,14 @@ def _running(kind: str, flow: FlowCommand) -> Callable[..., int]:
     return run
 
 
-def _report(found: BenchRun) -> BenchReport:
+def _report(found: TypedRun) -> BenchReport:
     recording, workload = found.recording, found.workload
     first, last = recording.readings[0], recording.readings[-1]
     completion = last.message_completion.since(first.message_completion)
     return build_report(workload.load, recording.outcomes, recording.batches[workload.name], completion)
 
 
-def bench_document(run: BenchRun, report: BenchReport) -> dict[str, Any]:
+def bench_document(run: TypedRun, report: BenchReport) -> dict[str, Any]:
     """Report for programs."""
     return {
         "workload": run.workload.kind,
@@ -232,7 +233,7 @@ def _times_document(times: Times | None) -> dict[str, float] | None:
     return dict(zip(keys, astuple(times), strict=True))
 
 
-def bench_table(run: BenchRun, report: BenchReport) -> RenderableType:
+def bench_table(run: TypedRun, report: BenchReport) -> RenderableType:
     """Report for people: perftest's table and summary lines."""
     is_latency = run.workload.kind == "write-lat"
     parts = [_latency_table(report) if is_latency else _bandwidth_table(report)]

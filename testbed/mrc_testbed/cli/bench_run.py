@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from mrc_testbed.cli.bench_options import BenchOptions
 from mrc_testbed.cli.interruption import force_end
 from mrc_testbed.cli.options import Settings
 from mrc_testbed.cli.render import say
-from mrc_testbed.cli.typed_run import RUNS, carry_out, typed_plans
+from mrc_testbed.cli.typed_run import RUNS, TypedRun, carry_out, typed_plans
 from mrc_testbed.document import Tree
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.fabric import lab
@@ -22,54 +21,11 @@ from mrc_testbed.scenario.run.protocols import Clock
 from mrc_testbed.scenario.run.signal_clock import catching_signals
 from mrc_testbed.scenario.run.silent_journal import SilentJournal
 from mrc_testbed.scenario.spec.one_workload import one_workload_scenario
-from mrc_testbed.scenario.spec.plan import Plan, PlannedWorkload
-from mrc_testbed.transport.transport_kind import AnyCongestion, GoneCongestion
+from mrc_testbed.scenario.spec.plan import Plan
 
 WORKLOAD: Final = "bench"
 
 _SECOND_NS: Final = 1_000_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class BenchRun:
-    """A workload that was carried out."""
-
-    lab: str  # its name
-    recording: Recording  # what happened
-    faults: tuple[str, ...]  # that were in force, or came; id and kind
-    folder: Path | None  # of its results; None: nobody keeps them
-
-    @property
-    def workload(self) -> PlannedWorkload:
-        return self.recording.plan.workloads[0]
-
-    @property
-    def congestion(self) -> AnyCongestion:
-        """Its congestion control."""
-        congestion = self.recording.plan.transport.congestion
-        if isinstance(congestion, GoneCongestion):
-            raise TypeError(congestion)
-        return congestion
-
-    @property
-    def transport(self) -> str:
-        """The transport, in words."""
-        return f"{self.recording.plan.transport.kind}, {self.congestion.describe()}"
-
-    def document(self) -> dict[str, Any]:
-        """Keys that every document of a bench has."""
-        plan = self.recording.plan
-        return {
-            "lab": self.lab,
-            "seed": plan.seed,
-            "transport": plan.transport.kind,
-            "cc": self.congestion.algorithm,
-        }
-
-    def remarks(self) -> list[str]:
-        """Lines below the table: faults, and where results are."""
-        lines = [f"faults              {', '.join(self.faults)}"] if self.faults else []
-        return lines + ([] if self.folder is None else [f"report              {self.folder / 'report.html'}"])
 
 
 @contextmanager
@@ -78,7 +34,7 @@ def bench_runs(
     options: BenchOptions,
     workload: Mapping[str, Tree],
     sizes: Mapping[str, Tree] | None = None,
-) -> Iterator[Iterator[BenchRun]]:
+) -> Iterator[Iterator[TypedRun]]:
     """A run for each size, carried out as it is asked for.
 
     Args:
@@ -120,7 +76,7 @@ def _save(path: Path, text: str) -> None:
 
 def _carried_out(
     settings: Settings, plan: Plan, source: str, attached: Lab | None, clock: Clock, runs: Path | None
-) -> BenchRun:
+) -> TypedRun:
     progress = _Progress(settings, plan)
     run = carry_out(settings, plan, source, attached, clock, runs=runs, journal=progress, progress=progress)
     if run.verdict.status is Status.INTERRUPTED:
@@ -128,8 +84,7 @@ def _carried_out(
         raise KeyboardInterrupt
     if run.verdict.status is Status.ERROR or not run.recording.outcomes:
         raise run.error or TestbedError(run.verdict.reason)
-    folder = None if run.finished is None else run.finished.folder
-    return BenchRun(run.lab, run.recording, run.faults, folder)
+    return run
 
 
 class _Progress(SilentJournal):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.options import Settings
@@ -21,8 +21,9 @@ from mrc_testbed.scenario.run.live import LiveLab, live_world
 from mrc_testbed.scenario.run.protocols import Clock, LabView
 from mrc_testbed.scenario.run.runner import Journal, Runner
 from mrc_testbed.scenario.spec.load import Scenario, scenario_variants
-from mrc_testbed.scenario.spec.plan import Plan
+from mrc_testbed.scenario.spec.plan import Plan, PlannedWorkload
 from mrc_testbed.scenario.spec.resolve import resolve
+from mrc_testbed.transport.transport_kind import AnyCongestion, GoneCongestion
 from mrc_testbed.virtual.world import RUNTIME, VirtualLabView, virtual_world
 
 RUNS: Final = Path("runs")
@@ -38,6 +39,40 @@ class TypedRun:
     faults: tuple[str, ...]  # that were in force, or came; id and kind
     finished: FinishedRun | None = None  # its results; None: nobody keeps them
     error: TestbedError | None = None  # what ended it, as far as nobody keeps that
+
+    @property
+    def workload(self) -> PlannedWorkload:
+        return self.recording.plan.workloads[0]
+
+    @property
+    def congestion(self) -> AnyCongestion:
+        """Its congestion control."""
+        congestion = self.recording.plan.transport.congestion
+        if isinstance(congestion, GoneCongestion):
+            raise TypeError(congestion)
+        return congestion
+
+    @property
+    def transport(self) -> str:
+        """The transport, in words."""
+        return f"{self.recording.plan.transport.kind}, {self.congestion.describe()}"
+
+    def document(self) -> dict[str, Any]:
+        """Keys that every document of a bench has."""
+        plan = self.recording.plan
+        return {
+            "lab": self.lab,
+            "seed": plan.seed,
+            "transport": plan.transport.kind,
+            "cc": self.congestion.algorithm,
+        }
+
+    def remarks(self) -> list[str]:
+        """Lines below the table: faults, and where results are."""
+        lines = [f"faults              {', '.join(self.faults)}"] if self.faults else []
+        if self.finished is not None:
+            lines.append(f"report              {self.finished.folder / 'report.html'}")
+        return lines
 
 
 def typed_plans(

@@ -39,18 +39,20 @@ def _shown_by(metric: Metric, label: str | None = None) -> Any:
     return field(default=0, metadata={"counters": counters})
 
 
-def _added(now: Any, then: Any) -> Any:
+def _growth(now: Any, then: Any) -> Any:
     """The growth of a count, or of each of a collection."""
     if isinstance(now, int):
         return now - then
     if isinstance(now, tuple):
-        return tuple(map(_added, now, then))
+        return tuple(map(_growth, now, then))
     if isinstance(now, Mapping):
-        return {key: _added(count, then[key]) for key, count in now.items()}
+        return {key: _growth(count, then[key]) for key, count in now.items()}
     return now.since(then)
 
 
 class _Counts:
+    """Base of counts whose fields are all numbers."""
+
     __slots__ = ()
     __match_args__: ClassVar[tuple[str, ...]]
 
@@ -137,7 +139,7 @@ class Details:
     def since(self, earlier: Self) -> Self:
         counted = ("tx_bytes", "dropped", "ev_changes", "held_ns")
         return replace(
-            self, **{name: _added(getattr(self, name), getattr(earlier, name)) for name in counted}
+            self, **{name: _growth(getattr(self, name), getattr(earlier, name)) for name in counted}
         )
 
 
@@ -187,7 +189,7 @@ class Reading(LabCounts):
             end_ns=self.time_ns,
             cpu_use=self.cpus.since(earlier.cpus),
             **{name: getattr(self, name) for name in _STATES},
-            **{name: _added(getattr(self, name), getattr(earlier, name)) for name in _LAB_COUNTS},
+            **{name: _growth(getattr(self, name), getattr(earlier, name)) for name in _LAB_COUNTS},
         )
 
 

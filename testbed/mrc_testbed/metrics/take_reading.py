@@ -1,4 +1,4 @@
-"""One reading of a lab; who takes them keeps the time himself."""
+"""One reading of a lab. The caller decides when to take one."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from mrc_testbed.topology.clos import Clos
 def take_reading(
     lab: LabReader, read_cpus: Callable[[int], CpuReading] = read_cpus, *, with_details: bool = False
 ) -> Reading:
-    """A reading of now."""
+    """A reading of now; its details are empty unless they are asked for."""
     time_ns = monotonic_ns()
     hosts = {name: HostCounts.of(nic.counters()) for name, nic in lab.nics.items()}
     ports = lab.port_counters()

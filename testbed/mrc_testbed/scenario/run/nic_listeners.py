@@ -72,10 +72,8 @@ class NicListeners:
             return list(client.drain_events())
         except AgentError as error:
             if self._may_fail:
-                self._forget(host)
                 self._waiting.add(host)
-                return []
-            if host in self._may_go:
+            if self._may_fail or host in self._may_go:
                 self._forget(host)
                 return []
             hint = "mrc-testbed status says which nodes still work"
