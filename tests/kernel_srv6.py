@@ -7,7 +7,8 @@ The kernel needs a route per uSID, a next hop with a link-local address, and tha
 follows from the topology, so nothing is asked on the wire.
 """
 
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterable, Iterator
 from ipaddress import IPv6Network
 from typing import Final
 
@@ -16,17 +17,7 @@ from mrc_testbed.fabric.link import write_ipv6_setting
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.lock import exclusive
 from mrc_testbed.fabric.namespace import entered
-from mrc_testbed.fabric.netlink import (
-    Request,
-    RouteSocket,
-    add_neighbour,
-    add_route,
-    add_usid_endpoint,
-    delete_neighbour,
-    delete_route,
-    mac_bytes,
-)
-from mrc_testbed.topology.addressing import ifindex, link_local
+from mrc_testbed.topology.addressing import link_local
 from mrc_testbed.topology.element import Node, Port
 from mrc_testbed.topology.forwarding import FIB_LOCAL, fib_entries
 from mrc_testbed.topology.usid import INDEX_COUNT, Role, Usid, pack_carrier
@@ -44,31 +35,20 @@ def replace_switch_by_kernel_srv6(lab: Lab, name: str) -> None:
     """
     switch = _unshaped_switch(lab, name)
     with exclusive(lab.paths.lock_file, "replace a switch by kernel SRv6"):
-        with entered(lab.namespace(name)), RouteSocket() as route:
+        with entered(lab.namespace(name)):
             for setting in (*_FORWARDING, *_interface_settings(lab, switch)):
                 write_ipv6_setting(setting, "1")
-            route.perform([*_neighbours(lab, switch), *_routes(lab, switch)])
+            _ip("replace", (*_neighbours(lab, switch), *_routes(lab, switch)))
         _set_configured(lab, switch, is_configured=False)
 
 
 def restore_switch(lab: Lab, name: str) -> None:
-    """Lets the BPF program forward for the switch *name* again; nothing happens if it does.
-
-    Raises:
-        UsageError: it is no switch.
-    """
+    """Lets the BPF program forward for the switch *name*, which was replaced, again."""
     switch = _unshaped_switch(lab, name)
     with exclusive(lab.paths.lock_file, "restore a switch"):
         _set_configured(lab, switch, is_configured=True)
-        with entered(lab.namespace(name)), RouteSocket() as route:
-            removals = [
-                delete_route(name, locator, ifindex(port.id)) for locator, port, _ in _locators(lab, switch)
-            ]
-            neighbours = [
-                delete_neighbour(port.name, ifindex(port.id), link_local(port.peer_id))
-                for port in lab.clos.ports_of(switch)
-            ]
-            route.perform([*removals, *neighbours])
+        with entered(lab.namespace(name)):
+            _ip("delete", (*_routes(lab, switch), *_neighbours(lab, switch)))
             for setting in (*_FORWARDING, *_interface_settings(lab, switch)):
                 write_ipv6_setting(setting, "0")
 
@@ -94,19 +74,23 @@ def _interface_settings(lab: Lab, switch: Node) -> Iterator[str]:
     return (f"{port.interface}/seg6_enabled" for port in lab.clos.ports_of(switch))
 
 
-def _neighbours(lab: Lab, switch: Node) -> Iterator[Request]:
+def _ip(verb: str, objects: Iterable[tuple[str, str]]) -> None:
+    """Have ip(8) replace or delete routes and neighbours, given as kind and the rest of the command."""
+    lines = "".join(f"{kind} {verb} {rest}\n" for kind, rest in objects)
+    subprocess.run(["ip", "-6", "-batch", "-"], input=lines, text=True, check=True)
+
+
+def _neighbours(lab: Lab, switch: Node) -> Iterator[tuple[str, str]]:
     for port in lab.clos.ports_of(switch):
-        mac = mac_bytes(lab.clos.mac(port.peer_id))
-        yield add_neighbour(port.name, ifindex(port.id), link_local(port.peer_id), mac)
+        mac = lab.clos.mac(port.peer_id)
+        yield "neighbour", f"{link_local(port.peer_id)} lladdr {mac} dev {port.interface} nud permanent"
 
 
-def _routes(lab: Lab, switch: Node) -> Iterator[Request]:
+def _routes(lab: Lab, switch: Node) -> Iterator[tuple[str, str]]:
     for locator, port, is_own in _locators(lab, switch):
-        index = ifindex(port.id)
-        if is_own:
-            yield add_usid_endpoint(switch.name, locator, index, block_bits=_BLOCK_BITS, usid_bits=_USID_BITS)
-        else:
-            yield add_route(switch.name, locator, index, link_local(port.peer_id))
+        flavor = f"flavors next-csid lblen {_BLOCK_BITS} nflen {_USID_BITS}"
+        way = f"encap seg6local action End {flavor}" if is_own else f"via {link_local(port.peer_id)}"
+        yield "route", f"{locator} {way} dev {port.interface}"
 
 
 def _locators(lab: Lab, switch: Node) -> Iterator[tuple[IPv6Network, Port, bool]]:

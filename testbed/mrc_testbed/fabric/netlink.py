@@ -1,9 +1,9 @@
-"""Links, addresses, routes and neighbours over rtnetlink, many requests in one message exchange.
+"""Links and addresses over rtnetlink, many requests in one message exchange.
 
 Requests are encoded here rather than by a library because `up` makes thousands of them: 640 veth pairs take
 0.2 s this way. Each request names itself, so that a refusal says which one it was and what the kernel said.
 
-Source: linux/netlink.h, linux/rtnetlink.h, linux/if_link.h, linux/seg6_local.h.
+Source: linux/netlink.h, linux/rtnetlink.h, linux/if_link.h.
 """
 
 import errno
@@ -13,7 +13,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from ipaddress import IPv4Address, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv6Address
 from typing import Self
 
 from mrc_testbed.errors import FabricError
@@ -39,10 +39,6 @@ class _Message(IntEnum):
     NEWLINK = 16
     GETLINK = 18
     NEWADDR = 20
-    NEWROUTE = 24
-    DELROUTE = 25
-    NEWNEIGH = 28
-    DELNEIGH = 29
     NEWQDISC = 36
 
 
@@ -222,7 +218,6 @@ def create_bridge(interface: str, mac: bytes) -> Request:
     """A bridge in the socket's namespace, down; one that exists is success.
 
     Args:
-        interface: its name.
         mac: its MAC address, 6 bytes.
     """
     info_kind = 1
@@ -270,71 +265,3 @@ def add_address(what: str, ifindex: int, address: IPv4Address | IPv6Address, pre
     body = head + attribute(ifa_local, address.packed) + attribute(ifa_address, address.packed)
     flags = _NLM_F_CREATE | _NLM_F_REPLACE
     return Request(f"add address {address} to {what}", _Message.NEWADDR, flags, body)
-
-
-def add_neighbour(what: str, ifindex: int, address: IPv6Address, mac: bytes) -> Request:
-    """Adds a permanent neighbour, so that nothing is asked on the wire."""
-    nud_permanent, nda_dst, nda_lladdr = 0x80, 1, 2
-    head = struct.pack("=BxxxiHBB", socket.AF_INET6, ifindex, nud_permanent, 0, 0)
-    body = head + attribute(nda_dst, address.packed) + attribute(nda_lladdr, mac)
-    flags = _NLM_F_CREATE | _NLM_F_REPLACE
-    return Request(f"add neighbour {address} to {what}", _Message.NEWNEIGH, flags, body)
-
-
-def delete_neighbour(what: str, ifindex: int, address: IPv6Address) -> Request:
-    """Deletes a neighbour; no such neighbour is success."""
-    nda_dst = 1
-    head = struct.pack("=BxxxiHBB", socket.AF_INET6, ifindex, 0, 0, 0)
-    gone = frozenset({errno.ENOENT})
-    body = head + attribute(nda_dst, address.packed)
-    return Request(f"delete neighbour {address} from {what}", _Message.DELNEIGH, 0, body, gone)
-
-
-def _route(destination: IPv6Network, ifindex: int, attributes: bytes) -> bytes:
-    rta_dst, rta_oif, main_table, static, unicast = 1, 4, 254, 4, 1
-    head = struct.pack(
-        "=BBBBBBBBI", socket.AF_INET6, destination.prefixlen, 0, 0, main_table, static, 0, unicast, 0
-    )
-    return head + attribute(rta_dst, destination.network_address.packed) + _u32(rta_oif, ifindex) + attributes
-
-
-def add_route(what: str, destination: IPv6Network, ifindex: int, gateway: IPv6Address) -> Request:
-    rta_gateway = 5
-    body = _route(destination, ifindex, attribute(rta_gateway, gateway.packed))
-    flags = _NLM_F_CREATE | _NLM_F_REPLACE
-    return Request(f"add route {destination} to {what}", _Message.NEWROUTE, flags, body)
-
-
-def delete_route(what: str, destination: IPv6Network, ifindex: int) -> Request:
-    """Deletes a static IPv6 route; no such route is success."""
-    gone = frozenset({errno.ESRCH, errno.ENODEV})
-    body = _route(destination, ifindex, b"")
-    return Request(f"delete route {destination} from {what}", _Message.DELROUTE, 0, body, gone)
-
-
-def add_usid_endpoint(
-    what: str, locator: IPv6Network, ifindex: int, *, block_bits: int, usid_bits: int
-) -> Request:
-    """Makes the kernel act as uN for *locator*: it shifts the uSIDs and looks the next one up.
-
-    The same as `ip -6 route add LOCATOR encap seg6local action End flavors next-csid lblen .. nflen .. dev
-    ..`.
-
-    Source: RFC 9800 section 4.1.1, "End with NEXT-CSID".
-    """
-    rta_encap_type, rta_encap, lwtunnel_seg6_local = 21, 22, 7
-    action_attribute, action_end, flavors = 1, 1, 11
-    operation, next_csid, block_attribute, function_attribute = 1, 1 << 4, 2, 3
-    flavor = (
-        _u32(operation, next_csid)
-        + attribute(block_attribute, bytes([block_bits]))
-        + attribute(function_attribute, bytes([usid_bits]))
-    )
-    encap = _u32(action_attribute, action_end) + attribute(flavors | _NESTED, flavor)
-    attributes = attribute(rta_encap_type, struct.pack("=H", lwtunnel_seg6_local)) + attribute(
-        rta_encap | _NESTED, encap
-    )
-    flags = _NLM_F_CREATE | _NLM_F_REPLACE
-    return Request(
-        f"add uN {locator} to {what}", _Message.NEWROUTE, flags, _route(locator, ifindex, attributes)
-    )

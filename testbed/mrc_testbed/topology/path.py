@@ -18,7 +18,7 @@ from mrc_testbed.topology.element import Link, Node
 from mrc_testbed.topology.ev import COPY_MASK, STEV_COPY_MASK, Ev, decode_ev
 from mrc_testbed.topology.forwarding import Action, Hop, trace_carrier
 from mrc_testbed.topology.host_forwarding import choose_uplink, flow_of_ev, trace_packet
-from mrc_testbed.topology.usid import CarrierTemplate, Role, Usid, row_template, unpack_carrier
+from mrc_testbed.topology.usid import CarrierTemplate, Usid, row_template, unpack_carrier
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +52,6 @@ def check_route(clos: Clos, source: int, destination: int, plane: int, uplink: i
         raise UsageError(f"uplink {uplink} does not exist: the uplinks of a T0 are numbered 0 to {last}")
 
 
-def path_usids(clos: Clos, source: int, destination: int, plane: int, uplink: int) -> tuple[Usid, ...]:
-    """The uSIDs of a path: source T0, T1, destination T0, downlink; source T0 and downlink within one T0."""
-    check_route(clos, source, destination, plane, uplink)
-    lanes = clos.spec.uplinks_per_pair
-    first = Usid(Role.T0, plane, clos.numbering.row(source) * lanes)
-    last = Usid(Role.DOWNLINK, plane, clos.numbering.downlink(destination))
-    if clos.is_local(source, destination):
-        return first, last
-    lane = uplink % lanes
-    down = Usid(Role.T0, plane, clos.numbering.row(destination) * lanes + lane)
-    return first, Usid(Role.T1, plane, uplink), down, last
-
-
 def qp_template(clos: Clos, source: int, destination: int) -> CarrierTemplate:
     """The carrier of a QP with plane and uplink still open: the row's template, its last hop specialised."""
     clos.is_local(source, destination)
@@ -73,7 +60,10 @@ def qp_template(clos: Clos, source: int, destination: int) -> CarrierTemplate:
 
 
 def path_carrier(clos: Clos, source: int, destination: int, plane: int, uplink: int) -> IPv6Address:
-    """The outer destination address of a packet on a path; `path_usids` has what it holds."""
+    """The outer destination address of a packet on a path.
+
+    Its uSIDs: source T0, T1, destination T0, downlink; source T0 and downlink within one T0.
+    """
     check_route(clos, source, destination, plane, uplink)
     return qp_template(clos, source, destination).deposit(plane, uplink)
 
@@ -124,7 +114,6 @@ def explain_ev(clos: Clos, entropy: int, source: int, destination: int) -> Path:
     """The path that packets with that EV take between two hosts.
 
     Args:
-        clos: the fabric.
         entropy: 32 bits.
         source: host number.
         destination: host number.

@@ -1,7 +1,7 @@
 """Requests name themselves when the kernel refuses them, and interfaces are born as asked for."""
 
 from collections.abc import Iterator
-from ipaddress import IPv6Address, IPv6Network
+from ipaddress import IPv6Address
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,6 @@ from mrc_testbed.fabric.netlink import (
     VethEnd,
     add_address,
     create_veth,
-    delete_route,
     mac_bytes,
     set_link_up,
 )
@@ -60,11 +59,6 @@ def test_more_requests_than_one_message_holds_are_all_carried_out(namespace_fd: 
         route.perform([add_address("near", 1000, address, 64) for address in addresses])
     table = Path("/proc/thread-self/net/if_inet6").read_text()
     assert sum(line.split()[-1] == "near" for line in table.splitlines()) == 1000
-
-
-def test_deleting_what_is_not_there_is_success(namespace_fd: int) -> None:
-    with RouteSocket() as route:
-        route.perform([delete_route("nothing", IPv6Network("fd00::/64"), 4711)])
 
 
 def test_an_mtu_too_large_for_native_xdp_is_refused_with_the_reason(namespace_fd: int, lab_name: str) -> None:

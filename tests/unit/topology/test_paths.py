@@ -11,9 +11,20 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ev import Ev, decode_ev
 from mrc_testbed.topology.forwarding import Action, fib_entries, trace_carrier
-from mrc_testbed.topology.path import build_path, explain_ev, path_carrier, path_usids, qp_template
+from mrc_testbed.topology.path import build_path, explain_ev, path_carrier, qp_template
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.topology.usid import Role, Usid, decode_usid, pack_carrier, shift_carrier, unpack_carrier
+
+
+def usids_of_contract(route: Route) -> tuple[Usid, ...]:
+    """Source T0, T1, destination T0, downlink; source T0 and downlink within one T0."""
+    clos, lanes = route.clos, route.clos.spec.uplinks_per_pair
+    first = Usid(Role.T0, route.plane, clos.numbering.row(route.source) * lanes)
+    last = Usid(Role.DOWNLINK, route.plane, clos.numbering.downlink(route.destination))
+    if clos.is_local(route.source, route.destination):
+        return first, last
+    down = Usid(Role.T0, route.plane, clos.numbering.row(route.destination) * lanes + route.uplink % lanes)
+    return first, Usid(Role.T1, route.plane, route.uplink), down, last
 
 
 def link_ids_of_contract(route: Route) -> list[int]:
@@ -89,7 +100,7 @@ def test_reverse_path_crosses_the_same_links_backwards(route: Route) -> None:
 @settings(max_examples=examples(100))
 @given(routes())
 def test_depositing_plane_and_uplink_in_the_template_gives_the_packed_usids(route: Route) -> None:
-    usids = path_usids(route.clos, route.source, route.destination, route.plane, route.uplink)
+    usids = usids_of_contract(route)
     template = qp_template(route.clos, route.source, route.destination)
 
     carrier = template.deposit(route.plane, route.uplink)
