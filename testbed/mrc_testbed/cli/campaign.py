@@ -114,13 +114,7 @@ def run(
       mrc-testbed campaign run paper/all --virtual --cluster tcp://head:8786
       mrc-testbed campaign run campaigns/loss-ratio --shard 3/10
     """
-    where = ExecutionTarget(
-        runtime,
-        is_virtual=virtual,
-        jobs=jobs,
-        retries=retry_untrusted,
-        cluster=cluster,
-    )
+    where = ExecutionTarget(runtime, is_virtual=virtual, jobs=jobs, retries=retry_untrusted, cluster=cluster)
     folder = None
     try:
         with cluster_at(None if settings.is_dry_run else cluster) as workers:
@@ -167,13 +161,7 @@ def resume(
       mrc-testbed campaign resume loss-ratio
       mrc-testbed campaign resume loss-ratio --retry untrusted
     """
-    where = ExecutionTarget(
-        runtime,
-        is_virtual=virtual,
-        jobs=jobs,
-        retries=retry_untrusted,
-        cluster=cluster,
-    )
+    where = ExecutionTarget(runtime, is_virtual=virtual, jobs=jobs, retries=retry_untrusted, cluster=cluster)
     chosen = frozenset(retry or ())
     if unknown := sorted(chosen - FINISHED):
         raise UsageError(f"--retry {unknown[0]}: {', '.join(sorted(FINISHED))} are accepted")
@@ -261,9 +249,6 @@ def run_campaign(
     """Do the pending runs of *folder*, show the summary, return the campaign's exit status.
 
     Args:
-        settings: of the command.
-        folder: of the campaign.
-        where: the runs take place.
         retry: statuses of finished runs that are done again.
         cluster: whose workers carry the runs out; None: this machine does.
     """
@@ -283,11 +268,7 @@ def carry_out_campaign(
     if where.jobs > 1 or cluster is not None:
         with _workers(settings, folder, where, cluster) as workers:
             return execute_in_parallel(
-                folder,
-                workers,
-                progress=settings.progress,
-                retry=retry,
-                retries=where.retries,
+                folder, workers, progress=settings.progress, retry=retry, retries=where.retries
             )
     if not where.is_virtual and not folder.pending(retry):
         remove_orphans(settings.progress)  # a campaign that was killed at its end has left its lab
@@ -320,10 +301,6 @@ def _workers(
 
     return nullcontext(
         ClusterWorkers(
-            cluster,
-            folder,
-            is_virtual=where.is_virtual,
-            runtime=where.runtime,
-            progress=settings.progress,
+            cluster, folder, is_virtual=where.is_virtual, runtime=where.runtime, progress=settings.progress
         )
     )

@@ -1,7 +1,13 @@
 """serve | top: a lab live, in a browser or a terminal."""
 
+import os
+import select
 import sys
+import termios
 import threading
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated, Final
 
@@ -14,12 +20,13 @@ from mrc_testbed.cli.render import say, show, write_out
 from mrc_testbed.errors import FabricError, TestbedError, UsageError
 from mrc_testbed.live.control import ClearRequest, FaultRequest, LabControl
 from mrc_testbed.live.feed import DEFAULT_INTERVAL_NS, Feed, Update
-from mrc_testbed.live.keyboard import keyboard
 from mrc_testbed.live.page_data import update_document
 from mrc_testbed.live.server import live_server
 from mrc_testbed.live.terminal import SORTS, Screen, View, render, sorted_links
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
 from mrc_testbed.units import format_duration_ns, parse_duration_ns
+
+_NAMED: Final = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1b[5~": "page-up", b"\x1b[6~": "page-down"}
 
 SCHEMA_VERSION: Final = 1
 _FLAP_S: Final = 5.0
@@ -193,3 +200,29 @@ def checked_interval_ns(interval_ns: int | None) -> int:
             f"{format_duration_ns(_INTERVAL_MIN_NS)} and {format_duration_ns(_INTERVAL_MAX_NS)}"
         )
     return interval_ns
+
+
+class Keyboard:
+    """Keys as they are pressed."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def key(self, timeout_s: float) -> str | None:
+        """A key, arrows and page keys by name; None when none was pressed in time."""
+        ready, _, _ = select.select([self._descriptor], [], [], timeout_s)
+        if not ready:
+            return None
+        typed = os.read(self._descriptor, 8)
+        return _NAMED.get(typed) or typed[:1].decode("latin-1") or "q"
+
+
+@contextmanager
+def keyboard(descriptor: int) -> Iterator[Keyboard]:
+    """The keys of a terminal, which echoes nothing meanwhile."""
+    before = termios.tcgetattr(descriptor)
+    tty.setcbreak(descriptor)
+    try:
+        yield Keyboard(descriptor)
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

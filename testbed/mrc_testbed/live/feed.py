@@ -91,7 +91,6 @@ class Feed:
     """Snapshots of a lab, one per interval, while the context lasts.
 
     Args:
-        lab: its name.
         interval_ns: between two snapshots.
     """
 

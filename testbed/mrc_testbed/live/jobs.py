@@ -47,7 +47,6 @@ def build_jobs(
         jobs: that run.
         windows: of faults, oldest first.
         flaps: fault -> its outages, of those that have one window for all of them.
-        clos: topology of the lab.
         now_ns: CLOCK_MONOTONIC.
     """
     return tuple(_view(job, windows, flaps, clos, now_ns) for job in jobs)

@@ -27,8 +27,6 @@ def refuse_origin(hosts: Collection[str], origin: str | None, fetch_site: str | 
 
     Args:
         hosts: names and ports under which this server is known, such as `127.0.0.1:8000`.
-        origin: the request's Origin header.
-        fetch_site: its Sec-Fetch-Site header.
     """
     if origin is not None and origin.casefold() not in {f"http://{name}" for name in hosts}:
         return Refusal(HTTPStatus.FORBIDDEN, "requests of other sites are refused")
@@ -43,7 +41,6 @@ def refuse_change(token: str, given: str | None, content_type: str | None) -> Re
     Args:
         token: what it must carry.
         given: what it carries.
-        content_type: its Content-Type header.
     """
     if given is None or not secrets.compare_digest(given.encode(), token.encode()):
         return Refusal(

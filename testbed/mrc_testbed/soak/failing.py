@@ -16,7 +16,6 @@ def judge_candidate(invariant: str, document: Values, is_stopped: IsStopped, eve
     """Judge a document that may fail by an invariant.
 
     Args:
-        invariant: its name.
         document: maybe of a scenario.
         is_stopped: asked now and then whether to stop.
         events_max: events after which it stops too; 0: those of a random universe.

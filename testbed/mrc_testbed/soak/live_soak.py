@@ -238,9 +238,7 @@ def soak_lab(
 
     Args:
         found: the state, which says what was found also after an error.
-        seeds: the numbers.
         into: folder for what fails; made when something does.
-        stage: where rounds take place.
         control: of the rounds; once it is stopped, the one under way counts for nothing.
     """
     lab, is_stopped = None, control.is_stopped
@@ -319,10 +317,7 @@ def live_stage(name: str, runtime: str | None, clock: Clock, progress: Say) -> S
     """Labs of this machine.
 
     Args:
-        name: of the lab.
         runtime: of its nodes; None: as `up` chooses.
-        clock: of the rounds.
-        progress: called with the present step.
     """
 
     @contextmanager

@@ -78,7 +78,6 @@ def soak(
 
     Args:
         found: the state, which says what was found also after an error.
-        seeds: the numbers.
         into: folder for what fails; made when something does.
         control: of the search; once it is stopped, violations are shrunk no further.
         jobs: number of processes of this machine.

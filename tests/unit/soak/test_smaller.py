@@ -10,8 +10,7 @@ from mrc_testbed.installation import ROOT
 from mrc_testbed.scenario.spec.load import load_scenario, scenario_variants
 from mrc_testbed.soak.document import as_text, commented, plan_of
 from mrc_testbed.soak.scenario_shrink import read_failing
-from mrc_testbed.soak.shrink import RefusedDocumentError, shrink
-from mrc_testbed.soak.smaller import smaller_documents, weight
+from mrc_testbed.soak.shrink import RefusedDocumentError, shrink, smaller_documents, weight
 
 SCENARIOS = [
     path
