@@ -426,7 +426,6 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             name: of torch's, for messages.
             calls: each gets a number of its own.
             finish: called when all have ended well.
-            result: of the work.
             kept: what must not be freed before they end.
             opts: of torch, which may have a time-out.
             numbers: of the operations, where they are not the next ones of the group.

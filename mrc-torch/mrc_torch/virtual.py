@@ -94,9 +94,6 @@ class VirtualCollectives:
     """The interface of library.Engine, by a simulation.
 
     The simulation lets time pass while this rank waits: its program and what follows operations, all of them.
-
-    Args:
-        rank: number of this process.
     """
 
     def __init__(self, rank: int) -> None:

@@ -20,7 +20,6 @@ class MrcWork(dist.Work):  # type: ignore[misc]
     """An operation of torch's.
 
     Args:
-        result: of it.
         expect: called when somebody begins to wait for it.
     """
 

@@ -35,7 +35,6 @@ class FabricIntf(Intf):  # type: ignore[misc]  # Mininet is untyped
     Args:
         name: within its node.
         fabric: the lab and the port it is.
-        params: Mininet's own.
     """
 
     def __init__(self, name: str, *, fabric: tuple[Lab, Port], **params: Any) -> None:
@@ -125,7 +124,6 @@ class MrcNet(Mininet):  # type: ignore[misc]  # Mininet is untyped
     Its nodes and links come from the topology alone: `addHost`, `addSwitch` and `addLink` are refused.
 
     Args:
-        topo: what to build.
         lab: name of the lab, under which the commands of `mrc-testbed` find it.
         runtime: "docker" or "netns" (default: docker where it is ready to be used).
 

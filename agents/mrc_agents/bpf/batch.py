@@ -19,7 +19,6 @@ class WholeMap:
 
     Args:
         descriptor: the map; it must stay open as long as this object is used.
-        value_type: what it holds.
     """
 
     def __init__(self, descriptor: Descriptor, value_type: type[Structure]) -> None:

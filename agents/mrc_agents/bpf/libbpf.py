@@ -143,7 +143,6 @@ class BpfObject(Closing):
     """One loaded object file.
 
     Args:
-        path: the compiled object.
         rodata: bytes for what the object lets its loader set: its section .rodata.config, or .rodata where it
             has no such; their length must be exactly its length.
         max_entries: map name -> number of entries.

@@ -29,8 +29,6 @@ class ObjectRefusedError(PreflightError):
     """The kernel refused a BPF object.
 
     Args:
-        name: of the object file.
-        number: the errno.
         log: what the verifier said; empty if the kernel did not come so far.
     """
 

@@ -127,7 +127,6 @@ class VirtualRuntime:
             entries: elements of maps; those not named have as many as declared.
             config: a FabricConfig.
             nic_of_port: by port id; NO_NIC for a switch's.
-            seed: of everything drawn.
             payload: how it travels.
             shuffles_ties: whether events at one time come in an order drawn from the seed.
         """

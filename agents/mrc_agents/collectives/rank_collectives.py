@@ -96,12 +96,7 @@ def load_library() -> Library:
 
 
 class RankCollectives:
-    """One rank's part of the operations of its groups.
-
-    Args:
-        library: its functions.
-        rank: its number.
-    """
+    """One rank's part of the operations of its groups."""
 
     def __init__(self, library: Library, rank: int) -> None:
         self._call = library

@@ -80,8 +80,6 @@ class ApplicationLink:
     """The agent's end of all applications' connections.
 
     Args:
-        reactions: of the agent.
-        device: its NIC.
         arm: called after anything that may change when the agent is next due.
     """
 

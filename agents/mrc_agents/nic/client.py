@@ -21,7 +21,6 @@ class AgentClient(Connection, Closing):
     """A connection to one agent; its methods are the verbs.
 
     Args:
-        path: the agent's socket.
         timeout_ns: how long an answer may take; as an attribute, it may be set between calls.
 
     Raises:

@@ -19,7 +19,6 @@ def connect_qps(
     Args:
         near: NIC of the one that is returned first.
         far: NIC of the other one.
-        seed: of all that is drawn.
         create: makes the QP of a NIC: of the peer's index, random numbers, and attributes of first PSNs.
     """
     drawn, psns = random.Random(seed), random.Random(f"first PSNs {seed}")

@@ -266,8 +266,6 @@ class CompletionQueue:
     It does not hold the context, so that the NIC's memory is unmapped as soon as nobody else does.
 
     Args:
-        connection: to the agent.
-        host: name of the host.
         qps: of the context, by number.
     """
 
@@ -355,10 +353,6 @@ def _failure(qp: QueuePair, status: str) -> str:
 
 class Context(Closing):
     """The NIC of one host; a context manager. QPs and regions end with it.
-
-    Args:
-        connection: to its agent.
-        maps: of the NIC.
 
     Attributes:
         verbs: the connection: every verb as docs/reference/verbs.md has it.

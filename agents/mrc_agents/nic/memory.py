@@ -77,7 +77,6 @@ class MemoryGrowth:
     """The chunks that were added to a NIC's memory.
 
     Args:
-        device: the NIC.
         pages: those of its memory that are free; added memory joins them.
     """
 
@@ -169,7 +168,6 @@ class RegionTable:
     """Allocates pages of the NIC's memory, and keeps the kernel's table of regions.
 
     Args:
-        device: whose memory it is.
         lifetime_ns: a key that was given back is not drawn again for so long: packets may name it.
     """
 
@@ -264,7 +262,6 @@ class RegionTable:
         Args:
             address: of the first byte, in a process that has mapped the pages.
             length: bytes.
-            place: of its bytes.
             is_remote_writable: whether peers may write to it.
             pd: protection domain of the QPs by which peers may write to it.
         """

@@ -19,7 +19,6 @@ class QpNumbers:
     The turn of an index is kept in the NIC's work ring, so an agent goes on where the one before it stopped.
 
     Args:
-        device: whose QPs they are.
         lifetime_ns: for so long after a QP has ended packets for it may arrive.
     """
 

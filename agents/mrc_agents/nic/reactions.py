@@ -94,8 +94,6 @@ class Reactions:
     """The reactions of one agent.
 
     Args:
-        config: of the agent.
-        device: its NIC.
         publish: called with each event that subscribers may want.
         on_path_answer: called with the answer to a probe of a path without a QP.
     """
@@ -130,11 +128,6 @@ class Reactions:
 
     def call(self, verb: str, arguments: dict[str, Any], resources: ClientResources) -> Any:
         """The result of a verb of the NIC's table.
-
-        Args:
-            verb: its name.
-            arguments: by name.
-            resources: of the connection that asks.
 
         Raises:
             TestbedError: it is refused.

@@ -22,7 +22,6 @@ def all_verbs(holder: object, *, that_wait: bool) -> dict[str, Callable[..., Any
     """By name, the verbs of an object, inherited ones too.
 
     Args:
-        holder: the object.
         that_wait: coroutines, or else those that answer at once.
     """
     names = [name for base in type(holder).__mro__ for name in verbs_of(base)]

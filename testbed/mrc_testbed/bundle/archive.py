@@ -44,9 +44,7 @@ def write_archive(stream: BinaryIO, members: Iterable[tuple[str, bytes]], level:
     """Writes an archive; names and contents alone decide its bytes.
 
     Args:
-        stream: where to.
         members: name and content of each file, in order.
-        level: of the compression.
 
     Raises:
         UsageError: it would hold more than `read_archive` takes.
@@ -73,7 +71,6 @@ def read_archive(path: Path, into: Path, accepts: Callable[[str], bool]) -> None
     """Writes the members of an archive below a folder.
 
     Args:
-        path: the archive.
         into: an empty folder; what was written to it before an error stays.
         accepts: asked with each name before anything is written; may read what was written before.
 

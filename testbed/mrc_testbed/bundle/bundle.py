@@ -141,7 +141,6 @@ def unpack_bundle(path: Path, into: Path | None = None) -> Unpacked:
     """The result folder that the bundle at *path* holds, now at *into*/<name>/<id>.
 
     Args:
-        path: of the bundle.
         into: folder, made if there is none; None: `runs` or `campaigns`, as it holds the one or the other.
     """
     base = Path("." if into is None else into).absolute()

@@ -82,7 +82,6 @@ def cell_sections(
     """Sections of the page and their charts; none when the campaign neither repeats nor varies anything.
 
     Args:
-        cells: of a campaign, in order.
         compared: with the baseline's cells.
         baseline: what is varied -> value of the cells that others are compared with; empty for none.
         varied: dotted keys that the campaign varies; variants of a scenario have a page of their own.

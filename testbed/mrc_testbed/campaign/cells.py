@@ -235,7 +235,6 @@ def compare_cells(cells: Sequence[Cell], baseline: Mapping[str, str]) -> tuple[C
     Figures that are the same in all runs of both are left out: there is nothing to test.
 
     Args:
-        cells: of a campaign.
         baseline: what is varied -> value of the cells that others are compared with; empty for no comparison.
     """
     pairs = list(_pairs(cells, baseline))

@@ -105,9 +105,6 @@ def execute_campaign(
     """The exit code of the campaign; runs that are finished are skipped, the summary is written in any case.
 
     Args:
-        folder: of the campaign.
-        stage: where runs take place.
-        progress: called with each step, in words.
         retry: statuses of finished runs that are done again.
         retries: how often a run that is UNTRUSTED is repeated at once; each keeps its line and its folder.
         is_out_of_time: asked after each run; once it is so, none is begun any more.
@@ -285,7 +282,6 @@ def live_stage(
         name: of the lab; one of that name that is up is used for runs of its topology.
         runtime: for labs that are made; None: as `up` chooses.
         force: called at the second signal during a run.
-        progress: called with the present step.
     """
 
     @contextmanager

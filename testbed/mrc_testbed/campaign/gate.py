@@ -230,8 +230,6 @@ def check(
     """Judge the figures of the baseline by what was measured now.
 
     Args:
-        cells: of the campaign.
-        baseline: what they are held against.
         tolerance: share by which a run may be worse, such as 0.02.
         names: of the figures; None for all.
     """

@@ -89,7 +89,6 @@ def judge_cells(
     """Outcome of each expectation in each cell that it is of, in order.
 
     Args:
-        expectations: of the campaign.
         runs: all that are wanted, done or not.
         baseline: what is varied -> value of the cells that others are compared with.
     """

@@ -109,7 +109,6 @@ def plan_campaign(
     """The plan of the Campaign file at *path*.
 
     Args:
-        path: the file.
         seed: in place of all seeds that the file gives.
         admit: called with each scenario as it is varied, and its plan.
     """

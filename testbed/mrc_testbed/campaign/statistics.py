@@ -137,7 +137,6 @@ def two_modes(values: Sequence[float], least_gap: float) -> tuple[Estimate, Esti
     """Return the two groups that the runs of a cell fall into; None where they are one.
 
     Args:
-        values: of the runs.
         least_gap: what the groups differ by at least.
     """
     ordered = sorted(values)
@@ -157,7 +156,6 @@ def rank_test(values: Sequence[float], others: Sequence[float], blocks: Sequence
 
     Args:
         values: of the runs of a cell.
-        others: of the other cell.
         blocks: the same values by machine, where these are several: then ranks count within a machine only.
     """
     if len(blocks) > 1:
@@ -242,7 +240,6 @@ def judge(pairs: Sequence[Pair], blocks: Sequence[Sequence[Pair]] | None = None)
     """Judge comparisons that are made together: all of a table, by the values of both sides.
 
     Args:
-        pairs: the comparisons.
         blocks: of each, its values by machine; None: all are of one.
     """
     within = blocks or [()] * len(pairs)

@@ -71,7 +71,6 @@ def judge_across(expect: Sequence[str], runs: Sequence[VariantRun]) -> tuple[Map
     Args:
         expect: all of them, in the order of the file. One that names variants compares them; one that names
             none has to hold in each.
-        runs: of all variants.
     """
     across = _Across(runs)
     return tuple(

@@ -110,8 +110,6 @@ def run_processes(
     """Return *count* processes for runs, which end with this one, however it ends.
 
     Args:
-        count: how many.
         begin: called in each of them with *arguments* first; calls `begin_process`.
-        arguments: of *begin*.
     """
     return ProcessPoolExecutor(count, SPAWN, begin, arguments)

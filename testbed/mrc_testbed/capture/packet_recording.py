@@ -61,7 +61,6 @@ def interface_block(name: str, description: str, snap_bytes: int) -> bytes:
 
     Args:
         name: shown as the interface of a packet.
-        description: what it is.
         snap_bytes: bytes kept of a frame at most; 0: all.
     """
     options = [
@@ -123,9 +122,6 @@ class PacketRecording:
     """Writes what a tap hands out. Where a fault begins or ends, the next packet has a comment that says so.
 
     Args:
-        tap: what to record.
-        selection: its ports.
-        file: where to.
         snap_bytes: kept of each frame at most.
         faults: the lab's log of faults.
     """

@@ -33,7 +33,6 @@ def select_ports(clos: Clos, places: Sequence[str], plane: int | None = None) ->
     """The ports that *places* name: `h0` all ports of a node, `p0-t0-0:4` one port; none: all of the lab.
 
     Args:
-        clos: the lab's topology.
         places: names of nodes and ports.
         plane: only ports of that plane.
     """

@@ -58,8 +58,6 @@ class Tap(Closing):
     """Copies of the frames at some ports of a live lab; a context manager.
 
     Args:
-        lab: the lab.
-        selection: the ports.
         snap_bytes: kept of each frame at most.
     """
 

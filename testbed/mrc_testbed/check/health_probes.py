@@ -36,9 +36,7 @@ def probe_paths(
     Those that are not good are probed once more.
 
     Args:
-        site: the lab.
         rounds: pairs, no host of which sends twice in a round.
-        progress: called with each step, in words.
     """
     evs: dict[tuple[Node, Node], list[int]] = {}
     path_count = 0

@@ -86,7 +86,6 @@ def way_states(ways: Sequence[PathFigures], noise_ns: int) -> list[State]:
     """The state of each path or link probe; slow are those slower than most of as many links.
 
     Args:
-        ways: all of them.
         noise_ns: time by which the machine may make an RTT longer.
     """
 

@@ -113,10 +113,7 @@ def measure(
     """The figures of a lab.
 
     Args:
-        site: the lab.
         hosts: names, at least two.
-        options: how much to measure.
-        progress: called with each step, in words.
     """
     return _Measuring(site, hosts, options, progress).measured()
 

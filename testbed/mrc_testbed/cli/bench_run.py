@@ -38,8 +38,6 @@ def bench_runs(
     """A run for each size, carried out as it is asked for.
 
     Args:
-        settings: of the command.
-        options: likewise.
         workload: fields, as a file has them.
         sizes: name of a variant -> its size in place of the workload's; None: there is one run.
     """

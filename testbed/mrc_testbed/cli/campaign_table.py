@@ -24,7 +24,6 @@ def summary_table(summary: Summary, path: Path) -> RenderableType:
     """Table with a row per run or scenario with variants; of one such scenario alone, its variants.
 
     Args:
-        summary: of the campaign.
         path: its folder, or the bundle that holds it.
     """
     if summary.is_of_variants:

@@ -92,7 +92,6 @@ class MachineWatch:
     """Watch other programs around a run, and warn when they take much of the machine.
 
     Args:
-        settings: of the command.
         lab: name of the lab; its processes are not others.
     """
 
@@ -111,7 +110,6 @@ class MachineWatch:
         """Print advice about a run that ended as *status*, when it is UNTRUSTED.
 
         Args:
-            status: of the run.
             retries: how often it is repeated from here.
         """
         if status is not Status.UNTRUSTED:

@@ -165,8 +165,6 @@ def command(
     """Decorate a function `(settings, ...)` as the command *name* of *app*.
 
     Args:
-        app: where it belongs.
-        name: as typed.
         flags: global flags it takes besides those that all do.
         needs_root: it touches a lab of this machine; without root it is refused at once, but for a dry run,
             or with --virtual or --cluster.

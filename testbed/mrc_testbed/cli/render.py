@@ -168,15 +168,9 @@ def show_rows(
     """Print rows as `show` prints a result; `-o jsonl` prints one row per line.
 
     Args:
-        settings: say in which format.
-        kind: of the document.
-        version: of the document.
         rows: key of the list in the document -> its rows.
-        columns: of the table.
         document: what else the document has, before the rows.
         empty: text in place of a table without rows.
-        head: printed above the table.
-        tail: printed below the table.
     """
     [(key, listed)] = rows.items()
     show(

@@ -244,12 +244,7 @@ def run_plan(
     """Run a plan.
 
     Args:
-        settings: of the command.
-        resolved: the plan.
         source: text of the scenario file, kept with the results.
-        runs: folder of result folders.
-        name: of the lab.
-        where: the run takes place.
         keep: whether a lab that was made for it stays.
     """
     say_progress: Callable[[str], None] = settings.progress

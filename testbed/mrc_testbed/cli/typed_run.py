@@ -81,10 +81,7 @@ def typed_plans(
     """The plans of a scenario's variants, all admitted.
 
     Args:
-        settings: of the command.
-        scenario: what was typed.
         attached: the lab that is up; None: there is none yet.
-        is_virtual: whether they are for virtual time.
     """
     admission = Admission(is_virtual=is_virtual)
     plans = []
@@ -113,15 +110,10 @@ def carry_out(
     """The run of a plan; a line on stderr says so if it is UNTRUSTED.
 
     Args:
-        settings: of the command.
-        plan: what to do.
         source: text of the scenario, kept with the results.
         attached: the lab that is up; None: virtual time.
-        clock: of this machine.
         runs: folder of result folders; None: nobody keeps results.
         journal: called with everything as it happens when nobody keeps results.
-        progress: called with each step, in words.
-        show: receives the output of programs.
         agents_may_fail: see `live_world`.
     """
     view: LabView = VirtualLabView()

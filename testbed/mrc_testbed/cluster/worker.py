@@ -52,11 +52,7 @@ class DiskFullError(Exception):
 
 
 class RunPlugin(WorkerPlugin):
-    """The processes of a worker, and the runs in them.
-
-    Args:
-        count: of processes.
-    """
+    """The processes of a worker, and the runs in them."""
 
     name = PLUGIN
 

@@ -68,7 +68,6 @@ class Document:
         source: file name for messages.
         path: the file, to which relative paths in it refer; None for text that came from elsewhere.
         text: as it was read.
-        kind: what it describes.
         tree: the whole file as plain values.
         positions: where each entry stands.
     """
@@ -136,8 +135,6 @@ def validate(
     """The spec of *document* as *model*.
 
     Args:
-        document: the file.
-        model: what its spec must fit.
         check_spec: what else must hold of the spec, as a validator of pydantic.
 
     Raises:
@@ -154,7 +151,6 @@ def validate_values(values: Mapping[str, Tree], model: type[AnyModel], source: s
 
     Args:
         values: as YAML would give them, so with units as text.
-        model: what they must fit.
         source: what messages call their origin, for example `command line`.
 
     Raises:

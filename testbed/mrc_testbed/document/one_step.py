@@ -16,7 +16,6 @@ def in_one_step(path: Path, draft: Path | None = None, *, mode: int = 0o666) -> 
     """A file for the new content of *path*, which it becomes when the context ends.
 
     Args:
-        path: what is written.
         draft: where it is written first, on the same file system; None: `.<name>.draft` beside it.
         mode: permissions of a new file, less the umask.
 

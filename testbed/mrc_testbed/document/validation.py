@@ -48,7 +48,6 @@ class _Finding:
     """An error with its location split into what the file holds and what pydantic added.
 
     Args:
-        error: as pydantic reports it.
         location: in the file; of a missing key, where it should be.
         ends_in_label: the last step of pydantic's location is the label of a union member, not a key.
         written: what the file holds there; None for a missing key.
@@ -279,7 +278,6 @@ def accepted_keys(root: Schema, location: Location) -> list[str]:
     """Names of the keys accepted in the mapping at *location*, sorted.
 
     Args:
-        root: JSON Schema of a model.
         location: as pydantic reports it, union tags included.
     """
     return sorted({name for schema in _parts(root, location) for name in schema.get("properties", ())})

@@ -154,7 +154,6 @@ def parse_tree(text: str, source: str) -> tuple[Tree, dict[Location, Position]]:
     """The tree of *text* (mappings, lists, text, numbers, booleans, None) and where each entry stands.
 
     Args:
-        text: one YAML document.
         source: file name for messages.
     """
     if len(text.encode(errors="surrogatepass")) > TEXT_BYTES_MAX:

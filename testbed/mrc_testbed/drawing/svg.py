@@ -152,7 +152,6 @@ def graph_svg(
     """The fabric as a complete SVG file.
 
     Args:
-        clos: the fabric.
         marked_links: link ids to stand out, such as a path or what a fault hits; the other links fade. Of a
             large fabric, those that are not drawn are left out.
         remarks: name of a link or node -> more to say in its tool-tip; such a node stands out.

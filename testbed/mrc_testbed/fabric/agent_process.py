@@ -178,7 +178,6 @@ def timer_attributes(clos: Clos, lateness_ns: int = timing.LATENESS_NS) -> dict[
     """The times of a new QP that AgentConfig names, in ns.
 
     Args:
-        clos: the fabric.
         lateness_ns: of timers and of what processes packets; 0 in a simulation.
     """
     rto_ns = _rto_ns(clos, lateness_ns)

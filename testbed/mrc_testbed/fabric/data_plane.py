@@ -210,7 +210,6 @@ def fabric_rodata(clos: Clos, lateness_ns: int = timing.LATENESS_NS) -> bytes:
     """The read-only data of every BPF object of a lab: mrc_fabric_config.
 
     Args:
-        clos: the fabric.
         lateness_ns: of timers and of what processes packets; 0 in a simulation.
     """
     spec = clos.spec

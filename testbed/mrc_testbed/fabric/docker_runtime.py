@@ -43,13 +43,7 @@ def require_node_image() -> str:
 
 
 class DockerRuntime:
-    """Nodes of one lab as containers.
-
-    Args:
-        paths: of the lab.
-        engine: runs them.
-        image: of every node.
-    """
+    """Nodes of one lab as containers."""
 
     name = RuntimeName.DOCKER
 

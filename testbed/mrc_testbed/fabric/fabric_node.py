@@ -25,8 +25,6 @@ class FabricNode(Node):  # type: ignore[misc]  # Mininet is untyped
     """A switch or host of a lab.
 
     Args:
-        paths: of the lab.
-        node: which one.
         container_pid: first process of the node's container; None if it has none.
     """
 

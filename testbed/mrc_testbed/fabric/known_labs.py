@@ -87,7 +87,6 @@ def claimed(name: str, what: str, *, everywhere: bool = False) -> Iterator[Claim
     """Hold a lab while it is made or removed; afterwards its claim goes if its folder is gone.
 
     Args:
-        name: of the lab.
         what: "up" or "down", for others who try.
         everywhere: hold it whosever it is.
 

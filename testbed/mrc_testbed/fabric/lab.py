@@ -51,13 +51,10 @@ def up(
     If anything fails, or the user interrupts, everything made is removed again before this returns.
 
     Args:
-        spec: the topology.
-        name: of the lab.
         runtime: "docker", "netns", or None: docker where it is ready to be used, else netns.
         reconfigure: replace a lab that is up with another spec or runtime.
         faults: what they want of a lab that is up.
         made_for: the run that removes the lab at its end; None: it stays until `down`.
-        progress: called with how far it is.
 
     Raises:
         UsageError: a lab of that name is up with another spec and *reconfigure* is false: the difference is
@@ -101,7 +98,6 @@ def down(name: str = DEFAULT_LAB, *, everywhere: bool = False) -> bool:
     """Removes a lab in whatever state it is, also without its folder.
 
     Args:
-        name: of the lab.
         everywhere: also a lab that another state folder claims, or none.
 
     Returns:
@@ -147,8 +143,6 @@ def restart(name: str = DEFAULT_LAB, hosts: Sequence[str] = (), *, faults: Under
     """Restart the agents of *hosts*, or, without any, repair all that works no more; returns what was done.
 
     Args:
-        name: of the lab.
-        hosts: names.
         faults: what is left alone, but for hosts named.
 
     Raises:

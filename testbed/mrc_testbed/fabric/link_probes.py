@@ -48,7 +48,6 @@ def link_probes_running(
     """While the context lasts, hosts send link probes; afterwards as the topology has it.
 
     Args:
-        lab: a lab that is up.
         interval_ns: from one round to the next; None: as the topology has it, or the default.
         hosts: names; None: all.
 

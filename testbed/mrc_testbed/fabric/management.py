@@ -105,8 +105,6 @@ def hosts_text(own: str, machine: str, clos: Clos, host: str) -> str:
     Args:
         own: text of the machine's file, or what this made of it for another host.
         machine: name of the machine, or that host.
-        clos: has the hosts.
-        host: name of the host.
     """
     hosts = {str(management_address(each.index)): each.name for each in clos.hosts()}
     kept, names = [], {machine}.difference(hosts.values())

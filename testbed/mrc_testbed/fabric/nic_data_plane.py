@@ -41,9 +41,6 @@ def load_nic(paths: LabPaths, clos: Clos, host: str, shared_maps: Mapping[str, i
     """Loads the NIC of *host*, configures its identity, and pins it where its agent looks for it.
 
     Args:
-        paths: of the lab.
-        clos: of the lab.
-        host: node name.
         shared_maps: descriptors of the fabric's maps, by name.
     """
     probed = probe_paths(clos, clos.node(host).index)
@@ -123,7 +120,6 @@ def fill_link_probes(maps: Mapping[str, Descriptor], probed: Sequence[ProbePath]
 
     Args:
         maps: descriptors of LINK_PROBE_MAPS, by name.
-        probed: the paths.
     """
     table = MappedArray(maps["link_probe_paths"], LinkProbePath)
     for entry, path in zip(table, probed, strict=False):  # a map has one entry at least

@@ -10,8 +10,6 @@ def enter_command(lab: str, node: str, container_pid: int | None) -> tuple[str, 
     program in the place of the one that is meant, and would get this machine's root.
 
     Args:
-        lab: name of the lab.
-        node: name of the node.
         container_pid: first process of the node's container; None if it has none.
     """
     if container_pid is None:

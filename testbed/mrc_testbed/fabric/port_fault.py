@@ -46,8 +46,6 @@ def set_rule(maps: FaultedMaps, port_id: int, index: int, rule: FaultRule) -> No
     """Lets *rule* act on the frames that leave a port, from the next one on, with an account of its own.
 
     Args:
-        maps: of the lab.
-        port_id: the egress port.
         index: which of the port's rules, 0 to FaultLimit.RULES - 1.
         rule: what to do; its id is filled in.
     """

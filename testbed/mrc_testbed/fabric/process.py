@@ -87,9 +87,7 @@ def start_detached(lab: str, command: list[str], log: Path) -> ProcessIdentity:
     """Starts a process of *lab* that outlives this one, in a session of its own; *log* receives what it says.
 
     Args:
-        lab: whose mark it bears.
         command: path of the program, and its arguments.
-        log: appended to.
     """
     log_flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
     try:
@@ -170,7 +168,6 @@ def find_marked(lab: str, folder: str | None = None) -> tuple[ProcessIdentity, .
     """Processes that bear the mark of *lab*, but for the calling one and its ancestors.
 
     Args:
-        lab: its name.
         folder: `folder_id` of the lab's state folder, or ANY_FOLDER; None: this one. Processes of a lab of
             that name in a container may be seen from here.
     """

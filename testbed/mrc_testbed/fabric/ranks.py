@@ -133,8 +133,6 @@ def rank_environment(
     """The variables of a rank: those that torchrun(1) sets for a single process per node, and the base.
 
     Args:
-        hosts: of all ranks.
-        number: of the rank.
         master: address and port at which ranks find the first one.
         base: OMP_NUM_THREADS and PYTHONUNBUFFERED of it stay.
     """
@@ -171,7 +169,6 @@ class RunningRanks:
     They get the signals that this process passes on. If it is killed, a guard ends them.
 
     Args:
-        write: receives their output.
         report: receives each line that a rank writes to its descriptor for reports; None: it has none.
     """
 

@@ -61,8 +61,6 @@ def named_command(
     """Command to put in front of a program on a host; it resolves the lab's names while this lasts.
 
     Args:
-        attached: the lab.
-        host: that the program runs on.
         others: hosts to connect to the management network with it.
         is_rdma: the program gets the NIC's doorbell, and a view of the host as program_view.py describes it.
     """

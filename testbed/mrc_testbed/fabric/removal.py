@@ -62,8 +62,6 @@ def remove(paths: LabPaths, runtime: Runtime, folder: str | None = None, *, keep
     """Removes everything of the lab; what does not exist is success. The caller holds the lab's lock.
 
     Args:
-        paths: of the lab.
-        runtime: of the lab.
         folder: whose processes are ended, as `find_marked` has it.
         keep_lock: leave the locked file and its folder, for a lab that is to be built next.
     """

@@ -45,7 +45,6 @@ def read_record(path: Path, kind: type[_Record], *, what: str, remedy: str) -> _
     """The record; None if there is no such file.
 
     Args:
-        path: of the file.
         kind: the model it was written from.
         what: the subject of the message of an error.
         remedy: what the user may do then.

@@ -86,8 +86,6 @@ class FaultController:
     """Injects into one lab.
 
     Args:
-        ledger: the lab's ledger.
-        target: the lab.
         clock_ns: CLOCK_MONOTONIC in ns.
     """
 
@@ -114,7 +112,6 @@ class FaultController:
         """The event of *fault* having begun.
 
         Args:
-            fault: what to inject.
             lease: the process with which the fault ends; None for that of the controller, if it has one.
             end_ns: CLOCK_MONOTONIC at which it ends whatever happens.
             flap: the outages in which its rules act; None: all the time.

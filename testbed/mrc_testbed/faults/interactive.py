@@ -41,7 +41,6 @@ def parse_fault(
     """The fault that a command line asks for.
 
     Args:
-        kind: what breaks.
         selector: as `parse_selector` takes it.
         fields: the other fields as a file would hold them; those of a selector belong to it.
         taken_ids: ids that a made-up id must avoid when *fields* has none.

@@ -90,8 +90,6 @@ def stop_load(lab: str, fault_id: str, *, at_once: bool = False) -> dict[int, in
     """Packets sent by port id, once the traffic of a fault that the ledger wants no more has ended.
 
     Args:
-        lab: name.
-        fault_id: of the fault.
         at_once: do not wait for it to end by itself; it never began.
     """
     file = _file(lab_paths(lab), fault_id)

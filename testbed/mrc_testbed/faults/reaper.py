@@ -100,8 +100,6 @@ class Reaper:
     """Looks after the ledger of one lab.
 
     Args:
-        ledger: of the lab.
-        controller: of the lab.
         clock_ns: CLOCK_MONOTONIC in ns.
     """
 

@@ -69,9 +69,7 @@ def as_abi(rule: FrameRule, seed: int, schedule: Schedule) -> FaultRule:
     """The rule as the data plane takes it, but for its id.
 
     Args:
-        rule: what to do.
         seed: 32 bits, from `mix_seed`.
-        schedule: when.
     """
     flap = schedule.flap
     timing = {

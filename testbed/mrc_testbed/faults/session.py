@@ -16,7 +16,6 @@ class FaultSession(LabFaults):
     """The faults of the calling process in one lab; the reaper clears them should it be killed.
 
     Args:
-        lab: its name.
         is_idle: there will be none, so that no reaper has to be started.
     """
 

@@ -14,8 +14,6 @@ def target_fault(fault: AnyFault, clos: Clos, pick_seed: int, seed: int) -> Sche
     """The meaning of *fault* in the fabric *clos*, whenever it acts.
 
     Args:
-        fault: as written.
-        clos: the fabric.
         pick_seed: decides what `pick: random` takes.
         seed: 64 bits for decisions in the data plane.
     """

@@ -42,7 +42,6 @@ def plan_loads(
     """The load of each port.
 
     Args:
-        clos: the fabric.
         ports: through which frames are to leave, each at the whole rate.
         rate_bps: frames, headers included.
         towards: host that the frames go on to; None: the far end of the link drops them.

@@ -23,9 +23,7 @@ def install_workers(
     """Install mrc-testbed on each machine, and start a worker there; changes nothing on one that is ready.
 
     Args:
-        inventory: of the machines.
         scheduler: address, such as tcp://head:8786.
-        wheel: of this version.
         check: change nothing, only report what would change.
         progress: called with the name of each step.
     """

@@ -190,8 +190,6 @@ def run_playbook(
     """The report of *playbook* run on this machine, or on those of an inventory.
 
     Args:
-        playbook: its file.
-        variables: extra variables of the playbook.
         log: file for Ansible's output, replaced.
         check: change nothing, only find out what would change.
         progress: called with each task's name as it begins.

@@ -54,8 +54,6 @@ class LabCollector:
     """Collects from one lab.
 
     Args:
-        reader: the lab's maps.
-        paths: where the lab's files are.
         fault_kinds: kinds of fault that are counted from 0 on; others appear when one is injected.
     """
 

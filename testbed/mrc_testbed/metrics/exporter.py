@@ -156,7 +156,6 @@ class MetricsServer(LocalServer):
     """Serves an exporter's pages over HTTP.
 
     Args:
-        exporter: makes the pages.
         address: where to listen, IPv4 or IPv6.
         port: TCP port; 0: any free one.
         pages: served besides.

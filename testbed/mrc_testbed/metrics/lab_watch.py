@@ -26,7 +26,6 @@ def open_reader(name: str, *, qp_search_readings: int = QP_SEARCH_READINGS) -> L
     """The maps of the lab *name*, which must be up; the caller closes the reader.
 
     Args:
-        name: of the lab.
         qp_search_readings: readings from one search for new QPs to the next.
     """
     paths = lab_paths(name)

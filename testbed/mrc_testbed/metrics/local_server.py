@@ -110,7 +110,6 @@ def refuse_headers(is_known: Callable[[str], bool], headers: Message) -> Refusal
 
     Args:
         is_known: whether this server goes by a name and port, such as `127.0.0.1:8000`.
-        headers: of the request.
     """
     for name in _GIVEN_ONCE:
         if len(headers.get_all(name, ())) > 1:
@@ -124,7 +123,6 @@ class LocalServer(ThreadingHTTPServer):
     """Listens at one address, a thread for each client.
 
     Args:
-        handler: answers requests.
         address: where to listen, IPv4 or IPv6.
         port: TCP port; 0: any free one.
         what: is served, and where, for the message if that fails.
@@ -294,7 +292,6 @@ class LocalHandler(BaseHTTPRequestHandler):
         """Answers a request that cannot be understood, and closes the connection.
 
         Args:
-            code: HTTP status.
             message: not shown: it may have parts of the request in it.
             explain: not shown either.
         """

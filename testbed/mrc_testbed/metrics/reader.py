@@ -92,7 +92,6 @@ class NicReader:
 
     Args:
         pins: folder of the NIC's pinned maps.
-        plane_count: planes of the lab.
         row: index of its T0s.
         rows: that of each host's T0s, by host number; empty where EVs do not name their paths.
         qp_search_readings: readings from one search for new QPs to the next.
@@ -163,8 +162,6 @@ class LabReader:
     """The maps of one lab.
 
     Args:
-        name: name of the lab.
-        clos: its topology.
         fabric_pins: folder of the maps that the whole fabric shares.
         nodes_pins: folder with one folder of pinned maps per host.
         qp_search_readings: readings from one search for new QPs to the next.

@@ -33,12 +33,7 @@ _DESCRIBED: Final = {
 
 
 def up(settings: StackSettings, *, progress: Progress) -> StackState:
-    """The stack as *settings* want it; parts that run are left alone, parts that died are started again.
-
-    Args:
-        settings: how it is to be.
-        progress: called with the present step.
-    """
+    """The stack as *settings* want it; parts that run are left alone, parts that died are started again."""
     paths = stack_paths()
     paths.folder.mkdir(parents=True, exist_ok=True)  # open to others: Prometheus is not root
     with exclusive(paths.lock_file, "observe up", subject=_SUBJECT):

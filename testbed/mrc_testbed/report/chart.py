@@ -162,10 +162,7 @@ def size_chart(
     """A chart of values over message sizes.
 
     Args:
-        title: what it shows.
-        quantity: what the vertical axis is called.
         curves: name -> bytes -> value.
-        scale: of the values.
     """
     sizes = sorted({float(size) for values in curves.values() for size in values}) or [1.0]
     ticks = tuple((size, format_size(size)) for size in sizes)
@@ -190,11 +187,7 @@ def bar_chart(
     """A chart of bars in groups.
 
     Args:
-        title: what it shows.
-        quantity: what the vertical axis is called.
         bars: name in the legend (empty for none) -> category -> value.
-        scale: of the values.
-        limit: of the values.
     """
     categories = list(dict.fromkeys(category for values in bars.values() for category in values))
     x = Axis("", Scale(((1, ""),)), -0.5, len(categories) - 0.5, ticks=tuple(enumerate(categories)))

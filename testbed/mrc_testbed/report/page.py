@@ -75,7 +75,6 @@ def page(title: str, body: str, *, style: str = "", has_charts: bool = True) -> 
     """A whole page.
 
     Args:
-        title: of its window.
         body: HTML of what it shows.
         style: what it has beyond the style sheet of reports.
         has_charts: it may draw some.

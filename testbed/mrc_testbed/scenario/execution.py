@@ -33,12 +33,7 @@ def execute(
     """The finished run of *plan*, its results written; also when it failed, was aborted or interrupted.
 
     Args:
-        plan: what to do.
         source: text of the scenario file, kept with the results; None without one.
-        world: what to do it with.
-        lab: the lab it happens in.
-        runs: folder of all runs.
-        progress: called with each step, in words.
     """
     provenance = observe_provenance(lab.name, lab.runtime)
     started = _now(world)

@@ -18,7 +18,6 @@ def build_ev_set(
     another. Where switches hash, an endpoint cannot know the paths: EVs are random, different source ports.
 
     Args:
-        clos: the fabric.
         source: host number.
         destination: host number.
         count: EVs over all planes; what the topology says by default.

@@ -36,8 +36,6 @@ def select_links(clos: Clos, selector: LinkSelector, seed: int) -> tuple[Link, .
     """The links that a selector means, each once, in topology order.
 
     Args:
-        clos: the fabric.
-        selector: what is asked for.
         seed: decides what `pick: random` takes; equal seeds take the same.
     """
     wanted = selector.links
@@ -71,8 +69,6 @@ def select_planes(clos: Clos, selector: PlaneSelector, seed: int) -> tuple[int, 
     """The planes that a selector means, each once, in order.
 
     Args:
-        clos: the fabric.
-        selector: what is asked for.
         seed: decides what `pick: random` takes; equal seeds take the same.
     """
     wanted = None if selector.planes == "all" else selector.planes
@@ -84,8 +80,6 @@ def select_nodes(clos: Clos, selector: NodeSelector, seed: int) -> tuple[Node, .
     """The nodes that a selector means, each once, in the order of their ids.
 
     Args:
-        clos: the fabric.
-        selector: what is asked for.
         seed: decides what `pick: random` takes; equal seeds take the same.
     """
     wanted = selector.nodes

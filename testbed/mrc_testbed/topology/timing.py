@@ -43,7 +43,6 @@ def expected_rtt_ns(
     is 0, and what is measured is the software alone.
 
     Args:
-        clos: the fabric.
         source: host number.
         destination: host number.
         data_frame_bytes: whole frame; that of a full packet by default.
@@ -112,7 +111,6 @@ class IdleFabric:
     """Times in an idle fabric for frames of two lengths; keeps what pairs of hosts have in common.
 
     Args:
-        clos: the fabric.
         data_frame_bytes: of a data packet, the whole frame; None: that of a full one.
         sack_frame_bytes: of a SACK, the whole frame; None: what it has by default.
     """

@@ -49,7 +49,6 @@ def nic_rate_bps(clos: Clos, host: int | None = None) -> int:
     """Rate of a host's NIC, all its ports together: what one QP's window has to fill; 0 if unshaped.
 
     Args:
-        clos: the fabric.
         host: number. None: the host with the fastest NIC.
     """
     rates_bps = port_rates_bps(clos)
@@ -94,7 +93,6 @@ def choose_congestion_control(
     """The congestion control asked for, or what fits the fabric where nothing is.
 
     Args:
-        clos: the fabric.
         algorithm: that of the fabric's NICs, or `fixed`. None: the former on a shaped fabric unless a window
             is given, else the latter.
         window_packets: of a fixed window; None for the topology's.

@@ -73,8 +73,6 @@ def choose_rc_congestion(
     Of NICs with different rates the fastest counts; the time-out goes by the slowest port of the fabric.
 
     Args:
-        clos: the fabric.
-        kind: of the transport.
         algorithm: None: DCQCN on a shaped fabric but for infiniband, else fixed.
         window_packets: None: the topology's.
     """
@@ -107,7 +105,6 @@ def rto_ns(clos: Clos, window_packets: int, lateness_ns: int) -> int:
     """The retransmission time-out of a QP with that window.
 
     Args:
-        clos: the fabric.
         window_packets: full packets under way at most.
         lateness_ns: of timers and of what processes packets; 0 in a simulation.
     """

@@ -74,8 +74,6 @@ def choose_congestion(
     """The congestion control asked for, or what is usual for the transport on this fabric.
 
     Args:
-        clos: the fabric.
-        kind: the transport.
         algorithm: by name; None: the usual one.
         window_packets: of a fixed window; None: the topology's.
         evs: of a QP, when asked for.

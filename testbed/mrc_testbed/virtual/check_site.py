@@ -94,7 +94,6 @@ def virtual_site(path: Path | None, seed: int) -> Iterator[VirtualSite]:
     Args:
         path: a Topology file; or a Scenario file, whose fabric, MRC and faults it has, all in force from the
             beginning; None: eight hosts with four ports of 100 Gbit/s.
-        seed: of everything that is drawn.
     """
     spec, faults = TopologySpec.model_validate(DEFAULT_TOPOLOGY), tuple[ScheduledFault, ...]()
     payload, transport = VirtualPayload.REFERENCE, None

@@ -13,7 +13,6 @@ class VirtualConnection(Connection):
     """The counterpart of AgentClient in a live lab.
 
     Args:
-        lab: the lab.
         host: whose agent it leads to.
         on_event: called when there is something to drain, until it was drained.
     """

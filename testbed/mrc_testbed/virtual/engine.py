@@ -28,8 +28,6 @@ class VirtualEngine(Engine):
     """The workloads of one run in a lab in virtual time.
 
     Args:
-        lab: the lab.
-        transport: what carries the messages.
         on_operation: receives completed operations of collectives, and their end.
         is_killed: whether a host's agent was killed on purpose.
         machine: source of interruptions, for programs.

@@ -46,8 +46,6 @@ class VirtualLab:
     """One lab; the process has no other meanwhile.
 
     Args:
-        clos: its topology.
-        runtime: what runs the programs.
         is_interrupted: asked now and then whether to stop early.
     """
 
@@ -171,8 +169,6 @@ def virtual_lab(
     """A lab whose agents run; the clock of all Python code is its time while the context lasts.
 
     Args:
-        clos: its topology.
-        seed: of everything that is drawn.
         payload: how payload travels; by reference it is exact unless somebody looks at it on its way.
         shuffles_ties: whether events at one time come in an order drawn from the seed.
         runtime: what runs the programs; None: the library that `make virtual` builds.

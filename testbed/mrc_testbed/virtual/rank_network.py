@@ -30,8 +30,6 @@ class RankNetwork:
 
     Args:
         hosts: of the ranks, in their order.
-        transport: what carries their messages.
-        seed: of the connections.
     """
 
     def __init__(self, hosts: Sequence[str], transport: Transport, seed: int) -> None:

@@ -117,9 +117,6 @@ class RankProcesses:
     """The processes of a program.
 
     Args:
-        machine: source of interruptions.
-        write: receives their output.
-        report: receives their reports.
         quiet_ns: time of this machine after which a rank that reports nothing is given up.
     """
 

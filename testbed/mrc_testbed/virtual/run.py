@@ -22,11 +22,8 @@ def run_virtually(
     """The finished run of *plan*, in a lab that exists for it alone; see `execute`.
 
     Args:
-        plan: what to do.
         source: text of the scenario file, kept with the results.
-        runs: folder of all runs.
         force: called at the second signal.
-        progress: called with each step, in words.
         say_time: called again and again while time passes.
     """
     with ExitStack() as stack:

@@ -44,7 +44,6 @@ class ProgramRun:
 
     Args:
         network: carries their operations; it is open.
-        processes: of the ranks.
         now_ns: virtual time.
     """
 
@@ -170,16 +169,7 @@ def _sides(address: int, pieces: Sequence[Piece]) -> tuple[Any, Any]:
 
 
 class SimulatedProgram:
-    """The program.
-
-    Args:
-        load: whose it is.
-        program: the same.
-        transport: what carries its collectives.
-        seed: of its connections.
-        machine: source of interruptions.
-        write: receives its output.
-    """
+    """The program."""
 
     def __init__(
         self,

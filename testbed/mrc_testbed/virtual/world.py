@@ -90,7 +90,6 @@ class VirtualClock:
     """The lab's time; waiting lets it pass. The first date and interruptions are the machine's.
 
     Args:
-        lab: whose time it is.
         machine: source of the date and of interruptions.
         length_ns: how long the run takes; None: as long as its iterations take.
         say_time: called again and again while time passes.
@@ -162,11 +161,9 @@ def virtual_world(
     """The world of a run, in a lab in virtual time that lasts as long as the context.
 
     Args:
-        plan: of the run.
         machine: source of dates and interruptions.
         runtime: what runs the programs; None: the library that `make virtual` builds.
         say_time: called while time passes.
-        show: receives the output of programs.
     """
     with planned_lab(plan, machine, runtime) as lab, world_in(lab, plan, machine, say_time, show) as world:
         yield world
@@ -179,8 +176,6 @@ def planned_lab(
     """A lab as a plan wants it.
 
     Args:
-        plan: of the run.
-        machine: source of interruptions.
         runtime: what runs the programs; None: the library that `make virtual` builds.
         shuffles_ties: whether events at one time come in an order drawn from the plan's seed.
     """
@@ -207,11 +202,8 @@ def world_in(
     """The world of a run of a plan, in its lab.
 
     Args:
-        lab: made for the plan.
-        plan: of the run.
         machine: source of dates and interruptions.
         say_time: called while time passes.
-        show: receives the output of programs.
     """
     clos = lab.clos
     with ExitStack() as stack:

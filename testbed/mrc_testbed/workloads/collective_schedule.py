@@ -121,10 +121,8 @@ def build_schedule(
     """The transfers of one operation.
 
     Args:
-        kind: which collective.
         ranks: at least 2.
         count: elements of data of each rank; at least ranks x channels.
-        element_bytes: size of one.
         channels: parallel connections between two ranks, each for its share of the data.
         root: rank that a broadcast starts from.
     """

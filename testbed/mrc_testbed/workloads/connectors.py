@@ -86,8 +86,6 @@ def choose_connector(
     """The connector of a transport.
 
     Args:
-        clos: the lab's topology.
-        kind: the transport.
         congestion: one of this transport's.
         evs: of an MRC QP over all planes; None for the topology's.
     """

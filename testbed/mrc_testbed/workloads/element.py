@@ -58,10 +58,8 @@ class Inputs:
         """Count the bytes of *found* that are not those of elements *start* and on of a rank's input.
 
         Args:
-            found: what is in memory.
             start: first element.
             rank: whose input; None: the reduction over all ranks.
-            operation: number of the operation.
         """
         tile = self._reduced if rank is None else self._tile
         wrong = 0

@@ -83,8 +83,6 @@ class Engine(ABC):
         """Registers and fills memory, connects hosts; nothing is sent yet.
 
         Args:
-            loads: of the run.
-            seed: of all that is random.
             output: receives each line that ranks of programs write, in any thread.
         """
         self._output = output

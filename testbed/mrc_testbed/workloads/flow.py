@@ -40,10 +40,8 @@ def bind_flows(workload: FlowWorkload, hosts: Sequence[str], qps: int, seed: int
     """The flows of *workload*, in the order of its pairs.
 
     Args:
-        workload: as written.
         hosts: all hosts of the fabric, in order.
         qps: QPs per pair when the workload does not say; at least 1.
-        seed: of a permutation.
     """
     match workload:
         case SendRecv():
@@ -75,7 +73,6 @@ def bind_collective(
     """The collective of *workload*, and a flow for each of its connections.
 
     Args:
-        workload: as written.
         hosts: all hosts of the fabric, in order.
         qps: QPs per pair of ranks when the workload does not say; at least 1.
     """

@@ -107,7 +107,6 @@ def plan_layout(size_bytes: int, flows: Iterable[Flow], memory_bytes: Mapping[st
 
     Args:
         size_bytes: of a message.
-        flows: of one workload.
         memory_bytes: memory of each NIC that this workload may use, by host.
     """
     pairs = [(flow.source, flow.target) for flow in flows]

@@ -73,8 +73,6 @@ def build_result(
     Args:
         collective: what was carried out.
         operations: all of them, oldest first; those of the warm-up are compared but not timed.
-        errors: of its flows.
-        warmup_operations: how many.
     """
     timed = operations[warmup_operations:]
     return CollectiveResult(

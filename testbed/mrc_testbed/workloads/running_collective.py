@@ -48,7 +48,6 @@ class RunningCollective:
     Args:
         load: what it is; its flows are the schedule's connections.
         collective: the same as ranks see it.
-        transport: what carries it.
         seed: of inputs and connections.
         on_operation: receives each operation that all ranks have completed, and the end.
     """

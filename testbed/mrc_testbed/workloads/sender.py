@@ -50,8 +50,6 @@ class FlowSender:
     """One flow.
 
     Args:
-        flow: what it is.
-        transport: what carries it.
         layout: of its memory.
         depth: messages outstanding.
         seed: of the connection's choices and of the bytes it sends.

@@ -44,7 +44,6 @@ def parse_report(line: bytes, rank: int, hosts: Sequence[str], now_ns: int) -> S
     Args:
         line: without its end.
         rank: which wrote it.
-        hosts: of all ranks.
         now_ns: clock of the lab: the end of a step that gives none.
     """
 

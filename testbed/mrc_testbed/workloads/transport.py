@@ -41,7 +41,6 @@ class Transport:
     Every method may raise AgentError: what serves a host died or did not answer.
 
     Args:
-        connector: how QPs connect.
         open_nic: the NIC of a host, by name.
     """
 

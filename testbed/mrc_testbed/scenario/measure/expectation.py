@@ -133,8 +133,6 @@ def evaluate(comparison: Comparison, measurement: Measures, bounds_of: BoundsOf 
     """The outcome of an expectation.
 
     Args:
-        comparison: its tree.
-        measurement: where values come from.
         bounds_of: bounds of the quantities of a late run; None for values that are as they should be.
     """
     dimension = comparison.left.dimension
@@ -185,8 +183,6 @@ def format_value(value: float, dimension: Dimension, digits: int = DIGITS, *, un
 
     Args:
         value: in the base unit of its dimension.
-        dimension: what kind of value it is.
-        digits: significant digits.
         unit: of a count that has one, such as `steps/s` or `packets`.
     """
     return f"{FORMATS[dimension](value, digits)} {unit}".rstrip()

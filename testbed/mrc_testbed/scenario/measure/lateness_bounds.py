@@ -101,8 +101,6 @@ class LatenessBounds:
         """Bounds of a value that lateness changes by *off*.
 
         Args:
-            quantity: whose value it is.
-            value: as it was measured.
             off: for the worse, and for the better where another workload may have lost what this one gained.
             least: for the better where there is no other workload.
         """

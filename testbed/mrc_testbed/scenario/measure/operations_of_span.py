@@ -23,8 +23,6 @@ class OperationsOfSpan:
         """Those of a span of a run.
 
         Args:
-            recording: of the run.
-            workload: name of the workload.
             span: the part of the run.
             with_overlapping: also those that reach beyond it; else only whole ones.
 

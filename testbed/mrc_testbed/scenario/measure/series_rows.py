@@ -53,7 +53,6 @@ def series_row(recording: Recording, interval: Interval) -> tuple[Cell, ...]:
     """The values of one interval, in the order of `series_columns`.
 
     Args:
-        recording: of the run.
         interval: between two of its readings.
     """
     plan, end_ns = recording.plan, recording.relative_ns(interval.end_ns)

@@ -73,7 +73,6 @@ def decide(
     it failed if one of them did, and passed if all of them held.
 
     Args:
-        outcomes: of the expectations.
         untrusted: why nothing in the run is to be believed.
         ending: why it did not end as planned; None when it did.
         late: how the machine was late; the outcomes say what that may have turned.

@@ -42,7 +42,6 @@ def run_charts(recording: Recording, *, without: Collection[FigureKind] = ()) ->
     """The figure's charts; none when the scenario asks for none, or nothing was read.
 
     Args:
-        recording: of the run.
         without: kinds that are left out.
     """
     if len(recording.readings) < 2:

@@ -86,12 +86,7 @@ def junit_suite(suite_name: str, cases: Sequence[Case], **attributes: str) -> ET
 
 
 def junit_text(suites: Iterable[ET.Element], attributes: Mapping[str, str] | None = None) -> str:
-    """The file of these suites.
-
-    Args:
-        suites: of `junit_suite`.
-        attributes: of them all.
-    """
+    """The file of these suites."""
     root = ET.Element("testsuites", dict(attributes or {}))
     root.extend(suites)
     ET.indent(root)

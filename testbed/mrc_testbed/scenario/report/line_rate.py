@@ -12,8 +12,6 @@ def line_rate(spec: TopologySpec, hosts: Collection[str], plane: int | None = No
     """Rate at which the NICs of *hosts* can send together; None where ports have no rate.
 
     Args:
-        spec: of the fabric.
-        hosts: names.
         plane: counts alone; None: all of them.
     """
     clos = resolve_topology(spec)

@@ -90,12 +90,7 @@ def judge_run(
     """The result of a run: expectations evaluated, recovery measured, trust decided.
 
     Args:
-        run_id: name of its folder.
-        started: when it began.
-        ended: when it ended.
-        recording: what was measured.
         ending: why it did not end as planned; None when it did.
-        provenance: where and with what.
     """
     plan = recording.plan
     measurement = Measurement(recording)

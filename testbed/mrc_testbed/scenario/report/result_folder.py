@@ -132,10 +132,8 @@ class ResultFolder:
 
     Args:
         runs: folder of all runs, made if it is missing.
-        plan: of the run.
         source: text of the scenario file; None for a run without one.
         started: now, in UTC.
-        provenance: where and with what.
     """
 
     def __init__(

@@ -55,10 +55,6 @@ def live_world(
     """The world of one run of a plan, in a lab that is up; faults are reverted when the context ends.
 
     Args:
-        lab: which.
-        plan: of the run.
-        clock: of this machine.
-        show: receives the output of programs.
         agents_may_fail: whether the run goes on if NIC agents die that its faults do not kill.
     """
     with ExitStack() as stack:
@@ -188,8 +184,6 @@ class LiveSampler:
 
     Args:
         take: a reading of now.
-        clos: of the lab.
-        nics: connections to the agents.
         probes: counts of link probes; None without any.
         count_ring_drops: frames that receive rings have lost.
     """

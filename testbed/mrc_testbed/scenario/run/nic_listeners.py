@@ -15,7 +15,6 @@ class NicListeners:
     """One per host, from the beginning on.
 
     Args:
-        clos: topology of the lab.
         connect: makes the connection to a host's agent.
         may_fail: whether agents may be dead, die and come back at any time.
     """

@@ -90,8 +90,6 @@ class Runner:
     """One run of a plan.
 
     Args:
-        plan: what to do.
-        world: what to do it with.
         journal: called with everything as it happens.
         progress: called with each step, in words, for people.
     """

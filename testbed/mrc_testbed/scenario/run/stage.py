@@ -33,12 +33,10 @@ def lab_for_run(
     One that is half built, and whose builder is gone, is rebuilt.
 
     Args:
-        topology: what the run needs.
         name: of the lab. When a lab of that name is up with another topology, or of another state folder, the
             run gets one of its own.
         runtime: for a lab that is made; None: as `up` chooses.
         keep: leave a lab that was made for the run up.
-        progress: called with the present step.
     """
     remove_orphans(progress, spared=name)
     is_elsewhere = is_claimed_elsewhere(name)

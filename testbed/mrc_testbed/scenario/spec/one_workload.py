@@ -49,7 +49,6 @@ def one_workload_scenario(
     """The scenario; the text of its document is the file that it would be.
 
     Args:
-        name: its own.
         workload: fields, as a file has them.
         transport: likewise; None: the default, or that of a Scenario file.
         topology: of a lab that is up; or the path of a Topology file; or of a Scenario file, whose fabric and

@@ -40,7 +40,6 @@ def resolve(scenario: Scenario, *, seed: int | None = None) -> Plan:
     """The plan of *scenario*.
 
     Args:
-        scenario: as loaded.
         seed: in place of the file's.
     """
     clos = resolve_topology(scenario.topology)

@@ -24,9 +24,6 @@ def resolve_faults(
     """The faults of a plan, in the order of the file.
 
     Args:
-        spec: of the scenario.
-        clos: the fabric.
-        run_seed: of the run.
         problems: what does not fit is added here; faults that do not fit are left out.
     """
     planned: dict[int, ScheduledFault] = {}
