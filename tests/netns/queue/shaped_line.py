@@ -7,11 +7,9 @@ Link i has port 2 * i on the near side and 2 * i + 1 on the far side. A frame wh
 namespaces: the ports of copy c are higher by c times those of a line, its uSIDs by 2 * c.
 """
 
-import fcntl
 import os
 import signal
 import socket
-import struct
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -27,7 +25,7 @@ from mrc_agents.bpf.libbpf import BpfObject, attach_xdp, pin
 from mrc_agents.bpf.maps import ArrayMap, MappedArray, PerCpuArray, map_update
 from mrc_testbed.fabric.data_plane import QUEUE_DRAINER_MAPS, QUEUE_PORT_MAPS
 from mrc_testbed.fabric.namespace import create_namespace, delete_namespace, entered, namespace_path
-from mrc_testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, set_link_up
+from mrc_testbed.fabric.netlink import RouteSocket, VethEnd, attributes_of, create_veth, get_link, set_link_up
 from mrc_testbed.fabric.ring_drops import parse_dropped
 
 OBJECTS = Path(__file__).parents[3] / "agents/mrc_agents" / "_objects"
@@ -39,7 +37,7 @@ SRV6_BLOCK = 0xFCBB0000
 MTU = 3000
 ETH_P_ALL = 3
 SO_RCVBUFFORCE = 33
-SIOCGIFFLAGS, IFF_RUNNING = 0x8913, 0x40  # netdevice(7)
+IFLA_OPERSTATE, IF_OPER_UP = 16, b"\x06"  # linux/if_link.h, linux/if.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,14 +194,16 @@ class ShapedLine:
                 route.perform([set_link_up(f"port{port_id}", ifindex, is_up=True)])
                 map_update(devmap_fd, c_uint32(port_id), c_uint32(ifindex))
         for port_id in range(self.port_count):
-            poll_until(partial(self._is_running, port_id), what=f"the carrier of port {port_id}")
+            poll_until(partial(self._is_up, port_id), what=f"the carrier of port {port_id}")
 
-    def _is_running(self, port_id: int) -> bool:
-        """Return True if the kernel has seen the carrier of a port: before, it drops what is sent there."""
-        request = struct.pack("16s24x", f"port{port_id}".encode())
-        with self.at_port(port_id), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-            (flags,) = struct.unpack_from("16xH", fcntl.ioctl(any_socket, SIOCGIFFLAGS, request))
-        return bool(flags & IFF_RUNNING)
+    def _is_up(self, port_id: int) -> bool:
+        """Return True if the kernel has seen the carrier of a port: before, it drops what is sent there.
+
+        IFF_RUNNING does not tell: it is also set while the operational state is still unknown.
+        """
+        with self.at_port(port_id), RouteSocket() as route:
+            reply = route.ask(get_link(f"port{port_id}", IFINDEX_BASE + port_id))
+        return attributes_of(reply[16:])[IFLA_OPERSTATE] == IF_OPER_UP
 
     def _attach(self, end_object: tuple[Path, bytes, str] | None) -> None:
         end_program = self.switch.program_fd("forward")
