@@ -30,7 +30,6 @@ COMMANDS = {
     "StackExport": ["observe", "export", "exported"],
     "ScenarioList": ["scenarios", "list"],
     "ScenariosCopied": ["scenarios", "copy", "t0-t1-flap"],
-    "DashboardsExported": ["observe", "dashboards", "export", "exported"],
 }
 ELSEWHERE = {
     "Schema": "a schema itself: docs/reference/scenario.md is made of it",

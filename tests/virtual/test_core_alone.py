@@ -48,9 +48,7 @@ campaign export windows --into tables
 compare runs/small/latest small.tar.zst
 inspect
 graph
-observe scrape-config
 observe export monitoring
-observe dashboards export boards
 """.splitlines()
 
 

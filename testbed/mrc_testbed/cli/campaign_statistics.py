@@ -200,7 +200,7 @@ def export(
     what: CampaignName,
     into: Annotated[Path, typer.Option("--into", metavar="FOLDER", help="Folder for the tables; created.")],
     file_format: Annotated[
-        Literal["csv", "parquet"], typer.Option("--format", help="parquet needs mrc-testbed[data].")
+        Literal["csv", "parquet"], typer.Option("--format", "-f", help="parquet needs mrc-testbed[data].")
     ] = "csv",
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> None:

@@ -63,7 +63,9 @@ def capture(
     ] = None,
     duration: Annotated[
         int | None,
-        typer.Option("--duration", parser=parse_duration_ns, metavar="TIME", help="Duration, like 10s."),
+        typer.Option(
+            "--duration", "-d", parser=parse_duration_ns, metavar="TIME", help="Duration, like 10s."
+        ),
     ] = None,
     snaplen: Annotated[
         int,

@@ -76,7 +76,6 @@ OBSERVE: Final = (
     Listed("open", "observe_stack", "Print the address of the dashboards and open a browser."),
     Listed("alerts", "observe_alerts", "Show the alerts that are active now."),
     Listed("export", "observe_export", "Write files for a Prometheus, Alertmanager and Grafana of your own."),
-    Listed("scrape-config", "observe_export", "Print the configuration that a Prometheus of your own needs."),
     Listed("metrics", "observe_metrics", "Serve metrics for Prometheus, until Ctrl-C."),
     Listed("dashboards", "dashboards", "Manage the dashboards in a Grafana of your own."),
 )

@@ -1,4 +1,4 @@
-"""observe dashboards push | export | check | annotate | remove | open: a Grafana of the user's own."""
+"""observe dashboards push | check | annotate | remove: a Grafana of the user's own."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,15 +11,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mrc_testbed.cli.exit_codes import ExitCode
-from mrc_testbed.cli.observe_export import Folder
 from mrc_testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile, read_token
-from mrc_testbed.cli.observe_stack import OVERVIEW, open_address
-from mrc_testbed.cli.options import ForceOption, Settings, command
+from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.render import bad, good, plain_table, show
-from mrc_testbed.document.file_tree import write_files
 from mrc_testbed.errors import UsageError
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
-from mrc_testbed.observe.export import dashboard_texts
 from mrc_testbed.observe.grafana_server import GRAFANA_VERSION
 from mrc_testbed.observe.run_windows import read_run_windows
 from mrc_testbed.observe.stack_state import (
@@ -84,28 +80,6 @@ def push(
         )
 
     show(settings, "DashboardsPushed", SCHEMA_VERSION, item, table)
-
-
-@command(app, "export")
-def export_dashboards(settings: Settings, folder: Folder, force: ForceOption = False) -> None:
-    """Write the dashboards as files, to import by hand into a Grafana.
-
-    In Grafana: Dashboards > New > Import, for each file. That needs role Editor,
-    or the right to edit one folder. Choose the data source at the top of each.
-
-    [bold]Examples[/bold]
-
-      mrc-testbed observe dashboards export dashboards-of-mrc
-    """
-    written = write_files(folder, dashboard_texts(), replace=force)
-    item = {"folder": str(folder), "files": [str(path) for path in written]}
-    show(
-        settings,
-        "DashboardsExported",
-        SCHEMA_VERSION,
-        item,
-        lambda: Group(*(Text(str(path)) for path in written)),
-    )
 
 
 @command(app, "check", flags=("name",))
@@ -198,17 +172,6 @@ def remove(settings: Settings, grafana_url: GrafanaUrl = None, token_file: Token
         item: dict[str, Any] = {"grafana": grafana.url, "existed": existed}
     text = "the dashboards are removed" if existed else "there were no dashboards of ours"
     show(settings, "DashboardsRemoved", SCHEMA_VERSION, item, lambda: Text(text))
-
-
-@command(app, "open")
-def open_dashboards(settings: Settings, grafana_url: GrafanaUrl = None) -> None:
-    """Print the address of the dashboards and open a browser.
-
-    [bold]Examples[/bold]
-
-      mrc-testbed observe dashboards open --grafana-url http://127.0.0.1:3000
-    """
-    open_address(settings, _address(read_stack(stack_paths()), grafana_url) + OVERVIEW)
 
 
 @contextmanager

@@ -1,16 +1,15 @@
-"""observe scrape-config | export: files for a Prometheus, Alertmanager and Grafana elsewhere."""
+"""observe export: files for a Prometheus, Alertmanager and Grafana elsewhere."""
 
 import re
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-import yaml
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mrc_testbed.cli.options import ForceOption, Settings, command
-from mrc_testbed.cli.render import key_values, say, show, write_out
+from mrc_testbed.cli.render import key_values, say, show
 from mrc_testbed.document.file_tree import write_files
 from mrc_testbed.errors import UsageError
 from mrc_testbed.metrics.exporter import is_own_name
@@ -42,23 +41,7 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write; cr
 
 
 def register(app: typer.Typer) -> None:
-    command(app, "scrape-config")(print_scrape_config)
     command(app, "export")(export_stack)
-
-
-def print_scrape_config(settings: Settings, target: Target = None, alertmanager: Alertmanager = None) -> None:
-    """Print the configuration that a Prometheus of your own needs.
-
-    It names the rules file that `observe export` writes. Other machines reach the
-    exporter of `observe up` only with --address.
-
-    [bold]Examples[/bold]
-
-      mrc-testbed observe scrape-config
-      mrc-testbed observe scrape-config --alertmanager 10.0.0.5:9093
-    """
-    wanted = _export(settings, target, alertmanager)
-    write_out(settings, yaml.safe_dump(export.prometheus_config(wanted), sort_keys=False))
 
 
 def export_stack(
@@ -73,7 +56,8 @@ def export_stack(
     """Write files for a Prometheus, Alertmanager and Grafana of your own.
 
     prometheus.yml is complete: copy what yours lacks. Docker Compose starts the
-    folder as it is, beside the exporter of this machine.
+    folder as it is, beside the exporter of this machine. grafana/dashboards has
+    files to import by hand.
 
     [bold]Examples[/bold]
 
@@ -104,8 +88,8 @@ def _export(
     settings: Settings,
     target: str | None,
     alertmanager: str | None,
-    runbook_url: str | None = None,
-    grafana_url: str | None = None,
+    runbook_url: str | None,
+    grafana_url: str | None,
 ) -> export.Export:
     """Settings of an export; warns when other machines cannot reach the exporter, or it refuses the name."""
     for option, given in (("--target", target), ("--alertmanager", alertmanager)):

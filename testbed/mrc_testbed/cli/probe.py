@@ -63,7 +63,7 @@ def probe_links(
         str, typer.Option("--duration", "-d", metavar="TIME", help="Duration of probing.")
     ] = DEFAULT_DURATION,
     interval: Annotated[
-        str | None, typer.Option("--interval", metavar="TIME", help="Time between two rounds.")
+        str | None, typer.Option("--interval", "-i", metavar="TIME", help="Time between two rounds.")
     ] = None,
     deny: Annotated[
         bool,

@@ -34,7 +34,7 @@ _CONFLICTS: Final = (409, 412)
 _ACCESS_HINT: Final = (
     "make a service account with role Editor in Grafana (Administration > Users and access > Service"
     " accounts), or Admin for a data source too, and give its token in MRC_TESTBED_GRAFANA_TOKEN or with"
-    " --token-file; or write files to import by hand: mrc-testbed observe dashboards export DIR"
+    " --token-file; or import by hand the dashboards that mrc-testbed observe export DIR writes"
 )
 
 Credential = str | tuple[str, str] | None

@@ -103,7 +103,7 @@ def _scrape_problems(url: str) -> Iterator[str]:
     config = json_of(f"{url}/api/v1/status/config")
     jobs = yaml.safe_load(config["data"]["yaml"]).get("scrape_configs", []) if config else []
     if all(job["job_name"] != JOB for job in jobs):
-        yield f"Prometheus at {url} has no job {JOB!r}: `mrc-testbed observe scrape-config` prints it"
+        yield f"Prometheus at {url} has no job {JOB!r}: `mrc-testbed observe export DIR` writes it"
     end_ns = monotonic_ns() + _LATE_SCRAPES_NS
     while (down := _down_targets(url)) and monotonic_ns() < end_ns:
         threading.Event().wait(_LOOK_S)

@@ -83,7 +83,7 @@ def test_a_token_that_may_only_look_is_reported_apart(double: GrafanaDouble) -> 
     assert isinstance(error, UsageError)
     assert "may not change the folder 'MRC testbed'" in error.message
     assert "role Editor" in str(error.hint)
-    assert "observe dashboards export" in str(error.hint)
+    assert "observe export" in str(error.hint)
 
 
 def test_an_editor_pushes_and_removes_all_but_the_data_source(double: GrafanaDouble) -> None:
