@@ -26,11 +26,10 @@ from mrc_testbed.live.terminal import SORTS, Screen, View, render, sorted_links
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
 from mrc_testbed.units import format_duration_ns, parse_duration_ns
 
-_NAMED: Final = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1b[5~": "page-up", b"\x1b[6~": "page-down"}
-
 SCHEMA_VERSION: Final = 1
 _FLAP_S: Final = 5.0
 _KEY_WAIT_S: Final = 0.25
+_KEYS: Final = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1b[5~": "page-up", b"\x1b[6~": "page-down"}
 _PAGE_LINES: Final = 10
 _WAIT_S: Final = 60.0
 _INTERVAL_MIN_NS: Final = 100_000_000
@@ -136,7 +135,7 @@ def _watch(settings: Settings, feed: Feed) -> None:
     settings.progress.hide()
     with (
         Live(console=settings.stdout, screen=True, auto_refresh=False) as screen,
-        keyboard(sys.stdin.fileno()) as keys,
+        _keyboard(sys.stdin.fileno()) as keys,
     ):
         while True:
             if not view.is_paused:
@@ -202,7 +201,7 @@ def checked_interval_ns(interval_ns: int | None) -> int:
     return interval_ns
 
 
-class Keyboard:
+class _Keyboard:
     """Keys as they are pressed."""
 
     def __init__(self, descriptor: int) -> None:
@@ -214,15 +213,15 @@ class Keyboard:
         if not ready:
             return None
         typed = os.read(self._descriptor, 8)
-        return _NAMED.get(typed) or typed[:1].decode("latin-1") or "q"
+        return _KEYS.get(typed) or typed[:1].decode("latin-1") or "q"
 
 
 @contextmanager
-def keyboard(descriptor: int) -> Iterator[Keyboard]:
+def _keyboard(descriptor: int) -> Iterator[_Keyboard]:
     """The keys of a terminal, which echoes nothing meanwhile."""
     before = termios.tcgetattr(descriptor)
     tty.setcbreak(descriptor)
     try:
-        yield Keyboard(descriptor)
+        yield _Keyboard(descriptor)
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

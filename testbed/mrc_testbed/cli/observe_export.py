@@ -25,7 +25,7 @@ Target = Annotated[
     ),
 ]
 Alertmanager = Annotated[
-    str | None,
+    str,
     typer.Option("--alertmanager", metavar="HOST:PORT", help="Alertmanager that receives the alerts."),
 ]
 RunbookUrl = Annotated[
@@ -48,7 +48,7 @@ def export_stack(
     settings: Settings,
     folder: Folder,
     target: Target = None,
-    alertmanager: Alertmanager = None,
+    alertmanager: Alertmanager = export.DEFAULT_ALERTMANAGER,
     runbook_url: RunbookUrl = None,
     grafana_url: GrafanaUrl = None,
     force: ForceOption = False,
@@ -87,7 +87,7 @@ def export_stack(
 def _export(
     settings: Settings,
     target: str | None,
-    alertmanager: str | None,
+    alertmanager: str,
     runbook_url: str | None,
     grafana_url: str | None,
 ) -> export.Export:

@@ -36,7 +36,7 @@ from mrc_testbed.observe.stack_status import status as stack_status
 from mrc_testbed.units import format_duration_ns, format_size_bytes, parse_duration_ns, parse_size_bytes
 
 SCHEMA_VERSION: Final = 1
-OVERVIEW: Final = "/d/mrc-overview"
+_OVERVIEW: Final = "/d/mrc-overview"
 _RETENTION: Final = format_duration_ns(DEFAULT_RETENTION_NS)
 _DISK: Final = format_size_bytes(DEFAULT_DISK_BYTES)
 _OBJECTIVE: Final = format_duration_ns(DEFAULT_OBJECTIVE_NS)
@@ -166,7 +166,11 @@ def open_stack(settings: Settings) -> None:
 
       mrc-testbed observe open
     """
-    open_address(settings, _first_address())
+    url = _first_address()
+    write_out(settings, f"{url}\n")
+    has_display = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    if not (settings.stdout.is_terminal and has_display and webbrowser.open(url)):
+        say(settings.stderr, "there is no browser to start here: open the address in one")
 
 
 def bring_up(settings: Settings, wanted: StackSettings, token_file: Path | None) -> dict[str, Any]:
@@ -192,21 +196,13 @@ def stack_document(state: StackState, pushed: int | None) -> dict[str, Any]:
         "address": state.settings.address,
         "exporter": _address(state, ServiceName.EXPORTER),
         "prometheus": _address(state, ServiceName.PROMETHEUS),
-        "grafana": None if grafana is None else grafana.url + OVERVIEW,
+        "grafana": None if grafana is None else grafana.url + _OVERVIEW,
         "without": {str(name): reason for name, reason in state.without.items()},
         "admin_password_file": (
             str(stack_paths().password_file) if grafana is not None and grafana.kind != "own" else None
         ),
         "pushed_dashboards": pushed,
     }
-
-
-def open_address(settings: Settings, url: str) -> None:
-    """Print an address, and open it in a browser if there is one."""
-    write_out(settings, f"{url}\n")
-    has_display = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-    if not (settings.stdout.is_terminal and has_display and webbrowser.open(url)):
-        say(settings.stderr, "there is no browser to start here: open the address in one")
 
 
 def _push(settings: Settings, state: StackState, token: str) -> int:
@@ -243,7 +239,7 @@ def _first_address() -> str:
     for name in (ServiceName.GRAFANA, ServiceName.PROMETHEUS):
         service = state.service(name) if state is not None else None
         if service is not None:
-            return service.url + (OVERVIEW if name is ServiceName.GRAFANA else "/graph")
+            return service.url + (_OVERVIEW if name is ServiceName.GRAFANA else "/graph")
     raise FabricError("there is no stack", hint="start it: mrc-testbed observe up")
 
 

@@ -139,7 +139,7 @@ class NetlinkSocket:
 
 
 class RouteSocket(NetlinkSocket):
-    """A netlink socket for links, addresses, routes, neighbours and queueing disciplines."""
+    """A netlink socket for links, addresses and queueing disciplines."""
 
     def __init__(self) -> None:
         super().__init__(0)

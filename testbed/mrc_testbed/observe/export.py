@@ -8,7 +8,7 @@ grafana/provisioning/      data source, and where the dashboards are
 grafana/dashboards/        the dashboards
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,7 +38,7 @@ class Export:
 
     settings: StackSettings  # of the stack: ports, the objective
     target: str  # host and port of the exporter, as Prometheus finds it
-    alertmanager: str | None = None  # host and port of the Alertmanager; None: alerts are not sent
+    alertmanager: str = DEFAULT_ALERTMANAGER  # its host and port
     runbook_url: str | None = None  # address of the page of alerts; None: the exporter's
     grafana_url: str | None = None  # address of Grafana; None: the stack's own, or beside the exporter
 
@@ -55,20 +55,17 @@ class Export:
 
 def prometheus_config(export: Export) -> dict[str, Any]:
     """The configuration that a Prometheus needs: the exporter, the rules, where alerts go."""
-    config = {**prometheus.scrape_config(export.target), "rule_files": [RULES_FILE]}
-    if export.alertmanager is not None:
-        targets = {"static_configs": [{"targets": [export.alertmanager]}]}
-        config["alerting"] = {"alertmanagers": [targets]}
-    return config
+    targets = {"static_configs": [{"targets": [export.alertmanager]}]}
+    alerting = {"alertmanagers": [targets]}
+    return {**prometheus.scrape_config(export.target), "rule_files": [RULES_FILE], "alerting": alerting}
 
 
 def stack_files(export: Export) -> dict[str, str]:
     """Path below the folder -> content, of all files."""
-    sends = export if export.alertmanager is not None else _with_alertmanager(export)
     source = grafana_server.data_source(f"http://{DEFAULT_ADDRESS}:{export.settings.prometheus_port}")
     provider = grafana_server.dashboard_provider(f"{_INSIDE}/dashboards")
     files = {
-        "prometheus.yml": _yaml(prometheus_config(sends)),
+        "prometheus.yml": _yaml(prometheus_config(export)),
         RULES_FILE: prometheus.rules_text(
             export.settings.p99_objective_ns, export.target, export.grafana, export.runbook_url
         ),
@@ -86,10 +83,6 @@ def dashboard_texts() -> dict[str, str]:
     """File name -> content of the dashboards, as Grafana imports them by hand."""
     folder = shipped(grafana_server.DASHBOARDS)
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.json"))}
-
-
-def _with_alertmanager(export: Export) -> Export:
-    return replace(export, alertmanager=DEFAULT_ALERTMANAGER)
 
 
 def _alertmanager_config() -> dict[str, Any]:

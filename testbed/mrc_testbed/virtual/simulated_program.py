@@ -169,8 +169,6 @@ def _sides(address: int, pieces: Sequence[Piece]) -> tuple[Any, Any]:
 
 
 class SimulatedProgram:
-    """The program."""
-
     def __init__(
         self,
         load: Load,

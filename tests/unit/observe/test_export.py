@@ -29,7 +29,8 @@ def test_the_configuration_scrapes_the_target_loads_the_rules_and_sends_alerts()
     assert config["scrape_configs"][0]["static_configs"] == [{"targets": [TARGET]}]
     assert config["rule_files"] == [RULES_FILE]
     assert config["alerting"] == {"alertmanagers": [{"static_configs": [{"targets": ["am:9093"]}]}]}
-    assert "alerting" not in prometheus_config(export())
+    (beside,) = prometheus_config(export())["alerting"]["alertmanagers"]
+    assert beside == {"static_configs": [{"targets": ["127.0.0.1:9093"]}]}
 
 
 def test_a_prometheus_reads_the_folder(tmp_path: Path) -> None:
