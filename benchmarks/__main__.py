@@ -45,6 +45,7 @@ NAMES = (
     "collective",
     "verifier",
     "fault_ends",
+    "gray_faults",
     "launched",
     "virtual_training",
 )

@@ -99,7 +99,7 @@ def test_lines_say_it_to_people(tmp_path: Path, capsys: pytest.CaptureFixture[st
     status, out = check(capsys, "-t", scenario(tmp_path, "blackhole", {"nodes": "p1-t1-0"}, {}))
     assert status == 4
     lines = out.splitlines()
-    assert "suspect: switch p1-t1-0 (8 of 8 dead paths cross it, no path that works does)" in lines
+    assert "suspect: switch p1-t1-0: its links lose 100 % of probes, no other loses any" in lines
     assert "dead: path h0 > h3 over p1-t1-0" in lines
 
 

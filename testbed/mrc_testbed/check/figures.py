@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mrc_testbed.probing.localisation import Diagnosis
+
 
 @dataclass(frozen=True, slots=True)
 class PairFigures:
@@ -70,8 +72,8 @@ class CheckFigures:
     pair_count: int  # ordered pairs that there are
     paths: Sequence[PathFigures]  # between those pairs
     path_count: int  # paths that there are between them
-    # only there when something is wrong with a path and the fabric has source routes
-    link_probes: Sequence[PathFigures]
+    link_probes: Sequence[PathFigures]  # none without source routes
+    diagnosis: Diagnosis  # what the link probes say
     names_paths: bool  # whether an EV names its path: where switches hash, its response takes another one
     all_reduce: AllReduceFigures | None  # None: fewer than two hosts can take part
     barrier_ns: dict[str, float]  # by host, median time until its word has reached others and is acknowledged

@@ -6,6 +6,7 @@ from statistics import median
 from typing import Final, Literal, TypeVar
 
 from mrc_testbed.check.figures import CheckFigures, PairFigures, PathFigures
+from mrc_testbed.probing.localisation import Diagnosis, Part
 from mrc_testbed.shown import format_share, format_time
 
 SLOW_BANDWIDTH: Final = 0.6
@@ -182,7 +183,8 @@ def _dead_pairs(measured: CheckFigures, states: Sequence[State]) -> list[Finding
 def _slow_pairs(measured: CheckFigures, states: Sequence[State]) -> list[Finding]:
     """Hosts that send or receive slowly, and slow pairs that no host explains.
 
-    A pair with a bad path is not judged: recovery takes its time, and its paths are named.
+    A pair with a bad path is not judged: recovery takes its time, and its paths are named. Nor is a single
+    one whose paths cross what loses link probes.
     """
     bad = {
         (way.source, way.target)
@@ -197,7 +199,10 @@ def _slow_pairs(measured: CheckFigures, states: Sequence[State]) -> list[Finding
         for suspect in explain([_roles(pair) for pair in slow], map(_roles, fine))
         if len(suspect.names) == 1 and len(suspect.failures) > 1
     }
+    losing = _losing_links(measured.diagnosis)
+    losers = {(way.source, way.target) for way in measured.paths if not losing.isdisjoint(way.links)}
     explained = {place for places in roles.values() for place in places}
+    explained |= {place for place, pair in enumerate(slow) if pair in losers}
 
     def found(subject: Subject, names: tuple[str, ...], text: str, places: Iterable[int]) -> Finding:
         share = format_share(median(shares[slow[place]] for place in places), 2)
@@ -234,7 +239,9 @@ def _late_hosts(measured: CheckFigures) -> list[Finding]:
 
 
 def _suspects(measured: CheckFigures) -> list[Finding]:
-    """Links, switches and hosts that explain the dead paths, then those that explain the slow ones."""
+    """Links, switches and hosts that lose link probes, then those that explain other dead and slow paths."""
+    diagnosis = measured.diagnosis
+    losing = _losing_links(diagnosis)
     dead: list[PathFigures] = []
     lives: list[PathFigures] = []
     slow: list[PathFigures] = []
@@ -242,15 +249,29 @@ def _suspects(measured: CheckFigures) -> list[Finding]:
     for ways in (measured.paths, measured.link_probes):
         shares = _rtt_shares(ways, measured.rtt_noise_ns)
         for way, state, share in zip(ways, way_states(ways, measured.rtt_noise_ns), shares, strict=True):
-            (dead if state in {"dead", "lossy"} else lives).append(way)
+            if state not in {"dead", "lossy"}:
+                lives.append(way)
+            elif losing.isdisjoint(way.links):
+                dead.append(way)
             if state == "slow":
                 slow.append(way)
             elif share is not None and share <= FAST_RTT:
                 fast.append(way)
     return [
+        *(_losing(part, diagnosis.describe(part)) for part in diagnosis.parts),
         *(_suspicion(suspect, dead, "dead", "works") for suspect in explain(_parts(dead), _parts(lives))),
         *(_suspicion(suspect, slow, "slow", "is fast") for suspect in explain(_parts(slow), _parts(fast))),
     ]
+
+
+def _losing(part: Part, losses: str) -> Finding:
+    subject = _subject(part.names[0])
+    return Finding("suspect", subject, part.names, f"{subject} {' or '.join(part.names)}: {losses}")
+
+
+def _losing_links(diagnosis: Diagnosis) -> frozenset[str]:
+    """Names of the links that lose link probes."""
+    return frozenset(name for part in diagnosis.parts for name in part.links.values())
 
 
 def _parts(ways: Iterable[PathFigures]) -> list[tuple[str, ...]]:

@@ -7,9 +7,10 @@ from threading import Event
 from typing import Final
 
 from mrc_agents.nic.client import AgentClient
-from mrc_testbed.check.site import LINK_PROBE_ROUNDS, Asked
+from mrc_testbed.check.site import Asked
 from mrc_testbed.fabric.link_probes import LinkProbeCounts, link_probes_running
 from mrc_testbed.fabric.live import Lab
+from mrc_testbed.probing.effort import quick_interval_ns, rounds_wanted
 from mrc_testbed.topology.probe_outcome import PathOutcome, since
 from mrc_testbed.workloads.connectors import open_mrc
 from mrc_testbed.workloads.engine import Engine, WorkloadEngine
@@ -55,14 +56,16 @@ class LiveSite:
             return [[outcome["rtt_ns"] for outcome in listed] for listed in outcomes]
 
     def probe_links(self, hosts: Collection[int]) -> Sequence[PathOutcome]:
-        """The outcomes of link probes that hosts send for a while; none without source routes."""
+        """The outcomes of link probes that hosts send until a loss of half a percent shows."""
         if self.clos.spec.forwarding != "srv6":
             return ()
         names = {self.clos.host(host).name for host in hosts}
         with ExitStack() as stack:
             counts = stack.enter_context(LinkProbeCounts(self._lab.paths, self.clos))
-            probing = stack.enter_context(link_probes_running(self._lab, hosts=names))
+            interval_ns = quick_interval_ns(self.clos)
+            probing = stack.enter_context(link_probes_running(self._lab, interval_ns, names))
             before = counts.read()
-            Event().wait((probing.timeout + LINK_PROBE_ROUNDS * probing.interval) / 1e9)
+            asked = [outcome for outcome in before if outcome.path.host in hosts]
+            Event().wait((probing.timeout + rounds_wanted(asked) * probing.interval) / 1e9)
             outcomes = since(counts.read(), before)
         return [outcome for outcome in outcomes if outcome.path.host in hosts]

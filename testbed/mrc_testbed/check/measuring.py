@@ -17,6 +17,7 @@ from mrc_testbed.check.judgement import SLOW_BANDWIDTH, bandwidth_shares, way_st
 from mrc_testbed.check.site import Site
 from mrc_testbed.document import Tree, validate_values
 from mrc_testbed.errors import AgentError
+from mrc_testbed.probing.localisation import localise
 from mrc_testbed.topology.element import Node
 from mrc_testbed.workloads.engine import Engine
 from mrc_testbed.workloads.flow import Flow
@@ -136,12 +137,9 @@ class _Measuring:
         named = [[(nodes[a], nodes[b]) for a, b in pairs] for pairs in rounds]
         paths, path_count = probe_paths(site, named, self._progress)
         states = way_states(paths, site.rtt_noise_ns)
-        link_probes = []
-        if any(state != "good" for state in states):
-            self._progress("probing links")
-            outcomes = site.probe_links({node.index for node in nodes})
-            judged = [each for each in outcomes if each.passed + each.failed]
-            link_probes = [figures_of_link_probe(clos, each) for each in judged]
+        self._progress("probing links")
+        outcomes = site.probe_links({node.index for node in nodes})
+        judged = [each for each in outcomes if each.passed + each.failed]
         living = {
             (way.source, way.target) for way, state in zip(paths, states, strict=True) if state != "dead"
         }
@@ -157,7 +155,8 @@ class _Measuring:
             pair_count=len(nodes) * (len(nodes) - 1),
             paths=paths,
             path_count=path_count,
-            link_probes=link_probes,
+            link_probes=[figures_of_link_probe(clos, each) for each in judged],
+            diagnosis=localise(clos, judged),
             names_paths=clos.spec.forwarding != "ecmp",
             all_reduce=self._all_reduce({node.name for pairs in working for pair in pairs for node in pair}),
             barrier_ns=self._barrier(working[:BARRIER_ROUNDS]),

@@ -2,15 +2,12 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Node
 from mrc_testbed.topology.probe_outcome import PathOutcome
 from mrc_testbed.workloads.engine import Engine
-
-LINK_PROBE_ROUNDS: Final = 10
-"""Link probes of a path: those of a dead link are all lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,4 +37,7 @@ class Site(Protocol):
         """The RTT of each probe; None: it was not answered within *wait_ns*. No source is asked twice."""
 
     def probe_links(self, hosts: Collection[int]) -> Sequence[PathOutcome]:
-        """The outcomes of link probes that hosts, by number, send for a while; none without source routes."""
+        """The outcomes of link probes that hosts, by number, send until a loss of half a percent shows.
+
+        None without source routes.
+        """

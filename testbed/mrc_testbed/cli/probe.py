@@ -1,6 +1,5 @@
 """probe links: localise lossy links by packets that hosts send to themselves."""
 
-from collections.abc import Mapping
 from threading import Event
 from typing import Annotated, Any, Final
 
@@ -8,7 +7,6 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from mrc_agents.clock import monotonic_ns
 from mrc_testbed.cli.interruption import signals_stop
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.render import bad, good, key_values, rows_table, show
@@ -16,9 +14,8 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.link_probes import LinkProbeCounts, link_probes_running
 from mrc_testbed.fabric.live import Lab
-from mrc_testbed.faults.ledger import Ledger
 from mrc_testbed.probing.avoidance import paths_around
-from mrc_testbed.probing.grading import Grade, grade_links
+from mrc_testbed.probing.effort import quick_interval_ns, rounds_wanted
 from mrc_testbed.probing.localisation import Diagnosis, LinkHealth, localise
 from mrc_testbed.report.table import Columns
 from mrc_testbed.topology.clos import Clos
@@ -26,8 +23,7 @@ from mrc_testbed.topology.probe_outcome import since
 from mrc_testbed.topology.probing_spec import INTERVAL_MIN_NS, ProbingSpec
 from mrc_testbed.units import format_duration_ns, parse_duration_ns
 
-SCHEMA_VERSION: Final = 1
-DEFAULT_DURATION: Final = "2s"
+SCHEMA_VERSION: Final = 2
 
 app = typer.Typer(no_args_is_help=True, help="Probe the links of a running lab.")
 
@@ -60,8 +56,14 @@ def register(root: typer.Typer) -> None:
 def probe_links(
     settings: Settings,
     duration: Annotated[
-        str, typer.Option("--duration", "-d", metavar="TIME", help="Duration of probing.")
-    ] = DEFAULT_DURATION,
+        str | None,
+        typer.Option(
+            "--duration",
+            "-d",
+            metavar="TIME",
+            help="Duration of probing (default: until a loss of 0.5 % shows).",
+        ),
+    ] = None,
     interval: Annotated[
         str | None, typer.Option("--interval", "-i", metavar="TIME", help="Time between two rounds.")
     ] = None,
@@ -73,25 +75,22 @@ def probe_links(
     """Find the links that lose packets.
 
     Every host sends probes that a source route brings back to it over its T0s and
-    T1s; the losses identify a link or switch. Where faults are active, the result
-    is graded against them. Fewer than 3 lost probes, or half a percent, may be
-    chance: probe for longer.
+    T1s; the losses identify a link, switch or host. Parts that explain the same
+    losses equally well are named together, with "or": probe for longer.
 
     [bold]Examples[/bold]
 
       mrc-testbed probe links
-      mrc-testbed probe links --duration 10s --interval 5ms -o json
+      mrc-testbed probe links --duration 60s --interval 2ms -o json
       mrc-testbed probe links --deny               and keep traffic away from them
     """
-    duration_ns = parse_duration_ns(duration)
+    duration_ns = None if duration is None else parse_duration_ns(duration)
     interval_ns = None if interval is None else parse_duration_ns(interval)
     if interval_ns is not None and interval_ns < INTERVAL_MIN_NS:
         raise UsageError(f"--interval: at least {format_duration_ns(INTERVAL_MIN_NS)} between two rounds")
     with lab.attach(settings.name) as attached:
         diagnosis, probing, count = _diagnose(settings, attached, duration_ns, interval_ns)
         clos = attached.clos
-        found = [clos.link(link).name for link in sorted(diagnosis.suspects)]
-        grade = grade_links(found, _broken_links(attached))
         denied = _deny(attached, diagnosis) if deny else None
     suspects = [_row(clos, link, diagnosis) for link in sorted(diagnosis.suspects)]
     links = [_row(clos, link, diagnosis) for link in sorted(diagnosis.health)]
@@ -101,22 +100,29 @@ def probe_links(
         "timeout_ns": probing.timeout,
         "nodes": list(diagnosis.nodes),
         "suspects": suspects,
-        "grade": _grade_document(grade),
+        "parts": [
+            {"names": list(part.names), "losses": diagnosis.describe(part)} for part in diagnosis.parts
+        ],
         "denied_evs": denied,
         "links": links,
     }
-    facts = key_values(_facts(diagnosis, grade, count, probing, denied))
+    facts = key_values(_facts(diagnosis, count, probing, denied))
     is_all_in_sight = all(row["probes"] for row in links)
     verdict = good("no link loses probes" if is_all_in_sight else "no link in sight loses probes")
-    shown = Group(Text(), rows_table(_COLUMNS, suspects)) if suspects else verdict
+    named = [
+        bad(f"suspect: {' or '.join(part.names)}: {diagnosis.describe(part)}") for part in diagnosis.parts
+    ]
+    shown = Group(Text(), rows_table(_COLUMNS, suspects), Text(), *named) if suspects else verdict
     show(settings, "LinkHealth", SCHEMA_VERSION, document, lambda: Group(facts, shown), lines="links")
 
 
 def _diagnose(
-    settings: Settings, attached: Lab, duration_ns: int, interval_ns: int | None
+    settings: Settings, attached: Lab, duration_ns: int | None, interval_ns: int | None
 ) -> tuple[Diagnosis, ProbingSpec, int]:
     """Probe for *duration_ns*; return the diagnosis, the settings and the number of judged probes."""
     ended = Event()
+    if interval_ns is None and duration_ns is None:
+        interval_ns = quick_interval_ns(attached.clos)
     with (
         LinkProbeCounts(attached.paths, attached.clos) as counts,
         link_probes_running(attached, interval_ns) as probing,
@@ -125,6 +131,8 @@ def _diagnose(
         # probes judged at first were sent before this command, under whatever faults there were then
         ended.wait((probing.timeout + probing.interval) / 1e9)
         before = counts.read()
+        if duration_ns is None:
+            duration_ns = rounds_wanted(before) * probing.interval
         settings.progress(f"probing for {format_duration_ns(duration_ns)}")
         ended.wait(duration_ns / 1e9)
         outcomes = since(counts.read(), before)
@@ -137,14 +145,6 @@ def _diagnose(
     return localise(attached.clos, outcomes), probing, judged
 
 
-def _broken_links(attached: Lab) -> frozenset[str]:
-    """Names of the links that an active fault breaks."""
-    entries = Ledger(attached.paths.faults).entries().values()
-    now_ns = monotonic_ns()
-    acting = [entry.fault for entry in entries if entry.is_acting(now_ns)]
-    return frozenset(link for fault in acting for link in fault.broken_links(attached.clos))
-
-
 def _deny(attached: Lab, diagnosis: Diagnosis) -> int:
     """Deny the paths across the suspects at all hosts, for later QPs too; return the number of EVs denied."""
     denied = 0
@@ -154,14 +154,8 @@ def _deny(attached: Lab, diagnosis: Diagnosis) -> int:
     return denied
 
 
-def _grade_document(grade: Grade) -> Mapping[str, Any] | None:
-    if not grade.broken:
-        return None
-    return {"broken": list(grade.broken), "precision": grade.precision, "recall": grade.recall}
-
-
 def _facts(
-    diagnosis: Diagnosis, grade: Grade, count: int, probing: ProbingSpec, denied: int | None
+    diagnosis: Diagnosis, count: int, probing: ProbingSpec, denied: int | None
 ) -> list[tuple[str, RenderableType]]:
     unknown = [link for link, health in diagnosis.health.items() if not health.probes]
     healthy = len(diagnosis.health) - len(diagnosis.suspects) - len(set(unknown) - diagnosis.suspects)
@@ -169,17 +163,6 @@ def _facts(
         ("probes", f"{count:,}, a round every {format_duration_ns(probing.interval)}"),
         ("links", f"{healthy} healthy, {len(diagnosis.suspects)} suspected, {len(unknown)} out of sight"),
     ]
-    if diagnosis.nodes:
-        facts.append(("nodes", bad(", ".join(diagnosis.nodes))))
-    if grade.broken:
-        facts.append(("graded", _grade_text(grade)))
     if denied is not None:
         facts.append(("denied", f"{denied} EVs of QPs that are up; `ev allow` gives them back"))
     return facts
-
-
-def _grade_text(grade: Grade) -> str:
-    precision = "-" if grade.precision is None else f"{grade.precision:.0%}"
-    recall = "-" if grade.recall is None else f"{grade.recall:.0%}"
-    broken = "1 link is" if len(grade.broken) == 1 else f"{len(grade.broken)} links are"
-    return f"{broken} broken: precision {precision}, recall {recall}"

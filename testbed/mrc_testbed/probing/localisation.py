@@ -1,38 +1,54 @@
-"""Which links lose packets, inferred from which probes came back. Pure.
+"""Which links and nodes lose packets, inferred from which probes came back. Pure.
 
-A probe to a T0 crosses only its host's link, so its losses are that link's. A probe to a T1 crosses an uplink
-as well: what it loses beyond what the host's link explains is the uplink's. Probes of hosts whose own link is
-sound are believed first; through a link that lets next to nothing pass, nothing is seen at all.
+A probe to a T0 crosses its host's link, there and back; a probe to a T1 an uplink as well. A *part* is a
+link, or all links of a switch or host; the hypothesis about a part is that each of its links loses the same
+share of what crosses it. Parts are found one after the other, that which makes the losses likeliest first:
 
-    lost on the way to the T1   <- all of it
-    lost on the way to the T0   <- explained by the host's link
-                                   the rest is the uplink's, if it is more than chance
+    h0 > T0         0 of 400 lost       the T1 loses 7 %  explains both; that would be two faults
+    h0 > T0 > T1   28 of 400            of links. The link of h0 does not: its probes to the T0
+    h4 > T0 > T1   31 of 400            came back
 
-When all links of a switch, or of a host, lose most of their probes, it is the switch or the host; then the
-links behind a T0, which nobody can see any more, are taken to be gone as well.
+A part counts if it makes the losses more likely by more than chance does, and a node if no set of its links
+explains them as well. Parts that explain the same losses about as well are named together, with "or". Nothing
+is seen through a link that lets nothing pass.
 
 Source: docs/guide/probing.md; the paper, section 4 (Clustermapper).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from math import sqrt
-from typing import Final
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from math import exp, log
+from typing import Final, Self
 
+from mrc_testbed.shown import format_share
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.probe_outcome import PathOutcome
 
 LOST_MIN: Final = 3
-"""Probes that must be lost before a link is suspected."""
+"""Probes that must be lost on the paths of a part before it is suspected."""
 
-LOSS_MIN: Final = 0.005
+LOSS_MIN: Final = 0.002
 """Share of its probes, there and back, that a link must lose before it is suspected."""
 
-_SIGMAS: Final = 4.0
-_SOUND_LOSS: Final = 0.02
-_BLIND_LOSS: Final = 0.9
-_NODE_LOSS: Final = 0.5
+_CHANCE: Final = 8.0
+"""Log-likelihood that a part must add: chance does so in one diagnosis of some thousands."""
+
+_TIE: Final = 3.0
+"""Difference of log-likelihood up to which two parts explain losses equally well: a ratio of 20."""
+
+_CONTRADICTION: Final = 14.0
+"""Log-likelihood from which a path that loses too little refutes a part: a ratio of a million."""
+
+_NOISE: Final = 2e-4
+"""Share of probes that sound paths may lose."""
+
 _NODE_LINKS_MIN: Final = 2
+_BLIND_LOSS: Final = 0.9
+_STEPS: Final = 24
+_GOLDEN: Final = (5**0.5 - 1) / 2
+_NEVER: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +57,16 @@ class LinkHealth:
 
     probes: int = 0  # that crossed it and say something about it; 0: nothing is known
     loss: float | None = None  # share of them that it lost, there and back together; None if nothing is known
-    is_suspect: bool = False  # whether that is more than chance
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A link, switch or host that loses packets."""
+
+    # its name; several: each explains the losses about as well, the likeliest first
+    names: tuple[str, ...]
+    is_link: bool  # whether the first is a link, rather than a node
+    links: Mapping[int, str]  # the links of the first: id -> name
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,86 +74,225 @@ class Diagnosis:
     """The probes' view of a fabric over an interval."""
 
     health: Mapping[int, LinkHealth]  # by link id, for every link that was to be probed
-    nodes: tuple[str, ...]  # names of switches and hosts that are suspected as a whole
-    suspects: frozenset[int]  # ids of the links that are: on their own account, or because a node is
+    parts: tuple[Part, ...]  # that lose packets, the likeliest first
+
+    @property
+    def suspects(self) -> frozenset[int]:
+        """The ids of the links that lose packets: on their own account, or because a node does."""
+        return frozenset(chain.from_iterable(part.links for part in self.parts))
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of switches and hosts that are suspected as a whole."""
+        return tuple(sorted(part.names[0] for part in self.parts if not part.is_link))
+
+    def describe(self, part: Part) -> str:
+        """The losses of a part, and the most of what no part explains, for people."""
+        inside = [loss for link in part.links if (loss := self._loss(link)) is not None]
+        outside = [
+            loss for link in self.health.keys() - self.suspects if (loss := self._loss(link)) is not None
+        ]
+        share = format_share.range(*sorted({min(inside, default=0), max(inside, default=0)}))
+        others = (
+            f"all others at most {format_share(max(outside), 2)}" if any(outside) else "no other loses any"
+        )
+        return f"{'it loses' if part.is_link else 'its links lose'} {share} of probes, {others}"
+
+    def _loss(self, link: int) -> float | None:
+        return self.health[link].loss if link in self.health else None
 
 
-def localise(clos: Clos, outcomes: Iterable[PathOutcome]) -> Diagnosis:
+def localise(clos: Clos, outcomes: Sequence[PathOutcome]) -> Diagnosis:
     """The links and nodes of a fabric that lose probes."""
-    to_t0: dict[int, PathOutcome] = {}
+    to_t0 = {outcome.path.links[0]: outcome for outcome in outcomes if outcome.path.uplink is None}
     to_t1: dict[int, list[PathOutcome]] = {}
     for outcome in outcomes:
-        if outcome.path.uplink is None:
-            to_t0[outcome.path.links[0]] = outcome
-        else:
+        if outcome.path.uplink is not None:
             to_t1.setdefault(outcome.path.links[1], []).append(outcome)
     health = {link: _host_link(outcome) for link, outcome in to_t0.items()}
     health |= {link: _uplink(probes, health) for link, probes in to_t1.items()}
-    found = frozenset(link for link, state in health.items() if state.is_suspect)
-    nodes = _suspected_nodes(clos, health)
-    behind = frozenset(port.link_id for name in nodes for port in clos.ports_of(clos.node(name)))
-    return Diagnosis(health, nodes, found | behind)
+    return Diagnosis(health, tuple(_Search.begun(outcomes).parts(_candidates(clos, health))))
 
 
 def _host_link(outcome: PathOutcome) -> LinkHealth:
     probes = outcome.returned + outcome.lost
-    if not probes:
-        return LinkHealth()
-    loss = outcome.lost / probes
-    return LinkHealth(probes, loss, outcome.lost >= LOST_MIN and loss >= LOSS_MIN)
+    return LinkHealth(probes, outcome.lost / probes) if probes else LinkHealth()
 
 
 def _uplink(probes: Sequence[PathOutcome], health: Mapping[int, LinkHealth]) -> LinkHealth:
-    """An uplink's health from the probes of several hosts, each behind a link of its own."""
+    """An uplink's health from the probes of several hosts, each behind a link of its own; soundest first."""
 
     def host_loss(outcome: PathOutcome) -> float:
         loss = health[outcome.path.links[0]].loss if outcome.path.links[0] in health else None
         return 1.0 if loss is None else loss
 
-    seeing = [outcome for outcome in probes if host_loss(outcome) < _BLIND_LOSS]
-    sound = [outcome for outcome in seeing if host_loss(outcome) < _SOUND_LOSS]
-    chosen = sound or seeing
+    soundest = min(map(host_loss, probes))
+    chosen = [each for each in probes if host_loss(each) < _BLIND_LOSS and host_loss(each) <= 2 * soundest]
     sent = sum(outcome.returned + outcome.lost for outcome in chosen)
     if not sent:
         return LinkHealth()
-    lost = sum(outcome.lost for outcome in chosen)
     explained = sum((outcome.returned + outcome.lost) * host_loss(outcome) for outcome in chosen)
     reached = sent - explained
-    loss = max(0.0, lost - explained) / reached
-    # what the host's link explains is itself an estimate from as many probes: its chance counts twice
-    chance = _SIGMAS * sqrt(2 * explained)
-    is_suspect = lost - explained >= max(LOST_MIN, chance) and loss >= LOSS_MIN
-    return LinkHealth(round(reached), loss, is_suspect)
+    return LinkHealth(round(reached), max(0.0, sum(each.lost for each in chosen) - explained) / reached)
 
 
-def _suspected_nodes(clos: Clos, health: Mapping[int, LinkHealth]) -> tuple[str, ...]:
-    """T1s all of whose links are mostly lost, T0s all of whose host links are, and hosts likewise."""
-    if not any(state.is_suspect for state in health.values()):
-        return ()
-    t1s: dict[str, list[int]] = {}
-    t0s: dict[str, list[int]] = {}
-    hosts: dict[str, list[int]] = {}
+def _candidates(clos: Clos, health: Mapping[int, LinkHealth]) -> list[Part]:
+    """Every part that probes may speak about."""
+    names = {link: clos.link(link).name for link in health}
+    nodes: dict[str, set[int]] = {}
     for link_id in health:
         link = clos.link(link_id)
-        if link.is_host_link:
-            hosts.setdefault(link.lower.node.name, []).append(link_id)
-            t0s.setdefault(link.upper.node.name, []).append(link_id)
+        for port in (link.lower, link.upper):
+            nodes.setdefault(port.node.name, set()).add(link_id)
+    return [
+        *(Part((name,), True, {link: name}) for link, name in names.items()),
+        *(
+            Part((node,), False, {link: names[link] for link in sorted(links)})
+            for node, links in nodes.items()
+            if len(links) >= _NODE_LINKS_MIN
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Probed:
+    """Probes of one path."""
+
+    links: tuple[int, ...]  # ids of those that it crosses
+    sent: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """A part as the explanation of losses."""
+
+    part: Part
+    loss: float  # share that each of its links loses
+    gain: float  # log-likelihood that it adds
+
+
+class _Search:
+    """The search for parts that explain the losses of paths.
+
+    Args:
+        usual: share of its probes that gets through each path where no part is broken.
+    """
+
+    def __init__(self, paths: Sequence[_Probed], usual: Sequence[float]) -> None:
+        self._paths = paths
+        self._usual = usual
+        self._passing = list(usual)  # share of its probes that gets through the parts found so far, by path
+        self._crossing: dict[int, list[int]] = {}
+        for place, path in enumerate(paths):
+            for link in path.links:
+                self._crossing.setdefault(link, []).append(place)
+
+    @classmethod
+    def begun(cls, outcomes: Iterable[PathOutcome]) -> Self:
+        """A search in which every path loses as little as the best of them, or noise."""
+        judged = (_Probed(each.path.links, each.returned + each.lost, each.lost) for each in outcomes)
+        paths = [path for path in judged if path.sent]
+        usual = max(_NOISE, min((path.lost / path.sent for path in paths), default=0))
+        return cls(paths, [1 - usual] * len(paths))
+
+    def parts(self, candidates: Sequence[Part]) -> Iterator[Part]:
+        """Parts that explain the losses, the likeliest first."""
+        for fit, equals in self.fits(candidates):
+            yield Part((*fit.part.names, *equals), fit.part.is_link, fit.part.links)
+
+    def fits(self, candidates: Sequence[Part]) -> list[tuple[_Fit, list[str]]]:
+        """The fits that are accepted one after the other, each with the names of parts as likely."""
+        left, accepted, equals = list(candidates), list[_Fit](), list[list[str]]()
+        while True:
+            fits = [fit for part in left if (fit := self._fit(part)) is not None]
+            fits.sort(key=lambda fit: (-fit.gain, not fit.part.is_link, fit.part.names))
+            chosen = next((fit for fit in fits if self._surplus(fit) >= 0), None)
+            if chosen is None:
+                return list(zip(accepted, equals, strict=True))
+            others = [fit for fit in fits if fit is not chosen and self._is_equal(fit, chosen)]
+            accepted.append(chosen)
+            equals.append([name for fit in others for name in fit.part.names])
+            self._settle(accepted)
+            left = [part for part in left if not part.links.keys() <= chosen.part.links.keys()]
+
+    def _settle(self, fits: list[_Fit]) -> None:
+        """Fit each part once more to what the others leave: the first took what others explain now."""
+        for place, fit in enumerate(fits):
+            self._let_through([*fits[:place], *fits[place + 1 :]])
+            fits[place] = replace(fit, loss=_best(self._likelihood(fit.part)))
+        self._let_through(fits)
+
+    def _let_through(self, fits: Iterable[_Fit]) -> None:
+        self._passing = list(self._usual)
+        for fit in fits:
+            for place, crossed in self._crossed(fit.part.links):
+                self._passing[place] *= (1 - fit.loss) ** crossed
+
+    def _surplus(self, fit: _Fit) -> float:
+        """The log-likelihood by which a part is better than its links, each a part of its own."""
+        if fit.part.is_link:
+            return 0.0
+        places = [place for place, _ in self._crossed(fit.part.links)]
+        inside = _Search([self._paths[place] for place in places], [self._passing[place] for place in places])
+        links = [Part((name,), True, {link: name}) for link, name in fit.part.links.items()]
+        return fit.gain - _CHANCE - sum(found.gain - _CHANCE for found, _ in inside.fits(links))
+
+    def _is_equal(self, fit: _Fit, chosen: _Fit) -> bool:
+        """Return True if a part explains what *chosen* does, about as well."""
+        is_near = chosen.gain - fit.gain <= _TIE and fit.part.links.keys() & chosen.part.links.keys()
+        return bool(is_near) and self._surplus(fit) >= -_TIE
+
+    def _crossed(self, links: Iterable[int]) -> list[tuple[int, int]]:
+        """Places of the paths that cross any of some links, with how many of them."""
+        return list(Counter(chain.from_iterable(self._crossing.get(link, ()) for link in links)).items())
+
+    def _likelihood(self, part: Part) -> Callable[[float], float]:
+        """The log-likelihood of the losses on its paths, by the share that each link of *part* loses."""
+        paths = [(self._paths[at], self._passing[at], crossed) for at, crossed in self._crossed(part.links)]
+        return lambda loss: sum(
+            _log_likelihood(path, 1 - passing * (1 - loss) ** crossed) for path, passing, crossed in paths
+        )
+
+    def _fit(self, part: Part) -> _Fit | None:
+        """The best share of loss of a part; None: it explains nothing, or paths refute it."""
+        paths = [(self._paths[at], self._passing[at], count) for at, count in self._crossed(part.links)]
+        lost = sum(path.lost for path, _, _ in paths)
+        if lost < LOST_MIN or lost <= sum(path.sent * (1 - passing) for path, passing, _ in paths):
+            return None
+        likelihood = self._likelihood(part)
+        loss = _best(likelihood)
+        gain = likelihood(loss) - likelihood(0)
+        if gain < _CHANCE or loss < LOSS_MIN:
+            return None
+        if any(_is_refuted(path, 1 - passing * (1 - loss) ** count) for path, passing, count in paths):
+            return None
+        return _Fit(part, loss, gain)
+
+
+def _log_likelihood(path: _Probed, loss: float) -> float:
+    """The log-likelihood of what a path lost if it loses *loss* of its probes."""
+    return path.lost * log(max(loss, _NEVER)) + (path.sent - path.lost) * log(max(1 - loss, _NEVER))
+
+
+def _is_refuted(path: _Probed, loss: float) -> bool:
+    """Return True if a path has lost far less than *loss* of its probes."""
+    seen = path.lost / path.sent
+    return seen < loss and _log_likelihood(path, seen) - _log_likelihood(path, loss) > _CONTRADICTION
+
+
+def _best(likelihood: Callable[[float], float]) -> float:
+    """The share at which a function is greatest, by golden sections of its logarithm."""
+    low, high = log(LOSS_MIN / 4), 0.0
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = likelihood(exp(left)), likelihood(exp(right))
+    for _ in range(_STEPS):
+        if at_left >= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = likelihood(exp(left))
         else:
-            t1s.setdefault(link.upper.node.name, []).append(link_id)
-
-    def is_lost(link_id: int) -> bool:
-        loss = health[link_id].loss
-        return health[link_id].is_suspect and loss is not None and loss >= _NODE_LOSS
-
-    switches = _all_lost({**t0s, **t1s}, is_lost)
-    explained = {link_id for name in switches for link_id in (*t0s.get(name, ()), *t1s.get(name, ()))}
-    # a host is blamed for what no switch explains
-    return (*switches, *_all_lost(hosts, lambda link_id: link_id not in explained and is_lost(link_id)))
-
-
-def _all_lost(links_of: Mapping[str, Sequence[int]], is_lost: Callable[[int], bool]) -> tuple[str, ...]:
-    return tuple(
-        name
-        for name, links in sorted(links_of.items())
-        if len(links) >= _NODE_LINKS_MIN and all(is_lost(link_id) for link_id in links)
-    )
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = likelihood(exp(right))
+    return exp(max((low, left, right, high), key=lambda share: likelihood(exp(share))))

@@ -7,11 +7,12 @@ from pathlib import Path
 from mrc_agents.abi import VirtualPayload
 from mrc_agents.clock import monotonic_ns
 from mrc_testbed import document
-from mrc_testbed.check.site import LINK_PROBE_ROUNDS, Asked
+from mrc_testbed.check.site import Asked
 from mrc_testbed.document import Kind
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.link_probes import LinkProbeCounts
 from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.probing.effort import rounds_wanted
 from mrc_testbed.scenario.run.signal_clock import NO_DESCRIPTOR, SignalClock
 from mrc_testbed.scenario.spec.load import build_scenario
 from mrc_testbed.scenario.spec.one_workload import DEFAULT_TOPOLOGY
@@ -69,7 +70,7 @@ class VirtualSite:
         return [agent.take_answers(ids) for agent, ids in zip(agents, sent, strict=True)]
 
     def probe_links(self, hosts: Collection[int]) -> Sequence[PathOutcome]:
-        """The outcomes of link probes that hosts send for a while; none without source routes."""
+        """The outcomes of link probes that hosts send until a loss of half a percent shows."""
         if self.clos.spec.forwarding != "srv6":
             return ()
         usual = self.clos.spec.probing
@@ -82,7 +83,9 @@ class VirtualSite:
                 if usual is None:
                     stack.callback(agent.stop_link_probes)
             before = counts.read()
-            self._lab.run_until(monotonic_ns() + probing.timeout + LINK_PROBE_ROUNDS * probing.interval)
+            asked = [outcome for outcome in before if outcome.path.host in hosts]
+            rounds = rounds_wanted(asked)
+            self._lab.run_until(monotonic_ns() + probing.timeout + rounds * probing.interval)
             outcomes = since(counts.read(), before)
         return [outcome for outcome in outcomes if outcome.path.host in hosts]
 

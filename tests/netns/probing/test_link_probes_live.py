@@ -67,16 +67,14 @@ def test_every_host_probes_every_link_it_is_to(live: Lab) -> None:
     assert all(health.probes >= JUDGED_PER_PATH for health in diagnosis.health.values())
 
 
-def test_command_says_what_is_broken_and_how_right_it_is(
-    live: Lab, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_says_what_is_broken(live: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     inject(live, "link-down", UPLINK)
     status = run(["probe", "links", "-n", live.name, "--duration", "1s", "-o", "json"])
     found = json.loads(capsys.readouterr().out)
     assert status == 0
     check_document("LinkHealth", found)
     assert [row["link"] for row in found["suspects"]] == [UPLINK]
-    assert found["grade"] == {"broken": [UPLINK], "precision": 1.0, "recall": 1.0}
+    assert [part["names"] for part in found["parts"]] == [[UPLINK]]
     assert len(found["links"]) == live.clos.numbering.link_count
     assert found["interval_ns"] == 5_000_000
 

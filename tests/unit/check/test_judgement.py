@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mrc_testbed.check.figures import AllReduceFigures, CheckFigures, PairFigures, PathFigures
 from mrc_testbed.check.judgement import judge
+from mrc_testbed.probing.localisation import Diagnosis
 from mrc_testbed.topology.ev_set import one_ev_per_path
 from mrc_testbed.topology.path import explain_ev
 from mrc_testbed.topology.resolve import resolve_topology
@@ -52,6 +53,7 @@ def healthy():
         paths=paths,
         path_count=len(paths),
         link_probes=[],
+        diagnosis=Diagnosis({}, ()),
         names_paths=True,
         all_reduce=AllReduceFigures(len(HOSTS), 1 << 20, 5, 1e6, 1e9, None),
         barrier_ns=dict.fromkeys(HOSTS, 10_000.0),

@@ -57,7 +57,7 @@ def test_nothing_is_known_behind_a_dead_link() -> None:
     clos = fabric(hosts_per_t0=1, t0=3)
     diagnosis = localise(clos, outcomes(clos, {clos.host_link(0, 0).id: 1.0}))
     behind = diagnosis.health[clos.fabric_link(0, 0, 0).id]
-    assert (behind.probes, behind.loss, behind.is_suspect) == (0, None, False)
+    assert (behind.probes, behind.loss) == (0, None)
 
 
 @pytest.mark.parametrize("name", ["p0-t1-1", "p1-t0-0", "h2"])
@@ -67,6 +67,33 @@ def test_node_is_named_when_all_its_links_are_dead(name: str) -> None:
     diagnosis = localise(clos, outcomes(clos, dict.fromkeys(links, 1.0)))
     assert diagnosis.nodes == (name,)
     assert diagnosis.suspects == links
+
+
+@pytest.mark.parametrize("name", ["p0-t1-1", "p1-t0-0", "h2"])
+def test_node_is_named_when_all_its_links_lose_the_same_little(name: str) -> None:
+    clos = fabric()
+    links = {port.link_id for port in clos.ports_of(clos.node(name))}
+    diagnosis = localise(clos, outcomes(clos, dict.fromkeys(links, 0.01), probes=1600, seed=1))
+    assert diagnosis.nodes == (name,)
+    assert diagnosis.suspects == links
+
+
+def test_links_of_a_node_that_lose_differently_are_named_one_by_one() -> None:
+    clos = fabric()
+    one, other = (port.link_id for port in clos.ports_of(clos.node("p0-t1-1")))
+    diagnosis = localise(clos, outcomes(clos, {one: 0.2, other: 0.02}, probes=1600))
+    assert diagnosis.nodes == ()
+    assert diagnosis.suspects == {one, other}
+    assert diagnosis.describe(diagnosis.parts[0]) == "it loses 36 % of probes, no other loses any"
+
+
+def test_parts_that_explain_losses_equally_well_are_named_together() -> None:
+    """A dead link looks like a dead T0 where the T0 has one host only."""
+    clos = fabric(hosts_per_t0=1, t0=3)
+    link = clos.host_link(0, 0)
+    [part] = localise(clos, outcomes(clos, {link.id: 1.0})).parts
+    assert part.names == (link.name, "p0-t0-0")
+    assert part.links.keys() == {link.id}
 
 
 def test_plane_that_is_down_is_its_switches() -> None:
