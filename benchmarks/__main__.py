@@ -46,6 +46,7 @@ NAMES = (
     "verifier",
     "fault_ends",
     "gray_faults",
+    "gray_alert",
     "launched",
     "virtual_training",
 )

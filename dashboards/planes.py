@@ -54,6 +54,13 @@ def _places() -> list[AnyPanel]:
             [(queries.BAD_BY_T1, "{{node}}")],
         ),
         time_series(
+            "Losses per packet, by T1",
+            "Paths that NICs began to avoid after a loss, over a minute, per packet that T0s sent to the T1. One "
+            "that stands out is gray: `mrc-testbed probe links` names it, or its link.",
+            "percentunit",
+            [(f"lab_plane_switch:mrc_path_losses:ratio1m{{{LAB}}}", "{{switch}}")],
+        ),
+        time_series(
             "EVs out of use, by host",
             "Which hosts are concerned: all of a T0 for a broken uplink, one for a broken NIC port.",
             COUNT,

@@ -6,7 +6,7 @@ from enum import IntEnum
 from itertools import chain, product
 from typing import Final
 
-from mrc_agents.abi import EvReason, EvState, NicCounter, PortCounter, QueueDelay, TrafficClass
+from mrc_agents.abi import EvReason, EvState, Limit, NicCounter, PortCounter, QueueDelay, TrafficClass
 from mrc_agents.clock import monotonic_ns
 from mrc_testbed.fabric.link_probes import LinkProbeCounts
 from mrc_testbed.fabric.lossless import LosslessReader
@@ -183,6 +183,10 @@ class LabCollector:
         for link_id, uplink in self._uplink_labels.items():
             counts = [((*uplink, state.name), link_evs[link_id, state]) for state in EV_STATES]
             yield fabric_metrics.LINK_EVS, counts
+        if 0 < len(self._uplink_labels) <= Limit.NIC_PATHS:
+            times = self._reader.link_suspicions()
+            series = [(labels, times[link_id]) for link_id, labels in self._uplink_labels.items()]
+            yield fabric_metrics.LINK_SUSPICIONS, series
 
     def _queues(self) -> Families:
         for traffic_class, labels in self._class_labels.items():

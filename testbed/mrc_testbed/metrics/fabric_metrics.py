@@ -123,6 +123,13 @@ LINK_EVS: Final = Metric(
     "EVs of connected QPs whose path crosses the link between a T0 and the T1 `node`, by state; none if "
     "switches hash.",
 )
+LINK_SUSPICIONS: Final = Metric(
+    "mrc_link_suspicions_total",
+    "times",
+    ("lab", "plane", "node", "link"),
+    "Times that a NIC began to avoid a path that lost a packet or a probe, at each link of the T1 `node` that "
+    "the path crosses; none if EVs do not name paths.",
+)
 LINK_FLAPS: Final = Metric(
     "mrc_link_flaps_total",
     "outages",

@@ -26,6 +26,8 @@ from mrc_agents.abi import (
     MapHistogram,
     NicControl,
     NicCounters,
+    NicPath,
+    NicPaths,
     PortCounters,
     PortEntry,
     PortFault,
@@ -114,6 +116,7 @@ class NicReader:
             # the map with the counts of EV state changes
             self.ev_transitions = WholeMap(opened("ev_transitions"), EvTransitions)
             self._messages = WholeMap(opened("message_histogram"), MapHistogram)
+            self._paths = MappedArray(opened("nic_paths"), NicPaths)[0].path
             self._control = MappedArray(opened("nic_control"), NicControl)[0]
             qps, work = ArrayMap(opened("qps"), Qp), MappedArray(opened("work_ring"), WorkRing)
             self._qps = _QpStates(qps, work, qp_search_readings, row, rows)
@@ -137,6 +140,11 @@ class NicReader:
 
     def qps(self) -> QpReadings:
         return self._qps.read(with_paths=True)
+
+    def suspicions(self) -> list[int]:
+        """Times that each path came under suspicion: (NIC_PATHS,), in the order of `nic_path_base`."""
+        words = memoryview(self._paths).cast("B").cast("I")
+        return words[_FALLS :: sizeof(NicPath) // words.itemsize].tolist()
 
     def port_is_up(self, plane: int) -> bool:
         """Return True if the NIC's port to *plane* has carrier."""
@@ -216,6 +224,18 @@ class LabReader:
             for plane in range(self.clos.spec.planes)
         }
 
+    def link_suspicions(self) -> Counter[int]:
+        """Times that NICs began to avoid paths, by id of each link between switches that they cross."""
+        numbering, counts = self.clos.numbering, Counter[int]()
+        paths = list(product(range(numbering.t0), range(numbering.planes), range(numbering.uplink_count)))
+        for host, nic in enumerate(self.nics.values()):
+            # in the order of nic_path_base(): by row, plane and uplink; none of more paths than places
+            for (peer_row, plane, uplink), times in zip(paths, nic.suspicions(), strict=False):
+                if times and peer_row != numbering.row(host):
+                    for row in (numbering.row(host), peer_row):
+                        counts[numbering.fabric_link_id(plane, row, uplink)] += times
+        return counts
+
     def queue_lateness(self) -> Histogram | None:
         """Lateness of frames that left their queues since the lab was made; None in an unshaped lab."""
         return None if self._lateness is None else merge(_histograms(self._lateness))
@@ -254,6 +274,7 @@ def _span(layout: type[Structure], name: str) -> slice:
     return slice(field.offset, field.offset + field.size)
 
 
+_FALLS: Final = _span(NicPath, "falls").start // 4
 _ENTROPY, _PLANE, _STATE = (_span(EvEntry, name).start for name in ("entropy", "plane", "state"))
 
 

@@ -24,6 +24,7 @@ from mrc_agents.abi import (
     EvTransitions,
     NicCounter,
     NicCounters,
+    NicPaths,
     PortCounter,
     PortCounters,
     Qp,
@@ -145,6 +146,10 @@ def test_evs_are_shown_by_the_links_across_t1s(state_root: Path) -> None:
                 qp.evs[copy].plane, qp.evs[copy].state = 1, ev_state
             with opened(lab.paths.node_pins("h0") / "qps") as descriptor:
                 ArrayMap(descriptor, Qp).write(index, qp)
+        with opened(lab.paths.node_pins("h0") / "nic_paths") as descriptor:
+            falls = MappedArray(descriptor, NicPaths)[0].path
+            falls[(1 * 2 + 1) * 2 + 1].falls = 7  # to row 1 by plane 1 and uplink 1
+            falls[0].falls = 5  # within its own row
         with exporter_running(["paths"], port=0) as url:
             page = scrape(url)
     shown = {
@@ -156,6 +161,12 @@ def test_evs_are_shown_by_the_links_across_t1s(state_root: Path) -> None:
     assert [value(page, f"mrc_{name}", lab="paths", node="h0") for name in names] == [2, 10, 12, 14]
     assert {labels: count for labels, count in shown.items() if count} == {
         ("1", "p1-t1-1", link, "ASSUMED_BAD"): 3 for link in ("p1-t0-0:3~p1-t1-1:0", "p1-t0-1:3~p1-t1-1:1")
+    }
+    suspicions = {dict(labels)["link"]: count for labels, count in page["mrc_link_suspicions_total"].items()}
+    assert len(suspicions) == 2 * 3 * 2
+    assert {link: count for link, count in suspicions.items() if count} == {
+        "p1-t0-0:3~p1-t1-1:0": 7,
+        "p1-t0-1:3~p1-t1-1:1": 7,
     }
 
 

@@ -79,6 +79,25 @@ def test_command_says_what_is_broken(live: Lab, capsys: pytest.CaptureFixture[st
     assert found["interval_ns"] == 5_000_000
 
 
+def test_a_t1_that_loses_little_is_named_without_a_look_at_what_was_injected(
+    live: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def named(*words: str) -> list[list[str]]:
+        run([*words, "-n", live.name, "-o", "json"])
+        found = json.loads(capsys.readouterr().out)
+        rows = found.get("parts") or [row for row in found["findings"] if row["kind"] == "suspect"]
+        return [row["names"] for row in rows]
+
+    inject(live, "loss", "p1-t1-1:*", ratio="5%")
+    ledger, away = live.paths.faults, live.paths.faults.with_name("away")
+    before = named("probe", "links", "--duration", "2s")
+    ledger.rename(away)
+    try:
+        assert named("probe", "links", "--duration", "2s") == named("check") == before == [["p1-t1-1"]]
+    finally:
+        away.rename(ledger)
+
+
 def test_what_is_found_can_be_denied(live: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     inject(live, "link-down", UPLINK)
     assert run(["probe", "links", "-n", live.name, "--duration", "1s", "--deny"]) == 0

@@ -28,6 +28,7 @@ PROMISED = {
     "mrc_ev_transitions_total",
     "mrc_link_up",
     "mrc_link_flaps_total",
+    "mrc_link_suspicions_total",
     "mrc_fault_active",
     "mrc_collective_duration_seconds",
     "mrc_switch_queue_delay_seconds",
