@@ -1,10 +1,11 @@
 """launch: a program with one rank per host."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from enum import StrEnum
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -32,6 +33,7 @@ from mrc_testbed.scenario.run.stage import lab_for_run
 from mrc_testbed.scenario.spec.one_workload import one_workload_scenario
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.virtual.compute import HOW_TO_DECLARE, UNDECLARED
+from mrc_testbed.workloads.job_ring import running_jobs
 
 WORKLOAD: Final = "job"
 
@@ -135,6 +137,8 @@ def launch(
         attached = None
         if not virtual and settings.topology is None:
             attached = stack.enter_context(lab.attach(settings.name))
+            taken = {job.name for job in running_jobs(attached.state_dir)}
+            program["name"] = next(name for name in _names() if name not in taken)
         scenario = one_workload_scenario(
             "launch",
             program,
@@ -169,6 +173,12 @@ def launch(
         return _ended(settings, done, attached)
 
 
+def _names() -> Iterator[str]:
+    """Names of jobs that run in one lab at once."""
+    yield WORKLOAD
+    yield from (f"{WORKLOAD}-{number}" for number in count(2))
+
+
 def _with_steps_if_any(plan: Plan) -> Plan:
     """The plan of a program that may report steps, or not; times of faults are from the first one on."""
     [job] = plan.workloads
@@ -179,7 +189,7 @@ def _with_steps_if_any(plan: Plan) -> Plan:
 
 def _ended(settings: Settings, done: TypedRun, attached: Lab | None) -> int:
     """Show results that are kept, say why a program failed; the exit status."""
-    state, verdict = done.recording.programs.get(WORKLOAD), done.verdict
+    state, verdict = done.recording.programs.get(done.workload.name), done.verdict
     if state is not None and state.status == 0 and state.error and not state.has_stepped:
         say(settings.stderr, f"note: the program {state.error}")
         return 0

@@ -1,6 +1,8 @@
 """A workload that was typed, carried out as a run: on a lab that is up, or in virtual time."""
 
+import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +15,7 @@ from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.fabric.ranks import Write
 from mrc_testbed.faults.ledger import Ledger
+from mrc_testbed.metrics.run_info import RunInfo, announce_run, read_run
 from mrc_testbed.scenario.execution import FinishedRun, execute
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.measure.trust import judge_fidelity
@@ -94,6 +97,14 @@ def typed_plans(
     return plans
 
 
+def _announced(attached: Lab | None, plan: Plan, clock: Clock) -> AbstractContextManager[None]:
+    """While the context lasts, metrics name a run that nobody keeps, if no other run uses the lab."""
+    if attached is None or read_run(attached.state_dir) is not None:
+        return nullcontext()
+    info = RunInfo(plan.scenario, f"{plan.scenario}-{os.getpid()}", plan.seed, {}, clock.now_ns())
+    return announce_run(attached.state_dir, info)
+
+
 def carry_out(
     settings: Settings,
     plan: Plan,
@@ -136,7 +147,8 @@ def carry_out(
             run = TypedRun(name, result.recording, result.verdict, named, finished)
         else:
             runner = Runner(plan, world, journal, progress)
-            ending = runner.run()
+            with _announced(attached, plan, clock):
+                ending = runner.run()
             reasons = tuple(each.reason for each in judge_fidelity(runner.recording) if each.reason)
             verdict = decide((), reasons, ending)
             run = TypedRun(name, runner.recording, verdict, named, None, runner.error)

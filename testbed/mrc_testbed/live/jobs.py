@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import median
 from typing import Final
 
 from mrc_testbed.fabric.fault_log import FaultWindow
 from mrc_testbed.faults.condition import describe_condition
 from mrc_testbed.faults.schedule import Schedule
-from mrc_testbed.shown import format_times
+from mrc_testbed.shown import format_alike, format_times
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.workloads.impact import Act, Episode, Impact, find_episodes, headline, measure_impact
 from mrc_testbed.workloads.job import Pace, Step, measure_pace
@@ -30,7 +31,7 @@ class JobView:
     word: str  # what its steps are called
     # of the last PACE_NS, or when no step lies in it, of the latest few; None before the first
     pace: Pace | None
-    headline: str  # what the latest faults do to it, in one sentence
+    headline: str  # what the latest faults do to it, or its steps now and before, in one sentence
     steps: tuple[tuple[int, int], ...]  # when each of the latest ended, and how long it took; oldest first
 
 
@@ -58,12 +59,22 @@ def _view(
     begin_ns = max(now_ns - PACE_NS, job.steps[0].begin_ns) if job.steps else now_ns
     pace = measure_pace(job.steps, begin_ns, now_ns) or _pace_of_latest(job.steps)
     impact = _latest_impact(job.steps, _acts(windows, flaps, clos, now_ns), now_ns)
-    sentence = headline(job.word, [impact] if impact else [], [], is_over=False)
+    sentence = headline(job.word, [impact], [], is_over=False) if impact else _trend(job, begin_ns)
     idle_ns = now_ns - job.steps[-1].end_ns if job.steps else 0
     if pace is not None and idle_ns > _STALLED_STEPS * pace.p99_ns:
         sentence = f"no {job.word} has ended for {format_times(idle_ns)}; {sentence}"
     steps = tuple((step.end_ns, step.length_ns) for step in job.steps)
     return JobView(job.name, job.word, pace, sentence, steps)
+
+
+def _trend(job: RunningJob, begin_ns: int) -> str:
+    """The steps since a time against those before, where no fault is known that explains them."""
+    before = [step.length_ns for step in job.steps if step.begin_ns < begin_ns]
+    latest = [step.length_ns for step in job.steps if step.begin_ns >= begin_ns]
+    if not before or not latest:
+        return f"no {job.word}s to compare with yet"
+    first, second = format_alike(median(before), median(latest))
+    return f"{job.word} median {first} before, {second} in the last {format_times(PACE_NS)}"
 
 
 def _pace_of_latest(steps: Sequence[Step]) -> Pace | None:

@@ -127,8 +127,8 @@ LINK_SUSPICIONS: Final = Metric(
     "mrc_link_suspicions_total",
     "times",
     ("lab", "plane", "node", "link"),
-    "Times that a NIC began to avoid a path that lost a packet or a probe, at each link of the T1 `node` that "
-    "the path crosses; none if EVs do not name paths.",
+    "Times that a NIC began to avoid a path that lost a packet or a probe, at each link of the T1 `node` "
+    "that the path crosses; none if EVs do not name paths.",
 )
 LINK_FLAPS: Final = Metric(
     "mrc_link_flaps_total",

@@ -41,7 +41,7 @@ def test_a_job_without_faults_has_a_pace() -> None:
     found = view([100] * 20)
     assert found.pace is not None
     assert (found.pace.count, found.pace.slowest_rank, found.pace.slowest_share) == (20, "h1", 1.0)
-    assert found.headline == "no fault is active; no rank lost"
+    assert found.headline == "no steps to compare with yet"
     assert found.steps[-1] == (2000 * MS, 100 * MS)
 
 
@@ -99,7 +99,7 @@ def test_a_fault_that_is_over_is_named_until_the_job_has_long_been_back(
             done.append(length_ms)
     headline = view(done, reboot(1000, end_ms), now_ms=now_ms).headline
     assert ("while p0-t1-0 was away" in headline) is is_named
-    assert headline.endswith("no fault is active; no rank lost") is not is_named
+    assert headline.endswith(" before, 100 ms in the last 30 s") is not is_named
 
 
 def test_a_fault_that_comes_again_after_a_long_time_is_another() -> None:
@@ -130,7 +130,11 @@ def test_a_fault_from_before_the_first_step_leaves_nothing_to_compare_with() -> 
     assert view([100], reboot(-50, None)).headline == (
         "step median 100 ms (n = 1) while p0-t1-0 was away; no rank lost"
     )
-    assert view([100], reboot(-50, -10)).headline == "no fault is active; no rank lost"
+    assert view([100], reboot(-50, -10)).headline == "no steps to compare with yet"
+
+
+def test_steps_that_no_known_fault_explains_are_compared_with_those_before() -> None:
+    assert view([100] * 100 + [300] * 100).headline == "step median 100 ms before, 300 ms in the last 30 s"
 
 
 def test_a_job_that_stands_still_says_for_how_long() -> None:
