@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from mrc_testbed.campaign.cells import Cell, CellComparison, compare_cells
 from mrc_testbed.campaign.judge import outcome_table
-from mrc_testbed.campaign.statistics import INTERVAL_RUNS_MIN, Estimate, estimate
+from mrc_testbed.campaign.statistics import ALL_TIMES, MEDIAN_OF_RUNS, SEEDS_MIN, Estimate, estimate
 from mrc_testbed.campaign.summary import Summary, SummaryRow
 from mrc_testbed.metrics.series import summarize
 from mrc_testbed.report.chart import Axis, Band, Chart, Series, Spread
@@ -42,7 +42,7 @@ def _factors(compared: Sequence[CellComparison], named: Sequence[str]) -> Iterat
     name = next((name for name in named if any(each.name == name for each in shown)), None)
     for each in shown:
         if each.name == name and (factor := each.factor):
-            yield f"{each.cell}: {factor} the {name} of {each.baseline}"
+            yield f"{each.cell}: {factor} the {name} of {each.baseline} ({MEDIAN_OF_RUNS})"
 
 
 def _row(row: SummaryRow, varied: Sequence[str]) -> list[TableCell | str]:
@@ -105,7 +105,7 @@ def cell_sections(
     sections = [
         *parts,
         Section("cells", "Cells", _cells(cells, compared)),
-        Section("times", "Times of all runs of a cell together", _times(cells)),
+        Section("times", ALL_TIMES.capitalize(), _times(cells)),
     ]
     return sections, charts
 
@@ -165,7 +165,7 @@ def _note(compared: CellComparison | None, found: Estimate) -> str:
     if compared is not None:
         return compared.verdict
     if found.low is None:
-        return f"too few runs for an interval, {INTERVAL_RUNS_MIN - found.runs} more would do"
+        return f"too few runs for an interval, {SEEDS_MIN - found.runs} more would do"
     return ""
 
 
