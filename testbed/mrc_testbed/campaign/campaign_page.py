@@ -1,6 +1,6 @@
 """report.html of a campaign, which opens offline: plots of its cells, their times, a row per run. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mrc_testbed.campaign.cells import Cell, CellComparison, compare_cells
@@ -102,10 +102,11 @@ def cell_sections(
             drawn = render("mrc_testbed.campaign", "plots.html.j2", plots=plots, against=against)
             parts.append(Section(f"figures-{place}", title, drawn))
             charts += [plot.chart for plot in plots]
+    numbered = [([str(numbers[cell.key])], cell) for cell in cells]
     sections = [
         *parts,
         Section("cells", "Cells", _cells(cells, compared)),
-        Section("times", ALL_TIMES.capitalize(), _times(cells)),
+        Section("times", ALL_TIMES.capitalize(), times_table(["##"], numbered).html()),
     ]
     return sections, charts
 
@@ -196,10 +197,12 @@ def _cells(cells: Sequence[Cell], compared: Sequence[CellComparison]) -> str:
     return Table(("##", "scenario", *keys, "runs", ""), rows).html()
 
 
-def _times(cells: Sequence[Cell]) -> str:
-    rows = []
-    for place, each in enumerate(cells, start=1):
-        for name, histogram in each.times.items():
-            if (found := summarize(histogram)) is not None:
-                rows.append([str(place), name, format_count(found.count), *found.shown()])
-    return Table(("##", "times", "#count", *(f"#{name}" for name in _PERCENTILES)), rows).html()
+def times_table(heads: Sequence[str], cells: Iterable[tuple[Sequence[str], Cell]]) -> Table:
+    """Percentiles of all times of each cell, behind what names it."""
+    rows = [
+        [*named, name, format_count(found.count), *found.shown()]
+        for named, cell in cells
+        for name, histogram in cell.times.items()
+        if (found := summarize(histogram)) is not None
+    ]
+    return Table((*heads, "times", "#count", *(f"#{name}" for name in _PERCENTILES)), rows)

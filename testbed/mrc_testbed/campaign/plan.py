@@ -98,9 +98,8 @@ class CampaignPlan:
         """Note that cells which are repeated or compared have too few seeds; empty where they have enough."""
         counts = Counter(run.cell for run in self.runs).values()
         least = min((count for count in counts if count > 1 or self.baseline), default=SEEDS_MIN)
-        plural = "" if least == 1 else "s"
         wanted = f"intervals, comparisons and the gate take at least {SEEDS_MIN}"
-        return f"{least} seed{plural} in a cell: {wanted}" if least < SEEDS_MIN else ""
+        return f"{least} seed{'s' * (least > 1)} in a cell: {wanted}" if least < SEEDS_MIN else ""
 
     def check_known(self) -> None:
         """Return if this version can carry the plan out, which 0.3 may have made."""

@@ -137,22 +137,13 @@ def statistics_rows(folder: CampaignFolder) -> list[Row]:
     for cell in cells:
         for name, figure in cell.figures.items():
             against = compared.get((cell.key, name))
-            test = None if against is None else against.effect
-            rows.append(
-                {
-                    "scenario": cell.scenario,
-                    **cell.place,
-                    "figure": name,
-                    "unit": UNITS[figure.dimension],
-                    "better": figure.better,
-                    **asdict(estimate(figure.values)),
-                    "baseline": None if against is None else against.baseline,
-                    "ratio": None if against is None else against.ratio,
-                    "delta": None if test is None else test.test.delta,
-                    "p": None if test is None else test.p,
-                    "verdict": None if against is None else against.verdict,
-                }
-            )
+            row: Row = {"scenario": cell.scenario, **cell.place, "figure": name}
+            row |= {"unit": UNITS[figure.dimension], "better": figure.better}
+            row |= asdict(estimate(figure.values))
+            if against is not None:
+                row |= {"baseline": against.baseline, "ratio": against.ratio, "verdict": against.verdict}
+                row |= {"delta": against.effect.test.delta, "p": against.effect.p}
+            rows.append(row)
     return rows
 
 

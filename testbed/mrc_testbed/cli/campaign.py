@@ -121,7 +121,7 @@ def run(
             admission = Admission(is_virtual=virtual)
             plan = replace(plan_campaign(path, seed=settings.seed, admit=admission.plan), shard=shard)
             admission.say(settings)
-            if plan.too_few_seeds:
+            if plan.too_few_seeds and settings.verbosity >= 0:
                 say(settings.stderr, plan.too_few_seeds)
             if settings.is_dry_run:
                 show_plan(settings, plan)

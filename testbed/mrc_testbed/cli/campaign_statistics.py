@@ -14,6 +14,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mrc_testbed.bundle.bundle import opened
+from mrc_testbed.campaign.campaign_page import times_table
 from mrc_testbed.campaign.cells import Cell, CellComparison, CellFigure, cells_of, compare_cells
 from mrc_testbed.campaign.folder import CampaignFolder, find_campaign, require_latest
 from mrc_testbed.campaign.gate import (
@@ -260,12 +261,13 @@ def _tables(
             table.add_row(*head, name, str(found.runs), shown, interval)
     parts: list[RenderableType] = [Text(folder.plan.name, style="bold"), Text(), table]
     if any(cell.times for cell in cells):
-        parts += [Text(), Text(ALL_TIMES, style="bold"), Text(), _times(cells, keys)]
+        rows = [([cell.scenario, *(cell.place.get(key, "") for key in keys)], cell) for cell in cells]
+        times = shown_table(times_table(("scenario", *keys), rows))
+        parts += [Text(), Text(ALL_TIMES, style="bold"), Text(), times]
     if folder.plan.baseline:
         named = ", ".join(f"{key}={value}" for key, value in folder.plan.baseline.items())
-        against = plain_table(
-            "cell", "figure", f"#{MEDIAN_OF_RUNS}", "#baseline", "#ratio", "#delta", "#p", ""
-        )
+        heads = (f"#{MEDIAN_OF_RUNS}", "#baseline", "#ratio", "#delta", "#p", "")
+        against = plain_table("cell", "figure", *heads)
         for each in comparisons:
             against.add_row(
                 each.cell,
@@ -278,17 +280,6 @@ def _tables(
             )
         parts += [Text(), Text(f"against {named}", style="bold"), Text(), against]
     return Group(*parts)
-
-
-def _times(cells: Sequence[Cell], keys: Sequence[str]) -> RenderableType:
-    percentiles = ("#p50", "#p90", "#p99", "#p99.9", "#max")
-    table = plain_table("scenario", *keys, "times", "#count", *percentiles)
-    for cell in cells:
-        for name, histogram in cell.times.items():
-            if (found := summarize(histogram)) is not None:
-                place = (cell.place.get(key, "") for key in keys)
-                table.add_row(cell.scenario, *place, name, str(found.count), *found.shown())
-    return table
 
 
 def _medians(*figures: CellFigure | BaselineFigure | None) -> list[str]:

@@ -49,16 +49,14 @@ class FaultRecord:
         self._begins_ns: dict[ActiveFault, list[int]] = {}
         self._ends_ns: dict[ActiveFault, int] = {}
         self._links: dict[ActiveFault, tuple[str, ...]] = {}
-        self._places: dict[ActiveFault, str] = {}
+        self.places: dict[
+            ActiveFault, str
+        ] = {}  # of each that was seen, its node or first link, how many more
         self._repeats: dict[tuple[str, int], tuple[tuple[str, ...], int]] = {}
 
     def active(self) -> list[ActiveFault]:
         """The faults of now by id; an entry that is written this very moment may be missing."""
         return [fault for fault, _ in self._entries()]
-
-    def place(self, fault: ActiveFault) -> str:
-        """Node or link of a fault that was seen; of several the first, and how many more."""
-        return self._places[fault]
 
     def outages_so_far(self, now_ns: int) -> Counter[str]:
         """Outages by name of the link: those of `totals`, and those that the kernel keeps to by itself.
@@ -110,7 +108,7 @@ class FaultRecord:
                 entry = json.loads(path.read_text(encoding="utf-8"))["entry"]
                 fault = entry["fault"]
                 active = ActiveFault(str(fault["fault_id"]), str(fault["kind"]))
-                self._places[active] = _place(fault)
+                self.places[active] = _place(fault)
                 yield active, entry
             except (FileNotFoundError, ValueError, KeyError, TypeError):
                 continue  # cleared since the listing, or damaged: `mrc-testbed fault list` says so
@@ -145,7 +143,7 @@ class FaultRecord:
             event = json.loads(line)
             kind, links = str(event["kind"]), [str(link) for link in event["links"]]
             fault, time_ns = ActiveFault(str(event["fault_id"]), kind), int(event["time_ns"])
-            self._places[fault] = _place(event)
+            self.places[fault] = _place(event)
             if event["event"] == _ENDS:
                 self._ends_ns[fault] = time_ns
             if event["event"] != _BEGINS:

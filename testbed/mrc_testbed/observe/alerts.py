@@ -1,7 +1,7 @@
 """Alerts of the stack's Prometheus. Live: asks it."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -32,11 +32,6 @@ class Alert:
     runbook_url: str  # where one reads what to do
 
 
-def label_text(labels: Mapping[str, str]) -> str:
-    """Labels in one line."""
-    return " ".join(f"{name}={value}" for name, value in labels.items())
-
-
 def read_alerts() -> tuple[Alert, ...]:
     """The alerts that hold now, those that fire first."""
     found = (_alert(entry) for entry in _asked("alerts")["alerts"])
@@ -45,28 +40,24 @@ def read_alerts() -> tuple[Alert, ...]:
     )
 
 
-def await_alert(name: str, on_other: Callable[[Alert], None]) -> tuple[Alert, ...]:
-    """The alerts *name* that fire, once one does.
-
-    Args:
-        name: of a rule that Prometheus has.
-        on_other: called with each other alert that fires, once.
-    """
+def await_alert(name: str, say: Callable[[str], None]) -> tuple[Alert, ...]:
+    """The alerts *name* that fire, once one does; says which others fire meanwhile."""
     rules = (rule for group in _asked("rules", type="alert")["groups"] for rule in group["rules"])
     if name not in (known := {str(rule["name"]) for rule in rules}):
         raise UsageError(f"there is no alert {name!r}; there are: {', '.join(sorted(known)) or 'none'}")
     deadline_ns, never = monotonic_ns() + WAIT_NS, threading.Event()
-    others: list[tuple[str, dict[str, str]]] = []
+    others: dict[str, str] = {}  # text of each -> its name
     while True:
         firing = [alert for alert in read_alerts() if alert.state == FIRING]
         if found := tuple(alert for alert in firing if alert.name == name):
             return found
         for alert in firing:
-            if (alert.name, alert.labels) not in others:
-                others.append((alert.name, alert.labels))
-                on_other(alert)
+            text = f"{alert.name} fires: {' '.join(map('='.join, alert.labels.items()))}"
+            if text not in others:
+                say(text)
+            others[text] = alert.name
         if monotonic_ns() > deadline_ns:
-            fired = ", ".join(dict.fromkeys(other for other, _ in others)) or "none"
+            fired = ", ".join(sorted(set(others.values()))) or "none"
             raise FabricError(f"{name} has not fired in {WAIT_NS // 10**9} s; others that did: {fired}")
         never.wait(_POLL_S)  # an evaluation of rules is no event that could be awaited
 

@@ -56,8 +56,9 @@ def write_prometheus_config(paths: StackPaths, settings: StackSettings) -> Path:
     folder = paths.config(ServiceName.PROMETHEUS)
     folder.mkdir(parents=True, exist_ok=True)
     rules = folder / "rules.yaml"
+    grafana = settings.grafana_url or f"http://{settings.remote_host}:{settings.grafana_port}"
     shown = f"{settings.remote_host}:{settings.exporter_port}"
-    text = rules_text(settings.p99_objective_ns, shown, settings.remote_grafana)
+    text = rules_text(settings.p99_objective_ns, shown, grafana.rstrip("/"))
     rules.write_text(text, encoding="utf-8")
     config = {
         "global": {
@@ -75,22 +76,15 @@ def write_prometheus_config(paths: StackPaths, settings: StackSettings) -> Path:
 
 
 def scrape_config(target: str, shown: str | None = None) -> dict[str, Any]:
-    """Configuration with which a Prometheus scrapes the exporter at *target*, whatever labs come and go.
-
-    Args:
-        target: host and port.
-        shown: those that links of dashboards lead to; None: *target*.
-    """
-    known: dict[str, Any] = {"targets": [target]}
-    if shown not in (None, target):
-        known["labels"] = {"instance": shown}
+    """Configuration with which a Prometheus scrapes the exporter at *target*; links lead to *shown*."""
+    labels = {"labels": {"instance": shown}} if shown else {}
     return {
         "scrape_configs": [
             {
                 "job_name": JOB,
                 "scrape_interval": _SCRAPE_INTERVAL,
                 "scrape_timeout": _SCRAPE_INTERVAL,
-                "static_configs": [known],
+                "static_configs": [{"targets": [target], **labels}],
             }
         ]
     }

@@ -83,11 +83,6 @@ class StackSettings(BaseModel):
         return self.known_as[0] if self.known_as else socket.gethostname()
 
     @property
-    def remote_grafana(self) -> str:
-        """Address of Grafana for links that people of other machines follow too."""
-        return (self.grafana_url or f"http://{self.remote_host}:{self.grafana_port}").rstrip("/")
-
-    @property
     def exporter_target(self) -> str:
         """Host and port of the exporter, for programs of this machine."""
         return f"{self.local_host}:{self.exporter_port}"

@@ -120,7 +120,7 @@ def test_a_place_is_a_node_or_the_first_of_its_links(tmp_path: Path, ledger: Led
     ledger.record(applied("cleared", 10 * SECOND + 1) | {"links": [OTHER, LINK, LINK]})
     record = FaultRecord(tmp_path)
     assert record.shown(None, 10 * SECOND + 2) == {flap, reboot}
-    assert (record.place(flap), record.place(reboot)) == (f"{OTHER} +2", "p0-t1-1")
+    assert record.places == {flap: f"{OTHER} +2", reboot: "p0-t1-1"}
 
 
 def test_a_short_fault_is_shown_until_every_scrape_has_seen_it(tmp_path: Path, ledger: Ledger) -> None:
