@@ -52,7 +52,7 @@ class FaultWindows(model.AnnotationQuery):
 
     def to_json(self) -> dict[str, object]:
         extra = {"step": REFRESH, "tagKeys": "fault_id,kind"}
-        texts = {"titleFormat": "{{fault_id}}", "textFormat": "{{kind}}"}
+        texts = {"titleFormat": "{{fault_id}}", "textFormat": "{{kind}} on {{place}}"}
         return {**super().to_json(), **extra, **texts}
 
 

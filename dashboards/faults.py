@@ -30,7 +30,7 @@ def _faults() -> list[AnyPanel]:
             "From the injection of a fault until it is cleared, between the outages of a flap too: the time "
             "that all panels shade.",
             COUNT,
-            [(queries.FAULTS_OVER_TIME, "{{fault_id}} ({{kind}})")],
+            [(queries.FAULTS_OVER_TIME, "{{fault_id}} ({{kind}}, {{place}})")],
             alarming=True,
             none=queries.NONE,
         ),

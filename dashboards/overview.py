@@ -83,7 +83,7 @@ def _broken() -> list[AnyPanel]:
             value=("Lasts", "s"),
             widths_px={"Alert": 230, "Severity": 80, "Dashboard": 100, "Lasts": 75},
             links={"Alert": ALERT_LINK, "Dashboard": BOARD_LINK},
-            width=13,
+            width=12,
             height=7,
         ),
         listing(
@@ -102,10 +102,10 @@ def _broken() -> list[AnyPanel]:
             "Faults that mrc-testbed injected and has not cleared, so that one knows which alerts are meant. "
             "Each is a red window on all panels over time.",
             f"time() - {queries.first_seen(queries.FAULTS)} and {queries.FAULTS}",
-            {"fault_id": "Fault", "kind": "Kind"},
+            {"fault_id": "Fault", "kind": "Kind", "place": "Place"},
             value=("Seen for", "s"),
-            widths_px={"Kind": 100, "Seen for": 75},
-            width=6,
+            widths_px={"Kind": 80, "Seen for": 75},
+            width=7,
             height=7,
         ),
     ]

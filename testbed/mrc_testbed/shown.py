@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Final
 
 DIGITS: Final = 3
+DIGITS_MAX: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,13 @@ class Scale:
             return "0"
         factor, name = self.unit(value, digits)
         return f"{format_number(value / factor, digits)} {name}".rstrip()
+
+    def digits_apart(self, *values: float) -> int:
+        """Least number of digits, from DIGITS on, with which values that differ look different."""
+        for digits in range(DIGITS, DIGITS_MAX):
+            if len({self(value, digits) for value in values}) == len(set(values)):
+                return digits
+        return DIGITS_MAX
 
     def range(self, *values: float) -> str:
         """*values*, all in the unit of the largest: `299 to 849 ms`."""

@@ -1,11 +1,11 @@
 """report.html of a campaign, which opens offline: plots of its cells, their times, a row per run. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mrc_testbed.campaign.cells import Cell, CellComparison, compare_cells
 from mrc_testbed.campaign.judge import outcome_table
-from mrc_testbed.campaign.statistics import INTERVAL_RUNS_MIN, Estimate, estimate
+from mrc_testbed.campaign.statistics import ALL_TIMES, MEDIAN_OF_RUNS, SEEDS_MIN, Estimate, estimate
 from mrc_testbed.campaign.summary import Summary, SummaryRow
 from mrc_testbed.metrics.series import summarize
 from mrc_testbed.report.chart import Axis, Band, Chart, Series, Spread
@@ -42,7 +42,7 @@ def _factors(compared: Sequence[CellComparison], named: Sequence[str]) -> Iterat
     name = next((name for name in named if any(each.name == name for each in shown)), None)
     for each in shown:
         if each.name == name and (factor := each.factor):
-            yield f"{each.cell}: {factor} the {name} of {each.baseline}"
+            yield f"{each.cell}: {factor} the {name} of {each.baseline} ({MEDIAN_OF_RUNS})"
 
 
 def _row(row: SummaryRow, varied: Sequence[str]) -> list[TableCell | str]:
@@ -102,10 +102,11 @@ def cell_sections(
             drawn = render("mrc_testbed.campaign", "plots.html.j2", plots=plots, against=against)
             parts.append(Section(f"figures-{place}", title, drawn))
             charts += [plot.chart for plot in plots]
+    numbered = [([str(numbers[cell.key])], cell) for cell in cells]
     sections = [
         *parts,
         Section("cells", "Cells", _cells(cells, compared)),
-        Section("times", "Times of all runs of a cell together", _times(cells)),
+        Section("times", ALL_TIMES.capitalize(), times_table(["##"], numbered).html()),
     ]
     return sections, charts
 
@@ -165,7 +166,7 @@ def _note(compared: CellComparison | None, found: Estimate) -> str:
     if compared is not None:
         return compared.verdict
     if found.low is None:
-        return f"too few runs for an interval, {INTERVAL_RUNS_MIN - found.runs} more would do"
+        return f"too few runs for an interval, {SEEDS_MIN - found.runs} more would do"
     return ""
 
 
@@ -196,10 +197,12 @@ def _cells(cells: Sequence[Cell], compared: Sequence[CellComparison]) -> str:
     return Table(("##", "scenario", *keys, "runs", ""), rows).html()
 
 
-def _times(cells: Sequence[Cell]) -> str:
-    rows = []
-    for place, each in enumerate(cells, start=1):
-        for name, histogram in each.times.items():
-            if (found := summarize(histogram)) is not None:
-                rows.append([str(place), name, format_count(found.count), *found.shown()])
-    return Table(("##", "times", "#count", *(f"#{name}" for name in _PERCENTILES)), rows).html()
+def times_table(heads: Sequence[str], cells: Iterable[tuple[Sequence[str], Cell]]) -> Table:
+    """Percentiles of all times of each cell, behind what names it."""
+    rows = [
+        [*named, name, format_count(found.count), *found.shown()]
+        for named, cell in cells
+        for name, histogram in cell.times.items()
+        if (found := summarize(histogram)) is not None
+    ]
+    return Table((*heads, "times", "#count", *(f"#{name}" for name in _PERCENTILES)), rows)

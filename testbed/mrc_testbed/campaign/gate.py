@@ -19,11 +19,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from mrc_testbed.campaign.cells import Cell, CellFigure
 from mrc_testbed.campaign.plan import CampaignPlan
 from mrc_testbed.campaign.statistics import (
+    SEEDS_MIN,
     SIGNIFICANCE,
     corrected,
     excess_p,
     median_ratio,
-    runs_that_can_show_excess,
+    seeds_needed,
 )
 from mrc_testbed.document.text_file import open_regular
 from mrc_testbed.errors import UsageError
@@ -31,7 +32,6 @@ from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.spec.expression import parse_expectation
 from mrc_testbed.scenario.spec.quantity import Better, Dimension
 
-SEEDS_MIN: Final = 6
 BASELINE_SCHEMA_VERSION: Final = 2
 _DIGITS: Final = 6
 _STRICT: Final = ConfigDict(extra="forbid", frozen=True)
@@ -278,7 +278,7 @@ def gate_status(findings: Sequence[GateFinding]) -> int:
 def _check_seeds(cell: Cell, figures: int) -> None:
     """Refuse a cell with fewer runs than it takes to show that one of so many figures is worse."""
     planned = sum(cell.statuses.values())
-    needed = max(SEEDS_MIN, runs_that_can_show_excess(figures))
+    needed = seeds_needed(figures)
     if planned < needed:
         raise UsageError(
             f"{cell.key}: {planned} seeds cannot show which of {figures} figures got worse: in one of "

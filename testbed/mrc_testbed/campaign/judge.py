@@ -8,6 +8,7 @@ from typing import Final
 from mrc_testbed.campaign.cell_expectation import CampaignExpectation, CellId, ParsedExpectation, Quota
 from mrc_testbed.campaign.cells import MeasuredRun, group_by_cell, measured_runs, merged_times
 from mrc_testbed.campaign.folder import CampaignFolder
+from mrc_testbed.campaign.statistics import ALL_TIMES, MEDIAN_OF_RUNS
 from mrc_testbed.report.table import Table, judged
 from mrc_testbed.scenario.measure.expectation import Answer, evaluate
 from mrc_testbed.scenario.measure.measures import Measures
@@ -61,17 +62,20 @@ class _OfCell(Measures):
 
     def __init__(self, own: Sequence[MeasuredRun], baseline: Sequence[MeasuredRun]) -> None:
         self._own, self._baseline = own, baseline
+        self.words: dict[str, None] = {}  # what each value is, such as `p99: times of all runs together`
 
     def measure(self, quantity: Quantity) -> float:
         runs = self._own if quantity.variant is None else self._baseline
         ratio = percentile_ratio(quantity.name)
         times = merged_times(runs, times_name(quantity))
         if ratio is not None and (found := times.percentiles_ns([ratio])) is not None:
+            self.words[f"{quantity.name}: {ALL_TIMES}"] = None
             return found[0]
         name = quantity.within_run
         values = [each.values[name] for each in runs if name in each.values]
         if not values:
             raise NotMeasured(f"{quantity} has no value in any run")
+        self.words[f"{quantity.name}: {MEDIAN_OF_RUNS}"] = None
         return median(values)
 
 
@@ -124,8 +128,9 @@ def _of_medians(that: Comparison, sides: Mapping[CellId, Sequence[MeasuredRun]])
         if not runs:
             return "cannot tell", f"no run of {cell} counts"
     own, *others = counted.values()
-    outcome = evaluate(that, _OfCell(own, others[0] if others else ()))
-    return "held" if outcome.has_passed else "failed", outcome.reason
+    measures = _OfCell(own, others[0] if others else ())
+    outcome = evaluate(that, measures)
+    return "held" if outcome.has_passed else "failed", "; ".join([outcome.reason, *measures.words])
 
 
 def _of_runs(

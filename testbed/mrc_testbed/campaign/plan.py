@@ -17,6 +17,7 @@ from mrc_testbed import document
 from mrc_testbed.campaign.cell_expectation import SCENARIO, CampaignExpectation, CellId, check_quantities
 from mrc_testbed.campaign.shard import Shard
 from mrc_testbed.campaign.spec import REPEAT_IS_GONE, RUNS_MAX, CampaignSpec, ScenarioEntry, seed_list
+from mrc_testbed.campaign.statistics import SEEDS_MIN
 from mrc_testbed.document import Document, Kind, Location, Metadata, Problem, Tree
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.spec.expression_tree import Quantity
@@ -91,6 +92,14 @@ class CampaignPlan:
     def own_runs(self) -> Sequence[PlannedRun]:
         """Runs of the shard; without one, all."""
         return self.runs if self.shard is None else self.shard.select(self.runs)
+
+    @property
+    def too_few_seeds(self) -> str:
+        """Note that cells which are repeated or compared have too few seeds; empty where they have enough."""
+        counts = Counter(run.cell for run in self.runs).values()
+        least = min((count for count in counts if count > 1 or self.baseline), default=SEEDS_MIN)
+        wanted = f"intervals, comparisons and the gate take at least {SEEDS_MIN}"
+        return f"{least} seed{'s' * (least > 1)} in a cell: {wanted}" if least < SEEDS_MIN else ""
 
     def check_known(self) -> None:
         """Return if this version can carry the plan out, which 0.3 may have made."""

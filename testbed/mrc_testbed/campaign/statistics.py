@@ -18,8 +18,14 @@ SIGNIFICANCE: Final = 0.01
 """Level for all comparisons of a table together: without differences, one table in a hundred shows one."""
 
 POWER: Final = 0.8
-INTERVAL_RUNS_MIN: Final = 6
-"""With five, all of their range holds the median in less than 95 % of cases: 1 - 2 / 2**5."""
+SEEDS_MIN: Final = 6
+"""Least number for an interval, a comparison and the gate. With five, all of their range holds the median in
+less than 95 % of cases: 1 - 2 / 2**5.
+"""
+
+# What a figure of a cell is: one figure of each run, or one of what all runs measured.
+MEDIAN_OF_RUNS: Final = "median of runs"
+ALL_TIMES: Final = "times of all runs together"
 
 RUNS_TIMES_MAX: Final = 5
 """Limit of the runs that are named as wanted, in times of those there are."""
@@ -53,7 +59,7 @@ class Estimate:
 
     runs: int  # how many
     median: float  # of their values, in the base unit
-    # low, high: ends of its 95 % bootstrap interval; None with fewer than INTERVAL_RUNS_MIN runs
+    # low, high: ends of its 95 % bootstrap interval; None with fewer than SEEDS_MIN runs
     low: float | None
     high: float | None
 
@@ -114,7 +120,7 @@ def median_ratio(values: Sequence[float], others: Sequence[float]) -> float | No
 def estimate(values: Sequence[float]) -> Estimate:
     """Median and interval of at least one value; the same values give the same interval."""
     middle = float(median(values))
-    if len(values) < INTERVAL_RUNS_MIN:
+    if len(values) < SEEDS_MIN:
         return Estimate(len(values), middle, None, None)
     if min(values) == max(values):
         return Estimate(len(values), middle, middle, middle)
@@ -146,7 +152,7 @@ def two_modes(values: Sequence[float], least_gap: float) -> tuple[Estimate, Esti
         return None
     low, high = ordered[:cut], ordered[cut:]
     range_max = max(group[-1] - group[0] for group in (low, high))
-    if high[0] - low[-1] < max(least_gap, _MODE_GAP * range_max):
+    if low[0] == high[-1] or high[0] - low[-1] < max(least_gap, _MODE_GAP * range_max):
         return None
     return estimate(low), estimate(high)
 
@@ -218,12 +224,10 @@ def excess_p(values: Mapping[int, float], limits: Mapping[int, float]) -> float:
     return min(1.0, 2 * max(p, least))
 
 
-def runs_that_can_show_excess(comparisons: int) -> int:
-    """Return the least number of seeds with which one of so many comparisons can be significant."""
+def seeds_needed(comparisons: int) -> int:
+    """The least number of seeds on both sides with which one of so many comparisons can be significant."""
     level = SIGNIFICANCE / comparisons
-    return next(
-        runs for runs in itertools.count(1) if 2 * min(1 / math.comb(2 * runs, runs), 0.5**runs) <= level
-    )
+    return next(runs for runs in itertools.count(SEEDS_MIN) if _least_p(runs, runs) <= level)
 
 
 def corrected(values: Sequence[float]) -> list[float]:
@@ -256,9 +260,9 @@ def judge(pairs: Sequence[Pair], blocks: Sequence[Sequence[Pair]] | None = None)
 def ratio_interval(values: Sequence[float], others: Sequence[float]) -> tuple[float, float] | None:
     """Return the 95 % bootstrap interval of the ratio of medians.
 
-    None with fewer than INTERVAL_RUNS_MIN runs on a side, and where the median of *others* is 0.
+    None with fewer than SEEDS_MIN runs on a side, and where the median of *others* is 0.
     """
-    if min(len(values), len(others)) < INTERVAL_RUNS_MIN or median(others) == 0:
+    if min(len(values), len(others)) < SEEDS_MIN or median(others) == 0:
         return None
     import numpy as np  # noqa: PLC0415
 
@@ -278,13 +282,13 @@ def _within(values: Sequence[float], others: Sequence[float]) -> float | None:
 
 
 def _effect(test: RankTest, p: float, runs: int, comparisons: int) -> Effect:
-    if p <= SIGNIFICANCE:
+    if p <= SIGNIFICANCE and runs >= SEEDS_MIN:
         return Effect(test, p, "more" if test.delta > 0 else "less", None)
     if test.is_equal:
         return Effect(test, p, "equal", None)
     level = SIGNIFICANCE / comparisons
-    if test.least_p > level:
-        return Effect(test, p, "too few runs", _runs_that_can_show(level) - runs)
+    if test.least_p > level or runs < SEEDS_MIN:
+        return Effect(test, p, "too few runs", max(1, seeds_needed(comparisons) - runs))
     wanted = _runs_for(test.delta, level)
     more = wanted - runs if wanted is not None and runs < wanted <= RUNS_TIMES_MAX * runs else None
     return Effect(test, p, "not shown", more)
@@ -310,11 +314,6 @@ def _mann_whitney(
 
 def _least_p(runs: int, others: int) -> float:
     return min(1.0, 2 / math.comb(runs + others, runs))
-
-
-def _runs_that_can_show(level: float) -> int:
-    """The least number of runs on both sides whose least p is not above *level*."""
-    return next(runs for runs in itertools.count(1) if _least_p(runs, runs) <= level)
 
 
 def _runs_for(delta: float, level: float) -> int | None:

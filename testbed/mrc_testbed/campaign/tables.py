@@ -1,19 +1,22 @@
 """Results of runs and campaigns as tables: rows of plain values for CSV, Parquet, pandas and R.
 
 Three tables, each row with the `run` it is of: `runs` has one row per run, `figures` one per figure of a run,
-`samples` one per value of series.csv, in long form. Times and values are in the base unit that `unit` names.
+`samples` one per value of series.csv, in long form. Of a campaign, `statistics` has one row per figure of a
+cell. Times and values are in the base unit that `unit` names.
 """
 
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from mrc_testbed.campaign.cells import cells_of, compare_cells
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.plan import PlannedRun
 from mrc_testbed.campaign.run_figures import run_figures
+from mrc_testbed.campaign.statistics import estimate
 from mrc_testbed.document.text_file import read_rows
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.report.run_record import has_ended, load_manifest
@@ -126,13 +129,31 @@ def rows_of(table: str, runs: list[RunFolder]) -> Iterator[Row]:
                 yield from sample_rows(run)
 
 
-def write_csv(path: Path, table: str, runs: list[RunFolder]) -> None:
-    """Write one of TABLES; columns are those of all rows, in the order in which they first occur."""
+def statistics_rows(folder: CampaignFolder) -> list[Row]:
+    """The median of each figure of a cell, its interval, and what a comparison with the baseline shows."""
+    cells = cells_of(folder)
+    compared = {(each.cell, each.name): each for each in compare_cells(cells, folder.plan.baseline)}
+    rows: list[Row] = []
+    for cell in cells:
+        for name, figure in cell.figures.items():
+            against = compared.get((cell.key, name))
+            row: Row = {"scenario": cell.scenario, **cell.place, "figure": name}
+            row |= {"unit": UNITS[figure.dimension], "better": figure.better}
+            row |= asdict(estimate(figure.values))
+            if against is not None:
+                row |= {"baseline": against.baseline, "ratio": against.ratio, "verdict": against.verdict}
+                row |= {"delta": against.effect.test.delta, "p": against.effect.p}
+            rows.append(row)
+    return rows
+
+
+def write_csv(path: Path, rows: Callable[[], Iterable[Row]]) -> None:
+    """Write a table; columns are those of all rows, in the order in which they first occur."""
     columns: dict[str, None] = {}
-    for row in rows_of(table, runs):
+    for row in rows():
         columns |= dict.fromkeys(row)
     with path.open("w", encoding="utf-8", newline="") as stream:
-        write_rows(stream, columns, rows_of(table, runs))
+        write_rows(stream, columns, rows())
 
 
 def build_csv(rows: Sequence[Row]) -> str:

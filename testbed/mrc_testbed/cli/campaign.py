@@ -38,7 +38,7 @@ from mrc_testbed.cli.campaign_table import show_plan, show_summary
 from mrc_testbed.cli.interruption import force_end, time_out
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.ready import complete, file_or_ready
-from mrc_testbed.cli.render import plain_table, show
+from mrc_testbed.cli.render import plain_table, say, show
 from mrc_testbed.cli.where import (
     ClusterOption,
     ExecutionTarget,
@@ -121,6 +121,8 @@ def run(
             admission = Admission(is_virtual=virtual)
             plan = replace(plan_campaign(path, seed=settings.seed, admit=admission.plan), shard=shard)
             admission.say(settings)
+            if plan.too_few_seeds and settings.verbosity >= 0:
+                say(settings.stderr, plan.too_few_seeds)
             if settings.is_dry_run:
                 show_plan(settings, plan)
                 return 0

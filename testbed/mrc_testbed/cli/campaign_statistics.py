@@ -1,8 +1,9 @@
 """campaign stats | baseline | check | export."""
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -13,9 +14,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mrc_testbed.bundle.bundle import opened
-from mrc_testbed.campaign.cells import Cell, CellComparison, cells_of, compare_cells
+from mrc_testbed.campaign.campaign_page import times_table
+from mrc_testbed.campaign.cells import Cell, CellComparison, CellFigure, cells_of, compare_cells
 from mrc_testbed.campaign.folder import CampaignFolder, find_campaign, require_latest
 from mrc_testbed.campaign.gate import (
+    BaselineFigure,
     GateFinding,
     build_baseline,
     check,
@@ -26,8 +29,8 @@ from mrc_testbed.campaign.gate import (
 )
 from mrc_testbed.campaign.judge import outcome_table, outcomes_of
 from mrc_testbed.campaign.run_figures import format_figure
-from mrc_testbed.campaign.statistics import Estimate, estimate
-from mrc_testbed.campaign.tables import TABLES, RunFolder, finished_runs, rows_of, write_csv
+from mrc_testbed.campaign.statistics import ALL_TIMES, MEDIAN_OF_RUNS, Estimate, estimate
+from mrc_testbed.campaign.tables import TABLES, finished_runs, rows_of, statistics_rows, write_csv
 from mrc_testbed.cli.campaign_options import (
     CAMPAIGNS,
     CampaignName,
@@ -44,8 +47,9 @@ from mrc_testbed.extras import from_extra
 from mrc_testbed.metrics.series import summarize
 from mrc_testbed.scenario.measure.expectation import FORMATS
 from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.report.samples import Row
 from mrc_testbed.scenario.spec.quantity import Dimension
-from mrc_testbed.shown import format_share
+from mrc_testbed.shown import format_count, format_share
 from mrc_testbed.units import parse_ratio
 
 SCHEMA_VERSION: Final = 1
@@ -206,7 +210,8 @@ def export(
 ) -> None:
     """Write tables for pandas, R or a spreadsheet: runs, figures, samples.
 
-    Takes the folder or bundle of a campaign or of one run.
+    Takes the folder or bundle of a campaign or of one run. Of a campaign it also
+    writes statistics: the median of each figure of a cell, its interval, and p.
 
     [bold]Examples[/bold]
 
@@ -215,30 +220,36 @@ def export(
     """
     with opened(Path(what)) as given:
         is_run = os.path.lexists(given / "manifest.json")
-        runs = finished_runs(given if is_run else find_campaign(campaigns, str(given)))
+        path = given if is_run else find_campaign(campaigns, str(given))
+        runs = finished_runs(path)
+        tables: dict[str, Callable[[], Iterable[Row]]]
+        tables = {table: partial(rows_of, table, runs) for table in TABLES}
+        if not is_run:
+            statistics = statistics_rows(CampaignFolder.open(path))
+            tables["statistics"] = lambda: statistics
         try:
             into.mkdir(parents=True, exist_ok=True)
-            for table in TABLES:
-                path = into / f"{table}.{file_format}"
-                write_csv(path, table, runs) if file_format == "csv" else _write_parquet(path, table, runs)
+            for table, rows in tables.items():
+                file = into / f"{table}.{file_format}"
+                write_csv(file, rows) if file_format == "csv" else _write_parquet(file, rows())
         except OSError as error:
             raise TestbedError(f"{into} cannot be written: {error.strerror or error}") from error
     settings.progress(f"{len(runs)} runs in {into}")
 
 
-def _write_parquet(path: Path, table: str, runs: list[RunFolder]) -> None:
+def _write_parquet(path: Path, rows: Iterable[Row]) -> None:
     with from_extra("data"):
         import pandas as pd  # noqa: PLC0415 - slow to import
 
         import_module("pyarrow")  # pandas needs it here, and would say so in its own words
-    pd.DataFrame(rows_of(table, runs)).to_parquet(path, index=False)
+    pd.DataFrame(rows).to_parquet(path, index=False)
 
 
 def _tables(
     folder: CampaignFolder, cells: Sequence[Cell], comparisons: Sequence[CellComparison]
 ) -> RenderableType:
     keys = list(dict.fromkeys(key for cell in cells for key in cell.place))
-    table = plain_table("scenario", *keys, "figure", "#runs", "#median", "#95 % interval")
+    table = plain_table("scenario", *keys, "figure", "#runs", f"#{MEDIAN_OF_RUNS}", "#95 % interval")
     for cell in cells:
         head = [cell.scenario, *(cell.place.get(key, "") for key in keys)]
         if not cell.figures:
@@ -250,18 +261,18 @@ def _tables(
             table.add_row(*head, name, str(found.runs), shown, interval)
     parts: list[RenderableType] = [Text(folder.plan.name, style="bold"), Text(), table]
     if any(cell.times for cell in cells):
-        parts += [Text(), Text("times of all runs together", style="bold"), Text(), _times(cells, keys)]
+        rows = [([cell.scenario, *(cell.place.get(key, "") for key in keys)], cell) for cell in cells]
+        times = shown_table(times_table(("scenario", *keys), rows))
+        parts += [Text(), Text(ALL_TIMES, style="bold"), Text(), times]
     if folder.plan.baseline:
         named = ", ".join(f"{key}={value}" for key, value in folder.plan.baseline.items())
-        against = plain_table("cell", "figure", "#median", "#baseline", "#ratio", "#delta", "#p", "")
+        heads = (f"#{MEDIAN_OF_RUNS}", "#baseline", "#ratio", "#delta", "#p", "")
+        against = plain_table("cell", "figure", *heads)
         for each in comparisons:
             against.add_row(
                 each.cell,
                 each.name,
-                *(
-                    format_figure(median(figure.values), figure.dimension)
-                    for figure in (each.figure, each.reference)
-                ),
+                *_medians(each.figure, each.reference),
                 each.factor or ("-" if each.ratio is None else f"{each.ratio:.3f}"),
                 f"{each.effect.test.delta:+.2f}",
                 f"{each.effect.p:.2g}",
@@ -271,15 +282,12 @@ def _tables(
     return Group(*parts)
 
 
-def _times(cells: Sequence[Cell], keys: Sequence[str]) -> RenderableType:
-    percentiles = ("#p50", "#p90", "#p99", "#p99.9", "#max")
-    table = plain_table("scenario", *keys, "times", "#count", *percentiles)
-    for cell in cells:
-        for name, histogram in cell.times.items():
-            if (found := summarize(histogram)) is not None:
-                place = (cell.place.get(key, "") for key in keys)
-                table.add_row(cell.scenario, *place, name, str(found.count), *found.shown())
-    return table
+def _medians(*figures: CellFigure | BaselineFigure | None) -> list[str]:
+    """Median of each, with as many digits as tell them apart; a dash for none."""
+    known = [figure for figure in figures if figure is not None]
+    scale = FORMATS[known[0].dimension] if known else format_count
+    digits = scale.digits_apart(*(median(figure.values) for figure in known))
+    return ["-" if figure is None else scale(median(figure.values), digits) for figure in figures]
 
 
 def _interval(found: Estimate, dimension: Dimension) -> str:
@@ -295,16 +303,13 @@ def _gate_table(findings: Sequence[GateFinding], share: float) -> RenderableType
     counted = f"{within} of {len(findings)} figures are not worse than the baseline by more than {margin}"
     if not shown:
         return Text(counted)
-    table = plain_table("", "cell", "figure", "#now", "#baseline", "#ratio", "certainty")
+    table = plain_table("", "cell", "figure", f"#now ({MEDIAN_OF_RUNS})", "#baseline", "#ratio", "certainty")
     for finding in shown:
         table.add_row(
             Text(finding.outcome, style=_STYLES.get(finding.outcome, "")),
             finding.cell,
             finding.name,
-            *(
-                "-" if figure is None else format_figure(median(figure.values), figure.dimension)
-                for figure in (finding.figure, finding.reference)
-            ),
+            *_medians(finding.figure, finding.reference),
             "-" if finding.ratio is None else f"{finding.ratio:.3f}",
             finding.certainty,
         )

@@ -1,13 +1,14 @@
 """observe alerts."""
 
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Final
 
 import typer
 from rich.text import Text
 
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import bad, key_values, show_rows
+from mrc_testbed.cli.render import bad, key_values, say, show_rows
 from mrc_testbed.observe.alerts import FIRING, await_alert, read_alerts
 from mrc_testbed.report.table import Columns
 from mrc_testbed.units import format_duration_ns
@@ -19,7 +20,7 @@ _COLUMNS: Final[Columns] = {
     "state": lambda row: bad(row["state"]) if row["state"] == FIRING else row["state"],
     "since": lambda row: format_duration_ns(max(1, round(row["since_s"])) * _NS_PER_SECOND),
     "severity": "severity",
-    "labels": lambda row: " ".join(f"{name}={value}" for name, value in row["labels"].items()),
+    "labels": lambda row: " ".join(map("=".join, row["labels"].items())),
 }
 
 
@@ -44,7 +45,7 @@ def alerts(
       mrc-testbed observe alerts --wait MrcLinkDown
     """
     settings.progress("asking Prometheus")
-    found = read_alerts() if wait is None else await_alert(wait)
+    found = read_alerts() if wait is None else await_alert(wait, partial(say, settings.stderr))
     addresses = dict.fromkeys((alert.name, alert.dashboard_url, alert.runbook_url) for alert in found)
     links = [(name, Text("\n".join(urls))) for name, *urls in addresses]
     show_rows(

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mrc_testbed.cli.render import bad, key_values
+from mrc_testbed.observe.stack_state import StackSettings
 
 
 def describe_stack(item: Mapping[str, Any]) -> RenderableType:
@@ -25,11 +26,8 @@ def describe_stack(item: Mapping[str, Any]) -> RenderableType:
         lines.append(("", f"{item['pushed_dashboards']} dashboards are there, in the folder MRC testbed"))
     notes: list[RenderableType] = []
     if not ip_address(item["address"]).is_loopback:
-        notes.append(
-            Text(
-                f"! Other machines reach all of it at {item['address']}, without a password.", style="yellow"
-            )
-        )
+        host = StackSettings(address=item["address"]).remote_host
+        notes.append(Text(f"! Other machines reach all of it at {host}, without a password.", style="yellow"))
     for name, reason in item["without"].items():
         lines.append((name.capitalize(), bad("none")))
         notes.append(Text(f"! {reason}", style="yellow"))

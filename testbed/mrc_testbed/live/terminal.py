@@ -188,8 +188,14 @@ def _map(clos: Clos, now: Snapshot) -> RenderableType:
                 cell.append_text(_sign(now.links[port.link_id]))
             cells.append(cell)
         table.add_row(str(plane), *cells)
-    note = Text(f"a cell per link, hosts ┊ T1s: {_LOADS} load, ✕ down, ! has a fault", style="dim")
+    load = f"{_LOADS} {_load(clos)}"
+    note = Text(f"a cell per link, hosts ┊ T1s: {load}, ✕ down, ! has a fault", style="dim")
     return Group(table, note)
+
+
+def _load(clos: Clos) -> str:
+    """Name of `load_ratio`."""
+    return "load" if clos.spec.port_rate else "of the busiest"
 
 
 def _sign(link: LinkView) -> Text:
@@ -222,7 +228,7 @@ def _hosts(now: Snapshot) -> Table:
 
 def _links(clos: Clos, now: Snapshot, view: View) -> Table:
     paused = () if clos.spec.flow_control == "none" else ("paused",)
-    columns = ("state", "load", "up", "down", *paused, "frames dropped", "faults")
+    columns = ("state", _load(clos), "up", "down", *paused, "frames dropped", "faults")
     table = _table("", f"link (by {view.sort})", *columns, gap=1)
     for link in sorted_links(now, view.sort):
         table.add_row(

@@ -254,7 +254,7 @@ class LabCollector:
         if run is not None:
             yield testbed_metrics.RUN_INFO, [((lab, run.scenario, run.run, str(run.seed)), 1)]
         for fault in sorted(record.shown(run, monotonic_ns())):
-            yield fabric_metrics.FAULT_ACTIVE, [((lab, fault.fault_id, fault.kind), 1)]
+            yield fabric_metrics.FAULT_ACTIVE, [((lab, *fault, record.places[fault]), 1)]
         totals = record.totals()
         kinds = sorted(self._fault_kinds | totals.injected.keys())
         yield fabric_metrics.FAULTS_INJECTED, [((lab, kind), totals.injected[kind]) for kind in kinds]

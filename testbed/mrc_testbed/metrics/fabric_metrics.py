@@ -139,8 +139,9 @@ LINK_FLAPS: Final = Metric(
 FAULT_ACTIVE: Final = Metric(
     "mrc_fault_active",
     "",
-    ("lab", "fault_id", "kind"),
-    "1 from the injection of a fault until its end, also between the outages of a flap.",
+    ("lab", "fault_id", "kind", "place"),
+    "1 from the injection of a fault until its end, also between the outages of a flap; `place` is its node "
+    "or link, of several the first and how many more.",
 )
 FAULTS_INJECTED: Final = Metric(
     "mrc_faults_injected_total",

@@ -49,6 +49,9 @@ class FaultRecord:
         self._begins_ns: dict[ActiveFault, list[int]] = {}
         self._ends_ns: dict[ActiveFault, int] = {}
         self._links: dict[ActiveFault, tuple[str, ...]] = {}
+        self.places: dict[
+            ActiveFault, str
+        ] = {}  # of each that was seen, its node or first link, how many more
         self._repeats: dict[tuple[str, int], tuple[tuple[str, ...], int]] = {}
 
     def active(self) -> list[ActiveFault]:
@@ -104,7 +107,9 @@ class FaultRecord:
             try:
                 entry = json.loads(path.read_text(encoding="utf-8"))["entry"]
                 fault = entry["fault"]
-                yield ActiveFault(str(fault["fault_id"]), str(fault["kind"])), entry
+                active = ActiveFault(str(fault["fault_id"]), str(fault["kind"]))
+                self.places[active] = _place(fault)
+                yield active, entry
             except (FileNotFoundError, ValueError, KeyError, TypeError):
                 continue  # cleared since the listing, or damaged: `mrc-testbed fault list` says so
 
@@ -138,6 +143,7 @@ class FaultRecord:
             event = json.loads(line)
             kind, links = str(event["kind"]), [str(link) for link in event["links"]]
             fault, time_ns = ActiveFault(str(event["fault_id"]), kind), int(event["time_ns"])
+            self.places[fault] = _place(event)
             if event["event"] == _ENDS:
                 self._ends_ns[fault] = time_ns
             if event["event"] != _BEGINS:
@@ -149,6 +155,11 @@ class FaultRecord:
         self._totals.injected[kind] += 1
         if event.get("is_outage"):
             self._totals.outages.update(links)
+
+
+def _place(fault: Mapping[str, Any]) -> str:
+    first, *more = fault.get("nodes") or fault["links"] or [""]
+    return f"{first} +{len(more)}" if more else str(first)
 
 
 def _outages_begun(flap: Mapping[str, Any], age_ns: int) -> int:

@@ -1,12 +1,13 @@
 """Alerts of the stack's Prometheus. Live: asks it."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from mrc_agents.clock import epoch_ns, monotonic_ns
-from mrc_testbed.errors import FabricError
+from mrc_testbed.errors import FabricError, UsageError
 from mrc_testbed.observe.machine import json_of
 from mrc_testbed.observe.stack_state import ServiceName, read_stack, stack_paths
 
@@ -33,34 +34,46 @@ class Alert:
 
 def read_alerts() -> tuple[Alert, ...]:
     """The alerts that hold now, those that fire first."""
-    state = read_stack(stack_paths())
-    prometheus = state.service(ServiceName.PROMETHEUS) if state is not None else None
-    if prometheus is None:
-        raise FabricError("there is no stack", hint="start it: mrc-testbed observe up")
-    reply = json_of(f"{prometheus.url}/api/v1/alerts")
-    if reply is None:
-        raise FabricError(
-            f"Prometheus does not answer at {prometheus.url}", hint="mrc-testbed observe status says more"
-        )
-    found = (_alert(entry) for entry in reply["data"]["alerts"])
+    found = (_alert(entry) for entry in _asked("alerts")["alerts"])
     return tuple(
         sorted(found, key=lambda alert: (alert.state != FIRING, alert.name, sorted(alert.labels.items())))
     )
 
 
-def await_alert(name: str) -> tuple[Alert, ...]:
-    """The alerts *name* that fire, once one does."""
+def await_alert(name: str, say: Callable[[str], None]) -> tuple[Alert, ...]:
+    """The alerts *name* that fire, once one does; says which others fire meanwhile."""
+    rules = (rule for group in _asked("rules", type="alert")["groups"] for rule in group["rules"])
+    if name not in (known := {str(rule["name"]) for rule in rules}):
+        raise UsageError(f"there is no alert {name!r}; there are: {', '.join(sorted(known)) or 'none'}")
     deadline_ns, never = monotonic_ns() + WAIT_NS, threading.Event()
+    others: dict[str, str] = {}  # text of each -> its name
     while True:
-        firing = tuple(alert for alert in read_alerts() if (alert.name, alert.state) == (name, FIRING))
-        if firing:
-            return firing
+        firing = [alert for alert in read_alerts() if alert.state == FIRING]
+        if found := tuple(alert for alert in firing if alert.name == name):
+            return found
+        for alert in firing:
+            text = f"{alert.name} fires: {' '.join(map('='.join, alert.labels.items()))}"
+            if text not in others:
+                say(text)
+            others[text] = alert.name
         if monotonic_ns() > deadline_ns:
-            raise FabricError(
-                f"no alert {name!r} has fired in {WAIT_NS // 10**9} s",
-                hint="`mrc-testbed observe alerts` shows those that hold, docs/guide/alerts.md all there are",
-            )
+            fired = ", ".join(sorted(set(others.values()))) or "none"
+            raise FabricError(f"{name} has not fired in {WAIT_NS // 10**9} s; others that did: {fired}")
         never.wait(_POLL_S)  # an evaluation of rules is no event that could be awaited
+
+
+def _asked(what: str, **parameters: str) -> Any:
+    """Data of a response of the stack's Prometheus."""
+    state = read_stack(stack_paths())
+    prometheus = state.service(ServiceName.PROMETHEUS) if state is not None else None
+    if prometheus is None:
+        raise FabricError("there is no stack", hint="start it: mrc-testbed observe up")
+    reply = json_of(f"{prometheus.url}/api/v1/{what}", **parameters)
+    if reply is None:
+        raise FabricError(
+            f"Prometheus does not answer at {prometheus.url}", hint="mrc-testbed observe status says more"
+        )
+    return reply["data"]
 
 
 def _alert(entry: dict[str, Any]) -> Alert:

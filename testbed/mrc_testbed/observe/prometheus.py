@@ -56,8 +56,9 @@ def write_prometheus_config(paths: StackPaths, settings: StackSettings) -> Path:
     folder = paths.config(ServiceName.PROMETHEUS)
     folder.mkdir(parents=True, exist_ok=True)
     rules = folder / "rules.yaml"
-    target = settings.exporter_target
-    text = rules_text(settings.p99_objective_ns, target, settings.grafana_address)
+    grafana = settings.grafana_url or f"http://{settings.remote_host}:{settings.grafana_port}"
+    shown = f"{settings.remote_host}:{settings.exporter_port}"
+    text = rules_text(settings.p99_objective_ns, shown, grafana.rstrip("/"))
     rules.write_text(text, encoding="utf-8")
     config = {
         "global": {
@@ -67,22 +68,23 @@ def write_prometheus_config(paths: StackPaths, settings: StackSettings) -> Path:
         },
         "storage": {"tsdb": {"out_of_order_time_window": _LATE_SAMPLES}},
         "rule_files": [str(rules)],
-        **scrape_config(target),
+        **scrape_config(settings.exporter_target, shown),
     }
     path = folder / "prometheus.yml"
     path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
     return path
 
 
-def scrape_config(target: str) -> dict[str, Any]:
-    """Configuration with which a Prometheus scrapes the exporter at *target*, whatever labs come and go."""
+def scrape_config(target: str, shown: str | None = None) -> dict[str, Any]:
+    """Configuration with which a Prometheus scrapes the exporter at *target*; links lead to *shown*."""
+    labels = {"labels": {"instance": shown}} if shown else {}
     return {
         "scrape_configs": [
             {
                 "job_name": JOB,
                 "scrape_interval": _SCRAPE_INTERVAL,
                 "scrape_timeout": _SCRAPE_INTERVAL,
-                "static_configs": [{"targets": [target]}],
+                "static_configs": [{"targets": [target], **labels}],
             }
         ]
     }

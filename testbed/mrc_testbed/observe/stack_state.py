@@ -78,7 +78,9 @@ class StackSettings(BaseModel):
     @property
     def remote_host(self) -> str:
         """Where other machines find it; of this one only if the address is a loopback address."""
-        return socket.gethostname() if ip_address(self.address).is_unspecified else self.listen_host
+        if not ip_address(self.address).is_unspecified:
+            return self.listen_host
+        return self.known_as[0] if self.known_as else socket.gethostname()
 
     @property
     def exporter_target(self) -> str:

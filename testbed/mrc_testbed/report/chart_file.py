@@ -117,6 +117,9 @@ def _draw(chart: Chart, axes: "Axes") -> None:
         if spread.low is not None and spread.high is not None:
             axes.vlines(spread.x, spread.low, spread.high, color=_styles()[0][0], alpha=0.35, linewidth=6)
         axes.hlines(spread.median, spread.x - 0.3, spread.x + 0.3, color=_styles()[0][0], linewidth=2)
+        at = (spread.x, spread.median if spread.high is None else spread.high)
+        value = chart.y.scale(spread.median)
+        axes.annotate(value, at, (0, 4), textcoords="offset points", ha="center", fontsize=7)
     _scale(chart.x, axes.xaxis, axes.set_xlim, axes.set_xscale, chart.x.high)
     high = max([*chart.values, limit.value if limit else 0.0], default=0.0)
     _scale(chart.y, axes.yaxis, axes.set_ylim, axes.set_yscale, high)

@@ -189,7 +189,7 @@ OF_FLOW_CONTROL = ("labs with PFC only.", "labs with credits only.", "labs with 
 def test_every_metric_of_the_catalogue_can_be_scraped(shaped_lab: PinnedLab) -> None:
     ledger = Ledger(shaped_lab.paths.faults)
     ledger.create()
-    ledger.write(Entry(ScheduledFault(fault_id="f1", kind="loss", seed=1), Schedule(5)))
+    ledger.write(Entry(ScheduledFault(fault_id="f1", kind="loss", seed=1, nodes=("h0",)), Schedule(5)))
     with MeasuredTimes(shaped_lab.paths.folder, COLLECTIVE, "all-reduce") as times:
         times.add(2_000_000, 4096)
     with MeasuredTimes(shaped_lab.paths.folder, STEP, "all-reduce", "job") as times:
@@ -209,7 +209,7 @@ def test_every_metric_of_the_catalogue_can_be_scraped(shaped_lab: PinnedLab) -> 
         assert metric.name in recent or page[metric.name + suffix], metric.name
         for labels in page.get(metric.name + suffix, ()):
             assert {name for name, _ in labels} == set(metric.labels)
-    assert value(page, "mrc_fault_active", lab="shaped", fault_id="f1", kind="loss") == 1
+    assert value(page, "mrc_fault_active", lab="shaped", fault_id="f1", kind="loss", place="h0") == 1
     assert value(page, "mrc_testbed_run_info", lab="shaped", scenario="flap", run="r1", seed="42") == 1
     assert value(page, "mrc_recovery_seconds", lab="shaped", fault_id="f1", phase="detect") == 0.005
     collective = {"lab": "shaped", "kind": "all-reduce"}

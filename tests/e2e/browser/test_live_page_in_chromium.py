@@ -92,6 +92,7 @@ def test_a_link_is_cut_by_mouse_and_the_fault_taken_back(browser: Browser, serve
     )
     assert drawn == sorted(link.name for link in served.feed.clos.links())
     wait_for_state(browser, "up")
+    assert "half of the busiest link" in text_of(browser, "#legend")  # no port has a rate
     assert browser.value("document.querySelector('#target').value") == ""
     browser.click(ON_LINK)
     assert browser.value("document.querySelector('#target').value") == f"link {LINK}"

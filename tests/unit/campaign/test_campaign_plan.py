@@ -41,6 +41,15 @@ def test_every_combination_is_a_run(files):
     assert plan.runs[0].metadata.claim == "Goodput holds."
 
 
+def test_repeated_or_compared_cells_want_six_seeds_and_single_runs_none(files):
+    assert plan_campaign(files / "both.yaml").too_few_seeds.startswith("2 seeds in a cell: intervals, comp")
+    assert plan_campaign(files / "both.yaml", seed=7).too_few_seeds == ""
+    path = edited(files, "seeds: [1, 2]", "seeds: {from: 1, count: 6}")
+    assert plan_campaign(path).too_few_seeds == ""
+    path.write_text(path.read_text() + "  baseline: {transport.window: 16}\n")
+    assert plan_campaign(path).too_few_seeds.startswith("1 seed in a cell: ")
+
+
 def test_one_seed_replaces_all(files):
     assert {run.plan.seed for run in plan_campaign(files / "both.yaml", seed=77).runs} == {77}
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -18,6 +19,8 @@ from mrc_testbed.campaign.gate import (
     named_figures,
 )
 from mrc_testbed.campaign.plan import plan_campaign
+from mrc_testbed.cli import campaign_statistics
+from mrc_testbed.cli.app import run
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.spec.quantity import Dimension
 
@@ -120,6 +123,18 @@ def test_fewer_than_six_seeds_are_refused_with_the_reason(runs):
         build_baseline("c", [cell(goodput=(1.0,) * runs, p99=(1.0,) * runs)])
     with pytest.raises(UsageError, match=f"{runs} seeds cannot show which of 1 figures got worse"):
         check([cell(goodput=(1.0,) * runs, p99=(1.0,) * runs)], build_baseline("c", [cell()]), TOLERANCE)
+
+
+def test_medians_that_differ_look_different(campaign, tmp_path, monkeypatch, capsys):
+    path, key = tmp_path / "b.json", "flap transport.window=16"
+    path.write_text(dump_baseline(build_baseline("both", [cell("16", p99=(1.826e6,) * RUNS), cell("64")])))
+    monkeypatch.setattr(campaign_statistics, "cells_of", lambda _: [cell("16", p99=(1.829e6,) * RUNS)])
+    arguments = ["--baseline", str(path), "--all-figures", "--tolerance", "0.1%"]
+    assert run(["campaign", "check", str(campaign), *arguments]) == 4
+    shown = capsys.readouterr().out
+    assert re.search(rf"worse +{key} +p99\(packet_rtt\) +1.829 ms +1.826 ms +1.002", shown)
+    assert "now (median of runs)" in shown
+    assert re.search(r"gone +flap transport.window=64 +- +- +- ", shown)
 
 
 def test_more_figures_take_more_seeds():

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from functools import partial
 
 import pandas as pd
 import pytest
@@ -11,7 +12,7 @@ from mrc_testbed import results
 from mrc_testbed.campaign.execution import execute_campaign
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.plan import plan_campaign
-from mrc_testbed.campaign.tables import TABLES, finished_runs, rows_of, run_row, write_csv
+from mrc_testbed.campaign.tables import TABLES, finished_runs, rows_of, run_row, statistics_rows, write_csv
 from mrc_testbed.cli.app import run
 from mrc_testbed.errors import UsageError
 
@@ -74,7 +75,7 @@ def test_csv_and_data_frames_say_the_same(finished, tmp_path):
     frames = results.load(finished.path)
     for table in TABLES:
         path = tmp_path / f"{table}.csv"
-        write_csv(path, table, runs)
+        write_csv(path, partial(rows_of, table, runs))
         frame = getattr(frames, table)
         read = pd.read_csv(path, dtype=object, keep_default_na=False)
         assert list(read.columns) == list(frame.columns)
@@ -94,10 +95,27 @@ def test_a_folder_of_neither_is_refused(tmp_path):
         finished_runs(tmp_path)
 
 
+def test_statistics_have_a_row_per_figure_of_a_cell(files, stage):
+    path = files / "both.yaml"
+    text = path.read_text().replace("[1, 2]", "{from: 1, count: 6}")
+    path.write_text(f"{text}  baseline: {{transport.window: 16}}\n")
+    folder = CampaignFolder.create(files / "campaigns", plan_campaign(path))
+    execute_campaign(folder, stage, progress=lambda _: None)
+    table = pd.DataFrame(statistics_rows(folder))
+    base, other = table[table.figure == "goodput(main)"].to_dict("records")[:2]
+    assert (base["runs"], base["unit"]) == (6, "bit/s")
+    assert pd.isna(base["p"])
+    assert base["low"] <= base["median"] <= base["high"]
+    assert other["baseline"] == "flap transport.window=16"
+    assert 0 < other["p"] <= 1
+    assert other["ratio"] == pytest.approx(other["median"] / base["median"])
+
+
 @pytest.mark.parametrize("file_format", ["csv", "parquet"])
 def test_the_command_writes_all_tables(finished, tmp_path, file_format):
     into = tmp_path / "tables"
     assert run(["campaign", "export", str(finished.path), "--into", str(into), "--format", file_format]) == 0
-    assert {path.name for path in into.iterdir()} == {f"{table}.{file_format}" for table in TABLES}
+    tables = {*TABLES, "statistics"}
+    assert {path.name for path in into.iterdir()} == {f"{table}.{file_format}" for table in tables}
     read = pd.read_csv if file_format == "csv" else pd.read_parquet
     assert len(read(into / f"runs.{file_format}")) == len(finished.plan.runs)

@@ -92,7 +92,8 @@ def test_a_copied_campaign_has_its_scenarios_and_is_valid(mrc_testbed, empty_fol
     assert (empty_folder / "mine/gray-loss.yaml").read_text() == ready_text
     assert mrc_testbed("validate", *paths).status == 0
     planned = mrc_testbed("campaign", "run", paths[0], "--virtual", "--dry-run")
-    assert (planned.status, planned.stderr) == (0, "")
+    said = "2 seeds in a cell: intervals, comparisons and the gate take at least 6\n"
+    assert (planned.status, planned.stderr) == (0, said)
 
 
 def test_a_topology_that_a_scenario_names_is_copied(mrc_testbed, monkeypatch, tmp_path):

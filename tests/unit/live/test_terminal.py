@@ -71,6 +71,14 @@ def test_the_map_has_a_cell_per_link_of_each_t0() -> None:
     assert lines[top + 2].split() == ["1", "█", "┊", "·", "!", "┊", "·"]
 
 
+def test_without_rates_loads_are_called_shares_of_the_busiest_link() -> None:
+    bare = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1))
+    text = text_of(replace(UPDATE, clos=bare), View())
+    assert "state of the busiest up" in " ".join(text.split())
+    assert "█ of the busiest, ✕ down" in text
+    assert "of the busiest" not in text_of(UPDATE, View())
+
+
 @pytest.mark.parametrize(
     ("sort", "first"), [("load", "h0:1~p1-t0-0:0"), ("state", "h0:0~p0-t0-0:0"), ("name", "h0:0~p0-t0-0:0")]
 )

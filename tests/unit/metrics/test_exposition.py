@@ -57,8 +57,8 @@ def test_a_histogram_becomes_cumulative_buckets_in_seconds() -> None:
 
 @given(st.text(max_size=20))
 def test_any_label_value_survives(value: str) -> None:
-    page = TextWriter(METRICS).write({FAULT_ACTIVE.name: [(("default", value, "loss"), 1)]})
-    key = (("fault_id", value), ("kind", "loss"), ("lab", "default"))
+    page = TextWriter(METRICS).write({FAULT_ACTIVE.name: [(("default", value, "loss", "h0"), 1)]})
+    key = (("fault_id", value), ("kind", "loss"), ("lab", "default"), ("place", "h0"))
     # the parser splits the page at every line end that Unicode knows; the format knows only \n
     if len(value.splitlines()) <= 1 and not value.endswith(
         ("\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")

@@ -112,6 +112,17 @@ def applied(action: str, time_ns: int) -> dict[str, object]:
     return {"event": event, "fault_id": "f", "kind": "link-flap", "links": [LINK], "time_ns": time_ns}
 
 
+def test_a_place_is_a_node_or_the_first_of_its_links(tmp_path: Path, ledger: Ledger) -> None:
+    flap, reboot = ActiveFault("f", "link-flap"), ActiveFault("a", "reboot")
+    lone = entry("a", "reboot")
+    ledger.write(replace(lone, fault=replace(lone.fault, nodes=("p0-t1-1",))))
+    ledger.record({**applied("applied", 10 * SECOND), "links": [OTHER, LINK, LINK]})
+    ledger.record(applied("cleared", 10 * SECOND + 1) | {"links": [OTHER, LINK, LINK]})
+    record = FaultRecord(tmp_path)
+    assert record.shown(None, 10 * SECOND + 2) == {flap, reboot}
+    assert record.places == {flap: f"{OTHER} +2", reboot: "p0-t1-1"}
+
+
 def test_a_short_fault_is_shown_until_every_scrape_has_seen_it(tmp_path: Path, ledger: Ledger) -> None:
     ledger.record(applied("applied", 10 * SECOND))
     ledger.record(applied("cleared", 10 * SECOND + 1))

@@ -2,7 +2,9 @@
 
 import json
 from datetime import UTC, datetime
+from ipaddress import IPv4Address
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 import pytest
@@ -47,8 +49,13 @@ def links_of_the_stack(settings: StackSettings) -> dict[str, str]:
         (StackSettings(), DASHBOARD, RUNBOOK),
         (
             StackSettings(address="::", exporter_port=1, grafana_port=2),
-            "http://[::1]:2/d/mrc-fabric?var-lab=a",
-            "http://[::1]:1/alerts/MrcLinkDown",
+            f"http://{gethostname()}:2/d/mrc-fabric?var-lab=a",
+            f"http://{gethostname()}:1/alerts/MrcLinkDown",
+        ),
+        (
+            StackSettings(address=str(IPv4Address(0)), known_as=("lab.example",)),
+            "http://lab.example:9849/d/mrc-fabric?var-lab=a",
+            "http://lab.example:9847/alerts/MrcLinkDown",
         ),
         (
             StackSettings(grafana_url="https://grafana.example/sub/"),
@@ -63,8 +70,17 @@ def test_rules_of_the_stack_have_whole_addresses(
     assert links_of_the_stack(settings) == {"dashboard_url": dashboard, "runbook_url": runbook}
 
 
-def reply(*_: object) -> dict[str, Any]:
-    """Two links are down."""
+def test_links_of_dashboards_lead_to_a_name_that_other_machines_know() -> None:
+    settings = StackSettings(address="::", known_as=("lab.example",))
+    written = yaml.safe_load(write_prometheus_config(stack_paths(), settings).read_text())
+    [target] = written["scrape_configs"][0]["static_configs"]
+    assert target == {"targets": ["[::1]:9847"], "labels": {"instance": "lab.example:9847"}}
+
+
+def reply(url: str, **_: str) -> dict[str, Any]:
+    """Two links are down; there is another alert, which does not fire."""
+    if url.endswith("/rules"):
+        return {"data": {"groups": [{"rules": [{"name": "MrcLinkDown"}, {"name": "MrcQpError"}]}]}}
     labels = {"alertname": "MrcLinkDown", "severity": "warning", "dashboard": "fabric", "lab": "a"}
     annotations = {"summary": "down", "dashboard_url": DASHBOARD, "runbook_url": RUNBOOK}
     began = datetime.fromtimestamp(epoch_ns() / 1e9, UTC).isoformat()
@@ -106,3 +122,16 @@ def test_the_document_has_the_addresses(firing: None, capsys: pytest.CaptureFixt
     found = json.loads(capsys.readouterr().out)["alerts"][0]
     assert (found["dashboard_url"], found["runbook_url"]) == (DASHBOARD, RUNBOOK)
     assert found["labels"] == {"lab": "a", "link": "l0"}
+
+
+def test_waiting_says_what_fires_meanwhile_and_at_its_end_what_did_not(
+    firing: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alerts, "WAIT_NS", 0)
+    assert run(["observe", "alerts", "--wait", "MrcQpError"]) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert said[:2] == [f"MrcLinkDown fires: lab=a link={link}" for link in ("l0", "l1")]
+    assert "MrcQpError has not fired in 0 s; others that did: MrcLinkDown" in said[-1]
+    assert run(["observe", "alerts", "--wait", "MrcLinkDown"]) == 0
+    assert run(["observe", "alerts", "--wait", "MrcLinkDwn"]) == 2
+    assert "there is no alert 'MrcLinkDwn'; there are: MrcLinkDown, MrcQpError" in capsys.readouterr().err

@@ -165,6 +165,7 @@ def test_every_form_goes_into_files_that_a_bundle_may_hold(form: str) -> None:
     assert chart.title in texts
     assert {series.name for series in chart.series if form not in ("cells", "nothing")} <= texts | {""}
     assert {band.name for band in chart.x.bands} <= texts
+    assert {chart.y.scale(spread.median) for spread in chart.spreads} <= texts
     assert root.get("aria-label") == chart.description
 
 

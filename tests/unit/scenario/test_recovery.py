@@ -3,6 +3,7 @@ from hand_made import MS, ZERO_NS, S, applied, back, cleared, left, reading, rec
 from scenario_text import scenario
 
 from mrc_testbed.scenario.measure.event import FaultChange, NicEvent, PortTransition
+from mrc_testbed.scenario.measure.expectation import evaluate_expectations
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.measure.recovery import Recovery, RecoveryPhase, measure_recovery
 from mrc_testbed.scenario.measure.trust import judge_fidelity
@@ -78,8 +79,21 @@ def test_hosts_that_do_not_use_the_link_do_not_count() -> None:
 
 def test_a_fault_that_took_nothing_had_nothing_to_be_noticed() -> None:
     found = recovery(made([applied("f", 100 * MS), cleared("f", 300 * MS)], []))
-    assert found.detect == RecoveryPhase(None, "it took no packet, so there was nothing to notice")
-    assert (found.avoid, found.restore) == (RecoveryPhase(0), RecoveryPhase(0))
+    nothing = RecoveryPhase(None, "it took no packet, so there was nothing to notice or avoid")
+    assert (found.detect, found.avoid, found.restore) == (nothing, nothing, RecoveryPhase(0))
+
+
+def test_an_occurrence_that_took_nothing_leaves_the_others_what_they_measured() -> None:
+    run = made(
+        [
+            *(applied("f", 100 * MS), cleared("f", 300 * MS, lost=1, last_lost_ns=120 * MS)),
+            *(applied("f", 400 * MS, 1), cleared("f", 500 * MS, 1)),
+        ],
+        [],
+    )
+    assert recovery(run).avoid == RecoveryPhase(20 * MS)
+    (found,) = evaluate_expectations(["avoid(f) < 1s"], made([applied("f", 1 * S), cleared("f", 2 * S)], []))
+    assert (found.answer, found.reason[:14]) == ("failed", "not measured: ")
 
 
 def test_losses_that_nobody_noticed_have_no_detect() -> None:
@@ -233,7 +247,7 @@ def test_what_loses_nothing_is_not_avoided() -> None:
         [],
     )
     assert found.avoid == RecoveryPhase(None, "it loses no packet")
-    assert found.detect == RecoveryPhase(None, "it took no packet, so there was nothing to notice")
+    assert found.detect == RecoveryPhase(None, "it took no packet, so there was nothing to notice or avoid")
     assert found.restore == RecoveryPhase(0)
 
 

@@ -119,6 +119,7 @@ async function loadFabric() {
   byId("lab").textContent = found.lab;
   byId("headline").textContent = found.headline;
   fabric.draw(found.svg);
+  drawLegend(found.line_rate_bps > 0);
   for (const id of ["from", "to"]) {
     byId(id).replaceChildren(...found.hosts.map((name) => element("option", name)));
   }
@@ -144,9 +145,10 @@ async function loadFabric() {
     : "Shaded: a fault. Ports have no rate.";
 }
 
-function drawLegend() {
-  const kinds = [["idle", { "data-load": 0 }], ["some load", { "data-load": 1 }], ["half its rate", { "data-load": 3 }],
-    ["full", { "data-load": 4 }], ["✕ down", { "data-state": "down" }], ["! has a fault; n×: outages so far", { "data-state": "impaired" }]];
+function drawLegend(hasRates) {
+  const [half, most] = hasRates ? ["half its rate", "full"] : ["half of the busiest link", "as the busiest link"];
+  const kinds = [["idle", { "data-load": 0 }], ["some load", { "data-load": 1 }], [half, { "data-load": 3 }],
+    [most, { "data-load": 4 }], ["✕ down", { "data-state": "down" }], ["! has a fault; n×: outages so far", { "data-state": "impaired" }]];
   byId("legend").replaceChildren(...kinds.map(([text, attributes]) => {
     const item = element("span"), sample = svgElement("svg", { viewBox: "0 0 42 12", "aria-hidden": "true" });
     sample.append(svgElement("path", { class: "link", d: "M1 6H41", fill: "none", ...attributes }));
@@ -366,7 +368,6 @@ byId("pause").addEventListener("click", () => {
   if (!state.paused && state.update) show(state.update);
 });
 
-drawLegend();
 drawKinds();
 await loadFabric();
 if (!token) byId("answer").textContent = "only looking: the address lacks the token that `serve` has printed";

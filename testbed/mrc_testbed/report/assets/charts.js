@@ -314,6 +314,8 @@ globalThis.mrcCharts = (() => {
         ctx.globalAlpha = 1;
         const wide = Math.min(16 * ratio, half);
         stroke(() => { ctx.moveTo(x - wide, y(median)); ctx.lineTo(x + wide, y(median)); }, css("--c0"), 2.4);
+        const string = written(median, this.model.y.units);
+        if (string.length * LEGEND_WIDTH * ratio < half / 0.3 + 8) text(string, x, y(high ?? median) - 6 * ratio, "center", css("--ink"), "600 ");
       }
       if (form === "bars") this.model.series.forEach((one) => one.x.forEach((at, index) => {
         if (one.y[index] === null) return;

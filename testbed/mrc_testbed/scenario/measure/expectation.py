@@ -58,7 +58,6 @@ _WORDS: Final[dict[ComparisonOperator, str]] = {
     "==": "exactly",
     "!=": "anything but",
 }
-_DIGITS_TO_TELL_APART: Final = 12
 
 FORMATS: Final[dict[Dimension, Scale]] = {
     Dimension.COUNT: format_count,
@@ -205,9 +204,8 @@ def _reason(comparison: Comparison, left: float, right: float, measured: tuple[M
     """Such as `p99(packet_rtt) was 31us, less than 80ms was expected`."""
     dimension = comparison.left.dimension
     unit = comparison_unit(comparison)
-    shown = [format_value(value, dimension, unit=unit) for value in (left, right)]
-    if shown[0] == shown[1] and left != right:
-        shown = [format_value(value, dimension, _DIGITS_TO_TELL_APART, unit=unit) for value in (left, right)]
+    digits = FORMATS[dimension].digits_apart(left, right)
+    shown = [format_value(value, dimension, digits, unit=unit) for value in (left, right)]
     was = f"{comparison.left_text} was {shown[0]}"
     expected = f"{_WORDS[comparison.operator]} {shown[1]} was expected"
     details = []

@@ -81,7 +81,8 @@ def measure_recovery(recording: Recording, fault: ScheduledFault) -> Recovery:
         noticed = [event.time_ns for event in left]
         if noticed or _took_packets(occurrence):
             detects.append(min(noticed) - occurrence.applied.before_ns if noticed else None)
-        avoids.append(_avoid_ns(occurrence))
+        if _took_packets(occurrence):
+            avoids.append(_avoid_ns(occurrence))
         restores.append(_restore_ns(occurrence, own, left_by_ns))
     return Recovery(
         fault_id=fault.fault_id,
@@ -153,11 +154,9 @@ def _horizon_ns(recording: Recording) -> int:
 
 
 def _avoid_ns(occurrence: Occurrence) -> int | None:
-    """0 when it took no packet at all; None when its end, with which the account comes, was not recorded."""
-    if occurrence.cleared is None:
-        return None
-    last_ns = occurrence.cleared.last_lost_ns
-    return 0 if last_ns is None else last_ns - occurrence.applied.before_ns
+    """None when its end, with which the account comes, was not recorded."""
+    last_ns = None if occurrence.cleared is None else occurrence.cleared.last_lost_ns
+    return None if last_ns is None else last_ns - occurrence.applied.before_ns
 
 
 def _left_by_ns(recording: Recording, occurrence: Occurrence, next_ns: int, *, is_losing: bool) -> int:
@@ -199,7 +198,7 @@ def _restore_ns(
 
 def _longest(times_ns: Sequence[int | None], reason: str) -> RecoveryPhase:
     if not times_ns:
-        return RecoveryPhase(None, "it took no packet, so there was nothing to notice")
+        return RecoveryPhase(None, "it took no packet, so there was nothing to notice or avoid")
     known = [time_ns for time_ns in times_ns if time_ns is not None]
     missing = len(times_ns) - len(known)
     if not missing:
