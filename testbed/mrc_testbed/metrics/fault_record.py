@@ -1,7 +1,7 @@
 """Metrics of a lab's fault ledger: faults active now, faults and outages so far. Live,
 read-only.
 
-The ledger is the one that mrc_testbed.faults keeps: `active/*.json` and `events.jsonl`.
+The ledger is the one that mrc_testbed.faults keeps: `active/*.json` and `events.jsonl`; no hidden faults.
 """
 
 import json
@@ -104,6 +104,8 @@ class FaultRecord:
             try:
                 entry = json.loads(path.read_text(encoding="utf-8"))["entry"]
                 fault = entry["fault"]
+                if fault.get("is_hidden"):
+                    continue
                 yield ActiveFault(str(fault["fault_id"]), str(fault["kind"])), entry
             except (FileNotFoundError, ValueError, KeyError, TypeError):
                 continue  # cleared since the listing, or damaged: `mrc-testbed fault list` says so
