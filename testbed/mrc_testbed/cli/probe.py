@@ -16,6 +16,7 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.link_probes import LinkProbeCounts, link_probes_running
 from mrc_testbed.fabric.live import Lab
+from mrc_testbed.faults.drill import note_named
 from mrc_testbed.faults.ledger import Ledger
 from mrc_testbed.probing.avoidance import paths_around
 from mrc_testbed.probing.grading import Grade, grade_links
@@ -92,6 +93,7 @@ def probe_links(
         clos = attached.clos
         found = [clos.link(link).name for link in sorted(diagnosis.suspects)]
         grade = grade_links(found, _broken_links(attached))
+        note_named(settings.name, "probe links", [*found, *diagnosis.nodes])
         denied = _deny(attached, diagnosis) if deny else None
     suspects = [_row(clos, link, diagnosis) for link in sorted(diagnosis.suspects)]
     links = [_row(clos, link, diagnosis) for link in sorted(diagnosis.health)]
@@ -139,7 +141,7 @@ def _diagnose(
 
 def _broken_links(attached: Lab) -> frozenset[str]:
     """Names of the links that an active fault breaks."""
-    entries = Ledger(attached.paths.faults).entries().values()
+    entries = Ledger(attached.paths.faults).shown_entries().values()
     now_ns = monotonic_ns()
     acting = [entry.fault for entry in entries if entry.is_acting(now_ns)]
     return frozenset(link for fault in acting for link in fault.broken_links(attached.clos))
