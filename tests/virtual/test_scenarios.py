@@ -46,6 +46,7 @@ def marks_of(path: Path) -> list[pytest.MarkDecorator]:
     if path.stem in LARGE | ONE_OF_A_KIND:
         return [SLOW, pytest.mark.ci]
     is_slow = path.stem in AT_NIGHT or path.stem.endswith(("-1024", "-1024-flap"))
+    is_slow |= path.parent.name == "drills"  # four minutes each: people look for the fault meanwhile
     return [SLOW] if is_slow or (path.parent.name == "paper-true" and path.stem not in SHORT) else []
 
 

@@ -22,6 +22,7 @@ from mrc_testbed.cli.render import bad, good, key_values, known, rows_table, sho
 from mrc_testbed.cli.suggestion import hosts as host_names
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
+from mrc_testbed.faults.drill import note_named
 from mrc_testbed.report.table import Columns
 from mrc_testbed.shown import format_rate, format_size, format_time, format_times
 from mrc_testbed.topology.clos import Clos
@@ -98,6 +99,9 @@ def check(
     with _site(settings, seed, is_virtual=virtual) as site:
         measured = measure(site, _chosen(site.clos, hosts), options, settings.progress)
     findings = judge(measured)
+    if not virtual:
+        parts = (name for each in findings if each.subject != "pair" for name in each.names)
+        note_named(settings.name, "check", parts)
     document: dict[str, Any] = {
         "lab": None if virtual else settings.name,
         "seed": seed,

@@ -177,7 +177,7 @@ def _faults_by_link(settings: Settings) -> dict[str, list[str]]:
     if settings.topology is not None:
         return {}
     found: dict[str, list[str]] = {}
-    for entry in Ledger(lab_paths(settings.name).faults).entries().values():
+    for entry in Ledger(lab_paths(settings.name).faults).shown_entries().values():
         for link in entry.fault.links:
             found.setdefault(link, []).append(f"{entry.fault.fault_id} ({entry.fault.kind})")
     return found

@@ -1,8 +1,9 @@
-"""fault add | kinds | list | clear."""
+"""fault add | kinds | list | clear | reveal."""
 
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from textwrap import fill
 from typing import Annotated, Any, Final, Literal
 
@@ -11,11 +12,13 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mrc_agents.clock import monotonic_ns
+from mrc_agents.entropy import randbits
 from mrc_testbed.cli.options import DEFAULT_SEED, Settings, command, with_parameters
-from mrc_testbed.cli.render import show, show_rows
+from mrc_testbed.cli.render import at_full_width, known, rows_table, show, show_rows
 from mrc_testbed.cli.suggestion import faults as fault_names
 from mrc_testbed.cli.suggestion import hosts, links, nodes
 from mrc_testbed.errors import UsageError
+from mrc_testbed.faults.drill import Score
 from mrc_testbed.faults.fault_event import FaultEvent
 from mrc_testbed.faults.interactive import LabFaults, parse_fault, plan_fault
 from mrc_testbed.faults.ledger import Entry
@@ -25,7 +28,7 @@ from mrc_testbed.shown import format_time
 from mrc_testbed.units import format_duration_ns
 
 _SUGGESTED: Final = {"towards": hosts, "link": links, "node": nodes}
-_TYPES: Final = {"integer": int, "number": float}
+_TYPES: Final = {"integer": int, "number": float, "boolean": bool}
 _SHORT: Final = {
     "link": ("SELECTOR", "Links, by name, glob or `select` text."),
     "node": ("SELECTOR", "Nodes, by name, glob or `select` text."),
@@ -35,6 +38,7 @@ _SHORT: Final = {
     "for": ("TIME", "Duration, like 2s."),
     "until": ("cleared", "Last until `fault clear`."),
     "id": ("ID", "Fault id (default: KIND-NUMBER)."),
+    "hidden": (None, "Show it nowhere before `fault reveal`."),
     "pick": ("WHICH", "all, first or random of what matches."),
     "count": ("NUMBER", "Number of targets (default: 1)."),
     "optic": ("LINKS", "Links per optical module that fails."),
@@ -73,6 +77,14 @@ _CLEARED_COLUMNS: Final[Columns] = {
     "#lost": "lost_packets",
     "where": lambda row: _some_places(row["nodes"] or row["links"]),
 }
+_SCORE_COLUMNS: Final[Columns] = {
+    "fault": "fault_id",
+    "kind": "fault_kind",
+    "where": lambda row: _some_places(row["places"]),
+    "named": lambda row: Text(row["named"], style="green" if row["named"] == "named" else "red"),
+    "#after": lambda row: known(row["after_ns"]),
+    "by": "by",
+}
 
 
 def kind_options(kind: str) -> list[inspect.Parameter]:
@@ -105,7 +117,7 @@ def _annotations(kind: str) -> Iterator[tuple[str, Any]]:
     properties = schema["properties"]
     selector = schema["$defs"][properties["select"]["$ref"].rpartition("/")[2]]["properties"]
     yield model.selects, _annotated(model.selects, {})
-    for name in (*own_fields(kind), "for", "until", "id"):
+    for name in (*own_fields(kind), "for", "until", "id", "hidden"):
         yield name, _annotated(name, properties[name])
     for name in ("pick", "count", "optic"):
         if name in selector:
@@ -189,9 +201,11 @@ def _add(settings: Settings, kind: str, given: dict[str, Any]) -> None:
     place = given.pop(KINDS[kind].selects, None)
     if place is None:
         raise UsageError(f"{kind} needs --{KINDS[kind].selects}: where it is to act")
-    seed = DEFAULT_SEED if settings.seed is None else settings.seed
+    is_hidden = bool(given.get("hidden"))
+    usual = randbits(32) if is_hidden else DEFAULT_SEED  # whoever knows the default one knows what it draws
+    seed = usual if settings.seed is None else settings.seed
     with contextlib.closing(LabFaults(settings.name)) as faults:
-        fault = parse_fault(kind, place, given, {entry.fault.fault_id for entry in faults.entries()})
+        fault = parse_fault(kind, place, given, faults.taken_ids())
         planned = plan_fault(fault, faults.clos, seed)
         event = None if settings.is_dry_run else faults.add(fault, seed)
     document: dict[str, Any] = {
@@ -199,9 +213,10 @@ def _add(settings: Settings, kind: str, given: dict[str, Any]) -> None:
         "applied": not settings.is_dry_run,
         "id": planned.fault_id,
         "fault_kind": planned.kind,
-        "links": list(planned.links),
+        "hidden": is_hidden,
+        "links": [] if is_hidden else list(planned.links),
         "direction": planned.direction,
-        "nodes": list(planned.nodes),
+        "nodes": [] if is_hidden else list(planned.nodes),
         "detail": planned.detail,
         "for_ns": fault.for_ns,
         "seed": seed,
@@ -233,7 +248,7 @@ def list_faults(settings: Settings) -> None:
     First clears faults that are overdue or whose run has died.
     """
     with contextlib.closing(LabFaults(settings.name)) as faults:
-        entries = faults.entries()
+        entries = faults.shown_entries()
     now_ns = monotonic_ns()
     rows = [_entry_row(entry, now_ns) for entry in entries]
     show_rows(
@@ -271,18 +286,44 @@ def clear(
             events = faults.clear_all()
         else:
             events = [faults.clear(fault_id) for fault_id in dict.fromkeys(fault_ids or ())]
+    hidden = sum(event.is_hidden for event in events)
     show_rows(
         settings,
         "FaultCleared",
         SCHEMA_VERSION,
-        {"faults": [_cleared_row(event) for event in events]},
+        {"faults": [_cleared_row(event) for event in events if not event.is_hidden]},
         _CLEARED_COLUMNS,
+        document={"lab": settings.name, "hidden": hidden},
+        empty="" if hidden else "no fault was active",
+        tail=[Text(f"{hidden} hidden fault{'s' * (hidden > 1)}: `fault reveal` names them")] * bool(hidden),
+    )
+
+
+@command(app, "reveal", flags=("name",), needs_root=True)
+def reveal(settings: Settings) -> None:
+    """Show hidden faults, also ended ones, and which commands named them.
+
+    From then on they are shown everywhere.
+
+    [bold]Example[/bold]: mrc-testbed fault reveal
+    """
+    with contextlib.closing(LabFaults(settings.name)) as faults:
+        scores = faults.reveal()
+    now_ns = monotonic_ns()
+    show_rows(
+        settings,
+        "FaultsRevealed",
+        SCHEMA_VERSION,
+        {"faults": [{**asdict(score), "age_ns": now_ns - score.begin_ns} for score in scores]},
+        {**_SCORE_COLUMNS, "#begun": lambda row: f"{format_time(row['age_ns'])} ago"},
         document={"lab": settings.name},
-        empty="no fault was active",
+        empty="no fault is hidden",
     )
 
 
 def _added(document: Mapping[str, Any]) -> RenderableType:
+    if document["hidden"]:
+        return Text.assemble("fault ", (document["id"], "bold"), " is hidden until `fault reveal`")
     end = "until cleared" if document["for_ns"] is None else f"for {format_duration_ns(document['for_ns'])}"
     detail = f" {document['detail']}" if document["detail"] else ""
     way = "" if document["direction"] == "both" else f", {document['direction']}"
@@ -291,6 +332,13 @@ def _added(document: Mapping[str, Any]) -> RenderableType:
         "fault ", (document["id"], "bold"), f" {verb}: {document['fault_kind']}{detail}{way}, {end}, on"
     )
     return Group(head, *(Text(f"  {place}") for place in document["nodes"] or document["links"]))
+
+
+def show_scores(settings: Settings, scores: Sequence[Score]) -> None:
+    """Print the scores of a run to stderr, before its result."""
+    settings.progress.hide()
+    table = rows_table(_SCORE_COLUMNS, [asdict(score) for score in scores])
+    settings.stderr.file.write(at_full_width(settings.stderr, table))
 
 
 def _some_places(places: Sequence[str]) -> str:

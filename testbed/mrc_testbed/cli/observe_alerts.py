@@ -9,6 +9,7 @@ from rich.text import Text
 
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.render import bad, key_values, say, show_rows
+from mrc_testbed.faults.drill import note_named
 from mrc_testbed.observe.alerts import FIRING, await_alert, read_alerts
 from mrc_testbed.report.table import Columns
 from mrc_testbed.units import format_duration_ns
@@ -46,6 +47,9 @@ def alerts(
     """
     settings.progress("asking Prometheus")
     found = read_alerts() if wait is None else await_alert(wait, partial(say, settings.stderr))
+    for lab in {alert.labels["lab"] for alert in found if "lab" in alert.labels}:
+        of_lab = (alert.labels for alert in found if alert.labels.get("lab") == lab)
+        note_named(lab, "observe alerts", (value for labels in of_lab for value in labels.values()))
     addresses = dict.fromkeys((alert.name, alert.dashboard_url, alert.runbook_url) for alert in found)
     links = [(name, Text("\n".join(urls))) for name, *urls in addresses]
     show_rows(

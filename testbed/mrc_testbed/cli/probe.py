@@ -1,5 +1,6 @@
 """probe links: localise lossy links by packets that hosts send to themselves."""
 
+from itertools import chain
 from threading import Event
 from typing import Annotated, Any, Final
 
@@ -14,6 +15,7 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.link_probes import LinkProbeCounts, link_probes_running
 from mrc_testbed.fabric.live import Lab
+from mrc_testbed.faults.drill import note_named
 from mrc_testbed.probing.avoidance import paths_around
 from mrc_testbed.probing.effort import quick_interval_ns, rounds_wanted
 from mrc_testbed.probing.localisation import Diagnosis, LinkHealth, localise
@@ -91,6 +93,7 @@ def probe_links(
     with lab.attach(settings.name) as attached:
         diagnosis, probing, count = _diagnose(settings, attached, duration_ns, interval_ns)
         clos = attached.clos
+        note_named(settings.name, "probe links", chain.from_iterable(part.names for part in diagnosis.parts))
         denied = _deny(attached, diagnosis) if deny else None
     suspects = [_row(clos, link, diagnosis) for link in sorted(diagnosis.suspects)]
     links = [_row(clos, link, diagnosis) for link in sorted(diagnosis.health)]

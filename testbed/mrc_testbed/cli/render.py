@@ -38,7 +38,7 @@ def show(
     """
     whole = {"schema_version": version, "kind": kind, **document}
     if settings.output is OutputFormat.TABLE:
-        write_out(settings, _whole(settings.stdout, table()))
+        write_out(settings, at_full_width(settings.stdout, table()))
     elif settings.output is OutputFormat.JSON:
         write_out(settings, json.dumps(whole, indent=2) + "\n")
     elif settings.output is OutputFormat.YAML:
@@ -62,7 +62,7 @@ def write_out(settings: Settings, text: str) -> None:
     settings.stdout.file.flush()
 
 
-def _whole(console: Console, shown: RenderableType) -> str:
+def at_full_width(console: Console, shown: RenderableType) -> str:
     """Render *shown* at its natural width: a narrow terminal wraps lines, but no cell is cut."""
     natural = console.measure(shown, options=console.options.update(max_width=_WIDTH_MAX)).maximum
     terminal = console.width

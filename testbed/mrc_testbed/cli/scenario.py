@@ -30,6 +30,7 @@ from mrc_testbed.cli.where import ExecutionTarget, JobsOption, RetryOption, Runt
 from mrc_testbed.document.latest import latest_of
 from mrc_testbed.document.text_file import read_result
 from mrc_testbed.errors import PreflightError, UsageError
+from mrc_testbed.faults.drill import score_run
 from mrc_testbed.faults.spec import KINDS
 from mrc_testbed.installation import shipped
 from mrc_testbed.metrics.exporter import exporter_running
@@ -270,6 +271,11 @@ def run_plan(
             machine.explain(finished.result.verdict.status, retries=where.retries - attempt)
             if finished.result.verdict.status is not Status.UNTRUSTED:
                 break
+        scores = score_run(lab.name, lab.clos, finished.result.recording.start_ns)
+        if scores:
+            from mrc_testbed.cli.fault import show_scores  # noqa: PLC0415 - takes a while, few runs are drills
+
+            show_scores(settings, scores)
         return finished
 
 

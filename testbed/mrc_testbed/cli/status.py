@@ -92,7 +92,7 @@ def _fault_ids(name: str) -> list[str]:
         return []
     from mrc_testbed.faults.ledger import Ledger  # noqa: PLC0415 - as above
 
-    return list(Ledger(lab_paths(name).faults).entries())
+    return list(Ledger(lab_paths(name).faults).shown_entries())
 
 
 def topology_summary(spec: TopologySpec) -> dict[str, Any]:

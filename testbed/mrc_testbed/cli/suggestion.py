@@ -28,7 +28,7 @@ def links(incomplete: str) -> list[str]:
 
 def faults(incomplete: str) -> list[str]:
     try:
-        return _beginning(Ledger(lab_paths(_lab()).faults).entries(), incomplete)
+        return _beginning(Ledger(lab_paths(_lab()).faults).shown_entries(), incomplete)
     except TestbedError:
         return []  # a shell has no place for messages while a line is being typed
 

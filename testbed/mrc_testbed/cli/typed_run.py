@@ -133,7 +133,7 @@ def carry_out(
         opened = virtual_world(plan, clock, say_time=settings.progress.simulate, show=show)
     else:
         now_ns = clock.now_ns()
-        entries = Ledger(lab_paths(attached.name).faults).entries().values()
+        entries = Ledger(lab_paths(attached.name).faults).shown_entries().values()
         name, faults = attached.name, [entry.fault for entry in entries if entry.is_on(now_ns)]
         opened = live_world(attached, plan, clock, show=show, agents_may_fail=agents_may_fail)
         view = LiveLab(attached)

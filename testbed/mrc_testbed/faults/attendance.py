@@ -54,7 +54,8 @@ def attend(lab: str) -> list[str]:
     ledger = Ledger(lab_paths(lab).faults)
     entries = list(ledger.entries().values())
     now_ns = monotonic_ns()
-    problems = [*_unattended(ledger, entries), *(problem for each in entries for problem in _unreached(each))]
+    shown = (each for each in entries if not each.fault.is_hidden)
+    problems = [*_unattended(ledger, entries), *(problem for each in shown for problem in _unreached(each))]
     overdue = [entry for entry in entries if _is_overdue(entry, now_ns)]
     if overdue:
         outcome = _end_stale(lab, ledger)

@@ -310,7 +310,8 @@ class FaultController:
             entries = self._ledger.entries()
             found = entries.get(fault_id)
             if found is None:
-                known = ", ".join(entries) or "none is active"
+                shown = (name for name, entry in entries.items() if not entry.fault.is_hidden)
+                known = ", ".join(shown) or "none is active"
                 raise FaultError(f"no fault {fault_id!r} is active (known: {known})")
             if found.is_being_changed and found.changed_by != self._process:
                 raise _BeingChangedError(
@@ -338,7 +339,8 @@ class FaultController:
             before_ns = after_ns = end_ns
         event = event_of(fault, "cleared", before_ns, after_ns, accounts)
         if found.phase is FaultPhase.ON or not found.unreached:  # else it is recorded: a host was asked again
-            self._ledger.record(event.as_record())
+            with self._ledger.locked():
+                self._ledger.record(event.as_record())
         if reasons:
             raise CleanupError(f"fault {fault_id!r} could not be reverted: {'; '.join(reasons.values())}")
         return event

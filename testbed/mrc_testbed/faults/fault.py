@@ -32,6 +32,7 @@ class ScheduledFault:
     links: tuple[str, ...] = ()  # names of the links concerned, in topology order
     nodes: tuple[str, ...] = ()  # names of the nodes it was selected by; empty when it was selected by links
     direction: Direction = "both"  # a is the lower end of a link, b the upper
+    is_hidden: bool = False  # people are to find it, and no page, metric or list shows it
     effects: tuple[Effect, ...] = ()  # what it does
     # (start_ns, end_ns) of each occurrence on a run's own time axis (0 = end of warm-up); a flap has many,
     # other kinds have one; end None: until the run is over. Empty for a fault added by hand

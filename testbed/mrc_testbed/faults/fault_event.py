@@ -34,6 +34,7 @@ class FaultEvent:
     after_ns: int  # just after the last place changed
     detail: str = ""  # what distinguishes it from others of its kind; may be empty
     nodes: tuple[str, ...] = ()  # names of those it was selected by, if it was
+    is_hidden: bool = False  # whether people are to find it
     is_losing: bool = False  # whether a frame that it hits is lost
     is_outage: bool = False  # whether its links are down, rather than impaired
     accounts: tuple[PortAccount, ...] = ()  # with `cleared`, what it did at each port while it acted
@@ -59,6 +60,7 @@ def event_of(
         after_ns,
         detail=fault.detail,
         nodes=fault.nodes,
+        is_hidden=fault.is_hidden,
         is_losing=fault.is_losing,
         is_outage=fault.is_outage,
         accounts=accounts,

@@ -12,10 +12,11 @@ from mrc_testbed.fabric.owner import owner_identity
 from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.fabric.process import ProcessIdentity
 from mrc_testbed.faults.controller import FaultController
+from mrc_testbed.faults.drill import Score, score_faults
 from mrc_testbed.faults.fault import ScheduledFault
 from mrc_testbed.faults.fault_event import FaultEvent
 from mrc_testbed.faults.lab_target import LabTarget
-from mrc_testbed.faults.ledger import Ledger
+from mrc_testbed.faults.ledger import Entry, Ledger, read_lines
 from mrc_testbed.faults.raw_load import prepare_load
 from mrc_testbed.faults.reaper import ensure_reaper
 from mrc_testbed.faults.rule import FLAP_PLACE, mix_seed
@@ -48,8 +49,9 @@ def parse_fault(
     _check_options(kind, fields)
     choice = {key: fields[key] for key in _CHOICE_FIELDS if key in fields}
     parsed = parse_selector(kind, selector)
+    stem = "hidden" if fields.get("hidden") else kind
     values: dict[str, Tree] = {
-        "id": next(name for number in count(1) if (name := f"{kind}-{number}") not in taken_ids),
+        "id": next(name for number in count(1) if (name := f"{stem}-{number}") not in taken_ids),
         "kind": kind,
         "at": "0s",
         "select": {**parsed.model_dump(mode="json", exclude_unset=True), **choice},
@@ -99,6 +101,19 @@ class LabFaults(FaultController):
         super().__init__(Ledger(lab_paths(lab).faults), LabTarget(lab))
         self.clos = self._target.clos
         self.clear_stale()
+
+    def taken_ids(self) -> set[str]:
+        """Ids of faults that are in force, or yet to be revealed."""
+        hidden = read_lines(self._ledger.hidden_path)
+        return {*self._ledger.entries(), *(each["fault_id"] for each in hidden if "fault_id" in each)}
+
+    def shown_entries(self) -> list[Entry]:
+        """The entries, but for hidden ones."""
+        return list(self._ledger.shown_entries().values())
+
+    def reveal(self) -> list[Score]:
+        """Show the hidden faults everywhere; their scores."""
+        return score_faults(self.clos, self._ledger.reveal())
 
     def add(self, fault: AnyFault, seed: int) -> FaultEvent:
         """Inject a fault now, whatever its `at`; a flap begins with its first period."""

@@ -5,6 +5,7 @@
     <lab state>/faults/active/ID.json  one file per fault, replaced in one step
     <lab state>/faults/leases/PROCESS    of a runner: its faults end with that process
     <lab state>/faults/events.jsonl    what was done when
+    <lab state>/faults/hidden.jsonl    the same of hidden faults, and what commands named meanwhile
     <lab state>/faults/reaper.lock     held by the reaper process while there is one
 
 Whoever finds an entry whose lease or time is over reverts it: the reaper of the lab within milliseconds,
@@ -14,7 +15,7 @@ otherwise the next command that looks at the lab's faults.
 import contextlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -89,6 +90,7 @@ class Ledger:
         self.active_folder = folder / "active"
         self.leases_folder = folder / "leases"
         self.events_path = folder / "events.jsonl"
+        self.hidden_path = folder / "hidden.jsonl"
         self.reaper_lock = folder / "reaper.lock"
         self._known: dict[Path, tuple[str, Entry]] = {}
 
@@ -128,6 +130,10 @@ class Ledger:
             entry.fault.fault_id: entry for entry in sorted(found, key=lambda entry: entry.schedule.begin_ns)
         }
 
+    def shown_entries(self) -> dict[str, Entry]:
+        """Those that people may see, likewise: all but the hidden ones."""
+        return {name: entry for name, entry in self.entries().items() if not entry.fault.is_hidden}
+
     def _read(self, path: Path) -> Entry:
         """The entry in a file; a text that is known already need not be parsed again."""
         text = path.read_text(encoding="utf-8")
@@ -158,9 +164,20 @@ class Ledger:
         return [ProcessIdentity.from_text(path.name) for path in self.leases_folder.glob("*-*")]
 
     def record(self, event: dict[str, Any]) -> None:
-        line = json.dumps(event, separators=(",", ":")) + "\n"
-        with append_private(self.events_path) as stream:
-            stream.write(line)
+        path = self.hidden_path if event.get("is_hidden") else self.events_path
+        with append_private(path) as stream:
+            stream.write(json.dumps(event, separators=(",", ":")) + "\n")
+
+    def reveal(self) -> list[dict[str, Any]]:
+        """The events of hidden faults, oldest first; from now on they are shown like all others."""
+        with self.locked():
+            for entry in self.entries().values():
+                self.write(replace(entry, fault=replace(entry.fault, is_hidden=False)))
+            hidden = read_lines(self.hidden_path)
+            with append_private(self.events_path) as stream:
+                stream.writelines(f"{json.dumps(event)}\n" for event in hidden)
+            self.hidden_path.unlink(missing_ok=True)
+        return hidden
 
     def wait_while_changed(self, fault_id: str, deadline_ns: int) -> None:
         """Returns when no process is changing the entry, or at *deadline_ns* (CLOCK_MONOTONIC)."""
@@ -176,6 +193,16 @@ class Ledger:
     def entry_path(self, fault_id: str) -> Path:
         """The file of an entry, whether there is one or not."""
         return self.active_folder / f"{fault_id}.json"
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file of JSON lines; none without a file."""
+    lines = []
+    if path.exists():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            with contextlib.suppress(ValueError):  # a line that a full disk cut short
+                lines.append(json.loads(line))
+    return lines
 
 
 def _encode(entry: Entry) -> dict[str, Any]:

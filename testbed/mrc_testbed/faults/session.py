@@ -24,6 +24,7 @@ class FaultSession(LabFaults):
     def __init__(self, lab: str, *, is_idle: bool = False) -> None:
         super().__init__(lab)
         self._ready: list[str] = []
+        self._is_drill = False
         self._lease = owner_identity()
         if is_idle:
             return
@@ -36,6 +37,7 @@ class FaultSession(LabFaults):
 
     def make_ready(self, faults: Iterable[ScheduledFault]) -> None:
         for fault in faults:
+            self._is_drill |= fault.is_hidden
             if fault.loads:
                 self._ready.append(fault.fault_id)
                 prepare_load(self._lab, fault, self._lease)
@@ -45,10 +47,12 @@ class FaultSession(LabFaults):
         return self.clear_leased(self._lease)
 
     def close(self) -> None:
-        """Clear what is left and end the lease; the lab may be gone already."""
+        """Clear what is left, reveal it and end the lease; the lab may be gone already."""
         try:
             if self._ledger.active_folder.is_dir():
                 self.clear_all()
+                if self._is_drill:
+                    self._ledger.reveal()
             for fault_id in self._ready:
                 stop_load(self._lab, fault_id, at_once=True)
         finally:

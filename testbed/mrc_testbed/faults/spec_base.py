@@ -68,6 +68,11 @@ class AnyFault(StrictModel):
     until: Literal["cleared"] | None = Field(
         default=None, description="Instead of `for`: the fault lasts until you clear it or the run ends."
     )
+    is_hidden: bool = Field(
+        default=False,
+        alias="hidden",
+        description="People are to find it: nothing shows it before the run ends, or `fault reveal`.",
+    )
 
     @model_validator(mode="after")
     def _check_end(self) -> Self:

@@ -30,5 +30,6 @@ def target_fault(fault: AnyFault, clos: Clos, pick_seed: int, seed: int) -> Sche
         links=tuple(link.name for link in links),
         nodes=tuple(node.name for node in nodes),
         direction=fault.way,
+        is_hidden=fault.is_hidden,
         effects=fault.effects(Target(clos, links, nodes, seed)),
     )

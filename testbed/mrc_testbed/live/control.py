@@ -70,8 +70,7 @@ class LabControl:
             if wanted.kind not in ways:
                 raise UsageError(f"kind {wanted.kind!r} is not one of a {place}: {', '.join(ways)}")
             fields = {"for": f"{round(wanted.seconds * 1000)}ms", **ways[wanted.kind]}
-            taken = {entry.fault.fault_id for entry in faults.entries()}
-            fault = parse_fault(wanted.kind, selector, fields, taken)
+            fault = parse_fault(wanted.kind, selector, fields, faults.taken_ids())
             faults.add(fault, _SEED)
             return fault.id
 
@@ -80,7 +79,7 @@ class LabControl:
         with self._lock, contextlib.closing(LabFaults(self._lab)) as faults:
             ids = [wanted.id]
             if wanted.id is None:
-                ids = [entry.fault.fault_id for entry in faults.entries() if entry.lease is None]
+                ids = [entry.fault.fault_id for entry in faults.shown_entries() if entry.lease is None]
             return [faults.clear(fault_id).fault_id for fault_id in ids if fault_id is not None]
 
 

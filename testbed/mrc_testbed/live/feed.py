@@ -182,7 +182,7 @@ class Feed:
 
     def _observe(self, reader: LabReader) -> Observation:
         reading = take_reading(reader, with_details=True)
-        faults, run = tuple(self._ledger.entries().values()), read_run(self._paths.folder)
+        faults, run = tuple(self._ledger.shown_entries().values()), read_run(self._paths.folder)
         shown = {entry.fault.fault_id for entry in faults}
         resting = {
             fault: links

@@ -1,7 +1,7 @@
 """Metrics of a lab's fault ledger: faults active now, faults and outages so far. Live,
 read-only.
 
-The ledger is the one that mrc_testbed.faults keeps: `active/*.json` and `events.jsonl`.
+The ledger is the one that mrc_testbed.faults keeps: `active/*.json` and `events.jsonl`; no hidden faults.
 """
 
 import json
@@ -107,6 +107,8 @@ class FaultRecord:
             try:
                 entry = json.loads(path.read_text(encoding="utf-8"))["entry"]
                 fault = entry["fault"]
+                if fault.get("is_hidden"):
+                    continue
                 active = ActiveFault(str(fault["fault_id"]), str(fault["kind"]))
                 self.places[active] = _place(fault)
                 yield active, entry

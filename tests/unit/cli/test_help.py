@@ -32,7 +32,7 @@ COMMANDS = [
     *(f"ev {verb}" for verb in ("allow", "deny", "explain", "list", "probe")),
     "exec",
     *(f"fault add {kind}" for kind in KINDS),
-    *(f"fault {verb}" for verb in ("clear", "kinds", "list")),
+    *(f"fault {verb}" for verb in ("clear", "kinds", "list", "reveal")),
     *("graph", "inspect", "launch", "logs"),
     *(f"observe {verb}" for verb in ("alerts", "down", "export", "metrics", "open")),
     *(f"observe {verb}" for verb in ("status", "up")),

@@ -269,7 +269,8 @@ class Runner:
     def _changed(self, change: FaultChange) -> None:
         self.recording.fault_changes.append(change)
         self._journal.note_change(self.recording, change)
-        self._progress(f"{change.fault_id} {change.action}")
+        if not any(fault.is_hidden for fault in self._plan.faults if fault.fault_id == change.fault_id):
+            self._progress(f"{change.fault_id} {change.action}")
 
     def _workload_ended(self, name: str) -> None:
         self._running.remove(name)
