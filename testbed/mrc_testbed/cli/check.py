@@ -100,7 +100,7 @@ def check(
         measured = measure(site, _chosen(site.clos, hosts), options, settings.progress)
     findings = judge(measured)
     if not virtual:
-        parts = (name for each in findings if each.subject != "pair" for name in each.names)
+        parts = (name for each in findings if each.kind == "suspect" for name in each.names)
         note_named(settings.name, "check", parts)
     document: dict[str, Any] = {
         "lab": None if virtual else settings.name,

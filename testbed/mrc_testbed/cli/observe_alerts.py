@@ -38,7 +38,8 @@ def alerts(
 ) -> None:
     """Show the alerts that are active now.
 
-    Below them are addresses: the dashboard to look at, and what to do.
+    Below them are the dashboard to look at, what to do, and the command to go on
+    with.
 
     [bold]Examples[/bold]
 
@@ -50,8 +51,10 @@ def alerts(
     for lab in {alert.labels["lab"] for alert in found if "lab" in alert.labels}:
         of_lab = (alert.labels for alert in found if alert.labels.get("lab") == lab)
         note_named(lab, "observe alerts", (value for labels in of_lab for value in labels.values()))
-    addresses = dict.fromkeys((alert.name, alert.dashboard_url, alert.runbook_url) for alert in found)
-    links = [(name, Text("\n".join(urls))) for name, *urls in addresses]
+    more = dict.fromkeys(
+        (alert.name, alert.dashboard_url, alert.runbook_url, alert.command) for alert in found
+    )
+    links = [(name, Text("\n".join(filter(None, lines)))) for name, *lines in more]
     show_rows(
         settings,
         "Alerts",

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+HIDDEN_FILE: Final = "hidden.jsonl"
+"""Beside the log: the events of faults that people are to find, until they are revealed."""
+
 _APPLIED: Final = "fault-applied"
 _CLEARED: Final = "fault-cleared"
 _PLACES_SHOWN: Final = 2

@@ -8,7 +8,6 @@ from mrc_agents.clock import monotonic_ns
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.faults.ledger import Ledger, read_lines
-from mrc_testbed.probing.grading import grade_links
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.naming import parse_node_name
 
@@ -65,10 +64,9 @@ def score_faults(clos: Clos, events: Sequence[Mapping[str, Any]]) -> list[Score]
 
 
 def _answer(named: set[str], broken: set[str]) -> str:
-    grade = grade_links(named, broken)
-    if grade.recall != 1:
-        return "in part" if grade.right else "false"
-    return "named" if grade.precision == 1 else "named with an or"
+    if not broken <= named:
+        return "in part" if broken & named else "false"
+    return "named" if named == broken else "named with an or"
 
 
 def _links(clos: Clos, name: str) -> set[str]:

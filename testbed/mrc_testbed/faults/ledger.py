@@ -24,6 +24,7 @@ from pydantic import TypeAdapter
 
 from mrc_agents.clock import monotonic_ns
 from mrc_testbed.errors import FaultError
+from mrc_testbed.fabric.fault_log import HIDDEN_FILE
 from mrc_testbed.fabric.folder_watch import FolderWatch
 from mrc_testbed.fabric.lock import exclusive
 from mrc_testbed.fabric.owner import owner_identity
@@ -90,7 +91,7 @@ class Ledger:
         self.active_folder = folder / "active"
         self.leases_folder = folder / "leases"
         self.events_path = folder / "events.jsonl"
-        self.hidden_path = folder / "hidden.jsonl"
+        self.hidden_path = folder / HIDDEN_FILE
         self.reaper_lock = folder / "reaper.lock"
         self._known: dict[Path, tuple[str, Entry]] = {}
 

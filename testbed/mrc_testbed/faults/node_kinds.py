@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from mrc_testbed.document.fields import Duration, StrictModel
+from mrc_testbed.document.fields import Duration, Ratio, StrictModel
 from mrc_testbed.errors import UsageError
 from mrc_testbed.faults.effects import AgentDead, Effect, Frozen, RoutesGone, Rule
 from mrc_testbed.faults.rule import FrameRule
@@ -20,15 +20,25 @@ PAUSE_MAX_NS: Final = 8 * 10**9
 
 
 class Blackhole(NodeFault):
-    """A switch forwards nothing; its links stay up, and it signals nothing; selects switches."""
+    """A switch swallows packets, all or some; its links stay up, and it signals nothing; selects switches."""
 
-    condition: ClassVar[str] = "forwarded nothing"
+    condition: ClassVar[str] = "swallowed packets"
 
     kind: Literal["blackhole"]
+    ratio: Ratio = Field(
+        default=1.0,
+        gt=0,
+        json_schema_extra={"default": "100%"},
+        description="Probability that a packet is swallowed; of all by default.",
+    )
+
+    def rule(self) -> FrameRule:
+        return FrameRule(action="lose", ratio=self.ratio)
 
     def effects(self, target: Target) -> tuple[Effect, ...]:
-        lost = FrameRule(action="lose")
-        return tuple(Rule(port.id, lost) for node in target.nodes for port in target.clos.ports_of(node))
+        return tuple(
+            Rule(port.id, self.rule()) for node in target.nodes for port in target.clos.ports_of(node)
+        )
 
 
 class SwitchDown(NodeFault):

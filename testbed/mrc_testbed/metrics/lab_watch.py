@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric.fault_log import HIDDEN_FILE
 from mrc_testbed.fabric.known_labs import no_such_lab
 from mrc_testbed.fabric.paths import LabPaths, lab_folders, lab_paths
 from mrc_testbed.fabric.state import Phase, read_state
@@ -103,6 +104,7 @@ def _open(paths: LabPaths, qp_search_readings: int = QP_SEARCH_READINGS) -> LabR
         paths.fabric_pins,
         paths.pins / "nodes",
         qp_search_readings=qp_search_readings,
+        hidden=paths.faults / HIDDEN_FILE,
     )
 
 

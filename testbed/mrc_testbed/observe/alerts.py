@@ -30,6 +30,7 @@ class Alert:
     summary: str  # in a sentence
     dashboard_url: str  # where one sees more of it
     runbook_url: str  # where one reads what to do
+    command: str  # that says more about it; empty for none
 
 
 def read_alerts() -> tuple[Alert, ...]:
@@ -87,4 +88,5 @@ def _alert(entry: dict[str, Any]) -> Alert:
         annotations.get("summary", ""),
         annotations.get("dashboard_url", ""),
         annotations.get("runbook_url", ""),
+        annotations.get("command", ""),
     )

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from probe_fabric import all_paths, fabric, outcomes
 
 from mrc_testbed.probing.avoidance import PathToDeny, paths_around
-from mrc_testbed.probing.grading import grade_links
 from mrc_testbed.probing.localisation import localise
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.path import build_path
@@ -171,13 +170,6 @@ def test_counts_of_an_interval_are_the_difference() -> None:
     (between,) = since([after], [before])
     assert between == PathOutcome(path, 15, 4, 3, 3000)
     assert (between.returned, between.lost) == (18, 1)
-
-
-def test_grade_counts_links_that_are_suspected_and_broken() -> None:
-    grade = grade_links(["a", "b", "c"], ["b", "c", "d", "e"])
-    assert grade.right == ("b", "c")
-    assert (grade.precision, grade.recall) == pytest.approx((2 / 3, 0.5))
-    assert (grade_links([], []).precision, grade_links([], []).recall) == (None, None)
 
 
 def test_denied_paths_are_those_that_cross_the_link() -> None:
