@@ -1,6 +1,6 @@
 """The alert MrcGrayLoss: silent in quiet runs, and how soon it fires once a T1 loses a few percent.
 
-Runs of ten simulated minutes, of a drawn fabric under a drawn training job that takes 0.3 to 30 % of the ports'
+Runs of ten simulated minutes, of a drawn fabric under a drawn training job that takes 0.3 to 30 % of line
 rate. The series that the exporter would have are written down every five seconds; Prometheus' own promtool
 evaluates the rules over them.
 """

@@ -55,8 +55,8 @@ def _places() -> list[AnyPanel]:
         ),
         time_series(
             "Losses per packet, by T1",
-            "Paths that NICs began to avoid after a loss, over a minute, per packet that T0s sent to the T1. One "
-            "that stands out is gray: `mrc-testbed probe links` names it, or its link.",
+            "Paths that NICs began to avoid after a loss, over a minute, per packet that T0s sent to the T1. "
+            "One that stands out is gray: `mrc-testbed probe links` names it, or its link.",
             "percentunit",
             [(f"lab_plane_switch:mrc_path_losses:ratio1m{{{LAB}}}", "{{switch}}")],
         ),

@@ -24,6 +24,7 @@ from mrc_agents.abi import (
 from mrc_agents.bpf.maps import ArrayMap, MappedArray
 from mrc_testbed.errors import FabricError, UsageError
 from mrc_testbed.fabric.data_plane import FabricMaps
+from mrc_testbed.faults.ledger import Ledger
 from mrc_testbed.metrics.histogram import Histogram, merge
 from mrc_testbed.metrics.lab_watch import open_reader
 from mrc_testbed.metrics.reader import LabReader
@@ -70,6 +71,25 @@ def test_port_counters_are_kept_by_port(pinned_lab: PinnedLab, reader: LabReader
     assert counters[PortCounter.TX_PACKETS] == [port_id + 1 for port_id in range(ports)]
     assert counters[PortCounter.PASSED_TO_STACK] == [3] * ports
     assert counters[PortCounter.TX_BYTES] == [0] * ports
+
+
+def test_frames_that_hidden_faults_took_do_not_count_until_they_are_revealed(
+    pinned_lab: PinnedLab, reader: LabReader
+) -> None:
+    def lose(frames: int) -> int:
+        values = {PortCounter.DROP_LOSS: [frames], PortCounter.DROP_LINK_DOWN: [frames]}
+        write_per_cpu(pinned_lab.paths.fabric_pins / "port_counters", PortCounters, 1, values)
+        counters = reader.port_counters()
+        assert counters[PortCounter.DROP_LINK_DOWN][1] == frames
+        return counters[PortCounter.DROP_LOSS][1]
+
+    assert lose(2) == 2
+    ledger = Ledger(pinned_lab.paths.faults)
+    ledger.create()
+    ledger.record({"event": "fault-applied", "is_hidden": True})
+    assert [lose(5), lose(7)] == [2, 2]
+    ledger.reveal()
+    assert lose(9) == 9
 
 
 def test_a_histogram_is_read_by_plane(pinned_lab: PinnedLab, reader: LabReader, twin_object: Path) -> None:
