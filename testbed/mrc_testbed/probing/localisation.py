@@ -45,6 +45,7 @@ _NOISE: Final = 2e-4
 """Share of probes that sound paths may lose."""
 
 _NODE_LINKS_MIN: Final = 2
+_SOUND_LOSS: Final = 0.02
 _BLIND_LOSS: Final = 0.9
 _STEPS: Final = 24
 _GOLDEN: Final = (5**0.5 - 1) / 2
@@ -126,8 +127,8 @@ def _uplink(probes: Sequence[PathOutcome], health: Mapping[int, LinkHealth]) -> 
         loss = health[outcome.path.links[0]].loss if outcome.path.links[0] in health else None
         return 1.0 if loss is None else loss
 
-    soundest = min(map(host_loss, probes))
-    chosen = [each for each in probes if host_loss(each) < _BLIND_LOSS and host_loss(each) <= 2 * soundest]
+    limit = min(_BLIND_LOSS, max(_SOUND_LOSS, 2 * min(map(host_loss, probes))))
+    chosen = [each for each in probes if host_loss(each) < limit]
     sent = sum(outcome.returned + outcome.lost for outcome in chosen)
     if not sent:
         return LinkHealth()
