@@ -168,11 +168,7 @@ class LiveCollectives:
         return text.decode()
 
     def meet(self, ranks: Sequence[int], store: Store, timeout_ms: int) -> None:
-        """Connect to the other ranks of a group, which all call this.
-
-        Raises:
-            CollectiveError: see `connect`.
-        """
+        """Connect to the other ranks of a group, which all call this."""
         own = f"{socket.gethostbyname(socket.gethostname())}:{self.port}"
         store.set(f"mrc/{self.rank}", own)
         peers = {}

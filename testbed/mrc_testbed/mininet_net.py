@@ -171,21 +171,13 @@ class MrcNet(Mininet):  # type: ignore[misc]  # Mininet is untyped
             labs.down(self.lab_name)
 
     def addHost(self, name: str, *_: Any, **__: Any) -> None:  # noqa: N802 - Mininet's name
-        """Refused.
-
-        Raises:
-            UsageError: always.
-        """
+        """Refused."""
         raise UsageError(f"{name} cannot be added: the topology describes all nodes and links of a lab")
 
     addSwitch = addController = addHost  # noqa: N815 - Mininet's names
 
     def addLink(self, node1: Any, node2: Any, *_: Any, **__: Any) -> None:  # noqa: N802 - Mininet's name
-        """Refused.
-
-        Raises:
-            UsageError: always.
-        """
+        """Refused."""
         raise UsageError(
             f"{node1}~{node2} cannot be added: the topology describes all nodes and links of a lab"
         )

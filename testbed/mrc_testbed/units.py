@@ -126,29 +126,17 @@ _RATIO_TEXT: Final = re.compile(rf"({NUMBER}) ?%")
 
 
 def parse_rate_bps(text: str) -> int:
-    """Bits per second of *text* such as `100Mbit`.
-
-    Raises:
-        UsageError: no number, no unit, an unknown unit, or a fraction of a bit.
-    """
+    """Bits per second of *text* such as `100Mbit`."""
     return RATE.parse(text)
 
 
 def parse_duration_ns(text: str) -> int:
-    """Nanoseconds of *text* such as `200ms`.
-
-    Raises:
-        UsageError: no number, no unit, an unknown unit, or a fraction of a nanosecond.
-    """
+    """Nanoseconds of *text* such as `200ms`."""
     return DURATION.parse(text)
 
 
 def parse_size_bytes(text: str) -> int:
-    """Bytes of *text* such as `4MiB`.
-
-    Raises:
-        UsageError: no number, no unit, an unknown unit, or a fraction of a byte.
-    """
+    """Bytes of *text* such as `4MiB`."""
     return SIZE.parse(text)
 
 

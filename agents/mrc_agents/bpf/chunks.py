@@ -1,7 +1,7 @@
 """Memory in chunks: array maps that an array of maps names, end to end in one stretch of addresses.
 
 The kernel takes a new value of an array of maps and then waits until no program uses the old one; kernels
-from 6.8 on wait once for all values of one call.
+from 6.8 on wait once for all values of one call. What the kernel refuses is an OSError.
 """
 
 import ctypes
@@ -68,11 +68,7 @@ def chunk_segments(memory_bytes: int) -> list[int]:
 
 
 def create_chunk(segments: int) -> int:
-    """Descriptor of a new zeroed chunk.
-
-    Raises:
-        OSError: the kernel refuses it.
-    """
+    """Descriptor of a new zeroed chunk."""
     options = _CreateOptions(sz=ctypes.sizeof(_CreateOptions), map_flags=_BPF_F_MMAPABLE | _BPF_F_INNER_MAP)
     descriptor = int(
         library().bpf_map_create(
@@ -90,9 +86,6 @@ def insert_chunks(memory: int, chunks: Mapping[int, int]) -> None:
     Args:
         memory: descriptor of the array of maps.
         chunks: descriptors by number.
-
-    Raises:
-        OSError: the kernel refuses it.
     """
     keys = (c_uint32 * len(chunks))(*chunks)
     values = (c_uint32 * len(chunks))(*chunks.values())
@@ -102,11 +95,7 @@ def insert_chunks(memory: int, chunks: Mapping[int, int]) -> None:
 
 
 def remove_maps(outer: int, indexes: Iterable[int]) -> None:
-    """Has the kernel find chunks, or other inner maps, no more; those that are not there cost a look each.
-
-    Raises:
-        OSError: the kernel refuses it.
-    """
+    """Has the kernel find chunks, or other inner maps, no more; those that are not there cost a look each."""
     identity = c_uint32()
     for index in indexes:
         key = c_uint32(index)
@@ -155,11 +144,7 @@ class ChunkedMemory:
         return self._chunks.get(index)
 
     def add(self, indexes: Iterable[int]) -> None:
-        """Adds whole chunks, all or none.
-
-        Raises:
-            OSError: the kernel refuses them.
-        """
+        """Adds whole chunks, all or none."""
         made: dict[int, int] = {}
         try:
             for index in indexes:
@@ -172,11 +157,7 @@ class ChunkedMemory:
         self._chunks |= made
 
     def remove(self, indexes: Iterable[int]) -> None:
-        """Takes away chunks that were added; another thread may do it.
-
-        Raises:
-            OSError: the kernel refuses it.
-        """
+        """Takes away chunks that were added; another thread may do it."""
         self._drop({index: self._chunks.pop(index) for index in indexes})
 
     def _drop(self, chunks: Mapping[int, int]) -> None:

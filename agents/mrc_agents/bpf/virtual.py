@@ -127,8 +127,6 @@ class VirtualRuntime:
             entries: elements of maps; those not named have as many as declared.
             config: a FabricConfig.
             nic_of_port: by port id; NO_NIC for a switch's.
-            payload: how it travels.
-            shuffles_ties: whether events at one time come in an order drawn from the seed.
         """
         for name, count in entries.items():
             if self._library.mrc_virtual_set_entries(name.encode(), count):

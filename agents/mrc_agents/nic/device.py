@@ -38,7 +38,10 @@ _MEMINFO: Final = Path("/proc/meminfo")
 
 
 class NicDevice:
-    """Opened pins of one NIC. Not safe for use by several threads: a kick is a request and a run."""
+    """Opened pins of one NIC. Not safe for use by several threads: a kick is a request and a run.
+
+    What a NIC in virtual time does not have raises TypeError.
+    """
 
     def __init__(self, pins: Pins) -> None:
         self.pins = pins  # where its maps are found
@@ -66,11 +69,7 @@ class NicDevice:
             self._opened = opened.pop_all()
 
     def open_events(self) -> RingBuffer:
-        """The events of the NIC, for one reader; closed with the device.
-
-        Raises:
-            TypeError: in virtual time, where the simulation has the NIC's reports.
-        """
+        """The events of the NIC, for one reader; closed with the device."""
         if isinstance(self.pins, VirtualFolder):
             raise TypeError("a NIC in virtual time has no ring of events")
         events = RingBuffer(open_pinned_in(self._opened, self.pins, "nic_events"))
@@ -78,22 +77,14 @@ class NicDevice:
         return events
 
     def application_descriptors(self) -> list[int]:
-        """The descriptors for a program of its own: the NIC's program, its work rings.
-
-        Raises:
-            TypeError: in virtual time, where no program runs.
-        """
+        """The descriptors for a program of its own: the NIC's program, its work rings."""
         descriptors = [self._program, self._work_ring]
         if not all(isinstance(each, int) for each in descriptors):
             raise TypeError("a NIC in virtual time has no descriptors")
         return [each for each in descriptors if isinstance(each, int)]
 
     def open_channels(self) -> int:
-        """Descriptor of the map of channel rings, closed with the device.
-
-        Raises:
-            TypeError: in virtual time, where no program runs.
-        """
+        """Descriptor of the map of channel rings, closed with the device."""
         if isinstance(self.pins, VirtualFolder):
             raise TypeError("a NIC in virtual time has no channels")
         return open_pinned_in(self._opened, self.pins, "channels")
@@ -116,11 +107,7 @@ class NicDevice:
         self.memory.add(chunks)
 
     def remove_memory(self, chunks: Iterable[int]) -> None:
-        """Takes away chunks that were added.
-
-        Raises:
-            OSError: the kernel refuses it.
-        """
+        """Takes away chunks that were added."""
         if isinstance(self.memory, ChunkedMemory):
             self.memory.remove(chunks)
 

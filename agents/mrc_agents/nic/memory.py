@@ -342,13 +342,7 @@ class RegionTable:
         return self._device.memory.view[offset : offset + length]
 
     def writable(self, r_key: int, offset: int, length: int) -> memoryview:
-        """The memory that a peer with this key may write to.
-
-        Args:
-            r_key: of a region that has come with its pages.
-            offset: from the start of the region.
-            length: bytes.
-        """
+        """The memory that a peer with this key may write to."""
         region = self._own.get(r_key)
         if region is None or not 0 <= offset <= offset + length <= region.length:
             raise UsageError(f"no region with the key {r_key:#x} has bytes {offset} to {offset + length}")

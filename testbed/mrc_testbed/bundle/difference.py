@@ -87,8 +87,6 @@ def compare_repetition(key: str, before: RunFolder, after: RunFolder, tolerance:
 
     Args:
         key: what to call it.
-        before: the run.
-        after: its repetition.
         tolerance: share of its first value by which a figure may differ; None: not at all and to the byte
             between two runs in virtual time, LIVE_TOLERANCE otherwise.
     """

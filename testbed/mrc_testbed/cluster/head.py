@@ -36,11 +36,7 @@ class ClusterWorkers:
     """Workers of a cluster, for the runs of a campaign.
 
     Args:
-        cluster: whose workers.
-        campaign: to which results come back.
-        is_virtual: whether runs take place in virtual time.
         runtime: of labs; None: as `up` chooses on the worker.
-        progress: called with what happens to the cluster.
     """
 
     def __init__(
@@ -142,12 +138,7 @@ class ClusterWorkers:
 
 
 class ClusterCalls:
-    """Workers of a cluster, for calls in virtual time whose results are small.
-
-    Args:
-        cluster: whose workers.
-        progress: called with what happens to the cluster.
-    """
+    """Workers of a cluster, for calls in virtual time whose results are small."""
 
     def __init__(self, cluster: Cluster, progress: Progress) -> None:
         self._cluster = cluster

@@ -11,7 +11,6 @@ def write_files(folder: Path, files: Mapping[str, str], *, replace: bool) -> lis
 
     Args:
         folder: is made if it does not exist.
-        files: path below it -> content.
         replace: whether files of other content are replaced.
     """
     changed = [name for name, text in files.items() if not replace and _differs(folder / name, text)]

@@ -37,11 +37,7 @@ def in_one_step(path: Path, draft: Path | None = None, *, mode: int = 0o666) -> 
 def write_in_one_step(
     path: Path, content: str | bytes, draft: Path | None = None, *, mode: int = 0o666
 ) -> None:
-    """Replaces the content of *path*, by a text as UTF-8; see `in_one_step`.
-
-    Raises:
-        OSError: it cannot be written; *path* is as before, and the draft is gone.
-    """
+    """Replaces the content of *path*, by a text as UTF-8; see `in_one_step`."""
     with in_one_step(path, draft, mode=mode) as stream:
         stream.write(content if isinstance(content, bytes) else content.encode())
 

@@ -50,11 +50,7 @@ _LOG_TAIL_LINES: Final = 5
 def start_agents(
     paths: LabPaths, clos: Clos, runtime: Runtime, hosts: Sequence[str], report: Report
 ) -> list[ProcessRecord]:
-    """Starts the agents of *hosts* and waits until each answers.
-
-    Returns:
-        The agents' processes.
-    """
+    """Starts the agents of *hosts* and waits until each answers."""
     for host in hosts:
         remove_all_but(paths.node_folder(host), paths.agent_log(host).name)
     configs = {
@@ -175,11 +171,7 @@ def _rto_ns(clos: Clos, lateness_ns: int) -> int:
 
 
 def timer_attributes(clos: Clos, lateness_ns: int = timing.LATENESS_NS) -> dict[str, int]:
-    """The times of a new QP that AgentConfig names, in ns.
-
-    Args:
-        lateness_ns: of timers and of what processes packets; 0 in a simulation.
-    """
+    """The times of a new QP that AgentConfig names, in ns."""
     rto_ns = _rto_ns(clos, lateness_ns)
     if not clos.spec.is_shaped:
         return {"rto_ns": rto_ns, "rto_min_ns": rto_ns, "pto_min_ns": _PTO_UNSHAPED_NS, "reo_wnd_min_ns": 0}

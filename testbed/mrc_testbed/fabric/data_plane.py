@@ -207,11 +207,7 @@ class SwitchDataPlane(Closing):
 
 
 def fabric_rodata(clos: Clos, lateness_ns: int = timing.LATENESS_NS) -> bytes:
-    """The read-only data of every BPF object of a lab: mrc_fabric_config.
-
-    Args:
-        lateness_ns: of timers and of what processes packets; 0 in a simulation.
-    """
+    """The read-only data of every BPF object of a lab: mrc_fabric_config."""
     spec = clos.spec
     return bytes(
         FabricConfig(

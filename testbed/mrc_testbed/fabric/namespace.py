@@ -84,21 +84,13 @@ def unnamed_namespace() -> Iterator[int]:
 
 
 def create_namespace(name: str) -> Path:
-    """Makes an empty network namespace.
-
-    Returns:
-        The path it is bound to.
-    """
+    """Makes an empty network namespace."""
     with unnamed_namespace():
         return bind_namespace(name, _OWN_NAMESPACE)
 
 
 def bind_namespace(name: str, source: Path) -> Path:
-    """Name the network namespace at *source* (a /proc/.../ns/net).
-
-    Returns:
-        The path it is bound to.
-    """
+    """Name the network namespace at *source* (a /proc/.../ns/net)."""
     path = namespace_path(name)
     _share_folder()
     try:

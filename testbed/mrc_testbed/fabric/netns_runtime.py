@@ -93,11 +93,7 @@ def _start_agents(lab: str, configs: Mapping[str, Path]) -> dict[str, int]:
 
 
 def delete_namespaces(lab: str, nodes: Sequence[str]) -> None:
-    """Removes the namespaces of *nodes*.
-
-    Raises:
-        ExceptionGroup: of FabricErrors, after having tried them all.
-    """
+    """Removes the namespaces of *nodes*."""
     failures = []
     for node in nodes:
         try:

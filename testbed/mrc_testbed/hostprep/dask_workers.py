@@ -24,8 +24,6 @@ def install_workers(
 
     Args:
         scheduler: address, such as tcp://head:8786.
-        check: change nothing, only report what would change.
-        progress: called with the name of each step.
     """
     own = version("mrc-testbed")
     if not (wheel.name.startswith(f"mrc_testbed-{own}-") and wheel.suffix == ".whl"):

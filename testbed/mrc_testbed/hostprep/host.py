@@ -14,10 +14,8 @@ def prepare_host(
     """Make this machine ready for labs; changes nothing on a ready one.
 
     Args:
-        check: change nothing, only report what would change.
         with_test_tools: also install what tests and benchmarks use: bpftool, Prometheus, tshark, Chromium,
             Mininet, and Docker where no Docker Engine is installed.
-        progress: called with the name of each step.
     """
     _require_root("installs packages and mounts the BPF file system", "setup host")
     variables = {
@@ -36,8 +34,6 @@ def prepare_observability(
 
     Args:
         grafana_image: pulled where a Docker Engine answers; where no registry has it, that is no failure.
-        check: change nothing, only report what would change.
-        progress: called with the name of each step.
     """
     _require_root("installs packages", "setup host --with-observability")
     return run_playbook(

@@ -65,10 +65,6 @@ def build_image(*, check: bool = False, progress: Progress | None = None) -> Pla
     """Build the node image if it is missing or stale.
 
     The base is pulled, or made from the distribution's packages where no registry answers (needs root).
-
-    Args:
-        check: change nothing, only report what would change.
-        progress: called with the name of each step.
     """
     if observe_image() is ImageState.CURRENT:
         return PlaybookReport(changes=(), log=None)

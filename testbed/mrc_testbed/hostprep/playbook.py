@@ -192,7 +192,6 @@ def run_playbook(
     Args:
         log: file for Ansible's output, replaced.
         check: change nothing, only find out what would change.
-        progress: called with each task's name as it begins.
         inventory: an Ansible inventory; None for this machine alone.
     """
     # A tenth of a second to import, which `up` need not wait for when it looks at the image.

@@ -13,13 +13,7 @@ from mrc_testbed.virtual.world import virtual_world
 
 
 def judge_candidate(invariant: str, document: Values, is_stopped: IsStopped, events_max: int) -> Universe:
-    """Judge a document that may fail by an invariant.
-
-    Args:
-        document: maybe of a scenario.
-        is_stopped: asked now and then whether to stop.
-        events_max: events after which it stops too; 0: those of a random universe.
-    """
+    """Judge a document that may fail by an invariant."""
     _check(document)
     is_repeated = invariant == "digest"
     return judge(

@@ -39,10 +39,8 @@ def judge(
     """Judge a universe; an exception is a failure of its own kind.
 
     Args:
-        document: of a scenario that the language accepts.
         is_repeated: whether it runs twice, and both have to come to the same.
         is_candidate: whether it is one of many that lead to a smaller failure: its exceptions go unlogged.
-        is_stopped: asked now and then whether to stop.
         events_max: events after which it stops too, and has failed; 0: EVENTS_MAX.
     """
     log = _candidate_log if is_candidate else _log

@@ -89,9 +89,7 @@ def shrink_scenario(
 
     Args:
         document: of `read_failing`.
-        runs_max: number of runs at most.
         is_stopped: asked now and then; once it is so, the smallest so far is the result.
-        say: called with the number of runs, again and again.
     """
     before, judged = Size.of(document), partial(judge, is_candidate=True, events_max=NO_LIMIT)
     unmet = unmet_expectations(document, is_stopped)

@@ -39,9 +39,7 @@ def shrink(
     Every step makes it weigh less, so that there is an end even without a limit.
 
     Args:
-        document: one that fails.
         fails: whether another does, in the same way; raises `RefusedDocumentError` for what is no scenario.
-        runs_max: number of runs at most.
         is_over: asked before each; once it is so, the smallest so far is the result.
         say: called with the number of runs after each.
     """

@@ -52,13 +52,7 @@ class Universe:
 
 
 def run_document(document: Values, is_stopped: IsStopped = lambda: False, events_max: int = 0) -> Universe:
-    """Run a document's universe.
-
-    Args:
-        document: of a scenario.
-        is_stopped: asked now and then whether to stop.
-        events_max: events after which it stops too, and has failed; 0: EVENTS_MAX.
-    """
+    """Run a document's universe."""
     plan = replace(plan_of(document), reading_interval_ns=READING_INTERVAL_NS)
     machine = UniverseLimit(is_stopped, events_max)
     with planned_lab(plan, machine, shuffles_ties=True) as lab:
@@ -88,7 +82,6 @@ class UniverseLimit(SignalClock):
     """Interrupts a run: by request, or one without end.
 
     Args:
-        is_stopped: asked now and then whether to stop.
         events_max: events after which to stop; 0: EVENTS_MAX.
     """
 

@@ -43,7 +43,6 @@ def keep_violation(judged: Judged, into: Path, is_hasty: IsStopped = lambda: Fal
     """The violation of a universe, shrunk and written.
 
     Args:
-        judged: a universe that failed.
         into: folder of scenario files and bundles.
         is_hasty: asked now and then whether to shrink no further, and to end the run of the results.
     """

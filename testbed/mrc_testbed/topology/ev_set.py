@@ -18,8 +18,6 @@ def build_ev_set(
     another. Where switches hash, an endpoint cannot know the paths: EVs are random, different source ports.
 
     Args:
-        source: host number.
-        destination: host number.
         count: EVs over all planes; what the topology says by default.
         seed: equal seeds give equal sets; QPs of one host pair should differ in it.
 

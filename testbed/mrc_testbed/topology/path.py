@@ -111,13 +111,7 @@ def uplink_of_ev(clos: Clos, entropy: int, source: int, destination: int) -> int
 
 
 def explain_ev(clos: Clos, entropy: int, source: int, destination: int) -> Path:
-    """The path that packets with that EV take between two hosts.
-
-    Args:
-        entropy: 32 bits.
-        source: host number.
-        destination: host number.
-    """
+    """The path that packets with that EV take between two hosts."""
     if not 0 <= entropy < 1 << 32:
         raise UsageError(f"{entropy:#x} is not an EV: EVs have 32 bits")
     ev = decode_ev(entropy)

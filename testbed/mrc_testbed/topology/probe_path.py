@@ -42,7 +42,6 @@ def probe_paths(clos: Clos, host: int, probing: ProbingSpec | None = None) -> tu
     """The link probes of a round of *host*, plane by plane, that to the T0 first; none without source routes.
 
     Args:
-        host: number.
         probing: that of the topology by default, or the default one.
     """
     if clos.spec.forwarding != "srv6":

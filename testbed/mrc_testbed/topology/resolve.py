@@ -32,11 +32,7 @@ def resolve_topology(spec: TopologySpec) -> Clos:
 
 
 def check_topology(spec: TopologySpec) -> TopologySpec:
-    """*spec* if it describes a fabric; for models with a topology in them.
-
-    Raises:
-        ValidationError: as `resolve_topology`.
-    """
+    """*spec* if it describes a fabric; for models with a topology in them."""
     return resolve_topology(spec).spec
 
 

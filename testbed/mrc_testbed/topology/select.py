@@ -66,22 +66,14 @@ def _modules(clos: Clos, matching: Sequence[int], size: int) -> dict[int, list[i
 
 
 def select_planes(clos: Clos, selector: PlaneSelector, seed: int) -> tuple[int, ...]:
-    """The planes that a selector means, each once, in order.
-
-    Args:
-        seed: decides what `pick: random` takes; equal seeds take the same.
-    """
+    """The planes that a selector means, each once, in order."""
     wanted = None if selector.planes == "all" else selector.planes
     matching = sorted(set(_planes(clos, wanted)))
     return tuple(_choose(matching, selector, seed, "plane", _written(selector.planes)))
 
 
 def select_nodes(clos: Clos, selector: NodeSelector, seed: int) -> tuple[Node, ...]:
-    """The nodes that a selector means, each once, in the order of their ids.
-
-    Args:
-        seed: decides what `pick: random` takes; equal seeds take the same.
-    """
+    """The nodes that a selector means, each once, in the order of their ids."""
     wanted = selector.nodes
     if isinstance(wanted, NodeFilter):
         matching = sorted(_filtered_node_ids(clos, wanted))

@@ -43,8 +43,6 @@ def expected_rtt_ns(
     is 0, and what is measured is the software alone.
 
     Args:
-        source: host number.
-        destination: host number.
         data_frame_bytes: whole frame; that of a full packet by default.
         sack_frame_bytes: whole frame; what a SACK has by default.
     """

@@ -25,14 +25,7 @@ _FOR_EVER_NS = (1 << 63) - 1
 
 
 class VirtualEngine(Engine):
-    """The workloads of one run in a lab in virtual time.
-
-    Args:
-        on_operation: receives completed operations of collectives, and their end.
-        is_killed: whether a host's agent was killed on purpose.
-        machine: source of interruptions, for programs.
-        show: as Engine has it.
-    """
+    """The workloads of one run in a lab in virtual time."""
 
     def __init__(
         self,

@@ -43,11 +43,7 @@ class Turns(Protocol):
 
 
 class VirtualLab:
-    """One lab; the process has no other meanwhile.
-
-    Args:
-        is_interrupted: asked now and then whether to stop early.
-    """
+    """One lab; the process has no other meanwhile."""
 
     def __init__(
         self,

@@ -92,7 +92,6 @@ class VirtualClock:
     Args:
         machine: source of the date and of interruptions.
         length_ns: how long the run takes; None: as long as its iterations take.
-        say_time: called again and again while time passes.
     """
 
     def __init__(self, lab: VirtualLab, machine: Clock, length_ns: int | None, say_time: SayTime) -> None:
@@ -158,13 +157,7 @@ def virtual_world(
     say_time: SayTime = lambda *_: None,
     show: Write = lambda *_: None,
 ) -> Iterator[World]:
-    """The world of a run, in a lab in virtual time that lasts as long as the context.
-
-    Args:
-        machine: source of dates and interruptions.
-        runtime: what runs the programs; None: the library that `make virtual` builds.
-        say_time: called while time passes.
-    """
+    """The world of a run, in a lab in virtual time that lasts as long as the context."""
     with planned_lab(plan, machine, runtime) as lab, world_in(lab, plan, machine, say_time, show) as world:
         yield world
 
@@ -173,12 +166,7 @@ def virtual_world(
 def planned_lab(
     plan: Plan, machine: Clock, runtime: VirtualRuntime | None = None, *, shuffles_ties: bool = False
 ) -> Iterator[VirtualLab]:
-    """A lab as a plan wants it.
-
-    Args:
-        runtime: what runs the programs; None: the library that `make virtual` builds.
-        shuffles_ties: whether events at one time come in an order drawn from the plan's seed.
-    """
+    """A lab as a plan wants it."""
     check_programs(plan)
     with virtual_lab(
         resolve_topology(plan.topology),
@@ -199,12 +187,7 @@ def world_in(
     say_time: SayTime = lambda *_: None,
     show: Write = lambda *_: None,
 ) -> Iterator[World]:
-    """The world of a run of a plan, in its lab.
-
-    Args:
-        machine: source of dates and interruptions.
-        say_time: called while time passes.
-    """
+    """The world of a run of a plan, in its lab."""
     clos = lab.clos
     with ExitStack() as stack:
         reader = LabReader(RUNTIME, clos, lab.fabric_pins, lab.fabric_pins)

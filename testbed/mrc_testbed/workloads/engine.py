@@ -271,7 +271,6 @@ class WorkloadEngine(Engine):
     """The workloads of one run, and a thread that takes the turns.
 
     Args:
-        transport, on_operation, is_killed, show: as Engine has them.
         place_ranks: makes the ranks of a program; None: there are no programs.
     """
 

@@ -36,7 +36,6 @@ class RunningProgram:
     """A program workload.
 
     Args:
-        load: what it is; it has no flows.
         program: the same as ranks see it.
         place: makes its ranks.
         write: receives each line of a rank, in a thread of the program.

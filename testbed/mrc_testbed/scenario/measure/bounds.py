@@ -49,9 +49,5 @@ BoundsOf = Callable[[Quantity], Bounds]
 
 
 def bound(term: Term, bounds_of: BoundsOf) -> Bounds:
-    """Bounds of *term*; no narrower ones hold unless a quantity occurs twice in it.
-
-    Raises:
-        NotMeasured: a quantity in it has no value.
-    """
+    """Bounds of *term*; no narrower ones hold unless a quantity occurs twice in it."""
     return fold(term, lambda value: Bounds(value, value), bounds_of)

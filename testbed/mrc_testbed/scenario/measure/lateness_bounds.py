@@ -45,11 +45,7 @@ class LatenessBounds:
         self._is_still = recording.latest_ns > limits_of(recording).pause_ns
 
     def bounds(self, quantity: Quantity) -> Bounds:
-        """Bounds of a quantity, in its base unit; its value lies within.
-
-        Raises:
-            NotMeasured: it has no value in this run.
-        """
+        """Bounds of a quantity, in its base unit; its value lies within."""
         value, effect = self._measurement.measure(quantity), quantity.kind.by_lateness
         around = self._around(quantity)
         readings = self._lateness[around]

@@ -48,11 +48,7 @@ class Measurement(Windows):
         self._recoveries: dict[str, Recovery] = {}
 
     def measure(self, quantity: Quantity) -> float:
-        """Value of a quantity, in the base unit of its dimension.
-
-        Raises:
-            NotMeasured: it has no value in this run; says why.
-        """
+        """Value of a quantity, in the base unit of its dimension."""
         try:
             return _MEASURES[quantity.kind.name](self, quantity)
         except NotMeasured as error:
@@ -86,11 +82,7 @@ class Measurement(Windows):
         return [of_plane / sum(sent) for of_plane in sent]
 
     def times(self, quantity: Quantity) -> Histogram:
-        """All times that a percentile, mean or maximum is of.
-
-        Raises:
-            NotMeasured: there are none.
-        """
+        """All times that a percentile, mean or maximum is of."""
         if quantity.workload is not None:
             return Histogram.of_times(self._times_ns(quantity))
         interval = self._interval(self._span(quantity))

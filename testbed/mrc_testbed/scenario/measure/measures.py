@@ -27,21 +27,13 @@ class Measures(ABC):
         """
 
     def evaluate(self, term: Term) -> float:
-        """Value of a term, in the base unit of its dimension.
-
-        Raises:
-            NotMeasured: a quantity in it has no value in this run, or it divides by zero.
-        """
+        """Value of a term, in the base unit of its dimension."""
         try:
             return fold(term, float, self.measure)
         except ZeroDivisionError as error:
             raise NotMeasured("it divides by a measured zero") from error
 
     def measured(self, comparison: Comparison) -> tuple[Measured, ...]:
-        """Value of each quantity of an expectation, in the order of the text, each once.
-
-        Raises:
-            NotMeasured: one of them has no value in this run.
-        """
+        """Value of each quantity of an expectation, in the order of the text, each once."""
         by_text = {str(quantity): quantity for quantity in comparison.quantities()}
         return tuple(Measured(quantity, self.measure(quantity)) for quantity in by_text.values())

@@ -12,7 +12,7 @@ from mrc_testbed.workloads.program import SharedWork
 
 @dataclass(frozen=True, slots=True)
 class OperationsOfSpan:
-    """Operations of a collective workload, or steps of a program."""
+    """Operations of a collective workload, or steps of a program; `NotMeasured` where a figure needs some."""
 
     work: SharedWork  # what they were
     span: Span  # the part of the run
@@ -25,9 +25,6 @@ class OperationsOfSpan:
         Args:
             span: the part of the run.
             with_overlapping: also those that reach beyond it; else only whole ones.
-
-        Raises:
-            NotMeasured: the workload has no operations.
         """
         planned = next(each for each in recording.plan.workloads if each.name == workload)
         if planned.shared_work is None:
@@ -47,45 +44,25 @@ class OperationsOfSpan:
         return len(self.operations)
 
     def durations_ns(self) -> list[int]:
-        """Duration of each collective.
-
-        Raises:
-            NotMeasured: there is none.
-        """
+        """Duration of each collective."""
         self._collective()
         return [each.duration_ns for each in self._some()]
 
     def steps_ns(self) -> list[int]:
-        """Duration of each step, computing included.
-
-        Raises:
-            NotMeasured: there is none.
-        """
+        """Duration of each step, computing included."""
         return [each.step_ns for each in self._some()]
 
     def algorithm_bps(self) -> float:
-        """Data of a rank over the mean time of a collective, bit/s.
-
-        Raises:
-            NotMeasured: there is none.
-        """
+        """Data of a rank over the mean time of a collective, bit/s."""
         times_ns = self.durations_ns()
         return self._collective().size_bytes * 8e9 * len(times_ns) / sum(times_ns)
 
     def bus_bps(self) -> float:
-        """Rate that the busiest NIC had to send at during the collectives, bit/s.
-
-        Raises:
-            NotMeasured: there is none.
-        """
+        """Rate that the busiest NIC had to send at during the collectives, bit/s."""
         return self.algorithm_bps() * self._collective().bus_factor
 
     def last_loss(self) -> float:
-        """Loss of the last step that has one.
-
-        Raises:
-            NotMeasured: there is none, or it is not finite.
-        """
+        """Loss of the last step that has one."""
         loss = last_loss(self._some())
         if loss is None:
             raise NotMeasured("its ranks reported no loss")
@@ -94,11 +71,7 @@ class OperationsOfSpan:
         return loss
 
     def per_second(self) -> float:
-        """Operations per second of the span; one that lies in it by half counts half.
-
-        Raises:
-            NotMeasured: there is none.
-        """
+        """Operations per second of the span; one that lies in it by half counts half."""
         steps = [Step.of(each) for each in self._some()]
         return steps_per_second(steps, self.span.start_ns, self.span.end_ns)
 

@@ -21,7 +21,7 @@ from mrc_testbed.workloads.sender import BatchRecord
 
 
 class NotMeasured(TestbedError):  # noqa: N818 - it is an answer, not a failure of ours
-    """A quantity without a value in this run; the message says why."""
+    """A quantity, or a part of the run that it needs, is not there; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,7 @@ class Recording:
         return time_ns - zero_ns
 
     def measured_span(self) -> Span:
-        """From the end of warm-up to the end of the run, or to the last reading of a run cut short.
-
-        Raises:
-            NotMeasured: the run did not get beyond its warm-up.
-        """
+        """From the end of warm-up to the end of the run, or to the last reading of a run cut short."""
         if self.zero_ns is None or not self.readings:
             raise NotMeasured("the run ended during warm-up")
         end_ns = self.readings[-1].time_ns if self.end_ns is None else self.end_ns
@@ -113,11 +109,7 @@ class Recording:
         return Span(self.zero_ns, end_ns)
 
     def workload_span(self, workload: str) -> Span:
-        """From the end of warm-up to the end of a workload.
-
-        Raises:
-            NotMeasured: the run did not get beyond its warm-up.
-        """
+        """From the end of warm-up to the end of a workload."""
         span = self.measured_span()
         end_ns = self.workload_ends.get(workload, span.end_ns)
         return Span(span.start_ns, end_ns) if span.start_ns < end_ns < span.end_ns else span
@@ -132,11 +124,7 @@ class Recording:
         return tuple(Occurrence(change, cleared.get(index)) for index, change in sorted(applied.items()))
 
     def fault_span(self, fault_id: str) -> Span:
-        """From the first application of the fault to the end of its last occurrence.
-
-        Raises:
-            NotMeasured: it was never applied.
-        """
+        """From the first application of the fault to the end of its last occurrence."""
         occurrences = self.occurrences(fault_id)
         if not occurrences:
             raise NotMeasured(f"{fault_id} was never applied")
@@ -152,9 +140,6 @@ class Recording:
 
         `before` begins when the last fault that was over by then had been cleared, `after` ends when the next
         one is applied: both leave out other faults, unless one overlaps this fault itself.
-
-        Raises:
-            NotMeasured: there was no such time.
         """
         run, fault = self.measured_span(), self.fault_span(fault_id)
         if window == "during":
@@ -171,11 +156,7 @@ class Recording:
         return Span(start_ns, end_ns)
 
     def stretch(self, start_ns: int, end_ns: int) -> Span:
-        """The part of the run between two times of its own axis.
-
-        Raises:
-            NotMeasured: the run was over before.
-        """
+        """The part of the run between two times of its own axis."""
         run = self.measured_span()
         last_ns = self.relative_ns(run.end_ns)
         if last_ns < end_ns - self.plan.reading_interval_ns:
@@ -186,9 +167,6 @@ class Recording:
         """The counts of *span*: the difference of the readings nearest to its two ends.
 
         The runner takes a reading where a fault's window begins or ends, so nearest is within milliseconds.
-
-        Raises:
-            NotMeasured: there are no two readings to compute it from.
         """
         first, last = nearest(self.readings, span.start_ns), nearest(self.readings, span.end_ns)
         if last.time_ns <= first.time_ns:
@@ -196,11 +174,7 @@ class Recording:
         return last.since(first)
 
     def flow_rates_bps(self, workload: str, span: Span) -> dict[Flow, float]:
-        """Payload of each flow of a workload acknowledged for the first time in *span*, bit/s.
-
-        Raises:
-            NotMeasured: there are no two readings to compute it from.
-        """
+        """Payload of each flow of a workload acknowledged for the first time in *span*, bit/s."""
         first = nearest(self.flow_readings, span.start_ns)
         last = nearest(self.flow_readings, span.end_ns)
         length_ns = last.time_ns - first.time_ns
@@ -222,11 +196,7 @@ class Recording:
 
 
 def nearest(readings: Sequence[AnyReading], time_ns: int) -> AnyReading:
-    """The reading whose time is nearest to *time_ns*.
-
-    Raises:
-        NotMeasured: there is none.
-    """
+    """The reading whose time is nearest to *time_ns*."""
     if not readings:
         raise NotMeasured("nothing was read")
     after = bisect_left(readings, time_ns, key=lambda reading: reading.time_ns)

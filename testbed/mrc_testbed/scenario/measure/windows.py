@@ -39,11 +39,7 @@ class Windows(Measures):
         return span
 
     def span(self, quantity: Quantity) -> Span:
-        """The window, or the whole run as far as the quantity's workload lasted.
-
-        Raises:
-            NotMeasured: there was no such time.
-        """
+        """The window, or the whole run as far as the quantity's workload lasted."""
         if quantity.window is None:
             return self._recording.workload_span(quantity.workload or "")
         return self._span(quantity)
@@ -67,19 +63,11 @@ class Windows(Measures):
         )
 
     def hosts(self, quantity: Quantity) -> HostCounts:
-        """Counts of all NICs in the window; without one, to the last reading.
-
-        Raises:
-            NotMeasured: there are no two readings to compute them from.
-        """
+        """Counts of all NICs in the window; without one, to the last reading."""
         return add_hosts(self._interval(self._counting_span(quantity)).hosts.values())
 
     def packets_sent(self, quantity: Quantity) -> int:
-        """Data packets that all NICs sent in the window, or from the fault's first start to its last end.
-
-        Raises:
-            NotMeasured: there are none.
-        """
+        """Data packets that all NICs sent in the window, or from the fault's first start to its last end."""
         of_fault = quantity.kind.argument == "fault"
         span = (
             self._recording.fault_span(quantity.argument or "") if of_fault else self._counting_span(quantity)

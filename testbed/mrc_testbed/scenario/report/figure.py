@@ -39,11 +39,7 @@ _TITLES: Final[dict[FigureKind, str]] = {
 
 
 def run_charts(recording: Recording, *, without: Collection[FigureKind] = ()) -> tuple[Chart, ...]:
-    """The figure's charts; none when the scenario asks for none, or nothing was read.
-
-    Args:
-        without: kinds that are left out.
-    """
+    """The figure's charts; none when the scenario asks for none, or nothing was read."""
     if len(recording.readings) < 2:
         return ()
     wanted = [figure for figure in recording.plan.figure if figure.kind not in without]

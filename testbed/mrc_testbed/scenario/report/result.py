@@ -87,11 +87,7 @@ def judge_run(
     ending: Ending | None,
     provenance: Provenance,
 ) -> RunResult:
-    """The result of a run: expectations evaluated, recovery measured, trust decided.
-
-    Args:
-        ending: why it did not end as planned; None when it did.
-    """
+    """The result of a run: expectations evaluated, recovery measured, trust decided."""
     plan = recording.plan
     measurement = Measurement(recording)
     fidelity = judge_fidelity(recording)
