@@ -4,6 +4,7 @@ import csv
 import shutil
 import socket
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ from mrc_testbed.fabric.known_labs import names
 from mrc_testbed.fabric.management import management_address
 from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.metrics.fidelity import TrustCheck
+from mrc_testbed.metrics.run_info import read_run
+from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.job_ring import JobRing
 
 MEETING = """
 import os, socket
@@ -149,6 +153,29 @@ def test_results_have_steps_and_faults(launch: Launch, lab_name: str, tmp_path: 
     report = (tmp_path / "launch" / "latest" / "report.html").read_text()
     assert "Faults of the lab when it began: loss-1 (loss)." in report
     assert f"results  {tmp_path}/launch/" in complained
+
+
+LOOKING = (
+    STEPPING
+    + """
+folder = sys.argv[2]
+while "job-2" not in str(names := os.listdir(f"{folder}/jobs")):
+    time.sleep(0.02)
+print(*sorted(name.split(".")[0] for name in names), json.load(open(f"{folder}/run.json"))["scenario"])
+"""
+)
+
+
+def test_a_job_beside_another_has_a_name_of_its_own_and_is_the_run_of_the_lab(
+    launch: Launch, lab_name: str
+) -> None:
+    folder = lab_paths(lab_name).folder
+    work = Collective("all-reduce", ("h2", "h3"), 4096, "float32", "sum", 1, compute_ns=1)
+    with closing(JobRing(folder, "job", work)):
+        program = ["--", sys.executable, "-c", LOOKING, "4", str(folder)]
+        status, said, complained = launch("--ranks", "1", *program)
+    assert (status, said[0]) == (0, "[0] job job-2 launch"), complained
+    assert read_run(folder) is None
 
 
 def test_results_of_a_rank_that_fails_are_kept(launch: Launch, tmp_path: Path) -> None:
