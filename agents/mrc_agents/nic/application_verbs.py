@@ -10,8 +10,7 @@ from mrc_agents.entropy import randbits
 from mrc_agents.errors import UsageError
 from mrc_agents.nic.ev_profile import EvProfile
 from mrc_agents.nic.memory import MemoryRegistration, RegionPlace
-from mrc_agents.nic.qp import CONNECTED, MrcQueuePair, QpLimits
-from mrc_agents.nic.rc_qp import RcQueuePair
+from mrc_agents.nic.qp import CONNECTED, QpLimits
 from mrc_agents.nic.work_queue import qp_index
 from mrc_agents.nic.work_verbs import WorkVerbs
 
@@ -52,11 +51,11 @@ class ApplicationVerbs(WorkVerbs):
 
     def join_domain(self, qpn: int, pd: int) -> None:
         """Put a new QP into the protection domain whose regions its peer may write to."""
-        self._find_either(qpn).pd = pd
+        self._queue(qpn).pd = pd
 
     def limit_qp(self, qpn: int, limits: QpLimits) -> None:
         """Puts limits of a QP in force; of one without a peer, with its change to RTR."""
-        qp = self._find_either(qpn)
+        qp = self._queue(qpn)
         qp.limits = limits
         if qp.state in CONNECTED:
             values = (limits.give_up_us, limits.rnr_timer_us, limits.rnr_limit, limits.is_writable)
@@ -93,10 +92,6 @@ class ApplicationVerbs(WorkVerbs):
         """Packets that a QP may have under way at most, and the payload bytes of one."""
         attributes = self._queue(qpn).attributes
         return attributes.window_packets, attributes.pmtu_bytes
-
-    def _find_either(self, qpn: int) -> MrcQueuePair | RcQueuePair:
-        """A QP of an application, of either transport."""
-        return self._find_rc(qpn) or self._find(qpn)
 
     def forget_reports(self, qpn: int) -> None:
         """Drops completions and arrivals of a QP, which its application reads from the ring."""

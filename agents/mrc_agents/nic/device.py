@@ -100,7 +100,7 @@ class NicDevice:
             OSError: the kernel refuses them, or the machine would have too little left.
         """
         # It takes whatever there is, and then ends a process of anybody's for want of memory.
-        if 2 * len(chunks) * Limit.MEMORY_CHUNK > _available_bytes():
+        if 2 * len(chunks) * Limit.MEMORY_CHUNK > available_bytes():
             raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
         if not isinstance(self.memory, ChunkedMemory):
             raise TypeError("the memory of a NIC in virtual time does not grow")
@@ -192,6 +192,6 @@ def open_memory(opened: ExitStack, pins: Pins) -> ChunkedMemory | MappedMemory:
     return ChunkedMemory(open_pinned_in(opened, pins, "memory"), open_chunks(opened, pins))
 
 
-def _available_bytes() -> int:
+def available_bytes() -> int:
     """Memory of the machine that programs may still take."""
     return int(re.findall(r"^MemAvailable:\s*(\d+) kB$", _MEMINFO.read_text(), re.MULTILINE)[0]) << 10

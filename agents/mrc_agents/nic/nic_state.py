@@ -12,7 +12,7 @@ from mrc_agents.nic.memory import RegionTable
 from mrc_agents.nic.qp import MrcQueuePair
 from mrc_agents.nic.qp_numbers import QpNumbers
 from mrc_agents.nic.rc_qp import RcQueuePair
-from mrc_agents.nic.work_queue import WorkQueue, qp_index
+from mrc_agents.nic.work_queue import qp_index
 
 
 class NicState:
@@ -58,7 +58,7 @@ class NicState:
         """Ids of a QP's work requests that have not completed."""
         return list(self._queue(qpn).posted)
 
-    def _queue(self, qpn: int) -> WorkQueue:
+    def _queue(self, qpn: int) -> MrcQueuePair | RcQueuePair:
         return self._find_rc(qpn) or self._find(qpn)
 
     def _find_rc(self, qpn: int) -> RcQueuePair | None:

@@ -57,7 +57,8 @@ def push(
     """
     state = read_stack(stack_paths())
     prometheus = state.service(ServiceName.PROMETHEUS) if state is not None else None
-    source = prometheus_url or (prometheus.url if prometheus is not None else _usual_prometheus())
+    usual = f"http://{DEFAULT_ADDRESS}:{DEFAULT_PROMETHEUS_PORT}"
+    source = prometheus_url or (usual if prometheus is None else prometheus.url)
     with _grafana(settings, state, grafana_url, token_file) as grafana:
         pushed = grafana.push(source)
         item: dict[str, Any] = {
@@ -205,7 +206,3 @@ def _address(state: StackState | None, given: str | None) -> str:
             hint="give its address with --grafana-url, or start one: mrc-testbed observe up",
         )
     return service.url
-
-
-def _usual_prometheus() -> str:
-    return f"http://{DEFAULT_ADDRESS}:{DEFAULT_PROMETHEUS_PORT}"

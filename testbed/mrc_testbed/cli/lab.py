@@ -18,7 +18,6 @@ from mrc_testbed.cli.stack_text import describe_stack
 from mrc_testbed.cli.status import fabric_lines, status_details, status_document, topology_summary
 from mrc_testbed.errors import CleanupError, TestbedError, UsageError
 from mrc_testbed.fabric import lab
-from mrc_testbed.fabric.build import BuildProgress
 from mrc_testbed.fabric.known_labs import foreign_labs, names, require_own
 from mrc_testbed.fabric.state import RuntimeName
 from mrc_testbed.faults.attendance import repair_faults, under_faults
@@ -87,7 +86,7 @@ def up(
         runtime=runtime,
         reconfigure=reconfigure,
         faults=under_faults(settings.name),
-        progress=lambda progress: _show_progress(settings, progress),
+        progress=lambda step: settings.progress(step.what, step.done_count, step.total_count),
     )
     if status_now.note:
         say(settings.stderr, status_now.note)
@@ -183,10 +182,6 @@ def _has_stack() -> bool:
     from mrc_testbed.observe.stack_state import stack_paths  # noqa: PLC0415 - only `down --all` asks
 
     return stack_paths().state_file.exists()
-
-
-def _show_progress(settings: Settings, progress: BuildProgress) -> None:
-    settings.progress(progress.what, progress.done_count, progress.total_count)
 
 
 def _removed(removed: Sequence[Mapping[str, Any]], *, is_dry_run: bool) -> RenderableType:

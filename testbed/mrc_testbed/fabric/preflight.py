@@ -17,6 +17,7 @@ from mrc_agents.bpf.kernel_clock import kernel_ns
 from mrc_agents.bpf.libbpf import attach_xdp, library
 from mrc_agents.bpf.virtual import VirtualRuntime
 from mrc_agents.clock import monotonic_ns
+from mrc_agents.nic.device import available_bytes
 from mrc_agents.objects import OBJECTS_DIR, how_to_build
 from mrc_testbed.errors import FabricError, PreflightError, TestbedError, UsageError
 from mrc_testbed.fabric.data_plane import fabric_rodata, forward_program, load_forward, load_object
@@ -89,7 +90,7 @@ def machine_checks() -> tuple[Check, ...]:
         _kernel(),
         _ipv6(),
         _bpf_file_system(),
-        _libbpf(),
+        _attempt("libbpf 1.0 or newer", library),
         _built([OBJECTS_DIR / name for name in PROGRAM_OBJECTS], "BPF objects"),
         _inotify(),
     )
@@ -179,10 +180,6 @@ def _bpf_file_system() -> Check:
     return Check("BPF file system", is_there, found, "boot a kernel with CONFIG_BPF_SYSCALL")
 
 
-def _libbpf() -> Check:
-    return _attempt("libbpf 1.0 or newer", library)
-
-
 def _built(files: list[Path], what: str) -> Check:
     missing = [str(file) for file in files if not file.is_file()]
     found = f"missing: {', '.join(missing)}" if missing else "built"
@@ -240,12 +237,6 @@ def _memory(clos: Clos, *, has_containers: bool) -> Check:
     available = available_bytes()
     found = f"{_mebibytes(available)} available, about {_mebibytes(wanted_bytes)} needed"
     return Check("memory", available >= wanted_bytes, found, "make the lab or nic.memory smaller")
-
-
-def available_bytes() -> int:
-    """Memory of the machine that programs may still take."""
-    meminfo = (_PROC / "meminfo").read_text()
-    return int(re.findall(r"^MemAvailable:\s*(\d+) kB$", meminfo, re.MULTILINE)[0]) << 10
 
 
 def _mebibytes(size_bytes: int) -> str:

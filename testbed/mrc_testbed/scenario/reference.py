@@ -129,8 +129,8 @@ def _type(entry: _Schema) -> str:
         case {"anyOf": forms} | {"oneOf": forms}:
             named = (_type(form) for form in forms if form.get("type") != "null")
             return " or ".join(dict.fromkeys(named))
-        case {"$ref": _}:
-            return _REFERENCES.get(_reference(entry), "mapping")
+        case {"$ref": reference}:
+            return _REFERENCES.get(reference.rpartition("/")[2], "mapping")
         case {"const": _} | {"enum": _}:
             return " or ".join(f"`{value}`" for value in entry.get("enum", [entry.get("const")]))
         case {"examples": [example]}:
@@ -139,10 +139,6 @@ def _type(entry: _Schema) -> str:
             return f"list of {_type(items)}"
         case _:
             return _PLAIN_TYPES[entry["type"]]
-
-
-def _reference(entry: _Schema) -> str:
-    return str(entry["$ref"]).rpartition("/")[2]
 
 
 def _quantities() -> Iterator[str]:

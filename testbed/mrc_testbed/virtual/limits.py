@@ -6,9 +6,9 @@ from ctypes import sizeof
 from typing import Final
 
 from mrc_agents.abi import Qp, VirtualLimit
+from mrc_agents.nic.device import available_bytes
 from mrc_testbed.document import Location, Problem
 from mrc_testbed.errors import UsageError
-from mrc_testbed.fabric.preflight import available_bytes
 from mrc_testbed.scenario.spec.demand import plan_demand
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.shown import format_rate, format_size
