@@ -49,9 +49,8 @@ class FaultRecord:
         self._begins_ns: dict[ActiveFault, list[int]] = {}
         self._ends_ns: dict[ActiveFault, int] = {}
         self._links: dict[ActiveFault, tuple[str, ...]] = {}
-        self.places: dict[
-            ActiveFault, str
-        ] = {}  # of each that was seen, its node or first link, how many more
+        # of each fault that was seen, its node or first link, and how many more
+        self.places: dict[ActiveFault, str] = {}
         self._repeats: dict[tuple[str, int], tuple[tuple[str, ...], int]] = {}
 
     def active(self) -> list[ActiveFault]:
