@@ -6,7 +6,7 @@ from statistics import median
 from typing import Final, Literal, TypeVar
 
 from mrc_testbed.check.figures import CheckFigures, PairFigures, PathFigures
-from mrc_testbed.probing.localisation import Diagnosis, Part
+from mrc_testbed.probing.localisation import Part
 from mrc_testbed.shown import format_share, format_time
 
 SLOW_BANDWIDTH: Final = 0.6
@@ -199,7 +199,7 @@ def _slow_pairs(measured: CheckFigures, states: Sequence[State]) -> list[Finding
         for suspect in explain([_roles(pair) for pair in slow], map(_roles, fine))
         if len(suspect.names) == 1 and len(suspect.failures) > 1
     }
-    losing = _losing_links(measured.diagnosis)
+    losing = measured.diagnosis.suspect_names
     losers = {(way.source, way.target) for way in measured.paths if not losing.isdisjoint(way.links)}
     explained = {place for places in roles.values() for place in places}
     explained |= {place for place, pair in enumerate(slow) if pair in losers}
@@ -241,7 +241,7 @@ def _late_hosts(measured: CheckFigures) -> list[Finding]:
 def _suspects(measured: CheckFigures) -> list[Finding]:
     """Links, switches and hosts that lose link probes, then those that explain other dead and slow paths."""
     diagnosis = measured.diagnosis
-    losing = _losing_links(diagnosis)
+    losing = diagnosis.suspect_names
     dead: list[PathFigures] = []
     lives: list[PathFigures] = []
     slow: list[PathFigures] = []
@@ -267,11 +267,6 @@ def _suspects(measured: CheckFigures) -> list[Finding]:
 def _losing(part: Part, losses: str) -> Finding:
     subject = _subject(part.names[0])
     return Finding("suspect", subject, part.names, f"{subject} {' or '.join(part.names)}: {losses}")
-
-
-def _losing_links(diagnosis: Diagnosis) -> frozenset[str]:
-    """Names of the links that lose link probes."""
-    return frozenset(name for part in diagnosis.parts for name in part.links.values())
 
 
 def _parts(ways: Iterable[PathFigures]) -> list[tuple[str, ...]]:

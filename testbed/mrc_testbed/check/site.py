@@ -39,5 +39,5 @@ class Site(Protocol):
     def probe_links(self, hosts: Collection[int]) -> Sequence[PathOutcome]:
         """The outcomes of link probes that hosts, by number, send until a loss of half a percent shows.
 
-        None without source routes.
+        Empty without source routes.
         """

@@ -83,6 +83,11 @@ class Diagnosis:
         return frozenset(chain.from_iterable(part.links for part in self.parts))
 
     @property
+    def suspect_names(self) -> frozenset[str]:
+        """The names of the same links."""
+        return frozenset(chain.from_iterable(part.links.values() for part in self.parts))
+
+    @property
     def nodes(self) -> tuple[str, ...]:
         """Names of switches and hosts that are suspected as a whole."""
         return tuple(sorted(part.names[0] for part in self.parts if not part.is_link))
@@ -121,7 +126,7 @@ def _host_link(outcome: PathOutcome) -> LinkHealth:
 
 
 def _uplink(probes: Sequence[PathOutcome], health: Mapping[int, LinkHealth]) -> LinkHealth:
-    """An uplink's health from the probes of several hosts, each behind a link of its own; soundest first."""
+    """An uplink's health from the probes of several hosts, of those whose own links lose least."""
 
     def host_loss(outcome: PathOutcome) -> float:
         loss = health[outcome.path.links[0]].loss if outcome.path.links[0] in health else None

@@ -208,8 +208,7 @@ class LiveSampler:
         if self._probes is None:
             return reading
         diagnosis = self._watch.add(reading.time_ns, self._probes.read())
-        suspects = frozenset(self._clos.link(link).name for link in diagnosis.suspects)
-        return replace(reading, suspects=suspects)
+        return replace(reading, suspects=diagnosis.suspect_names)
 
     def ring_drops(self) -> int:
         """Frames that receive rings of links have lost since the lab was made."""
