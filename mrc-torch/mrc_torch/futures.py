@@ -2,11 +2,14 @@
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import torch
+
+from mrc_torch.library import CallAtEnd
 
 Callback = Callable[[Any], Any]
 
@@ -40,24 +43,25 @@ def note_branch(future: Any, branch: Branch) -> None:
     _BRANCHES[future] = branch
 
 
-def watch(wait: Callback) -> None:
+def watch(wait: Callable[[Callable[[], bool], CallAtEnd], None]) -> None:
     """Watch all futures of this process, those of C++ too.
 
     Args:
-        wait: called with a future that a thread begins to wait for; may return before its end.
+        wait: called when a thread begins to wait for a future, with a function that returns True once it is
+            done, and one that adds a callback; may return before its end.
     """
     futures = torch._C.Future  # noqa: SLF001 - the class of them all
     until_done, then, add = futures.wait, futures.then, futures.add_done_callback
 
     def watched_wait(future: Any) -> Any:
-        wait(future)
+        wait(future.done, partial(add, future))  # what ranks do not all add takes no name of the branch
         return until_done(future)
 
     def watched_then(future: Any, callback: Callback) -> Any:
         branch, called = _branched(future, callback)
         child = then(future, called)
-        if branch is not None:
-            note_branch(child, branch)
+        if branch is not None:  # names of its own: the callback may take those of its branch meanwhile
+            note_branch(child, Branch(f"{branch.name} then"))
         return child
 
     futures.wait = watched_wait

@@ -128,12 +128,8 @@ Ended = Callable[[str | None], Iterable[Follower] | None]
 """Called by the engine's thread when an operation ends, with what went wrong; returns what follows."""
 
 
-class PendingFuture(Protocol):
-    """A future, as torch has it."""
-
-    def done(self) -> bool: ...
-
-    def add_done_callback(self, callback: Callable[[Any], None]) -> None: ...
+CallAtEnd = Callable[[Callable[[Any], Any]], None]
+"""Lets a function be called with a future when that is done."""
 
 
 class LiveCollectives:
@@ -225,7 +221,7 @@ class LiveCollectives:
         """Note that the calling thread waits for operations."""
         self._followers.make_way()
 
-    def expect_future(self, _future: PendingFuture) -> None:
+    def expect_future(self, _is_done: Callable[[], bool], _call_at_end: CallAtEnd) -> None:
         """Note that the calling thread waits for a future."""
         self._followers.make_way()
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from mrc_torch import futures
 from mrc_torch.failure import NAME, failed, refused
 from mrc_torch.followers import Follower
-from mrc_torch.library import CollectiveError, LiveCollectives, Reduction, Type, buffers
+from mrc_torch.library import CallAtEnd, CollectiveError, LiveCollectives, Reduction, Type, buffers
 from mrc_torch.rank import is_virtual
 from mrc_torch.steps import STEPS
 from mrc_torch.untraced import untraced
@@ -90,9 +90,9 @@ def create(options: Any) -> "MrcProcessGroup":
 
 @functools.cache
 def _watch_process() -> None:
-    def wait(future: Any) -> None:
-        if _PROCESS.engine and not future.done():
-            _PROCESS.engine.expect_future(future)
+    def wait(is_done: Callable[[], bool], call_at_end: CallAtEnd) -> None:
+        if _PROCESS.engine and not is_done():
+            _PROCESS.engine.expect_future(is_done, call_at_end)
 
     futures.watch(wait)
     os.register_at_fork(after_in_child=_forget)

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from mrc_torch.clock import CLOCK
 from mrc_torch.followers import Follower, Followers
-from mrc_torch.library import CollectiveError, Ended, PendingFuture, Store
+from mrc_torch.library import CallAtEnd, CollectiveError, Ended, Store
 from mrc_torch.rank import channel, is_rank
 
 _MESSAGE_BYTES_MAX: Final = 1 << 20
@@ -160,12 +160,12 @@ class VirtualCollectives:
                 if self._own is None:
                     self._ended_at_ns.pop(number, None)
 
-    def expect_future(self, future: PendingFuture) -> None:
+    def expect_future(self, is_done: Callable[[], bool], call_at_end: CallAtEnd) -> None:
         """Wait for a future in virtual time, if an operation may end it."""
         if self._under_way.keys() - {self._own}:
-            future.add_done_callback(lambda _: self._look())
+            call_at_end(lambda _: self._look())
             with self._changed:
-                self._wait(future.done)
+                self._wait(is_done)
 
     @contextmanager
     def outside(self) -> Iterator[None]:

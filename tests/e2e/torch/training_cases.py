@@ -1,8 +1,8 @@
 """Cases of training_ranks.py, for tests that start it: that needs torch, which they do not have."""
 
 OF_GLOO = [
-    "compiled", "default_hooks", "forked", "functions", "futures", "hooks", "local_steps", "pipeline",
-    "saved", "sharded", "shards", "skipped", "stored", "sums", "uneven", "zero",
+    "chained", "compiled", "default_hooks", "forked", "functions", "futures", "hooks", "local_steps",
+    "pipeline", "saved", "sharded", "shards", "skipped", "stored", "sums", "uneven", "zero",
 ]  # fmt: skip
 LOOPS = ["helped", "watched", "written"]
 """Loops whose ranks wait in the machine too."""

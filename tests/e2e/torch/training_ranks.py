@@ -1,6 +1,7 @@
 """A rank that trains as scripts do, and prints digests of what came out: training_ranks.py BACKEND CASE..."""
 
 import asyncio
+import faulthandler
 import hashlib
 import itertools
 import multiprocessing
@@ -110,6 +111,24 @@ def futures() -> list[Tensor]:
     half = first.then(lambda done: done.value()[0] / 2)
     then = half.then(lambda done: dist.all_reduce(done.value(), async_op=True).get_future().wait())
     return [then.wait()[0]]
+
+
+def chained() -> list[Tensor]:
+    """Even ranks say what follows an operation before it ends, odd ones behind its end."""
+    rank, size, store = dist.get_rank(), dist.get_world_size(), dist.distributed_c10d._get_default_store()
+
+    def again(done: Any) -> Any:
+        return dist.all_reduce(done.value()[0] / 2, async_op=True).get_future().wait()
+
+    if rank % 2:
+        store.wait([f"chained {each}" for each in range(0, size, 2)])
+    first = dist.all_reduce(torch.arange(1000.0) / (rank + 3), async_op=True).get_future()
+    if rank % 2:
+        first.wait()
+    last = first.then(again).then(again)
+    if not rank % 2:
+        store.set(f"chained {rank}", "")
+    return list(last.wait())
 
 
 def pipeline() -> list[Tensor]:
@@ -282,6 +301,7 @@ def written() -> list[Tensor]:
 
 
 def main() -> None:
+    faulthandler.dump_traceback_later(900, exit=True)  # a rank that hangs says where
     dist.init_process_group(sys.argv[1])
     for case in sys.argv[2:]:
         digest = hashlib.sha256()

@@ -167,7 +167,7 @@ def follow(rank: Rank, own_ns: int) -> None:
         rank.wait(first)
         CLOCK.compute(own_ns)
     rank.wait(rank.all_reduce(data[2]))
-    rank.engine.expect_future(future)
+    rank.engine.expect_future(future.done, future.add_done_callback)
     assert (data == SIZE * (SIZE + 1) / 2).all()
     assert before_ns + own_ns < CLOCK.now_ns
     assert before_ns < future.result() < before_ns + (own_ns or 10**9)
