@@ -170,6 +170,20 @@ def test_a_signal_ends_the_run_and_reverts_its_faults(tmp_path: Path) -> None:
     assert "collect" not in lab.calls
 
 
+def test_a_signal_ends_a_late_run_before_what_else_is_due(tmp_path: Path) -> None:
+    def be_late_and_interrupt(lab: Trial) -> None:
+        def interrupt(change: object) -> object:
+            lab.clock.interrupt_at_ns = lab.clock.now_ns()
+            return change
+
+        lab.clock.pause_at_ns, lab.clock.pause_ns = 1400 * MS, S
+        lab.change["apply flap1"].append(interrupt)
+
+    lab, finished = run(FLAP, tmp_path, be_late_and_interrupt)
+    assert lab.calls.count("apply flap1") == 1
+    assert [change.action for change in finished.result.recording.fault_changes] == ["applied", "cleared"]
+
+
 def test_an_interrupted_run_keeps_what_it_had_measured(tmp_path: Path) -> None:
     _, finished = run(FLAP, tmp_path, lambda lab: setattr(lab.clock, "interrupt_at_ns", 2 * S))
     rows = (finished.folder / "series.csv").read_text().splitlines()

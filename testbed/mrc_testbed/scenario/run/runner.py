@@ -191,6 +191,7 @@ class Runner:
             self._wait_until(min(due_ns, self._next_reading_ns))
             while self._pending and self._due_ns(self._pending[0]) <= self._clock.now_ns():
                 self._perform(self._pending.pop(0))
+                self._stop_if_asked()
             if self._clock.now_ns() >= self._next_reading_ns:
                 self._read(is_needed=False)
                 self._note_finished()
