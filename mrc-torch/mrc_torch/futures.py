@@ -54,7 +54,7 @@ def watch(wait: Callable[[Callable[[], bool], CallAtEnd], None]) -> None:
     until_done, then, add = futures.wait, futures.then, futures.add_done_callback
 
     def watched_wait(future: Any) -> Any:
-        wait(future.done, partial(add, future))  # what ranks do not all add takes no name of the branch
+        wait(future.done, partial(add, future))  # not all ranks do: it takes no name
         return until_done(future)
 
     def watched_then(future: Any, callback: Callback) -> Any:
