@@ -54,13 +54,14 @@ def watch(wait: Callable[[Callable[[], bool], CallAtEnd], None]) -> None:
     until_done, then, add = futures.wait, futures.then, futures.add_done_callback
 
     def watched_wait(future: Any) -> Any:
-        wait(future.done, partial(add, future))  # not all ranks do: it takes no name
+        # The unwatched add takes no name of the branch: a rank that finds the future done adds nothing.
+        wait(future.done, partial(add, future))
         return until_done(future)
 
     def watched_then(future: Any, callback: Callback) -> Any:
         branch, called = _branched(future, callback)
         child = then(future, called)
-        if branch is not None:  # names of its own: the callback may take those of its branch meanwhile
+        if branch is not None:  # another branch than the callback's, which may take names at the same time
             note_branch(child, Branch(f"{branch.name} then"))
         return child
 

@@ -114,7 +114,7 @@ def futures() -> list[Tensor]:
 
 
 def chained() -> list[Tensor]:
-    """Even ranks say what follows an operation before it ends, odd ones behind its end."""
+    """Even ranks add callbacks before an operation ends, odd ranks after it."""
     rank, size, store = dist.get_rank(), dist.get_world_size(), dist.distributed_c10d._get_default_store()
 
     def again(done: Any) -> Any:
