@@ -1284,22 +1284,24 @@ class NicConfig(Structure):
 
 
 class NicControl(Structure):
-    """struct mrc_nic_control, 32 bytes."""
+    """struct mrc_nic_control, 40 bytes."""
 
     port_up_mask: int
     icrc_mode: int
     heartbeat_ns: int
     heartbeat_limit_ns: int
+    silence_ns: int
     region_count: int
-    pad0: int
+    silences: int
 
     _fields_ = (
         ("port_up_mask", c_uint32),
         ("icrc_mode", c_uint32),
         ("heartbeat_ns", c_uint64),
         ("heartbeat_limit_ns", c_uint64),
+        ("silence_ns", c_uint64),
         ("region_count", c_uint32),
-        ("pad0", c_uint32),
+        ("silences", c_uint32),
     )
 
 
@@ -1643,7 +1645,7 @@ class Qp(Structure):
     acked_bytes: int
     progress_ns: int
     last_sent_ns: int
-    timer_expired_ns: int
+    timer_due_ns: int
     timer_kick_ns: int
     idle_since_ns: int
     rtt_ns: int
@@ -1775,7 +1777,7 @@ class Qp(Structure):
         ("acked_bytes", c_uint64),
         ("progress_ns", c_uint64),
         ("last_sent_ns", c_uint64),
-        ("timer_expired_ns", c_uint64),
+        ("timer_due_ns", c_uint64),
         ("timer_kick_ns", c_uint64),
         ("idle_since_ns", c_uint64),
         ("rtt_ns", c_uint64),
@@ -2080,7 +2082,7 @@ class RcQp(Structure):
     progress_ns: int
     doorbell_ns: int
     stalled_ns: int
-    timer_expired_ns: int
+    timer_due_ns: int
     acked_bytes: int
     work: WorkCursor
     evs: "Array[c_uint32]"
@@ -2143,7 +2145,7 @@ class RcQp(Structure):
         ("progress_ns", c_uint64),
         ("doorbell_ns", c_uint64),
         ("stalled_ns", c_uint64),
-        ("timer_expired_ns", c_uint64),
+        ("timer_due_ns", c_uint64),
         ("acked_bytes", c_uint64),
         ("work", WorkCursor),
         ("evs", (c_uint32 * 256)),

@@ -213,10 +213,12 @@ class NicBench(ProgramBench):
         """Lets that many more WRITEs with immediate come in."""
         self.work[index].receive_tail += count
 
-    def let_agent_die(self) -> None:
-        """The agent's last sign of life is longer ago than its limit."""
-        self.control.heartbeat_limit_ns = 1_000_000_000
-        self.control.heartbeat_ns = time.monotonic_ns() - 1_000_000_001
+    def let_agent_die(self, looks: int) -> None:
+        """The agent's last sign of life is longer ago than its limit; *looks* have found that so far."""
+        self.control.heartbeat_limit_ns = limit_ns = 1_000_000_000
+        self.control.heartbeat_ns = time.monotonic_ns() - 2 * limit_ns
+        self.control.silence_ns = self.control.heartbeat_ns + bool(looks) * limit_ns
+        self.control.silences = looks
 
     # -- runs -------------------------------------------------------------------------------------
 

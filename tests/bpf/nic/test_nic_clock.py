@@ -113,7 +113,7 @@ def test_a_clock_that_has_stopped_is_started_again(nic: NicBench, timed: FarEnd)
     source.post(2048)
     source.send()
     # a store ends the element's timer, and says that it runs
-    nic.edit_qp(source.index, is_timer_armed=1, timer_expired_ns=1)
+    nic.edit_qp(source.index, is_timer_armed=1, timer_due_ns=1)
     before = nic.counters()[NicCounter.CLOCK_RESTARTS]
     nic.kick(source.index)
     assert nic.counters()[NicCounter.CLOCK_RESTARTS] == before + 1

@@ -220,15 +220,15 @@ struct mrc_qp {
 	__u32 held_count; /* packets that found no receive, and wait for rnr_until_ns */
 	__u32 rnr_retries;
 	__u64 rnr_until_ns;
-	__u64 stalled_ns;	/* last acknowledgement before the time-outs counted by `retries` */
-	__u64 acked_bytes;	/* payload */
-	__u64 progress_ns;	/* last acknowledgement of something new */
-	__u64 last_sent_ns;	/* when the last packet leaves the NIC's port */
-	__u64 timer_expired_ns; /* when the timer last expired or was started */
-	__u64 timer_kick_ns;	/* when it last requested a TX kick */
-	__u64 idle_since_ns;	/* since when much of the window lies idle; 0: it does not */
-	__u64 rtt_ns;		/* the last measured */
-	__u32 srtt_ns;		/* 0: there has been no sample */
+	__u64 stalled_ns;    /* last acknowledgement before the time-outs counted by `retries` */
+	__u64 acked_bytes;   /* payload */
+	__u64 progress_ns;   /* last acknowledgement of something new */
+	__u64 last_sent_ns;  /* when the last packet leaves the NIC's port */
+	__u64 timer_due_ns;  /* when the timer is to expire next */
+	__u64 timer_kick_ns; /* when it last requested a TX kick */
+	__u64 idle_since_ns; /* since when much of the window lies idle; 0: it does not */
+	__u64 rtt_ns;	     /* the last measured */
+	__u32 srtt_ns;	     /* 0: there has been no sample */
 	__u32 rttvar_ns;
 	__u32 srtt_fraction;	/* of a ns, in units of 2^-32 */
 	__u32 rttvar_fraction;	/* the same */

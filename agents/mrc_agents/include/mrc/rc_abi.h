@@ -78,11 +78,11 @@ struct mrc_rc_qp {
 	__u32 rnr_retries; /* waits in a row */
 	__u32 pad1;
 	__u64 rnr_until_ns;
-	__u64 progress_ns;	/* last acknowledgement of something new, or RNR NAK */
-	__u64 doorbell_ns;	/* when a program last rang; 0: never */
-	__u64 stalled_ns;	/* progress_ns before the first of the time-outs in a row */
-	__u64 timer_expired_ns; /* when the timer last expired or was started */
-	__u64 acked_bytes;	/* payload */
+	__u64 progress_ns;  /* last acknowledgement of something new, or RNR NAK */
+	__u64 doorbell_ns;  /* when a program last rang; 0: never */
+	__u64 stalled_ns;   /* progress_ns before the first of the time-outs in a row */
+	__u64 timer_due_ns; /* when the timer is to expire next */
+	__u64 acked_bytes;  /* payload */
 	struct mrc_work_cursor work;
 	__u32 evs[MRC_EV_MAX];
 	struct mrc_rc_slot tx[MRC_PSN_RING];

@@ -184,7 +184,7 @@ static int rto_timer_expired(void *map, __u32 *key, struct mrc_qp *given)
 	is_orphan = is_agent_dead(control, now_ns);
 	released = qp->held_count ? release_held(qp_index, now_ns) : 0;
 	bpf_spin_lock(&qp->lock);
-	qp->timer_expired_ns = now_ns;
+	qp_skip_pause(qp->timer_due_ns, qp->rto_ns, now_ns, &qp->progress_ns, &qp->stalled_ns);
 	if (qp->state != MRC_QP_RTS) {
 		is_idle = 1;
 	} else if (is_orphan) {
@@ -228,6 +228,7 @@ static int rto_timer_expired(void *map, __u32 *key, struct mrc_qp *given)
 	delay_ns = rto_timer_delay_ns(qp, now_ns);
 	if (qp->held_count && (__s64)(qp->rnr_until_ns - now_ns) < (__s64)delay_ns)
 		delay_ns = rtt_larger(qp->rnr_until_ns - now_ns, RNR_MIN_NS);
+	qp->timer_due_ns = now_ns + delay_ns;
 	if (window_is_open(qp) && (qp->lost_count || has_packet_to_send(qp, ring))) {
 		wanted = tx_budget_of_timer(qp, now_ns);
 		wanted = wanted < losses ? losses : wanted;
@@ -249,10 +250,14 @@ static int rto_timer_expired(void *map, __u32 *key, struct mrc_qp *given)
 static __noinline int rto_timer_start(__u32 qp_index)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	__u64 now_ns = bpf_ktime_get_ns();
 
 	if (!qp)
 		return 0;
-	qp->timer_expired_ns = bpf_ktime_get_ns();
+	bpf_spin_lock(&qp->lock);
+	qp_skip_pause(qp->timer_due_ns, qp->rto_ns, now_ns, &qp->progress_ns, &qp->stalled_ns);
+	qp->timer_due_ns = now_ns + rto_timer_interval_ns(qp);
+	bpf_spin_unlock(&qp->lock);
 	qp_timer_start(&qp->timer, &qps, rto_timer_expired, rto_timer_interval_ns(qp));
 	return 0;
 }
@@ -262,7 +267,7 @@ static __noinline int rto_timer_check(__u32 qp_index)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 
-	if (!qp || !qp->is_timer_armed || !qp_timer_has_stopped(qp->timer_expired_ns, qp->rto_ns))
+	if (!qp || !qp->is_timer_armed || !qp_timer_has_stopped(qp->timer_due_ns, qp->rto_ns))
 		return 0;
 	nic_count(MRC_NC_CLOCK_RESTARTS, 1);
 	return rto_timer_start(qp_index);

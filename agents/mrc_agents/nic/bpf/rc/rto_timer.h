@@ -83,7 +83,7 @@ static int rc_rto_timer_expired(void *map, __u32 *key, struct mrc_rc_qp *given)
 		return 0;
 	is_orphan = is_agent_dead(control, now_ns);
 	bpf_spin_lock(&qp->lock);
-	qp->timer_expired_ns = now_ns;
+	qp_skip_pause(qp->timer_due_ns, qp->rto_ns, now_ns, &qp->progress_ns, &qp->stalled_ns);
 	if (qp->is_rnr_wait && (__s64)(now_ns - qp->rnr_until_ns) >= 0) {
 		qp->is_rnr_wait = 0;
 		qp->progress_ns = now_ns;
@@ -113,6 +113,7 @@ static int rc_rto_timer_expired(void *map, __u32 *key, struct mrc_rc_qp *given)
 	if (wanted)
 		qp->is_kick_pending = 1;
 	delay_ns = rc_timer_delay_ns(qp, now_ns);
+	qp->timer_due_ns = now_ns + delay_ns;
 	bpf_spin_unlock(&qp->lock);
 	if (is_failed)
 		qp_fail(qp_index, MRC_QP_RTS,
@@ -129,12 +130,16 @@ static int rc_rto_timer_expired(void *map, __u32 *key, struct mrc_rc_qp *given)
 static __noinline int rc_rto_timer_start(__u32 qp_index)
 {
 	struct mrc_rc_qp *qp = rc_find(qp_index);
-	__u64 now_ns = bpf_ktime_get_ns();
+	__u64 now_ns = bpf_ktime_get_ns(), delay_ns;
 
 	if (!qp)
 		return 0;
-	qp->timer_expired_ns = now_ns;
-	qp_timer_start(&qp->timer, &rc_qps, rc_rto_timer_expired, rc_timer_delay_ns(qp, now_ns));
+	bpf_spin_lock(&qp->lock);
+	qp_skip_pause(qp->timer_due_ns, qp->rto_ns, now_ns, &qp->progress_ns, &qp->stalled_ns);
+	delay_ns = rc_timer_delay_ns(qp, now_ns);
+	qp->timer_due_ns = now_ns + delay_ns;
+	bpf_spin_unlock(&qp->lock);
+	qp_timer_start(&qp->timer, &rc_qps, rc_rto_timer_expired, delay_ns);
 	return 0;
 }
 
@@ -143,7 +148,7 @@ static __noinline int rc_rto_timer_check(__u32 qp_index)
 {
 	struct mrc_rc_qp *qp = rc_find(qp_index);
 
-	if (!qp || !qp->is_timer_armed || !qp_timer_has_stopped(qp->timer_expired_ns, qp->rto_ns))
+	if (!qp || !qp->is_timer_armed || !qp_timer_has_stopped(qp->timer_due_ns, qp->rto_ns))
 		return 0;
 	nic_count(MRC_NC_CLOCK_RESTARTS, 1);
 	return rc_rto_timer_start(qp_index);
