@@ -10,8 +10,7 @@ import pytest
 
 from mrc_agents.abi import NicControl, Qp, QpState, RcQp
 from mrc_agents.bpf.maps import MappedArray
-from mrc_agents.nic.qp import QpLimits
-from mrc_agents.nic.work_queue import qp_index
+from mrc_agents.nic.work_queue import QpLimits, qp_index
 from mrc_agents.protocol.retry_times import NO_END_US, give_up_us, rnr_timer_us
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
@@ -69,9 +68,9 @@ class Pair:
 
     def pause(self, duration_ms: int) -> None:
         """Lets the clock jump, of both machines: what the near QP and the agents have noted gets older."""
-        qp = self.state()
+        head = self.state().head
         for name in ("progress_ns", "stalled_ns", "timer_due_ns"):
-            setattr(qp, name, getattr(qp, name) - duration_ms * MS)
+            setattr(head, name, getattr(head, name) - duration_ms * MS)
         for host in ("h0", "h1"):
             (control,) = MappedArray(self._lab.node_pins(host).map_fd("nic_control"), NicControl)
             control.heartbeat_ns -= duration_ms * MS

@@ -182,8 +182,8 @@ static __always_inline __u32 write_header_bytes(__u32 opcode)
 static __always_inline __u32 usable_planes(const struct mrc_nic_control *control,
 					   const struct mrc_qp *qp)
 {
-	return control->port_up_mask & qp->peer_port_mask & ~qp->peer_sack_down &
-	       ((1U << qp->plane_count) - 1);
+	return control->port_up_mask & qp->evs.peer_port_mask & ~qp->evs.peer_sack_down &
+	       ((1U << qp->evs.plane_count) - 1);
 }
 
 /* The EV a received packet carries. */

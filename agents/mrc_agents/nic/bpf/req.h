@@ -34,18 +34,18 @@ enum {
 static __always_inline void fill_tx_slot(struct mrc_qp *qp, const struct mrc_work *work,
 					 struct mrc_tx_slot *slot, __u64 now_ns)
 {
-	struct work_segment segment = work_next_segment(&qp->work, work, qp->pmtu_bytes);
+	struct work_segment segment = work_next_segment(&qp->req.work, work, qp->head.pmtu_bytes);
 
 	if (segment.is_first && work->has_immediate) {
-		qp->next_rqmsn++;
-		qp->outstanding_wimm++;
-		qp->wimm_messages |= 1ULL << (segment.msn & 63);
+		qp->req.next_rqmsn++;
+		qp->req.outstanding_wimm++;
+		qp->req.wimm_messages |= 1ULL << (segment.msn & 63);
 	}
 	slot->local_offset = segment.local_offset;
 	slot->remote_offset = segment.remote_offset;
 	slot->length = segment.length;
 	slot->msn = segment.msn;
-	slot->rqmsn = qp->next_rqmsn;
+	slot->rqmsn = qp->req.next_rqmsn;
 	slot->work_index = segment.work_index;
 	slot->retransmissions = 0;
 	slot->loss = MRC_LOSS_NONE;
@@ -55,16 +55,16 @@ static __always_inline void fill_tx_slot(struct mrc_qp *qp, const struct mrc_wor
 		    (segment.is_first ? WIRE_WRITE_ONLY : WIRE_WRITE_LAST) + !!work->has_immediate;
 	else
 		slot->opcode = segment.is_first ? WIRE_WRITE_FIRST : WIRE_WRITE_MIDDLE;
-	work_advance(&qp->work, work, &segment, now_ns);
+	work_advance(&qp->req.work, work, &segment, now_ns);
 }
 
 /* PSN of the oldest packet that waits for retransmission; only with lost_count > 0. */
 static __always_inline __u32 oldest_lost(struct mrc_qp *qp)
 {
-	__u32 una = qp->una_psn;
+	__u32 una = qp->comp.una_psn;
 
 	for (__u32 i = 0; i < MRC_PSN_WORDS; i++) {
-		__u64 bits = ring_window(qp->lost_bits, una + i * 64);
+		__u64 bits = ring_window(qp->req.lost_bits, una + i * 64);
 
 		if (bits)
 			return una + i * 64 + trailing_zeros(bits);
@@ -75,7 +75,7 @@ static __always_inline __u32 oldest_lost(struct mrc_qp *qp)
 /* Full packets that the window lets go, about. */
 static __always_inline __u16 window_packets(const struct mrc_qp *qp)
 {
-	__u32 packets = qp->cc.cwnd_bytes >> (qp->pmtu_shift & 31);
+	__u32 packets = qp->cc.cwnd_bytes >> (qp->req.pmtu_shift & 31);
 
 	return packets < MRC_PSN_RING ? packets : MRC_PSN_RING;
 }
@@ -98,18 +98,18 @@ static __always_inline int is_window_idle(struct mrc_qp *qp, struct mrc_work_rin
 	__s64 idle_bytes = cc_credit_bytes(&qp->cc);
 	__u64 wait_ns = paced_ns(IDLE_WINDOW_NS);
 
-	if (idle_bytes < qp->idle_min_bytes)
-		qp->idle_min_bytes = idle_bytes;
+	if (idle_bytes < qp->req.idle_min_bytes)
+		qp->req.idle_min_bytes = idle_bytes;
 	if (idle_bytes <= (__s64)(qp->cc.cwnd_bytes / IDLE_WINDOW_SHARE)) {
-		qp->idle_since_ns = 0;
+		qp->req.idle_since_ns = 0;
 		return 0;
 	}
-	if (!qp->idle_since_ns)
-		qp->idle_since_ns = now_ns;
-	if (!fabric_config.is_shaped && qp->rtt_ns / IDLE_WINDOW_RTT_SHARE > wait_ns)
-		wait_ns = qp->rtt_ns / IDLE_WINDOW_RTT_SHARE;
-	return qp->lost_count ||
-	       (has_packet_to_send(qp, ring) && now_ns - qp->idle_since_ns > wait_ns);
+	if (!qp->req.idle_since_ns)
+		qp->req.idle_since_ns = now_ns;
+	if (!fabric_config.is_shaped && qp->comp.rtt_ns / IDLE_WINDOW_RTT_SHARE > wait_ns)
+		wait_ns = qp->comp.rtt_ns / IDLE_WINDOW_RTT_SHARE;
+	return qp->req.lost_count ||
+	       (has_packet_to_send(qp, ring) && now_ns - qp->req.idle_since_ns > wait_ns);
 }
 
 /*
@@ -128,66 +128,66 @@ static __always_inline int build_next_packet_locked(struct mrc_qp *qp, struct mr
 	desc->deferred.restored_ev = -1;
 	if (qp->state != MRC_QP_RTS)
 		return 0;
-	if (!qp->inflight)
+	if (!qp->req.inflight)
 		desc->deferred.is_drifted = requester_drained(qp);
-	work_next(&qp->work, ring); /* a request that was stopped makes way for the next */
-	is_ready = qp->lost_count || has_packet_to_send(qp, ring);
-	is_ack_request = !is_ready && !qp->is_ack_requested && is_ack_missing(qp);
+	work_next(&qp->req.work, ring); /* a request that was stopped makes way for the next */
+	is_ready = qp->req.lost_count || has_packet_to_send(qp, ring);
+	is_ack_request = !is_ready && !qp->req.is_ack_requested && is_ack_missing(qp);
 	if (is_ack_request || (is_ready && window_is_open(qp))) {
-		__u32 psn = qp->lost_count ? oldest_lost(qp) : qp->next_psn - is_ack_request;
+		__u32 psn =
+		    qp->req.lost_count ? oldest_lost(qp) : qp->req.next_psn - is_ack_request;
 		struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
 		struct mrc_work *work;
 
 		/* Stagger the first plane over QPs, or many single-packet QPs would share one. */
-		if (!qp->inflight)
-			qp->next_plane = paths->next_plane;
+		if (!qp->req.inflight)
+			qp->req.next_plane = paths->next_plane;
 		ev = ev_select(qp, paths, usable_planes(control, qp),
-			       qp->lost_count ? slot->path : -1, desc->now_ns,
+			       qp->req.lost_count ? slot->path : -1, desc->now_ns,
 			       &desc->deferred.restored_ev);
 		if (ev < 0) {
 			desc->deferred.is_blocked = 1;
 			goto unsent;
 		}
-		if (!qp->inflight)
-			paths->next_plane = qp->next_plane;
+		if (!qp->req.inflight)
+			paths->next_plane = qp->req.next_plane;
 		if (is_ack_request) {
 			slot->loss = MRC_LOSS_ACK;
-			qp->is_ack_requested = 1;
-		} else if (qp->lost_count) {
-			ring_clear(qp->lost_bits, psn);
-			qp->lost_count--;
-			qp->rto_retx_left -= !!qp->rto_retx_left;
+			qp->req.is_ack_requested = 1;
+		} else if (qp->req.lost_count) {
+			ring_clear(qp->req.lost_bits, psn);
+			qp->req.lost_count--;
+			qp->req.rto_retx_left -= !!qp->req.rto_retx_left;
 			if (slot->retransmissions < 255)
 				slot->retransmissions++;
 		} else {
-			fill_tx_slot(qp, work_current(&qp->work, ring), slot, desc->now_ns);
-			qp->next_psn++;
-			qp->is_ack_requested = 0;
+			fill_tx_slot(qp, work_current(&qp->req.work, ring), slot, desc->now_ns);
+			qp->req.next_psn++;
+			qp->req.is_ack_requested = 0;
 		}
 		/* A tail loss probe does not begin the RTO again, or it would never end. */
-		if (!qp->inflight && slot->loss != MRC_LOSS_TLP)
-			qp->progress_ns = desc->now_ns;
+		if (!qp->req.inflight && slot->loss != MRC_LOSS_TLP)
+			qp->head.progress_ns = desc->now_ns;
 		if (!is_ack_request) {
-			qp->inflight++;
+			qp->req.inflight++;
 			cc_on_send(&qp->cc, slot_nominal_bytes(slot));
 			slot->sent_ns = desc->model_ns;
-			slot->port_wait_ns =
-			    port_wait_ns(paths, qp->evs[EV_INDEX(ev)].plane, desc->model_ns);
-			qp->last_sent_ns =
-			    rtt_larger(qp->last_sent_ns, desc->now_ns + slot->port_wait_ns);
-			slot->acked_at_send = qp->acked_total;
+			slot->port_wait_ns = port_wait_ns(paths, EV(qp, ev)->plane, desc->model_ns);
+			qp->req.last_sent_ns =
+			    rtt_larger(qp->req.last_sent_ns, desc->now_ns + slot->port_wait_ns);
+			slot->acked_at_send = qp->comp.acked_total;
 			slot->window_packets = window_packets(qp);
-			slot->order = qp->sent_order++;
+			slot->order = qp->req.sent_order++;
 			slot->ev_index = ev;
-			ev_packet_sent(qp, &qp->evs[EV_INDEX(ev)]);
-			slot->path = qp->evs[EV_INDEX(ev)].path;
+			ev_packet_sent(qp, EV(qp, ev));
+			slot->path = EV(qp, ev)->path;
 			path_sent(qp, slot->path, psn);
 		}
 
 		work = &ring->entries[slot->work_index & (MRC_WORK_RING - 1)];
 		desc->psn = psn;
-		desc->entropy = qp->evs[EV_INDEX(ev)].entropy;
-		desc->plane = qp->evs[EV_INDEX(ev)].plane;
+		desc->entropy = EV(qp, ev)->entropy;
+		desc->plane = EV(qp, ev)->plane;
 		desc->local_offset = slot->local_offset;
 		desc->remote_offset = work_address(work, slot->remote_offset);
 		desc->length = slot->length;
@@ -197,28 +197,28 @@ static __always_inline int build_next_packet_locked(struct mrc_qp *qp, struct mr
 		desc->loss = slot->loss;
 		desc->immediate = work->immediate;
 		desc->requests_sack =
-		    qp->requests_sack && (cc_requests_sack(&qp->cc, &qp->cc_parameters) ||
-					  slot->opcode >= WIRE_WRITE_LAST);
+		    qp->req.requests_sack && (cc_requests_sack(&qp->cc, &qp->cc_parameters) ||
+					      slot->opcode >= WIRE_WRITE_LAST);
 		desc->r_key = work->r_key;
 		desc->dmalen = work->length;
-		desc->template_hi = qp->template_hi;
-		desc->template_lo = qp->template_lo;
-		desc->is_local = qp->is_local;
-		desc->peer_host = qp->peer_host;
-		desc->peer_qpn = qp->peer_qpn;
+		desc->template_hi = qp->head.template_hi;
+		desc->template_lo = qp->head.template_lo;
+		desc->is_local = qp->head.is_local;
+		desc->peer_host = qp->head.peer_host;
+		desc->peer_qpn = qp->head.peer_qpn;
 		has_packet = 1;
 	}
 unsent:
-	work_next(&qp->work, ring);
-	work_reap(&qp->work, &desc->deferred.reaped);
+	work_next(&qp->req.work, ring);
+	work_reap(&qp->req.work, &desc->deferred.reaped);
 	if (is_window_idle(qp, ring, desc->now_ns) && !desc->deferred.is_blocked &&
-	    !qp->is_kick_pending) {
-		qp->is_kick_pending = 1;
+	    !qp->head.is_kick_pending) {
+		qp->head.is_kick_pending = 1;
 		desc->deferred.tx_budget = packets_allowed(qp);
 	}
-	if (!qp->is_timer_armed &&
-	    (qp->inflight || qp->is_ack_requested || desc->deferred.is_blocked)) {
-		qp->is_timer_armed = 1;
+	if (!qp->head.is_timer_armed &&
+	    (qp->req.inflight || qp->req.is_ack_requested || desc->deferred.is_blocked)) {
+		qp->head.is_timer_armed = 1;
 		desc->deferred.is_timer_due = 1;
 	}
 	return has_packet;

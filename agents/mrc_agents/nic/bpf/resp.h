@@ -29,7 +29,7 @@ static __always_inline struct mrc_qp *resp_find_qp(__u32 qp_index, const struct 
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 
-	if (!qp || !stack_is_for(stack, qp->qpn, qp->peer_host)) {
+	if (!qp || !stack_is_for(stack, qp->head.qpn, qp->head.peer_host)) {
 		nic_count(MRC_NC_DROP_UNKNOWN_QP, 1);
 		return (void *)0;
 	}
@@ -45,9 +45,9 @@ static __always_inline int may_nak(struct mrc_qp *qp)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 
-	if (now_ns - qp->nak_ns < paced_ns(NAK_INTERVAL_NS))
+	if (now_ns - qp->resp.nak_ns < paced_ns(NAK_INTERVAL_NS))
 		return 0;
-	qp->nak_ns = now_ns;
+	qp->resp.nak_ns = now_ns;
 	return 1;
 }
 
@@ -59,8 +59,8 @@ static __always_inline int is_qp_in_error(__u32 qp_index, const struct wire_stac
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 
-	return qp && qp->state == MRC_QP_ERROR && stack_is_for(stack, qp->qpn, qp->peer_host) &&
-	       may_nak(qp);
+	return qp && qp->state == MRC_QP_ERROR &&
+	       stack_is_for(stack, qp->head.qpn, qp->head.peer_host) && may_nak(qp);
 }
 
 /* Takes a QP whose agent is gone to ERROR; returns whether that is so. */
@@ -124,9 +124,9 @@ __noinline int on_probe(struct xdp_md *ctx, __u32 plane)
 	if (!qp)
 		return XDP_DROP;
 	bpf_spin_lock(&qp->lock);
-	response->packet.psn = qp->cack_next;
+	response->packet.psn = qp->resp.cack_next;
 	sack_compose(qp, response);
-	qp->unsacked = 0;
+	qp->resp.unsacked = 0;
 	bpf_spin_unlock(&qp->lock);
 	response->ack_offset = id;
 	response->kind = RESPONSE_SACK;
@@ -187,19 +187,19 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 		return is_qp_in_error(packet->qp_index, &head->stack)
 			   ? respond_nak(response, RESPONSE_NACK, WIRE_NACK_UNEXP_EVENT)
 			   : XDP_DROP;
-	psn = psn_expand(qp->cack_next, flags_psn & WIRE_PSN_MASK);
+	psn = psn_expand(qp->resp.cack_next, flags_psn & WIRE_PSN_MASK);
 	packet->psn = psn;
 	if (!(psn & HEARTBEAT_PSN_MASK) && fail_orphan(qp, packet->qp_index))
 		return respond_nak(response, RESPONSE_NACK, WIRE_NACK_UNEXP_EVENT);
-	distance = psn - qp->cack_next;
+	distance = psn - qp->resp.cack_next;
 	if ((__s32)distance >= tracked_range(qp)) {
 		nic_count(MRC_NC_DROP_OUT_OF_WINDOW, 1);
-		if ((__s32)distance < (__s32)qp->mpr_dest_psns)
+		if ((__s32)distance < (__s32)qp->resp.mpr_dest_psns)
 			return respond_nak(response, RESPONSE_NACK, WIRE_NACK_NO_BITMAP);
 		return may_nak(qp) ? respond_nak(response, RESPONSE_NACK, WIRE_NACK_PSN_OOR_WINDOW)
 				   : XDP_DROP;
 	}
-	is_new = (__s32)distance >= 0 && !ring_test(qp->received_bits, psn);
+	is_new = (__s32)distance >= 0 && !ring_test(qp->resp.received_bits, psn);
 	if (is_new) {
 		if (has_immediate) {
 			wimm = wimm_number(qp, packet->qp_index, rqmsn);
@@ -215,20 +215,20 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 			packet->wimm = wimm;
 			packet->immediate = bpf_ntohl(immediate);
 		}
-		offset =
-		    mr_of_qp(packet->qp_index, qp->is_writable, qp->pd, packet->r_key, va, length);
+		offset = mr_of_qp(packet->qp_index, qp->head.is_writable, qp->head.pd,
+				  packet->r_key, va, length);
 		if (offset < 0)
 			return respond_nak(response, RESPONSE_AETH, WIRE_AETH_NAK_REMOTE_ACCESS);
-		if (!place_begin(qp->placings, psn - qp->first_expected))
+		if (!place_begin(qp->resp.placings, psn - qp->resp.first_expected))
 			return drop_concurrent_copy();
 		if (mr_copy(ctx, head_bytes, offset, length, MR_FROM_FRAME)) {
-			place_undo(qp->placings, psn - qp->first_expected);
+			place_undo(qp->resp.placings, psn - qp->resp.first_expected);
 			nic_count(MRC_NC_DROP_BOUNDS, 1);
 			return respond_nak(response, RESPONSE_NACK, WIRE_NACK_NO_PKT_BUFFER);
 		}
 	}
 	/* Marked as received only after its bytes are in place. */
-	if (qp->since_ack_path_probe + 1 >= MRC_ACK_PATH_SPACING)
+	if (qp->resp.since_ack_path_probe + 1 >= MRC_ACK_PATH_SPACING)
 		now_ns = bpf_ktime_get_ns();
 	bpf_spin_lock(&qp->lock);
 	if (is_new)
@@ -255,10 +255,11 @@ static __always_inline void write_sack(struct wire_sack *head, const struct mrc_
 				 (response->packet.is_probe ? WIRE_SETH_PROBE_RESPONSE : 0));
 	head->ack_psn_offset = bpf_htons(response->ack_offset);
 	head->entropy = bpf_htonl(response->packet.entropy);
-	head->spdcid = bpf_htons(qp->qpn);
-	head->dpdcid = bpf_htons(qp->peer_qpn);
-	head->cack_psn = bpf_htonl((~port_up_mask & ((1U << qp->plane_count) - 1) & 0xff) << 24 |
-				   (response->psn & WIRE_PSN_MASK));
+	head->spdcid = bpf_htons(qp->head.qpn);
+	head->dpdcid = bpf_htons(qp->head.peer_qpn);
+	head->cack_psn =
+	    bpf_htonl((~port_up_mask & ((1U << qp->evs.plane_count) - 1) & 0xff) << 24 |
+		      (response->psn & WIRE_PSN_MASK));
 	head->cc_type = 0;
 	head->mpr = response->mpr;
 	head->sack_offset = bpf_htons(response->base_offset);
@@ -276,8 +277,8 @@ static __always_inline void write_nack(struct wire_nack *head, const struct mrc_
 	head->reason = response->code;
 	head->vendor = 0;
 	head->entropy = bpf_htonl(response->packet.entropy);
-	head->spdcid = bpf_htons(qp->qpn);
-	head->dpdcid = bpf_htons(qp->peer_qpn);
+	head->spdcid = bpf_htons(qp->head.qpn);
+	head->dpdcid = bpf_htons(qp->head.peer_qpn);
 	head->psn = bpf_htonl(response->psn & WIRE_PSN_MASK);
 	head->cc_type = WIRE_NETH_CC_TYPE;
 	head->reserved_tail = 0;

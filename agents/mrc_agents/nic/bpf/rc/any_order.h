@@ -27,20 +27,21 @@ static __always_inline int rc_respond(struct rc_response *response, __u32 syndro
 /* Under the lock: a packet that had not been taken before has been placed. */
 static __always_inline void rc_receive_any_order(struct mrc_rc_qp *qp, __u32 psn)
 {
-	ring_set(qp->received_bits, psn);
+	ring_set(qp->resp.received_bits, psn);
 	for (int i = 0; i <= MRC_PSN_WORDS; i++) {
-		__u32 run = trailing_zeros(~ring_window(qp->received_bits, qp->expected_psn));
-		__u32 in_word = 64 - (qp->expected_psn & 63);
+		__u32 run =
+		    trailing_zeros(~ring_window(qp->resp.received_bits, qp->resp.expected_psn));
+		__u32 in_word = 64 - (qp->resp.expected_psn & 63);
 		__u64 mask;
 
 		if (run > in_word)
 			run = in_word;
 		if (!run)
 			break;
-		mask = (~0ULL >> (64 - run)) << (qp->expected_psn & 63);
-		qp->received_bits[ring_word(qp->expected_psn)] &= ~mask;
-		qp->completed_messages += run; /* on the wire every packet is one */
-		qp->expected_psn += run;
+		mask = (~0ULL >> (64 - run)) << (qp->resp.expected_psn & 63);
+		qp->resp.received_bits[ring_word(qp->resp.expected_psn)] &= ~mask;
+		qp->resp.completed_messages += run; /* on the wire every packet is one */
+		qp->resp.expected_psn += run;
 	}
 }
 
@@ -55,22 +56,23 @@ __noinline int rc_deliver_immediate(__u32 qp_index)
 		return 0;
 	bpf_spin_lock(&qp->lock);
 	for (int i = 0; i <= MRC_PSN_WORDS && !number; i++) {
-		__s32 left = psn_distance(qp->expected_psn, qp->delivered_psn);
-		__u32 step = trailing_zeros(ring_window(qp->immediate_bits, qp->delivered_psn));
+		__s32 left = psn_distance(qp->resp.expected_psn, qp->resp.delivered_psn);
+		__u32 step =
+		    trailing_zeros(ring_window(qp->resp.immediate_bits, qp->resp.delivered_psn));
 		struct mrc_immediate *entry;
 
 		if (left <= 0)
 			break;
 		if (step >= 64 || (__s32)step >= left) {
-			qp->delivered_psn += left < 64 ? left : 64;
+			qp->resp.delivered_psn += left < 64 ? left : 64;
 			continue;
 		}
-		qp->delivered_psn += step;
-		ring_clear(qp->immediate_bits, qp->delivered_psn);
-		entry = &qp->immediates[qp->delivered_psn & (MRC_PSN_RING - 1)];
-		qp->delivered_psn++;
-		qp->waiting_immediates--;
-		number = ++qp->delivered;
+		qp->resp.delivered_psn += step;
+		ring_clear(qp->resp.immediate_bits, qp->resp.delivered_psn);
+		entry = &qp->resp.immediates[qp->resp.delivered_psn & (MRC_PSN_RING - 1)];
+		qp->resp.delivered_psn++;
+		qp->resp.waiting_immediates--;
+		number = ++qp->resp.delivered;
 		work_arrive(ring, number, entry->immediate, entry->length, entry->r_key);
 	}
 	bpf_spin_unlock(&qp->lock);
@@ -105,60 +107,64 @@ __noinline int rc_on_write_any_order(struct xdp_md *ctx, __u32 psn, __u32 length
 	head_bytes = rc_header_bytes(stack->bth.opcode);
 	has_immediate = rc_has_immediate(stack->bth.opcode);
 	if (!rc_has_reth(stack->bth.opcode) || !rc_ends_message(stack->bth.opcode))
-		return rc_respond(response, RC_NAK_INVALID_REQUEST, psn, qp->completed_messages);
-	if (psn_distance(psn, qp->delivered_psn) >= MRC_PSN_RING)
+		return rc_respond(response, RC_NAK_INVALID_REQUEST, psn,
+				  qp->resp.completed_messages);
+	if (psn_distance(psn, qp->resp.delivered_psn) >= MRC_PSN_RING)
 		return nic_drop(MRC_NC_DROP_OUT_OF_ORDER);
-	if (psn_distance(psn, qp->expected_psn) < 0 || ring_test(qp->received_bits, psn)) {
+	if (psn_distance(psn, qp->resp.expected_psn) < 0 ||
+	    ring_test(qp->resp.received_bits, psn)) {
 		nic_count(MRC_NC_RX_DATA, 1);
 		nic_count(MRC_NC_RX_DUPLICATE, 1);
-		return rc_respond(response, WIRE_AETH_ACK, qp->expected_psn - 1,
-				  qp->completed_messages);
+		return rc_respond(response, WIRE_AETH_ACK, qp->resp.expected_psn - 1,
+				  qp->resp.completed_messages);
 	}
 	if (bpf_xdp_load_bytes(ctx, sizeof(*stack), &reth, sizeof(reth)))
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	dmalen = bpf_ntohl(reth.dmalen);
 	if (length > dmalen || (!length && dmalen))
-		return rc_respond(response, RC_NAK_INVALID_REQUEST, psn, qp->completed_messages);
+		return rc_respond(response, RC_NAK_INVALID_REQUEST, psn,
+				  qp->resp.completed_messages);
 	if (has_immediate) {
-		if ((__s32)(ring->receive_tail - qp->delivered - qp->waiting_immediates) <= 0) {
+		if ((__s32)(ring->receive_tail - qp->resp.delivered -
+			    qp->resp.waiting_immediates) <= 0) {
 			nic_count(MRC_NC_DROP_NO_RECEIVE, 1);
-			return rc_respond(response, RC_RNR_TIMER, qp->expected_psn,
-					  qp->completed_messages);
+			return rc_respond(response, RC_RNR_TIMER, qp->resp.expected_psn,
+					  qp->resp.completed_messages);
 		}
 		if (bpf_xdp_load_bytes(ctx, sizeof(*stack) + sizeof(reth), &immediate,
 				       sizeof(immediate)))
 			return nic_drop(MRC_NC_DROP_LENGTH);
 	}
-	offset = mr_of_qp(qp_index, qp->is_writable, qp->pd, bpf_ntohl(reth.r_key),
+	offset = mr_of_qp(qp_index, qp->head.is_writable, qp->head.pd, bpf_ntohl(reth.r_key),
 			  bpf_be64_to_cpu(reth.va), length);
 	if (offset < 0)
-		return rc_respond(response, RC_NAK_REMOTE_ACCESS, psn, qp->completed_messages);
-	if (!place_begin(qp->placings, psn - qp->first_expected))
+		return rc_respond(response, RC_NAK_REMOTE_ACCESS, psn, qp->resp.completed_messages);
+	if (!place_begin(qp->resp.placings, psn - qp->resp.first_expected))
 		return drop_concurrent_copy();
 	if (mr_copy(ctx, head_bytes, offset, length, MR_FROM_FRAME)) {
-		place_undo(qp->placings, psn - qp->first_expected);
+		place_undo(qp->resp.placings, psn - qp->resp.first_expected);
 		return nic_drop(MRC_NC_DROP_BOUNDS);
 	}
 	now_ns = bpf_ktime_get_ns();
 
 	bpf_spin_lock(&qp->lock);
 	if (has_immediate) {
-		struct mrc_immediate *entry = &qp->immediates[psn & (MRC_PSN_RING - 1)];
+		struct mrc_immediate *entry = &qp->resp.immediates[psn & (MRC_PSN_RING - 1)];
 
 		entry->immediate = bpf_ntohl(immediate);
 		entry->r_key = bpf_ntohl(reth.r_key);
 		entry->length = mr_message_bytes(entry->r_key, bpf_be64_to_cpu(reth.va),
 						 bpf_ntohl(reth.dmalen));
-		ring_set(qp->immediate_bits, psn);
-		qp->waiting_immediates++;
+		ring_set(qp->resp.immediate_bits, psn);
+		qp->resp.waiting_immediates++;
 	}
-	is_moving = psn == qp->expected_psn;
+	is_moving = psn == qp->resp.expected_psn;
 	rc_receive_any_order(qp, psn);
-	response->is_cnp =
-	    response->is_marked && (__s64)(now_ns - qp->cnp_ns) >= (__s64)qp->cnp_interval_ns;
+	response->is_cnp = response->is_marked &&
+			   (__s64)(now_ns - qp->resp.cnp_ns) >= (__s64)qp->resp.cnp_interval_ns;
 	if (response->is_cnp)
-		qp->cnp_ns = now_ns;
-	rc_respond(response, WIRE_AETH_ACK, qp->expected_psn - 1, qp->completed_messages);
+		qp->resp.cnp_ns = now_ns;
+	rc_respond(response, WIRE_AETH_ACK, qp->resp.expected_psn - 1, qp->resp.completed_messages);
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_RX_DATA, 1);
 	nic_count(MRC_NC_RX_PLACED_BYTES, length);

@@ -15,19 +15,19 @@ static __always_inline __u32 rc_receive(struct mrc_rc_qp *qp, __u32 opcode, __u3
 					__u32 r_key, __u32 message_bytes)
 {
 	if (rc_has_reth(opcode)) {
-		qp->write_va = va;
-		qp->write_r_key = r_key;
-		qp->write_left_bytes = message_bytes;
-		qp->write_bytes = message_bytes;
+		qp->resp.write_va = va;
+		qp->resp.write_r_key = r_key;
+		qp->resp.write_left_bytes = message_bytes;
+		qp->resp.write_bytes = message_bytes;
 	}
-	qp->expected_psn++;
-	qp->is_nak_sent = 0;
-	qp->write_va += length;
-	qp->write_left_bytes -= length;
+	qp->resp.expected_psn++;
+	qp->resp.is_nak_sent = 0;
+	qp->resp.write_va += length;
+	qp->resp.write_left_bytes -= length;
 	if (!rc_ends_message(opcode))
 		return 0;
-	qp->completed_messages++;
-	return rc_has_immediate(opcode) ? ++qp->delivered : 0;
+	qp->resp.completed_messages++;
+	return rc_has_immediate(opcode) ? ++qp->resp.delivered : 0;
 }
 
 /* Takes a QP whose agent is gone to ERROR; returns whether that is so. */
@@ -79,23 +79,23 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 	    (bpf_ntohl(stack->outer.version_class_flow) >> 20 & WIRE_CE) == WIRE_CE;
 	psn = bpf_ntohl(stack->bth.flags_psn) & WIRE_PSN_MASK;
 	qp = rc_find(response->qp_index);
-	if (!qp || !stack_is_for(stack, qp->qpn, qp->peer_host))
+	if (!qp || !stack_is_for(stack, qp->head.qpn, qp->head.peer_host))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	if (qp->state != MRC_QP_RTR && qp->state != MRC_QP_RTS)
 		return nic_drop(MRC_NC_DROP_QP_STATE);
-	psn = psn_expand(qp->expected_psn, psn);
+	psn = psn_expand(qp->resp.expected_psn, psn);
 	if (!(psn & HEARTBEAT_PSN_MASK) && rc_fail_orphan(qp, response->qp_index))
 		return nic_drop(MRC_NC_DROP_QP_STATE);
 	if (qp->is_any_order)
 		return rc_on_write_any_order(ctx, psn, length);
-	distance = psn_distance(psn, qp->expected_psn);
+	distance = psn_distance(psn, qp->resp.expected_psn);
 	if (distance > 0) {
 		bpf_spin_lock(&qp->lock);
-		is_new = !qp->is_nak_sent && psn_distance(psn, qp->expected_psn) > 0;
+		is_new = !qp->resp.is_nak_sent && psn_distance(psn, qp->resp.expected_psn) > 0;
 		if (is_new) {
-			qp->is_nak_sent = 1;
-			rc_respond(response, RC_NAK_SEQUENCE, qp->expected_psn,
-				   qp->completed_messages);
+			qp->resp.is_nak_sent = 1;
+			rc_respond(response, RC_NAK_SEQUENCE, qp->resp.expected_psn,
+				   qp->resp.completed_messages);
 		}
 		bpf_spin_unlock(&qp->lock);
 		nic_count(MRC_NC_DROP_OUT_OF_ORDER, 1);
@@ -104,16 +104,16 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 	if (distance < 0) {
 		nic_count(MRC_NC_RX_DATA, 1);
 		nic_count(MRC_NC_RX_DUPLICATE, 1);
-		return rc_respond(response, WIRE_AETH_ACK, qp->expected_psn - 1,
-				  qp->completed_messages);
+		return rc_respond(response, WIRE_AETH_ACK, qp->resp.expected_psn - 1,
+				  qp->resp.completed_messages);
 	}
 
 	is_first = rc_has_reth(opcode);
 	bpf_spin_lock(&qp->lock);
-	is_new = psn == qp->expected_psn; /* unless another CPU has just taken a copy of it */
-	va = qp->write_va;
-	r_key = qp->write_r_key;
-	left_bytes = qp->write_left_bytes;
+	is_new = psn == qp->resp.expected_psn; /* unless another CPU has just taken a copy of it */
+	va = qp->resp.write_va;
+	r_key = qp->resp.write_r_key;
+	left_bytes = qp->resp.write_left_bytes;
 	bpf_spin_unlock(&qp->lock);
 	if (!is_new)
 		return drop_concurrent_copy();
@@ -127,41 +127,43 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 	}
 	/* A message is begun once, ends exactly, and is not begun before the last one has ended. */
 	if (is_first ? left_bytes != 0 : left_bytes == 0)
-		return rc_respond(response, RC_NAK_INVALID_REQUEST, psn, qp->completed_messages);
+		return rc_respond(response, RC_NAK_INVALID_REQUEST, psn,
+				  qp->resp.completed_messages);
 	if (rc_ends_message(opcode) ? length != message_bytes : length >= message_bytes)
-		return rc_respond(response, RC_NAK_INVALID_REQUEST, psn, qp->completed_messages);
+		return rc_respond(response, RC_NAK_INVALID_REQUEST, psn,
+				  qp->resp.completed_messages);
 	if (rc_has_immediate(opcode)) {
 		__u32 qp_index = response->qp_index;
 
 		ring = bpf_map_lookup_elem(&work_ring, &qp_index);
 		immediate_bytes = sizeof(immediate);
-		if (!ring || (__s32)(ring->receive_tail - qp->delivered) <= 0) {
+		if (!ring || (__s32)(ring->receive_tail - qp->resp.delivered) <= 0) {
 			nic_count(MRC_NC_DROP_NO_RECEIVE, 1);
-			return rc_respond(response, RC_RNR_TIMER, psn, qp->completed_messages);
+			return rc_respond(response, RC_RNR_TIMER, psn, qp->resp.completed_messages);
 		}
 		if (bpf_xdp_load_bytes(ctx, head_bytes - immediate_bytes, &immediate,
 				       sizeof(immediate)))
 			return nic_drop(MRC_NC_DROP_LENGTH);
 	}
-	offset = mr_of_qp(response->qp_index, qp->is_writable, qp->pd, r_key, va, length);
+	offset = mr_of_qp(response->qp_index, qp->head.is_writable, qp->head.pd, r_key, va, length);
 	if (offset < 0)
-		return rc_respond(response, RC_NAK_REMOTE_ACCESS, psn, qp->completed_messages);
-	if (!place_begin(qp->placings, psn - qp->first_expected))
+		return rc_respond(response, RC_NAK_REMOTE_ACCESS, psn, qp->resp.completed_messages);
+	if (!place_begin(qp->resp.placings, psn - qp->resp.first_expected))
 		return drop_concurrent_copy();
 	if (mr_copy(ctx, head_bytes, offset, length, MR_FROM_FRAME)) {
-		place_undo(qp->placings, psn - qp->first_expected);
+		place_undo(qp->resp.placings, psn - qp->resp.first_expected);
 		return nic_drop(MRC_NC_DROP_BOUNDS);
 	}
 	now_ns = bpf_ktime_get_ns();
 
 	bpf_spin_lock(&qp->lock);
 	number = rc_receive(qp, opcode, length, va, r_key, message_bytes);
-	response->is_cnp =
-	    response->is_marked && (__s64)(now_ns - qp->cnp_ns) >= (__s64)qp->cnp_interval_ns;
+	response->is_cnp = response->is_marked &&
+			   (__s64)(now_ns - qp->resp.cnp_ns) >= (__s64)qp->resp.cnp_interval_ns;
 	if (response->is_cnp)
-		qp->cnp_ns = now_ns;
-	rc_respond(response, WIRE_AETH_ACK, qp->expected_psn - 1, qp->completed_messages);
-	message_bytes = qp->write_bytes;
+		qp->resp.cnp_ns = now_ns;
+	rc_respond(response, WIRE_AETH_ACK, qp->resp.expected_psn - 1, qp->resp.completed_messages);
+	message_bytes = qp->resp.write_bytes;
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_RX_DATA, 1);
 	nic_count(MRC_NC_RX_PLACED_BYTES, length);
@@ -204,10 +206,11 @@ __noinline int rc_xmit_response(struct xdp_md *ctx)
 	head = frame_head(ctx, sizeof(struct wire_acknowledge));
 	if (!head)
 		return nic_drop(MRC_NC_DROP_LENGTH);
-	to.to = carrier_fill(qp->template_hi, qp->template_lo, qp->is_local, response->plane,
-			     entropy_uplink(response->entropy), config->uplinks_per_pair);
-	to.peer_host = qp->peer_host;
-	to.peer_qpn = qp->peer_qpn;
+	to.to = carrier_fill(qp->head.template_hi, qp->head.template_lo, qp->head.is_local,
+			     response->plane, entropy_uplink(response->entropy),
+			     config->uplinks_per_pair);
+	to.peer_host = qp->head.peer_host;
+	to.peer_qpn = qp->head.peer_qpn;
 	to.plane = response->plane;
 	to.entropy = response->entropy;
 	write_stack(&head->stack, config, port, &to, dscp << 2 | (response->is_cnp ? 0 : WIRE_ECT0),
