@@ -135,63 +135,40 @@ __noinline int ctrl_set_penalty(__u32 qp_index, __u32 penalty)
 	return 1;
 }
 
-/* Sets the QP's time-out, its retry limits, and whether its peer may write. */
-__noinline int ctrl_set_limits(__u32 qp_index, __u32 give_up_us, __u32 rnr_timer_us,
-			       __u32 rnr_limit, __u32 is_writable)
+/* To RTS, with what the requester may use; returns whether the QP was in RTR. */
+static __always_inline int ctrl_start(struct mrc_qp *qp, const struct mrc_kick *request)
 {
-	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	__u32 mpr_psns = request->argument[0], first_psn = request->argument[2], is_changed;
 
-	if (!qp)
-		return 0;
 	bpf_spin_lock(&qp->lock);
-	qp->head.give_up_ns = give_up_ns_of(give_up_us);
-	qp->head.rnr_timer_ns = rnr_timer_us * 1000ULL;
-	qp->head.rnr_limit = rnr_limit;
-	qp->head.is_writable = is_writable;
-	bpf_spin_unlock(&qp->lock);
-	return 1;
-}
-
-__noinline int ctrl_set_qp_state(__u32 qp_index, __u32 to, __u32 mpr_psns, __u32 max_wimm,
-				 __u32 first_psn)
-{
-	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
-	__u32 from, is_changed = 0;
-
-	if (!qp)
-		return 0;
-	bpf_spin_lock(&qp->lock);
-	from = qp->state;
-	if (to == MRC_QP_ERROR) {
-		is_changed = from != MRC_QP_RESET && from != MRC_QP_ERROR;
-	} else if (from == MRC_QP_RTR && mpr_psns && mpr_psns <= MRC_PSN_RING) {
+	is_changed = qp->state == MRC_QP_RTR && mpr_psns && mpr_psns <= MRC_PSN_RING;
+	if (is_changed) {
 		qp->req.mpr_psns = mpr_psns;
-		qp->req.max_wimm = max_wimm;
+		qp->req.max_wimm = request->argument[1];
 		qp->req.next_psn = first_psn;
 		qp->comp.una_psn = first_psn;
 		qp->comp.peer_cack_next = first_psn;
 		cc_start(&qp->cc, &qp->cc_parameters);
-		is_changed = 1;
+		qp->state = MRC_QP_RTS;
 	}
-	if (is_changed)
-		qp->state = to;
 	bpf_spin_unlock(&qp->lock);
-	if (is_changed && to == MRC_QP_ERROR)
-		qp_fail(qp_index, from, MRC_STATUS_FLUSHED);
 	return is_changed;
 }
 
 static __always_inline int ctrl_run(struct mrc_kick *request)
 {
 	__u32 qp_index = request->qp_index, argument = request->argument[0];
+	struct mrc_qp *qp = qp_find(qp_index);
 
+	request->result = 0;
+	if (!qp)
+		return XDP_DROP;
 	switch (request->command) {
 	case MRC_COMMAND_RTS:
-		request->result = ctrl_set_qp_state(qp_index, MRC_QP_RTS, argument,
-						    request->argument[1], request->argument[2]);
+		request->result = ctrl_start(qp, request);
 		break;
 	case MRC_COMMAND_ERROR:
-		request->result = ctrl_set_qp_state(qp_index, MRC_QP_ERROR, 0, 0, 0);
+		request->result = qp_end(&qp->lock, &qp->state, qp_index);
 		break;
 	case MRC_COMMAND_DENY:
 	case MRC_COMMAND_ALLOW:
@@ -206,15 +183,12 @@ static __always_inline int ctrl_run(struct mrc_kick *request)
 		request->result = ctrl_set_penalty(qp_index, argument);
 		break;
 	case MRC_COMMAND_LIMITS:
-		request->result = ctrl_set_limits(qp_index, argument, request->argument[1],
-						  request->argument[2], request->argument[3]);
+		request->result = qp_set_limits(&qp->lock, &qp->head, request);
 		break;
 	case MRC_COMMAND_REPLACE:
 		request->result =
 		    ctrl_replace_ev(qp_index, argument, request->argument[1], request->argument[2]);
 		break;
-	default:
-		request->result = 0;
 	}
 	return XDP_DROP;
 }

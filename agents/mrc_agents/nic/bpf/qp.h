@@ -7,9 +7,12 @@
 
 #define CLOCK_MONOTONIC 1 /* <time.h> does not compile for BPF */
 
+#define NO_END_NS (1ULL << 62)
+
 enum {
 	QP_TIMER_SILENCE_S = 1, /* a timer that has not fired for so long has stopped */
 	QP_PAUSE_SHARE = 4,	/* part of the RTO: a timer that is later slept, as all did */
+	QP_RNR_MIN_NS = 10000,	/* IBTA's shortest RNR timer */
 };
 
 static __always_inline struct mrc_qp *qp_find(__u32 qp_index)
@@ -29,19 +32,61 @@ static __always_inline __u32 qp_to_error(struct mrc_qp *qp)
 	return from;
 }
 
-#define NO_END_NS (1ULL << 62)
-
-/* Time that a QP waits for an acknowledgement, as a program has set it. */
-static __always_inline __u64 give_up_ns_of(__u32 give_up_us)
-{
-	return give_up_us == (__u32)-1 ? NO_END_NS : give_up_us * 1000ULL;
-}
-
 /* Reports that a QP has gone to ERROR: the agent fails its work requests with `status`. */
 static __always_inline void qp_fail(__u32 qp_index, __u32 from, __u32 status)
 {
 	nic_count(MRC_NC_QP_ERRORS, 1);
 	nic_event(MRC_EVENT_QP_STATE, qp_index, from, MRC_QP_ERROR, (__u64)status << 32);
+}
+
+/* A program takes a QP to ERROR; returns whether it was alive. */
+static __always_inline int qp_end(struct bpf_spin_lock *lock, __u32 *state, __u32 qp_index)
+{
+	__u32 from;
+
+	bpf_spin_lock(lock);
+	from = *state;
+	if (from != MRC_QP_RESET)
+		*state = MRC_QP_ERROR;
+	bpf_spin_unlock(lock);
+	if (from == MRC_QP_RESET || from == MRC_QP_ERROR)
+		return 0;
+	qp_fail(qp_index, from, MRC_STATUS_FLUSHED);
+	return 1;
+}
+
+/* Sets the time-out of a QP, its retry limits, and whether its peer may write. */
+static __always_inline int qp_set_limits(struct bpf_spin_lock *lock, struct mrc_qp_head *head,
+					 const struct mrc_kick *request)
+{
+	__u64 give_up_us = request->argument[0];
+
+	bpf_spin_lock(lock);
+	head->give_up_ns = give_up_us == (__u32)-1 ? NO_END_NS : give_up_us * 1000;
+	head->rnr_timer_ns = request->argument[1] * 1000ULL;
+	head->rnr_limit = request->argument[2];
+	head->is_writable = request->argument[3];
+	bpf_spin_unlock(lock);
+	return 1;
+}
+
+/* Under the lock: nothing was acknowledged for a whole time-out. */
+static __always_inline void qp_time_out(struct mrc_qp_head *head, __u64 now_ns)
+{
+	if (!head->retries)
+		head->stalled_ns = head->progress_ns;
+	head->progress_ns = now_ns;
+	head->retries++;
+}
+
+/*
+ * Under the lock: whether time-outs in a row are too many: by their number, or by the time since
+ * something was last acknowledged.
+ */
+static __always_inline int qp_is_given_up(const struct mrc_qp_head *head, __u64 now_ns)
+{
+	return head->give_up_ns ? head->retries && now_ns - head->stalled_ns >= head->give_up_ns
+				: head->retries > head->retry_limit;
 }
 
 /* Starts the timer of an element of `map`, which is initialised where it never was. */
@@ -58,28 +103,31 @@ static __always_inline void qp_timer_start(struct bpf_timer *timer, void *map, v
  * its callback had started it again: its QP would wait for ever. The agent provides every QP with a
  * frame now and then, so that its timer is looked at.
  */
-static __always_inline int qp_timer_has_stopped(__u64 due_ns, __u64 rto_ns)
+static __always_inline int qp_timer_has_stopped(const struct mrc_qp_head *head)
 {
-	__s64 late_ns = bpf_ktime_get_ns() - due_ns;
+	__s64 late_ns = bpf_ktime_get_ns() - head->timer_due_ns;
 
-	return late_ns >= (__s64)(QP_TIMER_SILENCE_S * 1000000000ULL + 2 * rto_ns);
+	if (!head->is_timer_armed ||
+	    late_ns < (__s64)(QP_TIMER_SILENCE_S * 1000000000ULL + 2 * head->rto_ns))
+		return 0;
+	nic_count(MRC_NC_CLOCK_RESTARTS, 1);
+	return 1;
 }
 
 /*
  * Under the lock: does not count a pause of the whole machine (steal, a snapshot, live migration) as
  * time without an acknowledgement. The timer of the QP is late by it: its peer did not wait either.
  */
-static __always_inline void qp_skip_pause(__u64 due_ns, __u64 rto_ns, __u64 now_ns,
-					  __u64 *progress_ns, __u64 *stalled_ns)
+static __always_inline void qp_skip_pause(struct mrc_qp_head *head, __u64 now_ns)
 {
-	__s64 late_ns = now_ns - due_ns;
+	__s64 late_ns = now_ns - head->timer_due_ns;
 
-	if (late_ns <= (__s64)(rto_ns / QP_PAUSE_SHARE))
+	if (late_ns <= (__s64)(head->rto_ns / QP_PAUSE_SHARE))
 		return;
-	*stalled_ns += late_ns;
-	*progress_ns += late_ns;
-	if ((__s64)(*progress_ns - now_ns) > 0) /* something was acknowledged behind the pause */
-		*progress_ns = now_ns;
+	head->stalled_ns += late_ns;
+	head->progress_ns += late_ns;
+	if ((__s64)(head->progress_ns - now_ns) > 0) /* an acknowledgement came behind the pause */
+		head->progress_ns = now_ns;
 }
 
 enum {

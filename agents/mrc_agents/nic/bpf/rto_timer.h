@@ -25,7 +25,6 @@ enum {
 	 * what else is lost; all of them would condemn every EV in use whenever the machine pauses.
 	 */
 	LOSSES_PER_RTO = 8,
-	RNR_MIN_NS = 10000, /* IBTA's shortest RNR timer */
 };
 
 #define RTO_MAX_NS (RTO_MAX_S * 1000000000ULL)
@@ -137,17 +136,6 @@ static __always_inline __u64 rto_timer_delay_ns(struct mrc_qp *qp, __u64 now_ns)
 	return delay_ns;
 }
 
-/*
- * Under the lock: whether time-outs in a row are too many: by their number, or by the time since
- * something was last acknowledged.
- */
-static __always_inline int is_given_up(const struct mrc_qp *qp, __u64 now_ns)
-{
-	return qp->head.give_up_ns
-		   ? qp->head.retries && now_ns - qp->head.stalled_ns >= qp->head.give_up_ns
-		   : qp->head.retries > qp->head.retry_limit;
-}
-
 /* Has what waited for receives sent again, once its time has come; returns how many packets. */
 __noinline int release_held(__u32 qp_index, __u64 now_ns)
 {
@@ -186,8 +174,7 @@ static int rto_timer_expired(void *map, __u32 *key, struct mrc_qp *given)
 	is_orphan = is_agent_dead(control, now_ns);
 	released = qp->req.held_count ? release_held(qp_index, now_ns) : 0;
 	bpf_spin_lock(&qp->lock);
-	qp_skip_pause(qp->head.timer_due_ns, qp->head.rto_ns, now_ns, &qp->head.progress_ns,
-		      &qp->head.stalled_ns);
+	qp_skip_pause(&qp->head, now_ns);
 	if (qp->state != MRC_QP_RTS) {
 		is_idle = 1;
 	} else if (is_orphan) {
@@ -196,13 +183,10 @@ static int rto_timer_expired(void *map, __u32 *key, struct mrc_qp *given)
 	} else if (qp->req.inflight || (is_ack_missing(qp) && !has_packet_to_send(qp, ring))) {
 		is_expired = (__s64)(now_ns - rto_start_ns(qp)) > (__s64)rto_backoff_ns(qp);
 		if (is_expired) {
-			if (!qp->head.retries)
-				qp->head.stalled_ns = qp->head.progress_ns;
-			qp->head.progress_ns = now_ns;
-			qp->head.retries++;
+			qp_time_out(&qp->head, now_ns);
 			qp->req.is_ack_requested = 0;
 		}
-		is_failed = is_given_up(qp, now_ns);
+		is_failed = qp_is_given_up(&qp->head, now_ns);
 		if (is_failed)
 			qp->state = MRC_QP_ERROR;
 	} else {
@@ -231,7 +215,7 @@ static int rto_timer_expired(void *map, __u32 *key, struct mrc_qp *given)
 		qp->comp.is_tlp_due = 1;
 	delay_ns = rto_timer_delay_ns(qp, now_ns);
 	if (qp->req.held_count && (__s64)(qp->head.rnr_until_ns - now_ns) < (__s64)delay_ns)
-		delay_ns = rtt_larger(qp->head.rnr_until_ns - now_ns, RNR_MIN_NS);
+		delay_ns = rtt_larger(qp->head.rnr_until_ns - now_ns, QP_RNR_MIN_NS);
 	qp->head.timer_due_ns = now_ns + delay_ns;
 	if (window_is_open(qp) && (qp->req.lost_count || has_packet_to_send(qp, ring))) {
 		wanted = tx_budget_of_timer(qp, now_ns);
@@ -259,8 +243,7 @@ static __noinline int rto_timer_start(__u32 qp_index)
 	if (!qp)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	qp_skip_pause(qp->head.timer_due_ns, qp->head.rto_ns, now_ns, &qp->head.progress_ns,
-		      &qp->head.stalled_ns);
+	qp_skip_pause(&qp->head, now_ns);
 	qp->head.timer_due_ns = now_ns + rto_timer_interval_ns(qp);
 	bpf_spin_unlock(&qp->lock);
 	qp_timer_start(&qp->timer, &qps, rto_timer_expired, rto_timer_interval_ns(qp));
@@ -272,11 +255,7 @@ static __noinline int rto_timer_check(__u32 qp_index)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 
-	if (!qp || !qp->head.is_timer_armed ||
-	    !qp_timer_has_stopped(qp->head.timer_due_ns, qp->head.rto_ns))
-		return 0;
-	nic_count(MRC_NC_CLOCK_RESTARTS, 1);
-	return rto_timer_start(qp_index);
+	return qp && qp_timer_has_stopped(&qp->head) ? rto_timer_start(qp_index) : 0;
 }
 
 #endif

@@ -6,67 +6,41 @@
 #include "../qp.h"
 #include "maps.h"
 
-/* Sets the QP's time-out, its retry limits, and whether its peer may write. */
-__noinline int rc_set_limits(__u32 qp_index, __u32 give_up_us, __u32 rnr_timer_us, __u32 rnr_limit,
-			     __u32 is_writable)
+/* To RTS, with its first PSN; returns whether the QP was in RTR. */
+static __always_inline int rc_start(struct mrc_rc_qp *qp, __u32 first_psn)
 {
-	struct mrc_rc_qp *qp = rc_find(qp_index);
+	__u32 is_changed;
 
-	if (!qp)
-		return 0;
 	bpf_spin_lock(&qp->lock);
-	qp->head.give_up_ns = give_up_ns_of(give_up_us);
-	qp->head.rnr_timer_ns = rnr_timer_us * 1000ULL;
-	qp->head.rnr_limit = rnr_limit;
-	qp->head.is_writable = is_writable;
-	bpf_spin_unlock(&qp->lock);
-	return 1;
-}
-
-/* To RTS, with its first PSN, or to ERROR; returns whether the QP is there now, and was not. */
-__noinline int rc_set_state(__u32 qp_index, __u32 to, __u32 first_psn)
-{
-	struct mrc_rc_qp *qp = rc_find(qp_index);
-	__u32 from, is_changed = 0;
-
-	if (!qp)
-		return 0;
-	bpf_spin_lock(&qp->lock);
-	from = qp->state;
-	if (to == MRC_QP_ERROR) {
-		is_changed = from != MRC_QP_RESET && from != MRC_QP_ERROR;
-	} else if (from == MRC_QP_RTR) {
+	is_changed = qp->state == MRC_QP_RTR;
+	if (is_changed) {
 		qp->req.next_psn = first_psn;
 		qp->req.max_psn = first_psn;
 		qp->req.una_psn = first_psn;
 		qp->req.acked_psn = first_psn;
-		is_changed = 1;
+		qp->state = MRC_QP_RTS;
 	}
-	if (is_changed)
-		qp->state = to;
 	bpf_spin_unlock(&qp->lock);
-	if (is_changed && to == MRC_QP_ERROR)
-		qp_fail(qp_index, from, MRC_STATUS_FLUSHED);
 	return is_changed;
 }
 
 static __always_inline int rc_ctrl_run(struct mrc_kick *request)
 {
-	__u32 qp_index = request->qp_index, argument = request->argument[0];
+	struct mrc_rc_qp *qp = rc_find(request->qp_index);
 
+	request->result = 0;
+	if (!qp)
+		return XDP_DROP;
 	switch (request->command) {
 	case MRC_COMMAND_RC_RTS:
-		request->result = rc_set_state(qp_index, MRC_QP_RTS, argument);
+		request->result = rc_start(qp, request->argument[0]);
 		break;
 	case MRC_COMMAND_ERROR:
-		request->result = rc_set_state(qp_index, MRC_QP_ERROR, 0);
+		request->result = qp_end(&qp->lock, &qp->state, request->qp_index);
 		break;
 	case MRC_COMMAND_LIMITS:
-		request->result = rc_set_limits(qp_index, argument, request->argument[1],
-						request->argument[2], request->argument[3]);
+		request->result = qp_set_limits(&qp->lock, &qp->head, request);
 		break;
-	default:
-		request->result = 0;
 	}
 	return XDP_DROP;
 }

@@ -14,7 +14,6 @@
 
 enum {
 	RC_TIMER_EXPIRIES_PER_RTO = 4,
-	RC_RNR_MIN_NS = 10000, /* IBTA's shortest RNR timer */
 };
 
 /* Packets that rate and window let leave now; 0: none. */
@@ -48,17 +47,6 @@ static __always_inline int rc_wait_for_receive(struct mrc_rc_qp *qp, __u64 now_n
 	return qp->head.rnr_limit < MRC_RNR_FOREVER && qp->head.rnr_retries > qp->head.rnr_limit;
 }
 
-/*
- * Under the lock: whether time-outs in a row are too many: by their number, or by the time since
- * something was last acknowledged.
- */
-static __always_inline int rc_is_given_up(const struct mrc_rc_qp *qp, __u64 now_ns)
-{
-	return qp->head.give_up_ns
-		   ? qp->head.retries && now_ns - qp->head.stalled_ns >= qp->head.give_up_ns
-		   : qp->head.retries > qp->head.retry_limit;
-}
-
 /* When the timer is to expire next: after a part of the RTO, or when an RNR wait ends. */
 static __always_inline __u64 rc_timer_delay_ns(const struct mrc_rc_qp *qp, __u64 now_ns)
 {
@@ -67,7 +55,7 @@ static __always_inline __u64 rc_timer_delay_ns(const struct mrc_rc_qp *qp, __u64
 
 	if (!qp->req.is_rnr_wait || left_ns >= (__s64)delay_ns)
 		return delay_ns;
-	return left_ns < RC_RNR_MIN_NS ? RC_RNR_MIN_NS : left_ns;
+	return left_ns < QP_RNR_MIN_NS ? QP_RNR_MIN_NS : left_ns;
 }
 
 static int rc_rto_timer_expired(void *map, __u32 *key, struct mrc_rc_qp *given)
@@ -84,8 +72,7 @@ static int rc_rto_timer_expired(void *map, __u32 *key, struct mrc_rc_qp *given)
 		return 0;
 	is_orphan = is_agent_dead(control, now_ns);
 	bpf_spin_lock(&qp->lock);
-	qp_skip_pause(qp->head.timer_due_ns, qp->head.rto_ns, now_ns, &qp->head.progress_ns,
-		      &qp->head.stalled_ns);
+	qp_skip_pause(&qp->head, now_ns);
 	if (qp->req.is_rnr_wait && (__s64)(now_ns - qp->head.rnr_until_ns) >= 0) {
 		qp->req.is_rnr_wait = 0;
 		qp->head.progress_ns = now_ns;
@@ -97,13 +84,10 @@ static int rc_rto_timer_expired(void *map, __u32 *key, struct mrc_rc_qp *given)
 	} else if (qp->req.acked_psn != qp->req.max_psn) {
 		if (!qp->req.is_rnr_wait &&
 		    (__s64)(now_ns - qp->head.progress_ns) > (__s64)qp->head.rto_ns) {
-			if (!qp->head.retries)
-				qp->head.stalled_ns = qp->head.progress_ns;
-			qp->head.progress_ns = now_ns;
-			qp->head.retries++;
+			qp_time_out(&qp->head, now_ns);
 			rc_go_back_n(qp, MRC_LOSS_TIMEOUT);
 		}
-		is_failed = rc_is_given_up(qp, now_ns);
+		is_failed = qp_is_given_up(&qp->head, now_ns);
 	} else {
 		is_idle = !work_ready(&qp->req.work, ring);
 	}
@@ -139,8 +123,7 @@ static __noinline int rc_rto_timer_start(__u32 qp_index)
 	if (!qp)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	qp_skip_pause(qp->head.timer_due_ns, qp->head.rto_ns, now_ns, &qp->head.progress_ns,
-		      &qp->head.stalled_ns);
+	qp_skip_pause(&qp->head, now_ns);
 	delay_ns = rc_timer_delay_ns(qp, now_ns);
 	qp->head.timer_due_ns = now_ns + delay_ns;
 	bpf_spin_unlock(&qp->lock);
@@ -153,11 +136,7 @@ static __noinline int rc_rto_timer_check(__u32 qp_index)
 {
 	struct mrc_rc_qp *qp = rc_find(qp_index);
 
-	if (!qp || !qp->head.is_timer_armed ||
-	    !qp_timer_has_stopped(qp->head.timer_due_ns, qp->head.rto_ns))
-		return 0;
-	nic_count(MRC_NC_CLOCK_RESTARTS, 1);
-	return rc_rto_timer_start(qp_index);
+	return qp && qp_timer_has_stopped(&qp->head) ? rc_rto_timer_start(qp_index) : 0;
 }
 
 #endif
