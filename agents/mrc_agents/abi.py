@@ -757,6 +757,16 @@ class CcParameterStruct(Structure):
     )
 
 
+class CcResponder(Structure):
+    """struct mrc_cc_responder, 16 bytes."""
+
+    own: "Array[c_uint64]"
+
+    _fields_ = (
+        ("own", (c_uint64 * 2)),
+    )
+
+
 class Dcqcn(Structure):
     """struct mrc_dcqcn, 48 bytes."""
 
@@ -1574,7 +1584,7 @@ class TxSlot(Structure):
 
 
 class Qp(Structure):
-    """struct mrc_qp, 79568 bytes."""
+    """struct mrc_qp, 79584 bytes."""
 
     lock: "object"
     state: int
@@ -1680,6 +1690,7 @@ class Qp(Structure):
     cack_next: int
     max_received: int
     received_bytes: int
+    cc_responder: CcResponder
     received_above: int
     sack_count: int
     unsacked: int
@@ -1812,6 +1823,7 @@ class Qp(Structure):
         ("cack_next", c_uint32),
         ("max_received", c_uint32),
         ("received_bytes", c_uint64),
+        ("cc_responder", CcResponder),
         ("received_above", c_uint32),
         ("sack_count", c_uint32),
         ("unsacked", c_uint32),

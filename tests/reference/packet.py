@@ -13,7 +13,7 @@ from reference.layout import HeaderSequence, WireError, pad_bytes, without_pad
 from reference.link_probe_header import Lph
 from reference.opcode import Opcode
 from reference.rc_packet import RcOpcode, RcPacket, decode_rc_packet
-from reference.reliability_header import CcState, Neth, Peth, Seth
+from reference.reliability_header import CcState, Neth, OwnCcState, Peth, Seth
 from reference.transport_header import Aeth, Bth, ImmDt, Meth, Reth, Tseth
 
 
@@ -120,6 +120,8 @@ def decode_packet(octets: bytes) -> Packet:
     for header_class in kind.__annotations__.values():
         header, rest = header_class.take(rest)
         headers.append(header)
+    if isinstance(header, CcState) and Seth.decode(octets[bth.LAYOUT.size_bytes :]).cc_type:
+        headers[-1] = OwnCcState.decode(header.encode())
     if rest:
         raise WireError(f"{len(rest)} bytes too many in {bth.opcode.name}")
     return kind(bth, *headers)

@@ -15,7 +15,6 @@
 
 enum {
 	ACK_OFFSET_MIN = -32768,
-	PENALTY_ENDS = 1 << 7, /* r_c, above rcv_cwnd_pen */
 };
 
 /* The fields of a packet that its response needs. */
@@ -55,11 +54,9 @@ struct rx_response {
 	__u32 receives;	  /* WRITEs with immediate that can be reported */
 	__u32 ack_offset; /* this and all below: SACK */
 	__u32 base_offset;
-	__u32 above;
-	__u32 mpr;     /* in units; 0: as it was */
-	__u32 penalty; /* r_c and rcv_cwnd_pen of CC_STATE */
+	__u32 mpr; /* in units; 0: as it was */
 	__u64 bitmap;
-	__u64 bytes;
+	__u64 cc_state; /* without its timestamp */
 };
 
 struct {
@@ -136,6 +133,12 @@ static __always_inline void resp_receive(struct mrc_qp *qp, const struct rx_pack
 /* Fills in the fields of a SACK that depend on the QP's state. */
 static __always_inline void sack_compose(struct mrc_qp *qp, struct rx_response *response)
 {
+	struct cc_received received = {
+	    .bytes = qp->received_bytes,
+	    .above = qp->received_above,
+	    .penalty = qp->penalty,
+	    .is_marked = response->packet.is_marked,
+	};
 	__u32 cack = qp->cack_next - 1;
 
 	qp->sack_count++;
@@ -149,14 +152,12 @@ static __always_inline void sack_compose(struct mrc_qp *qp, struct rx_response *
 	if (psn_distance(qp->max_received, cack) > 64 && (qp->sack_count & 1))
 		response->base_offset = psn_distance(qp->max_received, cack) - 63;
 	response->bitmap = ring_window(qp->received_bits, cack + response->base_offset);
-	response->above = qp->received_above;
-	response->bytes = qp->received_bytes;
 	response->mpr = qp->is_mpr_dynamic ? qp->tracked_psns / MRC_MPR_UNIT : 0;
-	response->penalty = qp->penalty;
 	if (!qp->penalty && qp->restores_left) {
 		qp->restores_left--;
-		response->penalty = PENALTY_ENDS;
+		received.is_penalty_over = 1;
 	}
+	response->cc_state = cc_state_make(&qp->cc_responder, &received);
 }
 
 /*
