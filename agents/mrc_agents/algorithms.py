@@ -43,7 +43,7 @@ class Hook:
     result: str  # its type in C
     parameters: str  # in C; the arguments are their names
     is_optional: bool = False  # whether it may be left out
-    otherwise: str = ""  # what happens then, in C: nothing
+    otherwise: str = "0"  # what is returned then, in C, unless it is nothing
 
     @property
     def arguments(self) -> str:
@@ -70,15 +70,13 @@ CC: Final = AlgorithmKind(
     what="congestion control algorithm",
     usual="nscc",
     hooks=(
-        Hook(
-            "window", "__u32", _PARAMETERS, is_optional=True, otherwise="return parameters->max_cwnd_bytes;"
-        ),
+        Hook("window", "__u32", _PARAMETERS, is_optional=True, otherwise="parameters->max_cwnd_bytes"),
         Hook(_ON_ACK, "__u32", _ACK),
         Hook(_MARKED, "__u32", _ACK, is_optional=True),
         Hook("on_trim", "__u32", f"struct mrc_cc *cc, {_PARAMETERS}, __u64 now_ns, __u32 packet_bytes"),
         Hook("on_loss", "__u32", f"struct mrc_cc *cc, {_PARAMETERS}, __u32 packet_bytes"),
         Hook("on_idle", "void", "struct mrc_cc *cc", is_optional=True),
-        Hook(_WORD, "__u32", _RECEIVED, is_optional=True, otherwise="return cc_nscc_word(received);"),
+        Hook(_WORD, "__u32", _RECEIVED, is_optional=True, otherwise="cc_nscc_word(received)"),
         Hook(_CC_TYPE, "__u32", "void", is_optional=True),
     ),
     reserved=(FIXED,),
@@ -176,7 +174,7 @@ def _call(algorithm: Algorithm, hook: Hook) -> str:
     if hook.name == _CC_TYPE:
         return f"return {algorithm.cc_type};"
     if hook.name not in algorithm.hooks:
-        return hook.otherwise or ("return;" if hook.result == "void" else "return 0;")
+        return "return;" if hook.result == "void" else f"return {hook.otherwise};"
     call = f"{algorithm.name}_{hook.name}({hook.arguments})"
     if hook.name == _ON_ACK and _MARKED in algorithm.hooks:
         call = f"ack->is_marked ? {algorithm.name}_{_MARKED}({hook.arguments}) : {call}"

@@ -120,8 +120,8 @@ def decode_packet(octets: bytes) -> Packet:
     for header_class in kind.__annotations__.values():
         header, rest = header_class.take(rest)
         headers.append(header)
-    if isinstance(header, CcState) and Seth.decode(octets[bth.LAYOUT.size_bytes :]).cc_type:
-        headers[-1] = OwnCcState.decode(header.encode())
     if rest:
         raise WireError(f"{len(rest)} bytes too many in {bth.opcode.name}")
+    if isinstance(headers[0], Seth) and headers[0].cc_type:
+        headers[-1] = OwnCcState.decode(octets[-OwnCcState.LAYOUT.size_bytes :])
     return kind(bth, *headers)

@@ -23,6 +23,7 @@ from reference.packet import (
     Probe,
     Sack,
     Write,
+    decode_packet,
     make_write,
 )
 from reference.reliability_header import CcState, NackReason, Neth, OwnCcState, PathAdvice, Peth, Seth
@@ -69,7 +70,7 @@ SETH = Seth(
     cc_flags=9,
     mpr=200,
 )
-OWN_STATE = OwnCcState(0xFEDC, received_units=0xABCDEF, word=0x123456)
+OWN_STATE = OwnCcState(0xFEDC, received_units=0xABCDEF, word=0x923456)
 CC_STATE = CcState(0xFEDC, 0x7FFE, restores_cwnd=True, cwnd_penalty=0x55, received_units=0xABCDEF)
 CONTROL: list[Packet] = [
     Acknowledge(Bth(Opcode.ACKNOWLEDGE, 0x123, 9), Aeth.ack(0xABCDE)),
@@ -150,6 +151,7 @@ def test_values_have_the_names_of_the_wire_package(name: str) -> None:
 
 def test_all_opcodes_are_among_the_frames() -> None:
     assert {packet.bth.opcode for packet in PACKETS} == set(Opcode)
+    assert [decode_packet(packet.encode()) for packet in PACKETS] == PACKETS
 
 
 def test_every_field_is_what_the_wire_package_wrote() -> None:

@@ -14,7 +14,8 @@ enum {
 	CC_UNIT_MASK = (1 << MRC_CC_UNIT_BITS) - 1,
 	CC_WORD_MASK = (1 << 24) - 1,
 	CC_NSCC_ABOVE_SHIFT = 8,       /* ooo_count, 15 bits */
-	CC_NSCC_PENALTY_ENDS = 1 << 7, /* r_c, above rcv_cwnd_pen */
+	CC_NSCC_PENALTY_ENDS = 1 << 7, /* r_c */
+	CC_NSCC_PENALTY = 0x7f,	       /* rcv_cwnd_pen */
 };
 
 /* The state of the receiver when it sends a SACK. */
@@ -36,16 +37,6 @@ static __always_inline __u32 cc_nscc_word(const struct cc_received *received)
 {
 	return (received->above & 0x7fff) << CC_NSCC_ABOVE_SHIFT |
 	       (received->is_penalty_over ? CC_NSCC_PENALTY_ENDS : 0) | received->penalty;
-}
-
-static __always_inline __u32 cc_nscc_penalty(__u32 word)
-{
-	return word & (CC_NSCC_PENALTY_ENDS - 1);
-}
-
-static __always_inline int cc_nscc_is_penalty_over(__u32 word)
-{
-	return !!(word & CC_NSCC_PENALTY_ENDS);
 }
 
 #endif

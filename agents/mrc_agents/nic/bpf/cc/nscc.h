@@ -190,9 +190,9 @@ static __always_inline __u32 nscc_penalise(struct mrc_cc *cc,
 {
 	struct mrc_nscc *nscc = nscc_of(cc);
 	__s64 cwnd = cc->cwnd_bytes, mtu = parameters->mtu_bytes;
-	__u32 saved = nscc->saved_cwnd_bytes, penalty = cc_nscc_penalty(ack->word);
+	__u32 saved = nscc->saved_cwnd_bytes, penalty = ack->word & CC_NSCC_PENALTY;
 
-	if (cc_nscc_is_penalty_over(ack->word)) {
+	if (ack->word & CC_NSCC_PENALTY_ENDS) {
 		nscc->saved_cwnd_bytes = 0;
 		return cc_replace_window(cc, cc_smaller(saved ? saved : cwnd, cc->max_wnd_bytes),
 					 MRC_CC_RESTORE);
@@ -211,7 +211,7 @@ static __always_inline __u32 nscc_on_ack(struct mrc_cc *cc,
 {
 	struct mrc_nscc *nscc = nscc_of(cc);
 	__u64 received = ack->received_bytes, cwnd = cc_smaller(cc->cwnd_bytes, cc->max_wnd_bytes);
-	int is_penalised = cc_nscc_penalty(ack->word) && !cc_nscc_is_penalty_over(ack->word);
+	int is_penalised = (ack->word & CC_NSCC_PENALTY) && !(ack->word & CC_NSCC_PENALTY_ENDS);
 	__u32 reason, step = MRC_CC_NONE;
 
 	nscc->bytes_ignored += received;
