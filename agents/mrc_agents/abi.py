@@ -757,6 +757,16 @@ class CcParameterStruct(Structure):
     )
 
 
+class CcResponder(Structure):
+    """struct mrc_cc_responder, 16 bytes."""
+
+    own: "Array[c_uint64]"
+
+    _fields_ = (
+        ("own", (c_uint64 * 2)),
+    )
+
+
 class Comp(Structure):
     """struct mrc_comp, 248 bytes."""
 
@@ -1670,7 +1680,7 @@ class QpHead(Structure):
 
 
 class Resp(Structure):
-    """struct mrc_resp, 6384 bytes."""
+    """struct mrc_resp, 6400 bytes."""
 
     mpr_dest_psns: int
     max_wimm_dest: int
@@ -1681,6 +1691,7 @@ class Resp(Structure):
     cack_next: int
     max_received: int
     received_bytes: int
+    cc_responder: CcResponder
     received_above: int
     sack_count: int
     unsacked: int
@@ -1714,6 +1725,7 @@ class Resp(Structure):
         ("cack_next", c_uint32),
         ("max_received", c_uint32),
         ("received_bytes", c_uint64),
+        ("cc_responder", CcResponder),
         ("received_above", c_uint32),
         ("sack_count", c_uint32),
         ("unsacked", c_uint32),
@@ -1876,7 +1888,7 @@ class Req(Structure):
 
 
 class Qp(Structure):
-    """struct mrc_qp, 79576 bytes."""
+    """struct mrc_qp, 79592 bytes."""
 
     lock: "object"
     state: int

@@ -28,6 +28,10 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _ON_ACK: Final = "on_ack"
 _MARKED: Final = "on_mark"
 """Called in the place of _ON_ACK, by algorithms that have it, for an ACK with a mark."""
+_WORD: Final = "word"
+_CC_TYPE: Final = "cc_type"
+"""Not a function of the file but its constant NAME_CC_TYPE, SETH.cc_type of SACKs with its _WORD."""
+_CC_TYPE_MAX: Final = 15
 _PARAMETERS: Final = "const struct mrc_cc_parameters *parameters"
 
 
@@ -38,7 +42,8 @@ class Hook:
     name: str  # without the algorithm's
     result: str  # its type in C
     parameters: str  # in C; the arguments are their names
-    is_optional: bool = False  # whether it may be left out; nothing happens then
+    is_optional: bool = False  # whether it may be left out
+    otherwise: str = "0"  # what is returned then, in C, unless it is nothing
 
     @property
     def arguments(self) -> str:
@@ -57,6 +62,7 @@ class AlgorithmKind:
     reserved: tuple[str, ...] = ()  # names that are no file's
 
 
+_RECEIVED: Final = "struct mrc_cc_responder *responder, const struct cc_received *received"
 _ACK: Final = f"struct mrc_cc *cc, {_PARAMETERS}, const struct cc_ack *ack"
 CC: Final = AlgorithmKind(
     folder="cc",
@@ -64,12 +70,14 @@ CC: Final = AlgorithmKind(
     what="congestion control algorithm",
     usual="nscc",
     hooks=(
-        Hook("window", "__u32", _PARAMETERS),
+        Hook("window", "__u32", _PARAMETERS, is_optional=True, otherwise="parameters->max_cwnd_bytes"),
         Hook(_ON_ACK, "__u32", _ACK),
         Hook(_MARKED, "__u32", _ACK, is_optional=True),
         Hook("on_trim", "__u32", f"struct mrc_cc *cc, {_PARAMETERS}, __u64 now_ns, __u32 packet_bytes"),
         Hook("on_loss", "__u32", f"struct mrc_cc *cc, {_PARAMETERS}, __u32 packet_bytes"),
         Hook("on_idle", "void", "struct mrc_cc *cc", is_optional=True),
+        Hook(_WORD, "__u32", _RECEIVED, is_optional=True, otherwise="cc_nscc_word(received)"),
+        Hook(_CC_TYPE, "__u32", "void", is_optional=True),
     ),
     reserved=(FIXED,),
 )
@@ -97,6 +105,7 @@ class Algorithm:
     name: str
     file: Path
     hooks: frozenset[str]
+    cc_type: int
 
 
 def find_algorithms(kind: AlgorithmKind, folders: Iterable[Path]) -> list[Algorithm]:
@@ -116,7 +125,14 @@ def find_algorithms(kind: AlgorithmKind, folders: Iterable[Path]) -> list[Algori
         if missing := [f"{name}_{hook}()" for hook in needed if hook not in hooks]:
             every = ", ".join(f"{name}_{hook}()" for hook in needed)
             raise AlgorithmError(f"{file}: lacks {', '.join(missing)}; a {kind.what} has {every}")
-        found[name] = Algorithm(name, file, frozenset(hooks))
+        constant = f"{name.upper()}_{_CC_TYPE.upper()}"
+        number = re.search(rf"\b{constant}\s*=?\s*(\d+)", text)
+        cc_type = int(number[1]) if number else 0
+        if (_WORD in hooks) != (0 < cc_type <= _CC_TYPE_MAX):
+            raise AlgorithmError(
+                f"{file}: {name}_{_WORD}() and {constant}, 1 to {_CC_TYPE_MAX}, come together or not at all"
+            )
+        found[name] = Algorithm(name, file, frozenset(hooks), cc_type)
     if kind.usual not in found:
         raise AlgorithmError(f"no folder has {kind.folder}/{kind.usual}.h")
     return sorted(found.values(), key=lambda each: (each.name != kind.usual, each.name))
@@ -155,8 +171,10 @@ def dispatch_header(kind: AlgorithmKind, algorithms: Sequence[Algorithm], object
 
 
 def _call(algorithm: Algorithm, hook: Hook) -> str:
+    if hook.name == _CC_TYPE:
+        return f"return {algorithm.cc_type};"
     if hook.name not in algorithm.hooks:
-        return "return;" if hook.result == "void" else "return 0;"
+        return "return;" if hook.result == "void" else f"return {hook.otherwise};"
     call = f"{algorithm.name}_{hook.name}({hook.arguments})"
     if hook.name == _ON_ACK and _MARKED in algorithm.hooks:
         call = f"ack->is_marked ? {algorithm.name}_{_MARKED}({hook.arguments}) : {call}"

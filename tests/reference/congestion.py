@@ -11,6 +11,7 @@ from typing import Final, Self
 
 from mrc_agents.protocol.cc_profile import RATIO_SHIFT, CcParameters
 from reference.received_bytes import newly_received_bytes
+from reference.reliability_header import CcState
 
 DELAY_SHIFT: Final = 8
 
@@ -39,11 +40,9 @@ class SackFeedback:
     """The input of a SACK to congestion control."""
 
     now_ns: int  # when it came
-    received_units: int  # CC_STATE.rcvd_bytes
+    state: CcState  # only the algorithm reads more of it than received_units
     rtt_ns: int | None = None  # of the packet that caused it; None: no valid sample
     is_marked: bool = False  # SETH.m is SKIP_ONCE
-    penalty: int = 0  # CC_STATE.rcv_cwnd_pen, 0 to 127
-    is_penalty_over: bool = False  # CC_STATE.r_c
 
 
 @dataclass(slots=True)
@@ -111,7 +110,7 @@ class Congestion:
 
     def on_sack(self, sack: SackFeedback) -> CcReason:
         """A SACK of this QP, whether it acknowledges anything new or not."""
-        received = self._newly_received(sack.received_units)
+        received = self._newly_received(sack.state.received_units)
         self.inflight_bytes -= received
         delay_ns = self._sample(sack.rtt_ns)
         if self.parameters.is_fixed:

@@ -15,6 +15,7 @@ from typing import Final
 
 from mrc_agents.protocol.cc_profile import RATIO_SHIFT
 from reference.congestion import DELAY_SHIFT, CcReason, Congestion, SackFeedback
+from reference.reliability_header import CcState
 
 PENALTY_SHIFT: Final = 7
 
@@ -52,13 +53,13 @@ class Nscc(Congestion):
 
     def _on_ack(self, sack: SackFeedback, received: int, delay_ns: int) -> list[CcReason]:
         parameters = self.parameters
-        is_penalised = sack.penalty > 0 and not sack.is_penalty_over
+        is_penalised = sack.state.cwnd_penalty > 0 and not sack.state.restores_cwnd
         self.bytes_ignored += received
         self.received_bytes += received
         self.achieved_bytes += received
         steps = [
             self._set_cwnd(min(self.cwnd_bytes, self.max_wnd_bytes), CcReason.BASE_RTT),
-            self._penalise(sack, received),
+            self._penalise(sack.state, received),
         ]
         adapted = self._quick_adapt(sack.now_ns, is_loss=False, is_marked=sack.is_marked, delay_ns=delay_ns)
         if adapted is not None:
@@ -83,15 +84,16 @@ class Nscc(Congestion):
         self.bytes_ignored += packet_bytes
         return [self._shrink(packet_bytes, CcReason.LOSS)]
 
-    def _penalise(self, sack: SackFeedback, received: int) -> CcReason:
+    def _penalise(self, state: CcState, received: int) -> CcReason:
         saved_bytes = self.saved_cwnd_bytes or self.cwnd_bytes
-        if sack.is_penalty_over:
+        if state.restores_cwnd:
             self.saved_cwnd_bytes = 0
             return self._set_cwnd(min(saved_bytes, self.max_wnd_bytes), CcReason.RESTORE)
-        if not sack.penalty:
+        if not state.cwnd_penalty:
             return CcReason.NONE
         self.saved_cwnd_bytes = saved_bytes
-        cwnd_bytes = min(self.cwnd_bytes, self.inflight_bytes) - (sack.penalty * received >> PENALTY_SHIFT)
+        cut_bytes = state.cwnd_penalty * received >> PENALTY_SHIFT
+        cwnd_bytes = min(self.cwnd_bytes, self.inflight_bytes) - cut_bytes
         return self._set_cwnd(max(cwnd_bytes, self.parameters.mtu_bytes), CcReason.PENALTY)
 
     def _quick_adapt(self, now_ns: int, *, is_loss: bool, is_marked: bool, delay_ns: int) -> CcReason | None:

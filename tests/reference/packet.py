@@ -13,7 +13,7 @@ from reference.layout import HeaderSequence, WireError, pad_bytes, without_pad
 from reference.link_probe_header import Lph
 from reference.opcode import Opcode
 from reference.rc_packet import RcOpcode, RcPacket, decode_rc_packet
-from reference.reliability_header import CcState, Neth, Peth, Seth
+from reference.reliability_header import CcState, Neth, OwnCcState, Peth, Seth
 from reference.transport_header import Aeth, Bth, ImmDt, Meth, Reth, Tseth
 
 
@@ -122,4 +122,6 @@ def decode_packet(octets: bytes) -> Packet:
         headers.append(header)
     if rest:
         raise WireError(f"{len(rest)} bytes too many in {bth.opcode.name}")
+    if isinstance(headers[0], Seth) and headers[0].cc_type:
+        headers[-1] = OwnCcState.decode(octets[-OwnCcState.LAYOUT.size_bytes :])
     return kind(bth, *headers)

@@ -37,7 +37,7 @@ class Seth(
     is_probe_response: bool = False
     source_qpn_low: int = 0
     destination_qpn_low: int = 0
-    cc_type: int = 0  # CC_STATE of NSCC follows
+    cc_type: int = 0  # CcState follows, else OwnCcState
     cc_flags: int = 0
     mpr: int = 0
     ports_down: int = 0
@@ -47,11 +47,19 @@ class CcState(
     Header,
     layout="tx_timestamp:16 _:1 out_of_order_count:15 restores_cwnd:flag cwnd_penalty:7 received_units:24",
 ):
+    """CC_STATE of NSCC, cc_type 0."""
+
     tx_timestamp: int
     out_of_order_count: int = 0
     restores_cwnd: bool = False
     cwnd_penalty: int = 0
     received_units: int = 0
+
+
+class OwnCcState(CcState, layout="tx_timestamp:16 word:24 received_units:24"):
+    """CC_STATE of any other cc_type, with a word that only its algorithm knows."""
+
+    word: int = 0
 
 
 class NackReason(IntEnum):

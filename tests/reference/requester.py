@@ -167,7 +167,7 @@ class ReferenceRequester:
         self._acknowledge(psn)
         has_passed = passing is not None and self._detect_overtaken(passing, holes)
         is_marked = seth.advice is PathAdvice.SKIP_ONCE
-        self._note(self.nscc.on_sack(SackFeedback(now_ns, state.received_units, rtt_ns, is_marked)))
+        self._note(self.nscc.on_sack(SackFeedback(now_ns, state, rtt_ns, is_marked)))
         for arrived in [each for each in reported if each in self.packets][:NEW_BITS_PER_SACK]:
             self._acknowledge(arrived)
         self._post_process()
@@ -214,8 +214,8 @@ class ReferenceRequester:
             self.completed += 1
             self.has_asked = False
         self._post_process()
-        units = received_units(self.acked_nominal_bytes)
-        self._note(self.nscc.on_sack(SackFeedback(now_ns, units, rtt_ns)))
+        state = CcState(0, received_units=received_units(self.acked_nominal_bytes))
+        self._note(self.nscc.on_sack(SackFeedback(now_ns, state, rtt_ns)))
         self._detect_idle()
 
     def on_trimmed(self, psn: int, entropy: int, now_ns: int) -> bool:

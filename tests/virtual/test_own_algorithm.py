@@ -33,8 +33,12 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(ROOT / "Makefile", folder)
     (folder / "mine/cc").mkdir(parents=True)
     (folder / "mine/cc/my_aimd.h").write_text(blocks("c")[0])
+    dctcp = blocks("c")[1]
+    (folder / "mine/cc/my_dctcp.h").write_text(dctcp)
+    deaf = dctcp.replace("= received->is_marked", "= 0").replace("MY_DCTCP", "DEAF")
+    (folder / "mine/cc/deaf.h").write_text(deaf.replace("my_dctcp", "deaf"))
     (folder / "mine/ev").mkdir()
-    (folder / "mine/ev/two_choices.h").write_text(blocks("c")[1])
+    (folder / "mine/ev/two_choices.h").write_text(blocks("c")[2])
     for number, text in enumerate(blocks("yaml")):
         (folder / f"{number}.yaml").write_text(text)
     return folder
@@ -76,15 +80,25 @@ def test_the_guides_algorithm_runs_and_is_compared(run: Command, built: Path) ->
         done = run("run", "--virtual", "-o", "json", f"{number}.yaml")
         assert done.returncode == 0, done.stdout + done.stderr
     names = json.loads((built / "agents/mrc_agents/_objects/algorithms.json").read_text())
-    assert names["cc"] == ["nscc", "aimd", "my_aimd"]
+    assert names["cc"] == ["nscc", "aimd", "deaf", "my_aimd", "my_dctcp"]
     assert names["ev"] == ["shuffle", "reps", "round_robin", "two_choices"]
+
+
+def test_the_word_of_an_algorithm_comes_from_the_receiver(run: Command, built: Path) -> None:
+    variants = "variants: {cc: {mine: {transport.cc: my_dctcp}, deaf: {transport.cc: deaf}}}"
+    text = blocks("yaml")[2].replace("transport: {cc: my_dctcp}", variants)
+    text = text.replace("p99(packet_rtt) <=", "p99(packet_rtt) in mine <= 60% of p99(packet_rtt) in deaf #")
+    (built / "deaf.yaml").write_text(text)
+    done = run("run", "--virtual", "-o", "json", "deaf.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_what_is_not_known_is_answered_with_all_names(run: Command, built: Path) -> None:
     (built / "typo.yaml").write_text(blocks("yaml")[0].replace("cc: my_aimd", "cc: my_amid"))
     done = run("validate", "typo.yaml")
     assert done.returncode == 2
-    assert "spec.transport.cc: 'my_amid'; nscc, aimd, my_aimd, fixed, dcqcn" in done.stderr + done.stdout
+    names = "nscc, aimd, deaf, my_aimd, my_dctcp, fixed, dcqcn"
+    assert f"spec.transport.cc: 'my_amid'; {names}" in done.stderr + done.stdout
     assert "did you mean 'my_aimd'?" in done.stderr + done.stdout
 
 

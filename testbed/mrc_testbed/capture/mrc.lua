@@ -24,6 +24,7 @@ local LAYOUTS = {
       .. " source_qpn_low:16 destination_qpn_low:16 ports_down:8 cack_psn:24"
       .. " cc_type:4 cc_flags:4 mpr:8 sack_offset:s16 sack_bitmap:64",
    ccstate = "tx_timestamp:16 _:1 out_of_order_count:15 restores_cwnd:flag cwnd_penalty:7 received_units:24",
+   ownccstate = "tx_timestamp:16 word:24 received_units:24",
    neth = "_:16 reason:8 vendor_info:8 entropy:32 source_qpn_low:16 destination_qpn_low:16"
       .. " _:8 nack_psn:24 cc_type:4 cc_flags:4 _:8 tx_timestamp:16",
    peth = "_:24 vendor_info:8 probe_id:16 _:16 source_qpn_low:16 destination_qpn_low:16"
@@ -43,6 +44,7 @@ local TITLES = {
    aeth = "Transport acknowledge",
    seth = "Selective acknowledgement",
    ccstate = "Congestion state",
+   ownccstate = "Congestion state of another algorithm",
    neth = "Negative acknowledgement",
    peth = "Reliability probe",
    erth = "Endpoint request",
@@ -86,9 +88,12 @@ local FOLLOWING = {
    [0xE0] = { "lph" },
 }
 
+-- CC_STATE by SETH.cc_type; of all others the word of the algorithm is shown as it is.
+local CC_STATES = { [0] = "ccstate" }
+
 local HEXADECIMAL = {
    opcode = true, p_key = true, entropy = true, va = true, r_key = true, immediate = true, sack_bitmap = true,
-   port_status_mask = true, reason = true,
+   port_status_mask = true, reason = true, word = true,
 }
 
 local UDP_BYTES = 8
@@ -358,10 +363,6 @@ local SUMMARY = {
       end
       return ("%s MSN %d"):format(NAMES.kind[values.kind], values.msn)
    end,
-   ccstate = function(values, branch)
-      branch:add(derived.received_bytes, UInt64(values.received_units * UNIT_BYTES)):set_generated()
-      return nil
-   end,
    neth = function(values)
       return ("%s PSN %d"):format(NAMES.reason[values.reason] or "reason " .. values.reason, values.nack_psn)
    end,
@@ -494,10 +495,10 @@ local function dissect(tvb, pinfo, root, source_port, udp_bytes)
       return finish("transport version " .. bth.version)
    end
 
-   local offset = layouts.bth.bytes
+   local offset, cc_type = layouts.bth.bytes, nil
    for _, header in ipairs(FOLLOWING[bth.opcode]) do
       if header ~= "tseth" or bth.has_timestamp == 1 then
-         local layout = layouts[header]
+         local layout = layouts[header == "ccstate" and (CC_STATES[cc_type] or "ownccstate") or header]
          is_missing, reason = missing(offset, layout.bytes, header:upper())
          if is_missing then
             return finish(reason)
@@ -508,7 +509,10 @@ local function dissect(tvb, pinfo, root, source_port, udp_bytes)
          end
          local summary
          if header == "seth" then
+            cc_type = values.cc_type
             summary = explain_sack(values, branch, items, tvb(offset + 20, 8))
+         elseif header == "ccstate" then
+            branch:add(derived.received_bytes, UInt64(values.received_units * UNIT_BYTES)):set_generated()
          elseif SUMMARY[header] then
             summary = SUMMARY[header](values, branch)
          end

@@ -1,15 +1,19 @@
 """The limits that a responder sets its peer: a smaller range, a penalty, refusals for want of resources."""
 
+from dataclasses import replace
+
 import pytest
 from far_end import FarEnd, packet_of
 from nic_bench import MEMORY_BYTES, NicBench
+from reference.congestion import CcReason
 from reference.frame import encode_frame
 from reference.packet import Nack, Sack
-from reference.reliability_header import NackReason, Seth
+from reference.reliability_header import CcState, NackReason, Seth
 from write_source import WriteSource
 from write_target import WriteTarget
 
 from mrc_agents.abi import Command, Limit, NicCounter, QpState
+from mrc_agents.protocol.cc_profile import CcLink, CcParameters, derive_profile
 
 UNIT = int(Limit.MPR_UNIT)
 WHOLE = int(Limit.PSN_RING)
@@ -139,6 +143,19 @@ def test_bytes_received_are_in_sacks_beside_the_penalty(target: WriteTarget) -> 
     frame = target.frame(0, bytes(2048))
     state = packet_of(target.nic.receive(frame, 0).frame, Sack).cc_state
     assert (state.received_units, state.cwnd_penalty) == (9, 127)  # 2136 bytes
+
+
+@pytest.mark.parametrize(("cc_type", "reason"), [(0, CcReason.PENALTY), (5, CcReason.NONE)])
+def test_penalty_is_read_from_nsccs_own_cc_type_alone(
+    nic: NicBench, distant: FarEnd, cc_type: int, reason: CcReason
+) -> None:
+    cc = CcParameters.from_profile(derive_profile(CcLink(10**9, 10**6, 2048), {"disable_qa": True}))
+    source = WriteSource(nic, distant, replace(distant.attributes(), cc=cc))
+    source.post(2048, iterations=2)
+    assert len(source.send()) == 2
+    source.feed(Seth(0, 0, cc_type=cc_type), CcState(0, cwnd_penalty=127, received_units=9))
+    congestion = nic.qp(source.index).cc
+    assert (congestion.received_units, congestion.reason) == (9, reason)
 
 
 # -- buffers -------------------------------------------------------------------------------------------------

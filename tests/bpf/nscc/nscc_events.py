@@ -6,6 +6,7 @@ from fractions import Fraction
 from hypothesis import strategies as st
 from reference.congestion import Congestion, SackFeedback
 from reference.nscc import Nscc
+from reference.reliability_header import CcState
 
 from mrc_agents.errors import UsageError
 from mrc_agents.protocol.cc_profile import CcLink, CcParameters, CcProfile, derive_profile
@@ -141,6 +142,7 @@ class Life:
         if event.kind == "SACK":
             self._received_bytes += size_bytes
         units = -(-self._received_bytes // UNIT_BYTES) - event.units_back
+        state = CcState(0, 0, event.is_penalty_over, event.penalty, units % UNIT_COUNT)
         rtt_ns = int(event.rtt_ratio * base_rtt_ns)
         if event.edge:
             delay_ns = getattr(self.congestion.parameters, event.edge) + event.edge_offset_ns
@@ -149,9 +151,7 @@ class Life:
             "now_ns": self.now_ns,
             "rtt_ns": rtt_ns,
             "nominal_bytes": size_bytes if event.kind == "SEND" else self._nominal_bytes,
-            "received_units": units % UNIT_COUNT,
-            "penalty": event.penalty,
-            "is_penalty_over": int(event.is_penalty_over),
+            "cc_state": int.from_bytes(state.encode()),
             "is_marked": int(event.is_marked),
             "is_trimmed": int(event.is_trimmed),
         }
@@ -161,16 +161,9 @@ class Life:
         congestion, size_bytes = self.congestion, step["nominal_bytes"]
         match kind:
             case "SACK":
-                return congestion.on_sack(
-                    SackFeedback(
-                        now_ns=step["now_ns"],
-                        received_units=step["received_units"],
-                        rtt_ns=step["rtt_ns"],
-                        is_marked=bool(step["is_marked"]),
-                        penalty=step["penalty"],
-                        is_penalty_over=bool(step["is_penalty_over"]),
-                    )
-                )
+                state = CcState.decode(step["cc_state"].to_bytes(8))
+                is_marked = bool(step["is_marked"])
+                return congestion.on_sack(SackFeedback(step["now_ns"], state, step["rtt_ns"], is_marked))
             case "NACK":
                 return congestion.on_nack(step["now_ns"], size_bytes, is_trimmed=bool(step["is_trimmed"]))
             case "INFERRED_LOSS":

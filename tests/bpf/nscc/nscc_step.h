@@ -19,13 +19,12 @@ enum mrc_step_kind {
 struct mrc_step {
 	__u64 now_ns;
 	__s64 rtt_ns;
+	__u64 cc_state; /* without its timestamp */
 	__u32 kind;
 	__u32 nominal_bytes;
-	__u32 received_units;
-	__u8 penalty;
-	__u8 is_penalty_over;
 	__u8 is_marked;
 	__u8 is_trimmed;
+	__u8 pad0[6];
 };
 
 enum mrc_step_result {
@@ -40,15 +39,13 @@ static __always_inline __u32 cc_step(struct mrc_cc *cc, const struct mrc_cc_para
 				     const struct mrc_step *step)
 {
 	struct cc_sack sack = {
-	    .now_ns = step->now_ns,
+	    .ack.now_ns = step->now_ns,
 	    .rtt_ns = step->rtt_ns,
-	    .received_units = step->received_units,
-	    .penalty = step->penalty,
-	    .is_penalty_over = step->is_penalty_over,
-	    .is_marked = step->is_marked,
+	    .ack.is_marked = step->is_marked,
 	};
 	__u32 reason = 0, packets;
 
+	cc_state_take(&sack, 0, step->cc_state);
 	switch (step->kind) {
 	case MRC_STEP_START:
 		cc_start(cc, parameters);
@@ -73,7 +70,7 @@ static __always_inline __u32 cc_step(struct mrc_cc *cc, const struct mrc_cc_para
 		cc_on_drained(cc);
 		break;
 	case MRC_STEP_IDLE:
-		cc_on_idle(cc);
+		cc_algorithm_on_idle(cc);
 		break;
 	}
 	packets =

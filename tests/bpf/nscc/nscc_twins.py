@@ -6,7 +6,7 @@ from ctypes import Structure, byref, c_uint32, sizeof
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Protocol
+from typing import TypeAlias
 
 from reference.congestion import Congestion
 
@@ -24,16 +24,6 @@ def read_fields(value: Structure, own: type[Structure]) -> dict[str, int]:
     parts = (value, own.from_buffer_copy(bytes(value.own)[: sizeof(own)]))
     names = ((part, name) for part in parts for name, *_ in part._fields_)
     return {name: getattr(part, name) for part, name in names if name != "own" and "pad" not in name}
-
-
-class Twin(Protocol):
-    """One of the C implementations, with a state of its own."""
-
-    def begin(self, parameters: CcParameters) -> None: ...
-
-    def step(self, event: Mapping[str, int]) -> int: ...
-
-    def state(self) -> dict[str, int]: ...
 
 
 class LibraryTwin:
@@ -91,3 +81,6 @@ class KernelTwin:
         value = self._locked()
         assert library().bpf_map_lookup_elem(self._map_fd, byref(c_uint32(0)), byref(value)) == 0
         return read_fields(value.cc, self._own)
+
+
+Twin: TypeAlias = LibraryTwin | KernelTwin

@@ -7,7 +7,7 @@ import pytest
 from mrc_agents.algorithms import CC, EV, AlgorithmError, find_algorithms, names_of, write_table
 
 BUILT_IN = Path(__file__).parents[3] / "agents/mrc_agents" / "nic" / "bpf"
-WHOLE = "mine_window( mine_on_ack( mine_on_trim( mine_on_loss("
+WHOLE = "mine_on_ack( mine_on_trim( mine_on_loss("
 
 
 def put(folder: Path, name: str, text: str) -> Path:
@@ -26,26 +26,22 @@ def test_the_usual_one_is_number_0_and_one_of_the_users_own_has_a_place() -> Non
 
 
 def test_a_file_of_the_users_own_is_found(tmp_path: Path) -> None:
-    put(tmp_path, "mine.h", WHOLE)
+    put(tmp_path, "mine.h", WHOLE + "mine_word( enum { MINE_CC_TYPE = 15 }")
     found = {each.name: each for each in find_algorithms(CC, [BUILT_IN, tmp_path])}
     assert list(found) == ["nscc", "aimd", "mine"]
-    assert found["mine"].hooks == {"window", "on_ack", "on_trim", "on_loss"}
-    assert found["aimd"].hooks == found["mine"].hooks | {"on_mark"}
+    assert found["mine"].hooks == {"on_ack", "on_trim", "on_loss", "word"}
+    assert found["aimd"].hooks == found["mine"].hooks - {"word"} | {"on_mark"}
+    assert [each.cc_type for each in found.values()] == [0, 0, 15]
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        (
-            "mine.h",
-            WHOLE.replace("mine_on_trim(", ""),
-            r"mine.h: lacks mine_on_trim\(\); a congestion control",
-        ),
-        (
-            "mine.h",
-            "",
-            r"lacks mine_window\(\), mine_on_ack\(\), mine_on_trim\(\), mine_on_loss\(\);",
-        ),
+        ("mine.h", WHOLE.replace("mine_on_trim(", ""), r"mine.h: lacks mine_on_trim\(\); a congestion"),
+        ("mine.h", "", r"lacks mine_on_ack\(\), mine_on_trim\(\), mine_on_loss\(\);"),
+        ("mine.h", WHOLE + "mine_word(", r"mine.h: mine_word\(\) and MINE_CC_TYPE, 1 to 15, come"),
+        ("mine.h", WHOLE + "mine_word( MINE_CC_TYPE 16", r"mine_word\(\) and MINE_CC_TYPE, 1 to 15"),
+        ("mine.h", WHOLE + "#define MINE_CC_TYPE 1", r"mine_word\(\) and MINE_CC_TYPE, 1 to 15"),
         ("mine.c", WHOLE, r"mine.c: a congestion control algorithm is a file NAME.h"),
         ("my-own.h", WHOLE, "my-own.h: a congestion control algorithm is a file NAME.h"),
         ("aimd.h", WHOLE.replace("mine", "aimd"), "aimd.h: there is another aimd already"),

@@ -10,7 +10,7 @@ import pytest
 from dissection import fields, number, run_tshark
 from reference.endpoint_header import Eeth, EndpointOperation, Erth
 from reference.frame import Route, build_frame, encode_frame, trim_frame
-from reference.layout import RESERVED, Header, Layout
+from reference.layout import RESERVED, Layout
 from reference.link_probe_header import Lph
 from reference.opcode import Opcode
 from reference.packet import (
@@ -23,9 +23,10 @@ from reference.packet import (
     Probe,
     Sack,
     Write,
+    decode_packet,
     make_write,
 )
-from reference.reliability_header import CcState, NackReason, Neth, PathAdvice, Peth, Seth
+from reference.reliability_header import CcState, NackReason, Neth, OwnCcState, PathAdvice, Peth, Seth
 from reference.sack import acknowledged_psns, caused_by_psn, unreported_psns
 from reference.traffic_class import Dscp
 from reference.transport_header import AckKind, Aeth, Bth, FormatType, ImmDt, Meth, NakCode, Reth, Tseth
@@ -36,10 +37,6 @@ from mrc_testbed.topology.usid import Role, unpack_carrier
 
 pytestmark = pytest.mark.tool("tshark")
 
-HEADERS: dict[str, type[Header]] = {
-    header.__name__.lower(): header
-    for header in (Bth, Meth, Tseth, Reth, ImmDt, Aeth, Seth, CcState, Neth, Peth, Lph, Erth, Eeth)
-}
 NAMES: dict[str, type[IntEnum]] = {
     "opcode": Opcode,
     "reason": NackReason,
@@ -73,6 +70,7 @@ SETH = Seth(
     cc_flags=9,
     mpr=200,
 )
+OWN_STATE = OwnCcState(0xFEDC, received_units=0xABCDEF, word=0x923456)
 CC_STATE = CcState(0xFEDC, 0x7FFE, restores_cwnd=True, cwnd_penalty=0x55, received_units=0xABCDEF)
 CONTROL: list[Packet] = [
     Acknowledge(Bth(Opcode.ACKNOWLEDGE, 0x123, 9), Aeth.ack(0xABCDE)),
@@ -83,8 +81,8 @@ CONTROL: list[Packet] = [
     ),
     EndpointRequest(Bth(Opcode.ENDPOINT_REQUEST, 2, 1), Erth(EndpointOperation.EV_PROBE, 1)),
     EndpointResponse(Bth(Opcode.ENDPOINT_RESPONSE, 2, 1), Eeth(EndpointOperation.EV_PROBE, 0x4321)),
-    Sack(Bth(Opcode.SACK, 0x456, 0xFFFFFD, is_retransmission=True), SETH, CC_STATE),
-    Sack(Bth(Opcode.SACK, 0x456, 4), Seth(4, 0, 0xFF, sack_offset=-5, ack_psn_offset=-2), CcState(0)),
+    Sack(Bth(Opcode.SACK, 0x456, 0xFFFFFD, is_retransmission=True), SETH, OWN_STATE),
+    Sack(Bth(Opcode.SACK, 0x456, 4), Seth(4, 0, 0xFF, sack_offset=-5, ack_psn_offset=-2), CC_STATE),
     Sack(Bth(Opcode.SACK, 0x456, 4), Seth(4, 1, ack_psn_offset=-4097, is_probe_response=True), CcState(1)),
     Nack(
         Bth(Opcode.NACK, 0x456, 0xFFFFFF),
@@ -122,6 +120,7 @@ WRITES = [
 ]
 PACKETS: list[Packet] = [*WRITES, *CONTROL]
 FRAMES = [encode_frame(build_frame(ROUTE, packet), with_icrc=True) for packet in PACKETS]
+HEADERS = {type(each).__name__.lower(): type(each) for packet in PACKETS for each in packet.headers}
 TROUBLE = ["_ws.expert.message", "_ws.malformed", "mrc.icrc.status"]
 
 
@@ -152,6 +151,7 @@ def test_values_have_the_names_of_the_wire_package(name: str) -> None:
 
 def test_all_opcodes_are_among_the_frames() -> None:
     assert {packet.bth.opcode for packet in PACKETS} == set(Opcode)
+    assert [decode_packet(packet.encode()) for packet in PACKETS] == PACKETS
 
 
 def test_every_field_is_what_the_wire_package_wrote() -> None:

@@ -2,6 +2,7 @@
 
 from reference.congestion import DELAY_SHIFT, CcReason, SackFeedback
 from reference.nscc import Nscc
+from reference.reliability_header import CcState
 
 from mrc_agents.protocol.cc_profile import CcLink, CcParameters, Setting, derive_profile
 
@@ -29,9 +30,8 @@ def sack(
     is_penalty_over: int = 0,
 ) -> SackFeedback:
     units = nscc.received_units + received // UNIT_BYTES
-    return SackFeedback(
-        now_ns, units % (1 << 24), BASE_NS + delay_ns, bool(marked), penalty, bool(is_penalty_over)
-    )
+    state = CcState(0, 0, bool(is_penalty_over), penalty, units % (1 << 24))
+    return SackFeedback(now_ns, state, BASE_NS + delay_ns, bool(marked))
 
 
 def test_worked_example_of_an_increase() -> None:

@@ -65,7 +65,8 @@ struct mrc_cc_parameters {
 };
 
 enum mrc_cc_limit {
-	MRC_CC_OWN_WORDS = 12, /* of 8 bytes, that an algorithm has for itself */
+	MRC_CC_OWN_WORDS = 12,	    /* of 8 bytes, that an algorithm has for itself */
+	MRC_CC_RESPONDER_WORDS = 2, /* likewise, at the receiver */
 };
 
 /* State of a QP, under its lock. User space sets window and base RTT, all else begins as 0. */
@@ -79,6 +80,11 @@ struct mrc_cc {
 	__u32 reason;	      /* enum mrc_cc_reason: of the last change */
 	__u32 pad0;
 	__u64 own[MRC_CC_OWN_WORDS]; /* the algorithm's: cc_own() */
+};
+
+/* State of a QP's algorithm where it receives, under its lock; 0 as the QP begins. */
+struct mrc_cc_responder {
+	__u64 own[MRC_CC_RESPONDER_WORDS]; /* cc_own() */
 };
 
 _Static_assert(sizeof(struct mrc_cc_parameters) == 68, "written by user space");

@@ -3,16 +3,23 @@
  * The interface of congestion control algorithms. One is a header in nic/bpf/cc, or in the
  * folder cc of $ALGORITHMS; NAME.h defines, as static __always_inline functions:
  *
- *    __u32 NAME_window(parameters)                            bytes, of a QP that begins to send
  *    __u32 NAME_on_ack(cc, parameters, ack)                   a SACK or ACK
  *    __u32 NAME_on_mark(cc, parameters, ack)                  may be left out: the same, marked;
  *                                                             on_ack gets the others
  *    __u32 NAME_on_trim(cc, parameters, now_ns, packet_bytes) a switch has trimmed a packet
  *    __u32 NAME_on_loss(cc, parameters, packet_bytes)         a packet is declared lost
  *    void NAME_on_idle(cc)                                    may be left out: nothing is under way
+ *    __u32 NAME_window(parameters)                            may be left out: the first window,
+ *                                                             max_cwnd_bytes
+ *    __u32 NAME_word(responder, received)                     may be left out: 24 bits of a SACK
  *
  *    with struct mrc_cc *cc, const struct mrc_cc_parameters *parameters, const struct cc_ack *ack,
- *    __u64 now_ns and __u32 packet_bytes
+ *    __u64 now_ns, __u32 packet_bytes, struct mrc_cc_responder *responder and
+ *    const struct cc_received *received
+ *
+ * The word is filled in at the receiver, for each SACK; the sender's on_ack gets it as ack->word. It
+ * comes with NAME_CC_TYPE, the SETH.cc_type of these SACKs: a number from 1 to 15.
+ * Algorithms without it send and get the word of NSCC, cc_type 0 (cc_state.h).
  *
  * The window is cc->cwnd_bytes; cc_set_window() sets it. The NIC counts inflight_bytes and measures
  * base_rtt_ns and avg_delay_q8. A hook returns the enum mrc_cc_reason to count, 0 for no change. It
@@ -24,15 +31,16 @@
 
 #include <linux/stddef.h>
 #include <mrc/cc_abi.h>
+#include <mrc/cc_state.h>
 
 /* The input of an algorithm from a SACK or ACK. */
 struct cc_ack {
 	__u64 now_ns;
 	__u64 received_bytes; /* that no earlier one reported */
 	__u64 delay_ns;	      /* of its packet in queues; without a valid sample the average */
+	__u32 word;	      /* of CC_STATE, 24 bits */
+	__u8 has_word;	      /* 0: an ACK, or a SACK of another cc_type; word is 0 */
 	__u8 is_marked;
-	__u8 penalty; /* that the receiver requests, 0 .. 127 */
-	__u8 is_penalty_over;
 };
 
 /* State of the algorithm's own, a `type`; 0 as a QP begins. */

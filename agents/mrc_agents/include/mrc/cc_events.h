@@ -13,13 +13,27 @@
 
 /* The input of congestion control from a SACK. */
 struct cc_sack {
-	__u64 now_ns;
+	struct cc_ack ack;    /* received_bytes and delay_ns: set by cc_on_sack() */
 	__s64 rtt_ns;	      /* of the packet that caused it; 0 or less: no valid sample */
 	__u32 received_units; /* CC_STATE.rcvd_bytes */
-	__u8 penalty;	      /* CC_STATE.rcv_cwnd_pen, 0 .. 127 */
-	__u8 is_penalty_over; /* CC_STATE.r_c */
-	__u8 is_marked;	      /* SETH.m is SKIP_ONCE */
 };
+
+/* CC_STATE without its timestamp, of a SACK that the responder sends: 48 bits. */
+static __always_inline __u64 cc_state_make(struct mrc_cc_responder *responder,
+					   const struct cc_received *received)
+{
+	__u64 word = cc_algorithm_word(responder, received) & CC_WORD_MASK;
+
+	return word << MRC_CC_UNIT_BITS | cc_received_units(received->bytes);
+}
+
+/* Takes CC_STATE from a SACK: the bytes received whatever its cc_type, the word if it is ours. */
+static __always_inline void cc_state_take(struct cc_sack *sack, __u32 cc_type, __u64 state)
+{
+	sack->received_units = state & CC_UNIT_MASK;
+	sack->ack.has_word = cc_type == cc_algorithm_cc_type();
+	sack->ack.word = sack->ack.has_word ? state >> MRC_CC_UNIT_BITS & CC_WORD_MASK : 0;
+}
 
 /* Notes why the window has changed, unless it has not; returns the same. */
 static __always_inline __u32 cc_conclude(struct mrc_cc *cc, __u32 reason)
@@ -66,33 +80,25 @@ static __always_inline __u64 cc_sample(struct mrc_cc *cc,
  */
 static __always_inline __u64 cc_newly_received(struct mrc_cc *cc, __u32 received_units)
 {
-	const __u32 mask = (1U << MRC_CC_UNIT_BITS) - 1;
-	__u32 difference = (received_units - cc->received_units) & mask;
+	__u32 difference = (received_units - cc->received_units) & CC_UNIT_MASK;
 
 	if (difference >> (MRC_CC_UNIT_BITS - 1))
 		return 0;
-	cc->received_units = received_units & mask;
+	cc->received_units = received_units & CC_UNIT_MASK;
 	return (__u64)difference << MRC_CC_UNIT_SHIFT;
 }
 
 /* A SACK of this QP, whether it acknowledges anything new or not. */
 static __always_inline __u32 cc_on_sack(struct mrc_cc *cc,
 					const struct mrc_cc_parameters *parameters,
-					const struct cc_sack *sack)
+					struct cc_sack *sack)
 {
-	struct cc_ack ack = {
-	    .now_ns = sack->now_ns,
-	    .received_bytes = cc_newly_received(cc, sack->received_units),
-	    .is_marked = sack->is_marked,
-	    .penalty = sack->penalty,
-	    .is_penalty_over = sack->is_penalty_over,
-	};
-
-	cc->inflight_bytes -= ack.received_bytes;
-	ack.delay_ns = cc_sample(cc, parameters, sack->rtt_ns);
+	sack->ack.received_bytes = cc_newly_received(cc, sack->received_units);
+	cc->inflight_bytes -= sack->ack.received_bytes;
+	sack->ack.delay_ns = cc_sample(cc, parameters, sack->rtt_ns);
 	if (parameters->is_fixed)
 		return MRC_CC_NONE;
-	return cc_conclude(cc, cc_algorithm_on_ack(cc, parameters, &ack));
+	return cc_conclude(cc, cc_algorithm_on_ack(cc, parameters, &sack->ack));
 }
 
 /* A NACK for a packet that was under way; a trimmed one met a full queue. */
@@ -115,12 +121,6 @@ static __always_inline __u32 cc_on_inferred_loss(struct mrc_cc *cc,
 	if (parameters->is_fixed)
 		return MRC_CC_NONE;
 	return cc_conclude(cc, cc_algorithm_on_loss(cc, parameters, nominal_bytes));
-}
-
-/* No packet is in flight or waits for retransmission. */
-static __always_inline void cc_on_idle(struct mrc_cc *cc)
-{
-	cc_algorithm_on_idle(cc);
 }
 
 #endif

@@ -283,6 +283,7 @@ struct mrc_resp {
 	__u32 cack_next;	/* first PSN not yet received; cack_psn = cack_next - 1 */
 	__u32 max_received;
 	__u64 received_bytes; /* nominal bytes */
+	struct mrc_cc_responder cc_responder;
 	__u32 received_above; /* packets received above cack_psn */
 	__u32 sack_count;
 	__u32 unsacked;		    /* packets received since the last SACK */

@@ -132,13 +132,11 @@ struct wire_sack {
 	__be16 spdcid;
 	__be16 dpdcid;
 	__be32 cack_psn; /* ports of planes 7:0 that are down 31:24, cack_psn 23:0 */
-	__u8 cc_type;
+	__u8 cc_type;	 /* 7:4 */
 	__u8 mpr;
 	__be16 sack_offset;
 	__be64 bitmap;
-	__be16 tx_timestamp; /* CC_STATE */
-	__be16 ooo_count;
-	__be32 penalty_received; /* r_c 31, penalty 30:24, received bytes 23:0 */
+	__be64 cc_state; /* tx_timestamp 63:48, the algorithm's word 47:24, received bytes 23:0 */
 } __attribute__((packed, aligned(2)));
 
 /* The headers that are sure to be left of a data packet that a switch has trimmed. */

@@ -64,8 +64,7 @@ static __always_inline void cwnd_count_change(__u32 reason)
 /* CC_STATE's count of all bytes acknowledged so far; the responder may have received more. */
 static __always_inline __u32 acknowledged_units(const struct mrc_qp *qp)
 {
-	return (qp->comp.acked_nominal_bytes + (1 << MRC_CC_UNIT_SHIFT) - 1) >> MRC_CC_UNIT_SHIFT &
-	       ((1U << MRC_CC_UNIT_BITS) - 1);
+	return cc_received_units(qp->comp.acked_nominal_bytes);
 }
 
 /*
@@ -81,7 +80,7 @@ static __always_inline int requester_drained(struct mrc_qp *qp)
 	cc_on_drained(&qp->cc);
 	if (qp->req.lost_count || qp->req.held_count)
 		return 0;
-	cc_on_idle(&qp->cc);
+	cc_algorithm_on_idle(&qp->cc);
 	return left >= rounding || left <= -rounding;
 }
 
@@ -92,7 +91,7 @@ static __always_inline int requester_drained(struct mrc_qp *qp)
 static __noinline int cc_on_transport_ack(__u32 qp_index, __u64 now_ns, __s64 rtt_ns)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
-	struct cc_sack sack = {.now_ns = now_ns, .rtt_ns = rtt_ns};
+	struct cc_sack sack = {.ack.now_ns = now_ns, .rtt_ns = rtt_ns};
 	__u32 reason;
 
 	if (!qp)

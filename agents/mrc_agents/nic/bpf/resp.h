@@ -260,14 +260,12 @@ static __always_inline void write_sack(struct wire_sack *head, const struct mrc_
 	head->cack_psn =
 	    bpf_htonl((~port_up_mask & ((1U << qp->evs.plane_count) - 1) & 0xff) << 24 |
 		      (response->psn & WIRE_PSN_MASK));
-	head->cc_type = 0;
+	head->cc_type = cc_algorithm_cc_type() << 4;
 	head->mpr = response->mpr;
 	head->sack_offset = bpf_htons(response->base_offset);
 	head->bitmap = bpf_cpu_to_be64(response->bitmap);
-	head->tx_timestamp = response->packet.tx_timestamp;
-	head->ooo_count = bpf_htons(response->above & 0x7fff);
-	head->penalty_received =
-	    bpf_htonl(response->penalty << 24 | (((response->bytes + 255) >> 8) & WIRE_PSN_MASK));
+	head->cc_state = bpf_cpu_to_be64((__u64)bpf_ntohs(response->packet.tx_timestamp) << 48 |
+					 response->cc_state);
 }
 
 static __always_inline void write_nack(struct wire_nack *head, const struct mrc_qp *qp,

@@ -15,7 +15,6 @@
 
 enum {
 	ACK_OFFSET_MIN = -32768,
-	PENALTY_ENDS = 1 << 7, /* r_c, above rcv_cwnd_pen */
 };
 
 /* The fields of a packet that its response needs. */
@@ -55,11 +54,9 @@ struct rx_response {
 	__u32 receives;	  /* WRITEs with immediate that can be reported */
 	__u32 ack_offset; /* this and all below: SACK */
 	__u32 base_offset;
-	__u32 above;
-	__u32 mpr;     /* in units; 0: as it was */
-	__u32 penalty; /* r_c and rcv_cwnd_pen of CC_STATE */
+	__u32 mpr; /* in units; 0: as it was */
 	__u64 bitmap;
-	__u64 bytes;
+	__u64 cc_state; /* without its timestamp */
 };
 
 struct {
@@ -138,6 +135,12 @@ static __always_inline void resp_receive(struct mrc_qp *qp, const struct rx_pack
 /* Fills in the fields of a SACK that depend on the QP's state. */
 static __always_inline void sack_compose(struct mrc_qp *qp, struct rx_response *response)
 {
+	struct cc_received received = {
+	    .bytes = qp->resp.received_bytes,
+	    .above = qp->resp.received_above,
+	    .penalty = qp->resp.penalty,
+	    .is_marked = response->packet.is_marked,
+	};
 	__u32 cack = qp->resp.cack_next - 1;
 
 	qp->resp.sack_count++;
@@ -151,14 +154,12 @@ static __always_inline void sack_compose(struct mrc_qp *qp, struct rx_response *
 	if (psn_distance(qp->resp.max_received, cack) > 64 && (qp->resp.sack_count & 1))
 		response->base_offset = psn_distance(qp->resp.max_received, cack) - 63;
 	response->bitmap = ring_window(qp->resp.received_bits, cack + response->base_offset);
-	response->above = qp->resp.received_above;
-	response->bytes = qp->resp.received_bytes;
 	response->mpr = qp->resp.is_mpr_dynamic ? qp->resp.tracked_psns / MRC_MPR_UNIT : 0;
-	response->penalty = qp->resp.penalty;
 	if (!qp->resp.penalty && qp->resp.restores_left) {
 		qp->resp.restores_left--;
-		response->penalty = PENALTY_ENDS;
+		received.is_penalty_over = 1;
 	}
+	response->cc_state = cc_state_make(&qp->resp.cc_responder, &received);
 }
 
 /*

@@ -110,7 +110,7 @@ static __always_inline void process_sack_trigger(struct mrc_qp *qp, struct sack_
 	on_packet_acked(qp, sack->ack, desc->now_ns);
 	ack_path_learn(qp, ev);
 	if (ev->entropy == sack->entropy)
-		ev_selector_on_ack(qp, slot->ev_index, sack->congestion.is_marked);
+		ev_selector_on_ack(qp, slot->ev_index, sack->congestion.ack.is_marked);
 }
 
 /* Under the lock: the advice about the EV of that packet, whose slot is still there. */
@@ -214,7 +214,7 @@ __noinline int on_sack(struct xdp_md *ctx)
 	struct tx_desc *desc = lookup0(&tx_descs);
 	struct mrc_nic_counters *counters;
 	struct mrc_histogram *histogram;
-	__u32 qp_index, cc_state, advice;
+	__u32 qp_index, advice;
 	struct mrc_qp *qp;
 
 	if (!head || !desc || !sack)
@@ -242,13 +242,10 @@ __noinline int on_sack(struct xdp_md *ctx)
 	sack->ports_down = bpf_ntohl(head->cack_psn) >> 24;
 	sack->is_marked = 0;
 	sack->rtt_ns = 0;
-	cc_state = bpf_ntohl(head->penalty_received);
-	sack->congestion.now_ns = desc->model_ns;
+	sack->congestion.ack.now_ns = desc->model_ns;
 	sack->congestion.rtt_ns = 0;
-	sack->congestion.received_units = cc_state & WIRE_PSN_MASK;
-	sack->congestion.penalty = cc_state >> 24 & 127;
-	sack->congestion.is_penalty_over = cc_state >> 31;
-	sack->congestion.is_marked = sack->advice == WIRE_SETH_SKIP_ONCE;
+	cc_state_take(&sack->congestion, head->cc_type >> 4, bpf_be64_to_cpu(head->cc_state));
+	sack->congestion.ack.is_marked = sack->advice == WIRE_SETH_SKIP_ONCE;
 	if (process_sack(qp_index))
 		return nic_drop(MRC_NC_DROP_STALE_SACK);
 

@@ -14,11 +14,6 @@ struct aimd {
 	__u64 hold_bytes;	     /* to be received before the window is cut again */
 };
 
-static __always_inline __u32 aimd_window(const struct mrc_cc_parameters *parameters)
-{
-	return parameters->max_cwnd_bytes;
-}
-
 static __always_inline void aimd_received(struct aimd *aimd, __u64 bytes)
 {
 	aimd->hold_bytes -= cc_smaller(aimd->hold_bytes, bytes);

@@ -190,24 +190,19 @@ static __always_inline __u32 nscc_penalise(struct mrc_cc *cc,
 {
 	struct mrc_nscc *nscc = nscc_of(cc);
 	__s64 cwnd = cc->cwnd_bytes, mtu = parameters->mtu_bytes;
-	__u32 saved = nscc->saved_cwnd_bytes;
+	__u32 saved = nscc->saved_cwnd_bytes, penalty = ack->word & CC_NSCC_PENALTY;
 
-	if (ack->is_penalty_over) {
+	if (ack->word & CC_NSCC_PENALTY_ENDS) {
 		nscc->saved_cwnd_bytes = 0;
 		return cc_replace_window(cc, cc_smaller(saved ? saved : cwnd, cc->max_wnd_bytes),
 					 MRC_CC_RESTORE);
 	}
-	if (!ack->penalty)
+	if (!penalty)
 		return MRC_CC_NONE;
 	nscc->saved_cwnd_bytes = saved ? saved : cwnd;
 	cwnd = cc->inflight_bytes < cwnd ? cc->inflight_bytes : cwnd;
-	cwnd -= (__s64)(ack->penalty * received >> MRC_CC_PENALTY_SHIFT);
+	cwnd -= (__s64)(penalty * received >> MRC_CC_PENALTY_SHIFT);
 	return cc_replace_window(cc, cwnd < mtu ? mtu : cwnd, MRC_CC_PENALTY);
-}
-
-static __always_inline __u32 nscc_window(const struct mrc_cc_parameters *parameters)
-{
-	return parameters->max_cwnd_bytes;
 }
 
 static __always_inline __u32 nscc_on_ack(struct mrc_cc *cc,
@@ -216,7 +211,7 @@ static __always_inline __u32 nscc_on_ack(struct mrc_cc *cc,
 {
 	struct mrc_nscc *nscc = nscc_of(cc);
 	__u64 received = ack->received_bytes, cwnd = cc_smaller(cc->cwnd_bytes, cc->max_wnd_bytes);
-	int is_penalised = ack->penalty && !ack->is_penalty_over;
+	int is_penalised = (ack->word & CC_NSCC_PENALTY) && !(ack->word & CC_NSCC_PENALTY_ENDS);
 	__u32 reason, step = MRC_CC_NONE;
 
 	nscc->bytes_ignored += received;
