@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
+from document_text import document
 from runs import ROOT, run_campaign
 
 from mrc_testbed.bundle.bundle import SUFFIX, write_bundle
@@ -20,11 +21,8 @@ from mrc_testbed.scenario.measure.provenance import Provenance
 
 KEPT = ROOT / "tests" / "unit" / "campaign" / "kept"
 
-SCENARIO = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: kept, description: A link goes down and comes back., claim: Goodput holds.}
-spec:
+SCENARIO = document("""\
+Scenario {name: kept, description: A link goes down and comes back., claim: Goodput holds.}
   seed: 5
   topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: 20Mbit}
   transport: {kind: mrc}
@@ -37,17 +35,14 @@ spec:
     - goodput(main) > 1Mbit
     - p99(message_completion) < 1s
     - wrong_bytes == 0
-"""
-CAMPAIGN = """\
-apiVersion: mrc-testbed/v1
-kind: Campaign
-metadata: {name: kept-campaign, description: Two windows.}
-spec:
+""")
+CAMPAIGN = document("""\
+Campaign {name: kept-campaign, description: Two windows.}
   scenarios: [kept.yaml]
   matrix: {transport.window: [16, 32]}
   baseline: {transport.window: 16}
   expect: [wrong_bytes == 0 for all seeds]
-"""
+""")
 
 
 def nobody(lab: str, runtime: str) -> Provenance:

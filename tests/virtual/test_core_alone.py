@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 from core_only import commands
+from document_text import document
 
-SCENARIO = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: small, description: A write from one host to the other.}
-spec:
+SCENARIO = document("""\
+Scenario {name: small, description: A write from one host to the other.}
   seed: 5
   topology: {planes: 2, t0: 2, t1: 1, hosts_per_t0: 1, port_rate: 20Mbit}
   workloads:
@@ -18,17 +16,14 @@ spec:
   expect: [wrong_bytes == 0]
   figure:
     - {kind: goodput-over-time, every: 50ms}
-"""
-CAMPAIGN = """\
-apiVersion: mrc-testbed/v1
-kind: Campaign
-metadata: {name: windows, description: Two windows.}
-spec:
+""")
+CAMPAIGN = document("""\
+Campaign {name: windows, description: Two windows.}
   scenarios: [small.yaml]
   matrix: {transport.window: [16, 32]}
   seeds: {from: 1, count: 6}
   baseline: {transport.window: 16}
-"""
+""")
 WORK = """\
 validate small.yaml windows.yaml
 run small.yaml --virtual

@@ -3,22 +3,20 @@
 import json
 
 import pytest
+from document_text import document
 from runs import run
 
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.spec.load import load_scenario
 from mrc_testbed.scenario.spec.resolve import resolve
 
-SCENARIO = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {{name: cut-off}}
-spec:
+SCENARIO = document("""\
+Scenario {{name: cut-off}}
   topology: {{planes: 2, t0: 2, t1: 2, hosts_per_t0: 2, port_rate: 40Mbit}}
   workloads: [{{name: main, {workload}, size: 4KiB, duration: 60s}}]
   faults: [{{id: cut, kind: link-down, select: {{links: {{node: h2}}}}, at: 10ms, until: cleared}}]
   expect: [qp_errors > 0]
-"""
+""")
 
 
 @pytest.mark.parametrize("workload", ["kind: write-bw, from: h0, to: h2", "kind: all-reduce"])

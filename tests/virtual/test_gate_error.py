@@ -5,6 +5,7 @@ from collections.abc import Callable
 from statistics import median
 
 import pytest
+from document_text import document
 from runs import run
 
 from mrc_testbed.campaign.cells import Cell, MeasuredRun, build_cells
@@ -13,11 +14,8 @@ from mrc_testbed.campaign.plan import CampaignPlan, plan_campaign
 
 TOLERANCE = 0.02
 CALM = "lossy faults.gray.ratio=0.1%"
-SCENARIO = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {{name: lossy}}
-spec:
+SCENARIO = document("""\
+Scenario {{name: lossy}}
   topology: {{planes: 2, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: {rate}Mbit, link_delay: {delay_ns}ns}}
   workloads: [{{name: main, kind: sendrecv, size: 64KiB, duration: 200ms}}]
   faults:
@@ -27,12 +25,9 @@ spec:
       ratio: 0.1%
       at: 50ms
       for: 100ms
-"""
-CAMPAIGN = """\
-apiVersion: mrc-testbed/v1
-kind: Campaign
-metadata: {name: c}
-spec:
+""")
+CAMPAIGN = document("""\
+Campaign {name: c}
   scenarios: [lossy.yaml]
   matrix: {faults.gray.ratio: [0.1%, 1%]}
   seeds: {from: 1, count: 8}
@@ -41,7 +36,7 @@ spec:
     - p99(message_completion) < 1s
     - retransmit_ratio >= 0%
     - restore(gray) < 10s
-"""
+""")
 SLOW = pytest.mark.slow("32 runs each")
 CHANGES = [
     pytest.param(491, marks=[SLOW, pytest.mark.ci]),

@@ -8,27 +8,22 @@ from pathlib import Path
 
 import pytest
 import yaml
+from document_text import document
 
 ROOT = Path(__file__).parents[2]
 GATE = ROOT / ".ci" / "gate.py"
-SCENARIO = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: small}
-spec:
+SCENARIO = document("""\
+Scenario {name: small}
   topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: 40Mbit}
   workloads: [{name: main, kind: sendrecv, size: 64KiB, duration: 100ms}]
   expect: [wrong_bytes == 0, "goodput(main) > 1Mbit"]
-"""
-CAMPAIGN = """\
-apiVersion: mrc-testbed/v1
-kind: Campaign
-metadata: {name: windows}
-spec:
+""")
+CAMPAIGN = document("""\
+Campaign {name: windows}
   scenarios: [small.yaml]
   matrix: {transport.window: [32]}
   seeds: {from: 1, count: 6}
-"""
+""")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from document_text import document
 from runs import ROOT, SCENARIOS
 
 from mrc_testbed.cli.admission import Admission
@@ -17,15 +18,12 @@ from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import NicSpec, TopologySpec
 from mrc_testbed.virtual import limits
 
-SCENARIO = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {{name: large}}
-spec:
+SCENARIO = document("""\
+Scenario {{name: large}}
   topology: {{planes: 4, t0: {t0}, t1: 16, hosts_per_t0: 16, port_rate: {rate}, nic: {nic}, link_delay: 1us}}
   transport: {transport}
   workloads: [{{name: all, kind: permutation, size: 256KiB, duration: {duration}}}]
-"""
+""")
 USUAL = {"t0": "4", "rate": "100Gbit", "nic": "{}", "transport": "{}", "duration": "100us"}
 
 

@@ -7,16 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from document_text import document
 
 from tests.prose.quantities import quantities
 
 PROGRAM = Path(sys.executable).with_name("mrc-testbed")
 
-SCENARIO = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: named}
-spec:
+SCENARIO = document("""\
+Scenario {name: named}
   topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 2, port_rate: 40Mbit}
   workloads:
     - {name: main, kind: sendrecv, size: 64KiB, shift: 2, duration: 400ms}
@@ -31,18 +29,15 @@ spec:
     - fault_drops > 0
     - goodput(main) < 1Mbit
     - p99(step_time(job)) during cut < 10s
-"""
-CAMPAIGN = """\
-apiVersion: mrc-testbed/v1
-kind: Campaign
-metadata: {name: names}
-spec:
+""")
+CAMPAIGN = document("""\
+Campaign {name: names}
   scenarios: [named.yaml]
   matrix: {transport.window: [16, 32]}
   seeds: {from: 1, count: 6}
   baseline: {transport.window: 16}
   expect: [goodput(main) > 1Mbit]
-"""
+""")
 RECOVERY = ("packets dropped", "EVs evicted", "time to detect", "time to last drop", "recovery time")
 COMMANDS = {
     "run named.yaml --virtual": 4,

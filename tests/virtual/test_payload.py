@@ -1,21 +1,19 @@
 """Payload by reference: messages of every length arrive as they are, wherever they lie in memory."""
 
 import pytest
+from document_text import document
 from runs import run
 
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.spec.load import load_scenario
 from mrc_testbed.scenario.spec.resolve import resolve
 
-SCENARIO = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {{name: lengths}}
-spec:
+SCENARIO = document("""\
+Scenario {{name: lengths}}
   topology: {{planes: 2, t0: 2, t1: 2, hosts_per_t0: 2, port_rate: 40Mbit, nic: {nic}}}
   workloads: [{{name: main, kind: {kind}, size: {size}, duration: 30ms}}]
   expect: [wrong_bytes == 0, qp_errors == 0]
-"""
+""")
 
 
 @pytest.mark.parametrize("kind", ["all-to-all", "sendrecv"])

@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import mean, variance
 
 import pytest
+from document_text import document
 from runs import run
 from stopped_clock import StoppedClock
 
@@ -34,13 +35,10 @@ SLOW = {"rate": "16Mbit", "delay": "7us", "unit": "ms"}
 
 ALL_TO_ALL = "kind: all-to-all"
 ONE_FLOW = "kind: write-bw, from: h0, to: h3"
-HEAD = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {{name: scaled}}
-spec:
+HEAD = document("""\
+Scenario {{name: scaled}}
   transport: {transport}
-"""
+""")
 EXACT = (
     HEAD
     + """\

@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from document_text import document
 from golden_documents import check_document
 from waiting import DEADLINE_S, poll_until
 
@@ -183,11 +184,8 @@ def test_rounds_on_a_lab_come_one_after_another(capsys: pytest.CaptureFixture[st
 
 # ---- campaign shrink
 
-FLAKY = """
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: flaky, description: of no use}
-spec:
+FLAKY = document("""\
+Scenario {name: flaky, description: of no use}
   topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 2, port_rate: 100Mbit}
   workloads:
   - {name: main, kind: sendrecv, shift: 2, size: 64KiB, warmup: 0.02 s, duration: 200ms}
@@ -199,7 +197,7 @@ spec:
   expect:
   - goodput(main) during down >= 90% of goodput(main) before down
   - wrong_bytes == 0
-"""
+""")
 
 
 def test_a_scenario_is_shrunk_by_its_expectation(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,23 +1,21 @@
 """Which planes the packets of one QP take, by transport."""
 
 import pytest
+from document_text import document
 from runs import run
 
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.spec.load import load_scenario
 from mrc_testbed.scenario.spec.resolve import resolve
 
-SCENARIO = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {{name: paths}}
-spec:
+SCENARIO = document("""\
+Scenario {{name: paths}}
   topology: {{planes: 2, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: 40Mbit}}
   transport: {{kind: {kind}}}
   workloads:
     - {{name: main, kind: write-bw, from: h0, to: h1, size: 20KiB, iterations: 50}}
   expect: [wrong_bytes == 0, {expected}]
-"""
+""")
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,15 @@
 """Every transport while links lose packets: all bytes right, and packets sent again as each kind does."""
 
 import pytest
+from document_text import document
 from runs import run
 
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.spec.load import load_scenario
 from mrc_testbed.scenario.spec.resolve import resolve
 
-SCENARIO = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {{name: transports}}
-spec:
+SCENARIO = document("""\
+Scenario {{name: transports}}
   topology: {{planes: 2, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: 40Mbit}}
   transport: {{kind: {kind}, qps: 2}}
   workloads:
@@ -20,7 +18,7 @@ spec:
   faults:
     - {{id: gray, at: 0s, until: cleared, kind: loss, ratio: 1%, select: {{links: {{between: [t0, t1]}}}}}}
   expect: [wrong_bytes == 0, qp_errors == 0]
-"""
+""")
 
 
 @pytest.mark.parametrize("kind", ["mrc", "rocev2", "infiniband"])

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from document_text import document
 from training_cases import BEYOND_GLOO, LOOPS, OF_GLOO, check
 
 from benchmarks.gloo import by_gloo, losses
@@ -19,11 +20,8 @@ pytestmark = [
 HERE = Path(__file__).parent
 EXAMPLE = ["-m", "mrc_torch.examples.train"]
 HOSTS = ("h0", "h1", "h2", "h3")
-FAULTS = """
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: faults, description: A flap and a gray link.}
-spec:
+FAULTS = document("""\
+Scenario {name: faults, description: A flap and a gray link.}
   seed: 5
   topology: {planes: 4, t0: 2, t1: 2, hosts_per_t0: 2, port_rate: 100Gbit, link_delay: 500ns}
   workloads:
@@ -31,7 +29,7 @@ spec:
   faults:
     - {id: flap, at: 2ms, for: 8ms, kind: link-flap, every: 2ms, down: 700us, select: {links: "h0:0"}}
     - {id: gray, at: 3ms, for: 12ms, kind: loss, ratio: 5%, select: {links: {plane: 1, between: [t0, t1]}}}
-"""
+""")
 
 
 def launched(folder: Path, *arguments: str) -> tuple[int, list[str], str]:

@@ -5,16 +5,15 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from document_text import document
 from wheel_program import Installed
 
 pytestmark = [pytest.mark.root, pytest.mark.slow("installs packages from the index"), pytest.mark.ci]
 
-CAMPAIGN = """\
-apiVersion: mrc-testbed/v1
-kind: Campaign
-metadata: {name: seeds}
-spec: {scenarios: [scenarios/t0-t1-flap.yaml], seeds: [1, 2]}
-"""
+CAMPAIGN = document("""\
+Campaign {name: seeds}
+{scenarios: [scenarios/t0-t1-flap.yaml], seeds: [1, 2]}
+""")
 
 
 def test_a_user_gets_a_verdict_in_virtual_time(installed: Installed) -> None:

@@ -11,31 +11,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from document_text import document
 from waiting import DEADLINE_S
 
 from mrc_testbed.fabric.namespace import namespace_names
 from mrc_testbed.fabric.ownership import parse_owned_name
 
-SCENARIO = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: tiny, paper: "Fig. 0", claim: Bytes arrive.}
-spec:
+SCENARIO = document("""\
+Scenario {name: tiny, paper: "Fig. 0", claim: Bytes arrive.}
   topology: {planes: 2, t0: 2, t1: 1, hosts_per_t0: 1}
   transport: {evs: 16}
   workloads:
     - {name: main, kind: all-reduce, size: 64KiB, iterations: 5}
   expect: ["operations(main) > 0", "wrong_bytes == 0"]
-"""
-CAMPAIGN = """\
-apiVersion: mrc-testbed/v1
-kind: Campaign
-metadata: {name: tiny}
-spec:
+""")
+CAMPAIGN = document("""\
+Campaign {name: tiny}
   scenarios: [tiny.yaml]
   matrix: {topology.planes: [2, 1]}
   seeds: [1, 2]
-"""
+""")
 
 
 @pytest.fixture

@@ -13,27 +13,23 @@ from pathlib import Path
 from typing import Any, Final
 
 import psutil
+from document_text import document
 from waiting import poll_until
 
 BIN: Final = Path(sys.executable).parent
 ADDRESS: Final = "tcp://10.9.0.1:8786"
 PRELOAD: Final = ["--preload", "mrc_testbed.cluster", "--no-dashboard"]
-SCENARIO: Final = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: one}
-spec:
+SCENARIO: Final = document("""\
+Scenario {name: one}
   topology: {planes: 2, t0: 1, t1: 1, hosts_per_t0: 2, port_rate: 100Mbit}
   transport: {kind: mrc}
   workloads: [{name: w, kind: write-bw, from: h0, to: h1, size: 64KiB, duration: 100ms}]
   expect: [wrong_bytes == 0]
-"""
-CAMPAIGN: Final = """\
-apiVersion: mrc-testbed/v1
-kind: Campaign
-metadata: {name: many}
-spec: {scenarios: [one.yaml], seeds: {from: 1, count: %d}}
-"""
+""")
+CAMPAIGN: Final = document("""\
+Campaign {name: many}
+{scenarios: [one.yaml], seeds: {from: 1, count: %d}}
+""")
 
 
 class Machine:

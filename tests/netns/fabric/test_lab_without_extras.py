@@ -5,24 +5,20 @@ from pathlib import Path
 
 import pytest
 from core_only import commands
+from document_text import document
 
-TOPOLOGY = """\
-apiVersion: mrc-testbed/v1
-kind: Topology
-metadata: {name: small}
-spec: {planes: 2, t0: 2, t1: 1, hosts_per_t0: 1}
-"""
-SCENARIO = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: write, description: A write from one host to the other.}
-spec:
+TOPOLOGY = document("""\
+Topology {name: small}
+{planes: 2, t0: 2, t1: 1, hosts_per_t0: 1}
+""")
+SCENARIO = document("""\
+Scenario {name: write, description: A write from one host to the other.}
   seed: 5
   topology: {planes: 2, t0: 2, t1: 1, hosts_per_t0: 1}
   workloads:
     - {name: main, kind: write-bw, from: h0, to: h1, size: 64KiB, duration: 200ms}
   expect: [wrong_bytes == 0]
-"""
+""")
 WORK = """\
 up -t small.yaml
 status

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from document_text import document
 from lab_leftovers import observe_leftovers
 from waiting import DEADLINE_S
 
@@ -20,22 +21,17 @@ pytestmark = [
 
 NAME = f"s{os.getpid()}"
 PROGRAM = (sys.executable, "-m", "mrc_testbed.cli", "-n", NAME)
-FABRIC = """\
-apiVersion: mrc-testbed/v1
-kind: Topology
-metadata: {name: scarce}
-spec: {planes: 1, t0: 2, t1: 1, hosts_per_t0: 1}
-"""
-SCENARIO = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: scarce}
-spec:
+FABRIC = document("""\
+Topology {name: scarce}
+{planes: 1, t0: 2, t1: 1, hosts_per_t0: 1}
+""")
+SCENARIO = document("""\
+Scenario {name: scarce}
   topology: {planes: 1, t0: 2, t1: 1, hosts_per_t0: 1}
   workloads:
     - {name: main, kind: write-bw, from: h0, to: h1, size: 16KiB, iterations: 20}
   expect: [wrong_bytes == 0]
-"""
+""")
 
 
 @contextmanager

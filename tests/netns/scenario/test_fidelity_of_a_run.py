@@ -4,6 +4,7 @@ import os
 from contextlib import closing
 from pathlib import Path
 
+from document_text import document
 from live_scenario import run_live
 from waiting import poll_until
 
@@ -24,16 +25,13 @@ from mrc_testbed.workloads.engine import WorkloadEngine
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.load import Load
 
-OVERLOAD = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: overload}
-spec:
+OVERLOAD = document("""\
+Scenario {name: overload}
   topology: {planes: 4, t0: 2, t1: 4, hosts_per_t0: 4, port_rate: 2Gbit}
   workloads:
     - {name: main, kind: sendrecv, size: 64KiB, shift: 4, duration: 1s}
   expect: [wrong_bytes == 0]
-"""
+""")
 
 
 def _agent(lab: Lab, host: str) -> AgentClient:

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from document_text import document
 from live_scenario import run_live
 
 from mrc_agents.abi import EvState
@@ -18,16 +19,13 @@ from mrc_testbed.observe.run_reports import report_page
 from mrc_testbed.scenario.measure.event import EvTransition, PortTransition
 from mrc_testbed.scenario.measure.verdict import Status
 
-HEAD = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: live}
-spec:
+HEAD = document("""\
+Scenario {name: live}
   topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1}
   transport: {evs: 32}
   workloads:
     - {name: main, kind: write-bw, from: h0, to: h1, size: 64KiB, warmup: 200ms, duration: 1500ms}
-"""
+""")
 FLAP = (
     HEAD
     + """\

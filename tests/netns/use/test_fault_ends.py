@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from document_text import document
 from fault_traffic import send
 from shared_lab import agent_of, await_ports_down, unhealthy_ports
 from typed_command import Command
@@ -37,12 +38,10 @@ from mrc_testbed.topology.spec import TopologySpec
 OpenFaults = Callable[[], LabFaults]
 
 LAB_SPEC = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=2, port_rate=20_000_000, flow_control="pfc")
-LAB_FILE = """\
-apiVersion: mrc-testbed/v1
-kind: Topology
-metadata: {name: again}
-spec: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 2, port_rate: 20Mbit, flow_control: pfc}
-"""
+LAB_FILE = document("""\
+Topology {name: again}
+{planes: 2, t0: 2, t1: 2, hosts_per_t0: 2, port_rate: 20Mbit, flow_control: pfc}
+""")
 
 WAITS = pytest.mark.slow("each waits until a fault of 2.5 s is over")
 LINK = "p0-t0-0:2~p0-t1-0:0"

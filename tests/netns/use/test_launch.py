@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from document_text import document
 from launching import Launch
 
 from mrc_testbed.cli.app import run
@@ -186,15 +187,12 @@ def test_results_of_a_rank_that_fails_are_kept(launch: Launch, tmp_path: Path) -
     assert (tmp_path / "launch" / "latest" / "job.log").read_text() == "[0] no\n"
 
 
-SCENARIO = """
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: gray}
-spec:
+SCENARIO = document("""\
+Scenario {name: gray}
   topology: {planes: 2, t0: 1, t1: 1, hosts_per_t0: 2}
   workloads: [{name: any, kind: write-bw, from: h0, to: h1, size: 4KiB, duration: 1s}]
   faults: [{id: gray, at: 10ms, for: 50ms, kind: loss, ratio: 5%, select: {links: "h0:0"}}]
-"""
+""")
 
 
 def test_a_scenario_gives_a_lab_of_its_own_with_its_faults(launch: Launch, tmp_path: Path) -> None:

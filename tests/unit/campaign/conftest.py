@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from document_text import document
 from virtual_trial import Trial
 
 from mrc_testbed.campaign.execution import Progress, RunOnLab, execute_campaign
@@ -14,11 +15,8 @@ from mrc_testbed.campaign.plan import PlannedRun, plan_campaign
 from mrc_testbed.scenario.execution import FinishedRun
 from mrc_testbed.topology.spec import TopologySpec
 
-FLAP = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: flap, description: Links flap., paper: "Fig. 9d", claim: Goodput holds.}
-spec:
+FLAP = document("""\
+Scenario {name: flap, description: Links flap., paper: "Fig. 9d", claim: Goodput holds.}
   seed: 5
   topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: 2Mbit}
   workloads:
@@ -28,28 +26,20 @@ spec:
   expect:
     - goodput(main) > 1Mbit
     - wrong_bytes == 0
-"""
-PLAIN = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: plain}
-spec:
+""")
+PLAIN = document("""\
+Scenario {name: plain}
   topology: lab.yaml
   workloads:
     - {name: main, kind: sendrecv, size: 64KiB, duration: 1s}
   expect: ["goodput(main) > 1Tbit"]
-"""
-LAB = """\
-apiVersion: mrc-testbed/v1
-kind: Topology
-metadata: {name: lab}
-spec: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: 2Mbit}
-"""
-CAMPAIGN = """\
-apiVersion: mrc-testbed/v1
-kind: Campaign
-metadata: {name: both, description: Two scenarios.}
-spec:
+""")
+LAB = document("""\
+Topology {name: lab}
+{planes: 2, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: 2Mbit}
+""")
+CAMPAIGN = document("""\
+Campaign {name: both, description: Two scenarios.}
   scenarios:
     - flap.yaml
     - {path: plain.yaml, matrix: {workloads.main.size: [4KiB, 64KiB]}, seeds: [9]}
@@ -57,7 +47,7 @@ spec:
     transport.window: [16, 64]
   seeds: [1, 2]
   order: file
-"""
+""")
 
 
 def write_files(folder: Path) -> None:

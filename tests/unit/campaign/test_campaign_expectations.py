@@ -5,6 +5,7 @@ import json
 from xml.etree import ElementTree as ET
 
 import pytest
+from document_text import document
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,18 +20,15 @@ from mrc_testbed.cli.app import run as mrc_testbed
 from mrc_testbed.errors import UsageError
 from mrc_testbed.metrics.histogram import Histogram
 
-HELD = """\
-apiVersion: mrc-testbed/v1
-kind: Campaign
-metadata: {name: held}
-spec:
+HELD = document("""\
+Campaign {name: held}
   scenarios: [flap.yaml]
   matrix: {transport.window: [16, 64]}
   seeds: {from: 1, count: 20}
   baseline: {transport.window: 16}
   order: file
   expect: [goodput(main) >= 1Mbit]
-"""
+""")
 WINDOW = "transport.window"
 BASELINE = {WINDOW: "16"}
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from document_text import document
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -232,24 +233,18 @@ def test_cells_are_compared_with_the_baseline_cell():
     assert compare_cells([slow, cell("32")], {}) == ()
 
 
-SCENARIO = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: small}
-spec:
+SCENARIO = document("""\
+Scenario {name: small}
   topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1}
   workloads: [{name: main, kind: sendrecv, size: 64KiB, duration: 1s}]
   expect: [goodput(main) > 1Mbit, retransmits == 0]
-"""
-CAMPAIGN = """\
-apiVersion: mrc-testbed/v1
-kind: Campaign
-metadata: {{name: c}}
-spec:
+""")
+CAMPAIGN = document("""\
+Campaign {{name: c}}
   scenarios: [small.yaml]
   matrix: {{transport.window: [16, 32]}}
   {more}
-"""
+""")
 
 
 def planned(tmp_path, more):

@@ -4,6 +4,7 @@ import json
 from xml.etree import ElementTree as ET
 
 import pytest
+from document_text import document
 
 from mrc_testbed.campaign.cells import MeasuredRun, build_cells
 from mrc_testbed.campaign.execution import execute_campaign, exit_code
@@ -14,16 +15,13 @@ from mrc_testbed.campaign.summary import summarize_campaign
 from mrc_testbed.campaign.variants import VariantRun, factor_sentence, judge_across
 from mrc_testbed.scenario.spec.load import load_scenario
 
-CAMPAIGN = """\
-apiVersion: mrc-testbed/v1
-kind: Campaign
-metadata: {name: late}
-spec:
+CAMPAIGN = document("""\
+Campaign {name: late}
   scenarios: [flap.yaml]
   matrix: {topology.port_rate: [25Mbit]}
   seeds: [1, 2]
   order: file
-"""
+""")
 
 
 NEAR = "goodput(main) < 42Mbit"
@@ -84,11 +82,8 @@ def test_an_expectation_that_lateness_could_have_turned_makes_a_run_untrusted(fo
     assert 'class="warn">goodput(main) was' in (folder.path / "report.html").read_text()
 
 
-VARIANTS = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: sides}
-spec:
+VARIANTS = document("""\
+Scenario {name: sides}
   topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: 25Mbit}
   workloads:
     - {name: main, kind: write-bw, from: h0, to: h1, size: 64KiB, duration: 1s}
@@ -96,7 +91,7 @@ spec:
     window: {few: {transport.window: 2}, many: {}}
   compare: [goodput(main)]
   expect: [goodput(main) > 1Mbit]
-"""
+""")
 
 
 def test_late_variants_are_untrusted_because_they_are_compared_by_figures(tmp_path, stage):

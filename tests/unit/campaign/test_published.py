@@ -1,6 +1,7 @@
 """Published figures beside the measured ones, in the summary of a campaign."""
 
 import pytest
+from document_text import document
 
 from mrc_testbed.campaign.execution import execute_campaign
 from mrc_testbed.campaign.folder import CampaignFolder
@@ -8,22 +9,17 @@ from mrc_testbed.campaign.markdown import build_markdown
 from mrc_testbed.campaign.plan import plan_campaign
 from mrc_testbed.campaign.summary import summarize_campaign
 
-CAMPAIGN = """\
-apiVersion: mrc-testbed/v1
-kind: Campaign
-metadata: {name: known}
-spec: {scenarios: [alone.yaml, sides.yaml]}
-"""
-SCENARIO = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: %s, paper: Fig. 1}
-spec:
+CAMPAIGN = document("""\
+Campaign {name: known}
+{scenarios: [alone.yaml, sides.yaml]}
+""")
+SCENARIO = document("""\
+Scenario {name: %s, paper: Fig. 1}
   topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: 25Mbit}
   workloads:
     - {name: main, kind: write-bw, from: h0, to: h1, size: 64KiB, duration: 1s}
   expect: [wrong_bytes == 0]
-"""
+""")
 ALONE = """\
   published: {goodput(main): 20Mbit, qp_errors: 0}
 """

@@ -4,6 +4,7 @@ import json
 from itertools import pairwise
 
 import pytest
+from document_text import document
 
 from mrc_testbed.campaign.execution import RunQueue, execute_campaign
 from mrc_testbed.campaign.folder import CampaignFolder, RunEntry
@@ -11,15 +12,12 @@ from mrc_testbed.campaign.plan import plan_campaign
 from mrc_testbed.cli.app import run as mrc_testbed
 from mrc_testbed.errors import UsageError
 
-WINDOWS = """\
-apiVersion: mrc-testbed/v1
-kind: Campaign
-metadata: {name: windows}
-spec:
+WINDOWS = document("""\
+Campaign {name: windows}
   scenarios: [flap.yaml]
   matrix: {transport.window: [16, 64]}
   seeds: [3, 4]
-"""
+""")
 
 
 @pytest.fixture

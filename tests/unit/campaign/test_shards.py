@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from document_text import document
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,31 +20,22 @@ from mrc_testbed.campaign.shard import Shard
 from mrc_testbed.campaign.summary import summarize_campaign
 from mrc_testbed.cli.app import run as mrc_testbed
 
-SPLIT = """\
-apiVersion: mrc-testbed/v1
-kind: Campaign
-metadata: {name: split}
-spec:
+SPLIT = document("""\
+Campaign {name: split}
   scenarios: [sizes.yaml, short.yaml]
   matrix: {transport.window: [16, 64]}
   seeds: [1]
   baseline: {transport.window: 16}
   expect: [goodput(main) >= 50% of goodput(main) in baseline, wrong_bytes == 0 for all seeds]
-"""
-SHORT = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: short}
-spec:
+""")
+SHORT = document("""\
+Scenario {name: short}
   topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: 5Mbit}
   workloads:
     - {name: main, kind: write-bw, from: h0, to: h1, size: 64KiB, duration: 300ms}
-"""
-SIZES = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: sizes}
-spec:
+""")
+SIZES = document("""\
+Scenario {name: sizes}
   topology: {planes: 4, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: 5Mbit}
   workloads:
     - {name: main, kind: write-bw, from: h0, to: h1, size: 64KiB, duration: 300ms}
@@ -52,7 +44,7 @@ spec:
       4KiB: {workloads.main.size: 4KiB}
       64KiB: {}
   expect: [messages in 4KiB > messages in 64KiB]
-"""
+""")
 
 
 @pytest.fixture

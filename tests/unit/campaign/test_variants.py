@@ -5,6 +5,7 @@ import re
 from xml.etree import ElementTree as ET
 
 import pytest
+from document_text import document
 
 from mrc_testbed.bundle.foreign_page import is_plain_drawing
 from mrc_testbed.campaign.execution import execute_campaign
@@ -17,11 +18,8 @@ from mrc_testbed.campaign.variants import VariantRun, factor_sentence, in_order
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.spec.load import load_scenario
 
-SIDES = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: sides, description: Two planes against four., paper: "Fig. 0", claim: Four are faster.}
-spec:
+SIDES = document("""\
+Scenario {name: sides, description: Two planes against four., paper: "Fig. 0", claim: Four are faster.}
   seed: 5
   topology: {planes: 4, t0: 2, t1: 2, hosts_per_t0: 1, port_rate: 5Mbit}
   workloads:
@@ -38,7 +36,7 @@ spec:
   expect:
     - messages in four-4KiB > messages in four-64KiB
     - wrong_bytes == 0
-"""
+""")
 
 
 @pytest.fixture

@@ -4,28 +4,23 @@ import json
 import re
 
 import pytest
+from document_text import document
 from manifests import BEGUN, ENDED
 
-SCENARIO = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: small, claim: Bytes arrive.}
-spec:
+SCENARIO = document("""\
+Scenario {name: small, claim: Bytes arrive.}
   seed: 3
   topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1}
   workloads:
     - {name: ring, kind: all-gather, size: 64KiB, duration: 2s}
   expect: ["busbw(ring) > 1Mbit"]
-"""
-CAMPAIGN = """\
-apiVersion: mrc-testbed/v1
-kind: Campaign
-metadata: {name: sizes}
-spec:
+""")
+CAMPAIGN = document("""\
+Campaign {name: sizes}
   scenarios: [small.yaml]
   matrix: {workloads.ring.size: [64KiB, 1MiB], topology.planes: [2, 4]}
   order: file
-"""
+""")
 
 
 @pytest.fixture

@@ -3,13 +3,11 @@
 import json
 
 import pytest
+from document_text import document
 from manifests import ENDED
 
-SCENARIO = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: small}
-spec:
+SCENARIO = document("""\
+Scenario {name: small}
   seed: 3
   topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1}
   workloads:
@@ -17,13 +15,11 @@ spec:
   faults:
     - {id: cut, kind: link-down, at: 1s, for: 500ms, select: {links: {plane: 0}, pick: random}}
   expect: ["qp_errors == 0"]
-"""
-TOPOLOGY = """\
-apiVersion: mrc-testbed/v1
-kind: Topology
-metadata: {name: shaped}
-spec: {planes: 2, t0: 2, t1: 1, hosts_per_t0: 2, port_rate: 50Mbit, link_delay: 5us}
-"""
+""")
+TOPOLOGY = document("""\
+Topology {name: shaped}
+{planes: 2, t0: 2, t1: 1, hosts_per_t0: 2, port_rate: 50Mbit, link_delay: 5us}
+""")
 
 
 @pytest.fixture

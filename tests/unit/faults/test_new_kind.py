@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from document_text import document
+
 KIND = """
 from typing import Literal
 
@@ -28,14 +30,11 @@ class Moth(kinds.LinkFault):
 Moth.__module__, kinds.Moth = kinds.__name__, Moth  # as if it stood in kinds.py
 """
 
-SCENARIO = """
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: moth}
-spec:
+SCENARIO = document("""\
+Scenario {name: moth}
   workloads: [{name: main, kind: write-bw, from: h0, to: h1, size: 64KiB, warmup: 1s, duration: 2s}]
   faults: [{id: m, kind: moth, at: 0s, for: 1s, select: {links: {plane: 1, node: h0}}, size: 50%}]
-"""
+""")
 
 COMMAND = "import sys; from mrc_testbed.cli.app import run; sys.exit(run(sys.argv[1:]))"
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from document_text import document
 from hand_made import MS, ZERO_NS, S, applied, cleared, reading, recording
 from scenario_text import FLAP
 from virtual_trial import Trial
@@ -19,11 +20,8 @@ from mrc_testbed.scenario.spec.plan import dump_plan, load_plan
 from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.workloads.operation_record import OperationRecord
 
-TEXT = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: drawn}
-spec:
+TEXT = document("""\
+Scenario {name: drawn}
   workloads:
     - {name: job, kind: training, compute: 50ms, size: 1MiB, hosts: [h0, h1, h2, h3], duration: 4s}
     - {name: flow, kind: write-bw, from: [h4, h5], to: [h6, h7], size: 64KiB, duration: 4s}
@@ -32,7 +30,7 @@ spec:
     - {id: cut, at: 1s, for: 2s, kind: link-down, select: {links: {plane: 0}, pick: first}}
   figure:
     - FIGURE
-"""
+""")
 SVG = "{http://www.w3.org/2000/svg}"
 
 

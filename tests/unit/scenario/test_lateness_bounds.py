@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from document_text import document
 from hand_made import MS, S, applied, cleared, reading, recording
 from histograms import histogram_of
 from rich.console import Console
@@ -255,16 +256,13 @@ def test_every_quantity_lies_within_its_bounds(kind: QuantityKind, monkeypatch: 
     assert found.is_exact is (kind.name in ("loss", "qp_errors", "wrong_bytes"))
 
 
-LATE_JOB = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: late}
-spec:
+LATE_JOB = document("""\
+Scenario {name: late}
   topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 2, port_rate: 25Mbit}
   workloads:
     - {name: job, kind: training, compute: 200ms, size: 1MiB, warmup: 500ms, duration: 5s}
   expect: [EXPECT]
-"""
+""")
 
 
 def run_late(expect: str, folder: Path, *, more: str = "", beyond: int = 0) -> FinishedRun:

@@ -5,23 +5,21 @@ import json
 from pathlib import Path
 
 import pytest
+from document_text import document
 from virtual_trial import Trial
 
 from mrc_testbed.scenario.execution import FinishedRun
 from mrc_testbed.workloads.operation_record import OperationRecord
 
 MS = 1_000_000
-TEXT = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: job}
-spec:
+TEXT = document("""\
+Scenario {name: job}
   topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 2, port_rate: 5Mbit}
   workloads:
     - {name: job, kind: training, compute: 60ms, size: 1MiB, warmup: 500ms, duration: 1s}
     - {name: beside, kind: write-bw, from: h0, to: h1, size: 64KiB, duration: 1s}
   expect: ["p99(step_time(job)) < 101ms", "job_throughput(job) > 9"]
-"""
+""")
 
 
 @pytest.fixture(scope="module")

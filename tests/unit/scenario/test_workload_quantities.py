@@ -1,6 +1,7 @@
 """Expectations about flows, collectives and training steps, from numbers made by hand."""
 
 import pytest
+from document_text import document
 from hand_made import MS, ZERO_NS, S, applied, cleared, reading, recording
 
 from mrc_testbed.metrics.series import HostCounts
@@ -9,11 +10,8 @@ from mrc_testbed.scenario.measure.recording import NotMeasured
 from mrc_testbed.scenario.spec.expression import parse_expectation
 from mrc_testbed.workloads.operation_record import OperationRecord, percentile_ns
 
-TEXT = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {name: jobs}
-spec:
+TEXT = document("""\
+Scenario {name: jobs}
   workloads:
     - {name: job, kind: training, compute: 50ms, size: 1MiB, hosts: [h0, h1, h2, h3], duration: 10s}
     - {name: ring, kind: all-gather, size: 4MiB, hosts: [h4, h5], duration: 10s}
@@ -26,7 +24,7 @@ spec:
       duration: 5s
   faults:
     - {id: cut, at: 4s, for: 2s, kind: link-down, select: {links: {plane: 0}, pick: first}}
-"""
+""")
 
 
 def operation(step_begin_ms, begin_ms, end_ms):
