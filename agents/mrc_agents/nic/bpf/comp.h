@@ -21,11 +21,6 @@ enum {
 	COMPLETE_STEPS = 16,
 };
 
-enum complete_result {
-	COMPLETE_MORE = 1,     /* the edge may move further */
-	COMPLETE_LOSS_DUE = 2, /* what was acknowledged may prove packets lost */
-};
-
 /* Under the lock: whether PSN `psn` has been sent, and not yet been acknowledged. */
 static __always_inline int is_outstanding(const struct mrc_qp *qp, __u32 psn)
 {
@@ -71,19 +66,20 @@ static __always_inline __u32 messages_to_complete(const struct mrc_qp *qp)
 }
 
 /*
- * Moves the left edge over what has arrived, and completes one message that has been acknowledged.
- * Returns complete_result bits.
+ * Moves the left edge over what has arrived, completes one message that has been acknowledged, and
+ * says in tx_descs whether losses are due. Returns whether there is more of it to do.
  */
 __noinline int complete_acked(__u32 qp_index, __u64 now_ns)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
-	__u32 is_complete = 0, packets, result = COMPLETE_MORE;
+	struct tx_desc *desc = lookup0(&tx_descs);
+	__u32 is_complete = 0, packets, is_more = 1;
 	struct reaped_work reaped;
 	struct mrc_histogram *histogram;
 	__u64 start_ns = 0, bytes;
 
-	if (!qp || !ring)
+	if (!qp || !ring || !desc)
 		return 0;
 	bpf_spin_lock(&qp->lock);
 	packets = qp->acked_total;
@@ -92,12 +88,12 @@ __noinline int complete_acked(__u32 qp_index, __u64 now_ns)
 		__u32 una = qp->una_psn;
 
 		if (una == qp->next_psn) {
-			result = 0;
+			is_more = 0;
 			break;
 		}
 		if (!ring_test(qp->acked_bits, una)) {
 			if (psn_distance(qp->peer_cack_next, una) <= 0) {
-				result = 0;
+				is_more = 0;
 				break;
 			}
 			on_packet_acked(qp, una, now_ns);
@@ -118,13 +114,12 @@ __noinline int complete_acked(__u32 qp_index, __u64 now_ns)
 		qp->wimm_messages &= ~(1ULL << (msn & 63));
 		is_complete = 1;
 		if (messages_to_complete(qp))
-			result |= COMPLETE_MORE;
+			is_more = 1;
 	}
 	work_reap(&qp->work, &reaped);
 	packets = qp->acked_total - packets;
 	bytes = qp->acked_bytes - bytes;
-	if (is_loss_due(qp, now_ns))
-		result |= COMPLETE_LOSS_DUE;
+	desc->is_loss_due = is_loss_due(qp, now_ns);
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_ACKED_PACKETS, packets);
 	nic_count(MRC_NC_ACKED_BYTES, bytes);
@@ -136,7 +131,7 @@ __noinline int complete_acked(__u32 qp_index, __u64 now_ns)
 	}
 	if (reaped.is_finished)
 		report_completion(qp_index, reaped.index, reaped.iterations);
-	return result;
+	return is_more;
 }
 
 /* Under the lock: the common part of complete_acked(): moves the left edge over what is known to be
@@ -183,40 +178,48 @@ __noinline int process_sack_bitmap(__u32 qp_index, __u64 now_ns)
 	return 0;
 }
 
-/*
- * The work that a handler with NIC_POST_PROCESS leaves, each step in a lock section of
- * its own; then whether a packet is planned.
- */
-static __always_inline int post_process(const struct tx_desc *desc)
+/* MRC_STAGE_COMPLETE: each step in a lock section of its own. */
+static __always_inline int stage_complete(const struct tx_desc *desc)
 {
-	__u32 qp_index = desc->qp_index, result = COMPLETE_MORE, is_due = desc->is_loss_due;
+	__u32 qp_index = desc->qp_index;
 	struct sack_ctx *sack = lookup0(&sack_ctxs);
 	__u64 now_ns = desc->now_ns;
-	__u32 is_overtaken;
 
 	if (!sack)
-		return 0;
+		return XDP_DROP;
 	if (desc->is_packet_decided) {
 		run_deferred(qp_index, &desc->deferred);
-		return desc->has_packet;
+		return desc->has_packet ? MRC_STAGE_SEND_DATA : XDP_DROP;
 	}
-	is_overtaken = desc->cause == ACK_KIND_SACK && sack->is_overtaken;
 	if (desc->cause == ACK_KIND_SACK && sack->new_bits)
 		process_sack_bitmap(qp_index, now_ns);
-	for (int i = 0; result & COMPLETE_MORE && i < COMPLETIONS_PER_SACK; i++) {
-		result = complete_acked(qp_index, now_ns);
-		is_due = result & COMPLETE_LOSS_DUE;
+	for (int i = 0; i < COMPLETIONS_PER_SACK; i++) {
+		if (!complete_acked(qp_index, now_ns))
+			break;
 	}
 	if (desc->cause == ACK_KIND_ACK)
 		cc_on_transport_ack(qp_index, desc->model_ns, desc->ack_rtt_ns);
 	if (desc->cause != ACK_KIND_NACK && sack->is_tlp_ack)
 		tlp_process_ack(qp_index, now_ns);
-	is_due |= is_overtaken; /* a loss changes which path has its turn */
+	return MRC_STAGE_DETECT_LOSS;
+}
+
+/* MRC_STAGE_DETECT_LOSS, likewise. */
+static __always_inline int stage_detect_loss(const struct tx_desc *desc)
+{
+	__u32 qp_index = desc->qp_index, is_due, is_overtaken;
+	struct sack_ctx *sack = lookup0(&sack_ctxs);
+	__u64 now_ns = desc->now_ns;
+
+	if (!sack)
+		return XDP_DROP;
+	is_overtaken = desc->cause == ACK_KIND_SACK && sack->is_overtaken;
+	is_due = desc->is_loss_due | is_overtaken; /* a loss changes which path has its turn */
 	for (__u32 i = 0; is_overtaken && i < LOSSES_PER_SACK; i++)
 		is_overtaken = detect_overtaken(qp_index, i, now_ns);
 	for (int i = 0; is_due && i < LOSSES_PER_SACK; i++)
 		is_due = rack_detect_loss(qp_index, MRC_REASON_LOSS, now_ns);
-	return build_next_packet(qp_index);
+	return MRC_STAGE_NEXT_PACKET;
 }
 
 /*
@@ -252,8 +255,7 @@ static __noinline int on_nak(__u32 qp_index, __u32 psn, __u32 syndrome, __u32 ms
 /*
  * A transport ACK: completes messages. It stands for the SACK of the packet that completed the last
  * of them, so it acknowledges everything up to that message's end, and its own EV is the one that
- * packet came by (docs/reference/protocol.md, "Transport acknowledgement"). Returns a verdict or
- * NIC_POST_PROCESS.
+ * packet came by (docs/reference/protocol.md, "Transport acknowledgement"). Returns a stage.
  */
 __noinline int on_ack(struct xdp_md *ctx)
 {
@@ -328,7 +330,7 @@ __noinline int on_ack(struct xdp_md *ctx)
 	desc->is_loss_due = is_due;
 	desc->cause = ACK_KIND_ACK;
 	desc->is_packet_decided = 0;
-	return NIC_POST_PROCESS;
+	return MRC_STAGE_COMPLETE;
 }
 
 /*
@@ -348,7 +350,7 @@ static __always_inline int hold_for_receive(struct mrc_qp *qp, __u32 psn, __u64 
 
 /*
  * The responder refuses one packet: it is sent again at once, on another EV, or when there may be a
- * receive for it (docs/reference/protocol.md, "NETH"). Returns a verdict or NIC_POST_PROCESS.
+ * receive for it (docs/reference/protocol.md, "NETH"). Returns a stage.
  */
 __noinline int on_nack(struct xdp_md *ctx)
 {
@@ -430,7 +432,7 @@ __noinline int on_nack(struct xdp_md *ctx)
 	cwnd_count_change(cwnd_change);
 	if (is_skipped)
 		ev_count_transition(qp_index, ev_index, MRC_EV_GOOD, MRC_EV_SKIP, MRC_REASON_TRIM);
-	return NIC_POST_PROCESS;
+	return MRC_STAGE_COMPLETE;
 }
 
 #endif

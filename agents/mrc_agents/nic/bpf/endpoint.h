@@ -6,10 +6,10 @@
 #ifndef MRC_ENDPOINT_H
 #define MRC_ENDPOINT_H
 
-#include "nic_action.h"
 #include "nic_maps.h"
 #include "packet.h"
 #include "probe.h"
+#include "stage.h"
 
 enum {
 	RESPONSE_AFTER_BTH =
@@ -95,7 +95,7 @@ __noinline int on_endpoint_request(struct xdp_md *ctx, __u32 plane)
 	head->tx_timestamp = timestamp;
 	__builtin_memset(head->reserved_tail, 0, sizeof(head->reserved_tail));
 	nic_count(MRC_NC_TX_PROBE_RESPONSE, 1);
-	return nic_xmit_on(to.plane, MRC_CLASS_CONTROL);
+	return stage_transmit(to.plane, MRC_CLASS_CONTROL);
 }
 
 #endif

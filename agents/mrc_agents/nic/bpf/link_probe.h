@@ -7,9 +7,9 @@
 #define MRC_LINK_PROBE_H
 
 #include <mrc/link_probe_abi.h>
-#include "nic_action.h"
 #include "nic_maps.h"
 #include "packet.h"
+#include "stage.h"
 
 enum {
 	LINK_PROBE_AFTER_BTH =
@@ -80,7 +80,7 @@ __noinline int send_link_probe(struct xdp_md *ctx)
 	head->round = bpf_htonl(round);
 	head->sent_ns = bpf_cpu_to_be64(now_ns);
 	nic_count(MRC_NC_TX_LINK_PROBE, 1);
-	return nic_xmit_on(to.plane, MRC_CLASS_CONTROL);
+	return stage_transmit(to.plane, MRC_CLASS_CONTROL);
 }
 
 /* A packet with that opcode, whose stack has been checked: ours if it says so. */

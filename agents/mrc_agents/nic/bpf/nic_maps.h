@@ -151,7 +151,7 @@ struct tx_deferred {
 	struct reaped_work reaped;
 };
 
-/* The acknowledgement that post_process() completes. */
+/* The acknowledgement that is being processed. */
 enum ack_kind {
 	ACK_KIND_SACK,
 	ACK_KIND_ACK,
@@ -186,9 +186,9 @@ struct tx_desc {
 	__u32 loss;	 /* enum mrc_loss: why it is sent again, if it is */
 	__u32 requests_sack;
 	struct tx_deferred deferred;
-	__u32 qp_index;		 /* this and all below: of post_process() */
+	__u32 qp_index;		 /* this and all below: for MRC_STAGE_COMPLETE and later ones */
 	__u32 cause;		 /* enum ack_kind */
-	__u32 is_packet_decided; /* nothing to post-process, and the next packet has been decided */
+	__u32 is_packet_decided; /* nothing to complete, and the next packet has been decided */
 	__u32 has_packet;	 /* if is_packet_decided: whether there is one */
 	__u32 is_loss_due;
 	__s64 ack_rtt_ns; /* sampled by an ACK, in model time; 0 or less: no valid sample */

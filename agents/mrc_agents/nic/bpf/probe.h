@@ -8,10 +8,10 @@
 
 #include "ack_path.h"
 #include "ev.h"
-#include "nic_action.h"
 #include "nic_maps.h"
 #include "packet.h"
 #include "resp_state.h"
+#include "stage.h"
 
 enum {
 	PROBE_ID_MASK = 0xffff,
@@ -57,7 +57,7 @@ static __always_inline __s32 probe_register(const struct probe_desc *desc, __u64
 	return id;
 }
 
-/* Makes the frame, whatever it held, the probe `id`; returns an action. */
+/* Makes the frame, whatever it held, the probe `id`. Returns a stage. */
 static __always_inline int xmit_probe(struct xdp_md *ctx, const struct mrc_nic_config *config,
 				      const struct probe_desc *desc, __u32 id, __u64 now_ns)
 {
@@ -93,7 +93,7 @@ static __always_inline int xmit_probe(struct xdp_md *ctx, const struct mrc_nic_c
 	head->tx_timestamp = bpf_htons(now_ns >> 7);
 	head->timestamp_type = bpf_htons(WIRE_ERTH_TIMESTAMP_128NS);
 	nic_count(is_update ? MRC_NC_TX_PORT_STATUS : MRC_NC_TX_PROBE, 1);
-	return nic_xmit_on(desc->to.plane, MRC_CLASS_CONTROL);
+	return stage_transmit(desc->to.plane, MRC_CLASS_CONTROL);
 }
 
 /* A probe on an EV of a QP; returns whether there is such a QP. */
@@ -272,7 +272,7 @@ __noinline int probe_acked(__u32 id, __u32 kind, __u32 qp_index, __u32 entropy, 
 
 /*
  * The response to an ACK-path probe: responses of that plane take its EV from now on, and its
- * frame becomes the SACK that the probe took the place of. Returns a verdict or NIC_TX_RESPONSE.
+ * frame becomes the SACK that the probe took the place of. Returns a stage.
  */
 static __always_inline int on_ack_path_response(struct mrc_probe *probe, __u32 id, __u32 plane,
 						__u64 now_ns)
@@ -298,10 +298,10 @@ static __always_inline int on_ack_path_response(struct mrc_probe *probe, __u32 i
 	}
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_RX_PROBE_RESPONSE, 1);
-	return is_alive ? NIC_TX_RESPONSE : XDP_DROP;
+	return is_alive ? MRC_STAGE_SEND_RESPONSE : XDP_DROP;
 }
 
-/* The peer's response to an endpoint request. Returns a verdict or NIC_TX_RESPONSE. */
+/* The peer's response to an endpoint request. Returns a stage. */
 __noinline int on_endpoint_response(struct xdp_md *ctx, __u32 plane)
 {
 	struct wire_endpoint_response *head = frame_exactly(ctx, sizeof(*head));

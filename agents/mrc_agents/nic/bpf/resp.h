@@ -12,11 +12,11 @@
 #include <mrc/psn.h>
 #include "ack_path.h"
 #include "mr.h"
-#include "nic_action.h"
 #include "nic_maps.h"
 #include "packet.h"
 #include "qp.h"
 #include "resp_state.h"
+#include "stage.h"
 
 enum {
 	UDP_TO_PAYLOAD_BYTES = sizeof(struct wire_write) - offsetof(struct wire_stack, udp) +
@@ -101,7 +101,7 @@ __noinline int on_trimmed(struct xdp_md *ctx, __u32 plane, __u32 dscp)
 						    : WIRE_NACK_TRIMMED_LASTHOP);
 }
 
-/* A reliability probe: its SACK goes back at once, on its path. A verdict or NIC_TX_RESPONSE. */
+/* A reliability probe: its SACK goes back at once, on its path. Returns a stage. */
 __noinline int on_probe(struct xdp_md *ctx, __u32 plane)
 {
 	struct wire_probe *head = frame_exactly(ctx, sizeof(*head));
@@ -131,10 +131,10 @@ __noinline int on_probe(struct xdp_md *ctx, __u32 plane)
 	response->ack_offset = id;
 	response->kind = RESPONSE_SACK;
 	nic_count(MRC_NC_RX_PROBE, 1);
-	return NIC_TX_RESPONSE;
+	return MRC_STAGE_SEND_RESPONSE;
 }
 
-/* A data packet, whose stack has been checked. Returns a verdict or NIC_TX_RESPONSE. */
+/* A data packet, whose stack has been checked. Returns a stage. */
 __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 {
 	struct wire_write *head = frame_head(ctx, sizeof(*head));
@@ -244,8 +244,8 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 	for (int i = 0; i < MRC_WIMM_MAX && response->receives; i++)
 		response->receives = deliver_immediate(packet->qp_index);
 	if (response->kind == RESPONSE_ACK_PATH_PROBE)
-		return NIC_TX_ACK_PATH_PROBE;
-	return response->kind == RESPONSE_NONE ? XDP_DROP : NIC_TX_RESPONSE;
+		return MRC_STAGE_SEND_ACK_PATH_PROBE;
+	return response->kind == RESPONSE_NONE ? XDP_DROP : MRC_STAGE_SEND_RESPONSE;
 }
 
 static __always_inline void write_sack(struct wire_sack *head, const struct mrc_qp *qp,
@@ -353,7 +353,7 @@ __noinline int xmit_response(struct xdp_md *ctx)
 		nic_count(MRC_NC_TX_SACK, 1);
 	else
 		nic_count(response->code == WIRE_AETH_ACK ? MRC_NC_TX_ACK : MRC_NC_TX_NAK, 1);
-	return nic_xmit_on(to.plane, MRC_CLASS_CONTROL);
+	return stage_transmit(to.plane, MRC_CLASS_CONTROL);
 }
 
 #endif

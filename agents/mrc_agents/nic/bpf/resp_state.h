@@ -9,8 +9,8 @@
 
 #include <mrc/psn.h>
 #include "ack_path.h"
-#include "nic_action.h"
 #include "nic_maps.h"
+#include "stage.h"
 #include "work.h"
 
 enum {
@@ -76,7 +76,7 @@ static __always_inline int respond_nak(struct rx_response *response, __u32 kind,
 	response->code = code;
 	response->psn = response->packet.psn;
 	response->msn = response->packet.msn;
-	return NIC_TX_RESPONSE;
+	return MRC_STAGE_SEND_RESPONSE;
 }
 
 /* Messages that end within the PSNs of `mask`, now all received, are complete. */

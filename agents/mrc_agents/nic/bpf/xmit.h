@@ -9,9 +9,9 @@
 #include <mrc/emit.h>
 #include "icrc.h"
 #include "mr.h"
-#include "nic_action.h"
 #include "nic_maps.h"
 #include "packet.h"
+#include "stage.h"
 
 #define PORT_WAIT_MAX_NS 1000000000ULL
 
@@ -109,13 +109,13 @@ static __always_inline int tx_data_end(struct xdp_md *ctx, const struct tx_desc 
 	nic_count(MRC_NC_TX_DATA, 1);
 	if (desc->loss)
 		nic_count(MRC_NC_TX_RETRANSMIT_SACK + desc->loss - MRC_LOSS_SACK, 1);
-	return nic_xmit_on(plane, MRC_CLASS_DATA);
+	return stage_transmit(plane, MRC_CLASS_DATA);
 }
 
 /* Completes the frame; returns what port_xmit() does. */
-static __always_inline int nic_tx_finish(struct xdp_md *ctx, __u32 action)
+static __always_inline int nic_tx_finish(struct xdp_md *ctx, __u32 stage)
 {
-	__u32 traffic_class = action >> NIC_XMIT_CLASS_SHIFT & 15;
+	__u32 traffic_class = stage >> STAGE_TRANSMIT_CLASS_SHIFT & 15;
 	struct mrc_nic_config *config = lookup0(&nic_config);
 	struct mrc_nic_control *control = lookup0(&nic_control);
 	struct mrc_port *port;
@@ -123,7 +123,7 @@ static __always_inline int nic_tx_finish(struct xdp_md *ctx, __u32 action)
 
 	if (!config || !control)
 		return XDP_DROP;
-	port_id = nic_port_id(config, action);
+	port_id = nic_port_id(config, stage);
 	port = bpf_map_lookup_elem(&port_table, &port_id);
 	if (!port || write_icrc(ctx, control))
 		return nic_drop(MRC_NC_DROP_LENGTH);
@@ -132,10 +132,10 @@ static __always_inline int nic_tx_finish(struct xdp_md *ctx, __u32 action)
 	return port_xmit(ctx, port_id, port, traffic_class);
 }
 
-/* Transmits the frame by an action of NIC_XMIT or above; returns the XDP verdict. */
-static __always_inline int nic_xmit(struct xdp_md *ctx, __u32 action)
+/* MRC_STAGE_TRANSMIT and above; returns the XDP verdict. */
+static __always_inline int nic_xmit(struct xdp_md *ctx, __u32 stage)
 {
-	return port_xmit_end(ctx, nic_tx_finish(ctx, action));
+	return port_xmit_end(ctx, nic_tx_finish(ctx, stage));
 }
 
 #endif

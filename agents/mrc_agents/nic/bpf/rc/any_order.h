@@ -21,7 +21,7 @@ static __always_inline int rc_respond(struct rc_response *response, __u32 syndro
 	response->syndrome = syndrome;
 	response->psn = psn;
 	response->msn = msn;
-	return NIC_TX_RESPONSE;
+	return MRC_STAGE_SEND_RESPONSE;
 }
 
 /* Under the lock: a packet that had not been taken before has been placed. */
@@ -81,7 +81,7 @@ __noinline int rc_deliver_immediate(__u32 qp_index)
 
 /*
  * A data packet for the QP that the response names, its PSN expanded and its length checked.
- * Returns a verdict or NIC_TX_RESPONSE.
+ * Returns a stage.
  */
 __noinline int rc_on_write_any_order(struct xdp_md *ctx, __u32 psn, __u32 length)
 {
@@ -166,7 +166,7 @@ __noinline int rc_on_write_any_order(struct xdp_md *ctx, __u32 psn, __u32 length
 		if (!rc_deliver_immediate(qp_index))
 			break;
 	}
-	return NIC_TX_RESPONSE;
+	return MRC_STAGE_SEND_RESPONSE;
 }
 
 #endif

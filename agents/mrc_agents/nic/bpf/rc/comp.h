@@ -5,6 +5,7 @@
 
 #include <mrc/dcqcn.h>
 #include <mrc/psn.h>
+#include "../stage.h"
 #include "req.h"
 
 enum {
@@ -66,10 +67,7 @@ static __always_inline __u32 rc_status(__u32 syndrome)
 						: MRC_STATUS_REMOTE_OPERATION;
 }
 
-/*
- * ACK, NAK or CNP. Returns NIC_TX_DATA when the frame is to carry the next packet, else a
- * verdict.
- */
+/* ACK, NAK or CNP. Returns a stage. */
 __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 {
 	struct rc_cnp *head = frame_head(ctx, sizeof(struct wire_acknowledge));
@@ -77,7 +75,7 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 	struct tx_desc *desc = lookup0(&tx_descs);
 	__u32 qp_index, psn, syndrome, kind, is_stale, from = MRC_QP_ERROR, plane = 0;
 	__u32 is_waiting = 0, is_rnr_over = 0;
-	__u64 now_ns, model_ns, rtt_ns = 0, model_rtt_ns = 0;
+	__u64 now_ns, model_ns, rtt_ns = 0;
 	struct mrc_histogram *histogram;
 	struct mrc_rc_qp *qp;
 
@@ -96,6 +94,8 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 	model_ns = frame_model_ns(ctx) ?: now_ns;
 	desc->now_ns = now_ns;
 	desc->model_ns = model_ns;
+	desc->qp_index = qp_index;
+	desc->ack_rtt_ns = 0;
 
 	bpf_spin_lock(&qp->lock);
 	psn = psn_expand(qp->acked_psn, psn);
@@ -114,7 +114,7 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 			qp->rnr_retries = 0;
 			if (kind == RC_AETH_ACK && !slot->is_resent) {
 				rtt_ns = now_ns - slot->sent_ns;
-				model_rtt_ns = model_ns - slot->sent_ns;
+				desc->ack_rtt_ns = model_ns - slot->sent_ns;
 				plane = slot->plane;
 			}
 			qp->acked_psn = psn;
@@ -148,11 +148,20 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 	histogram = bpf_map_lookup_elem(&rtt_histogram, &plane);
 	if (rtt_ns && histogram)
 		histogram_add(histogram, rtt_ns);
+	return MRC_STAGE_COMPLETE;
+}
+
+/* MRC_STAGE_COMPLETE */
+static __always_inline int rc_stage_complete(const struct tx_desc *desc)
+{
+	__u32 rtt_ns = desc->ack_rtt_ns;
+
 	for (int i = 0; i < RC_STEPS_PER_ACK; i++) {
-		if (!rc_complete_acked(qp_index, now_ns, model_ns, i ? 0 : model_rtt_ns))
+		if (!rc_complete_acked(desc->qp_index, desc->now_ns, desc->model_ns, rtt_ns))
 			break;
+		rtt_ns = 0;
 	}
-	return rc_next_packet(qp_index) ? NIC_TX_DATA : XDP_DROP;
+	return MRC_STAGE_NEXT_PACKET;
 }
 
 #endif

@@ -47,7 +47,7 @@ static __always_inline int rc_fail_orphan(struct mrc_rc_qp *qp, __u32 qp_index)
 	return 1;
 }
 
-/* A data packet, whose stack has been checked. Returns a verdict or NIC_TX_RESPONSE. */
+/* A data packet, whose stack has been checked. Returns a stage. */
 __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 {
 	struct wire_stack *stack = frame_head(ctx, sizeof(*stack));
@@ -99,7 +99,7 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 		}
 		bpf_spin_unlock(&qp->lock);
 		nic_count(MRC_NC_DROP_OUT_OF_ORDER, 1);
-		return is_new ? NIC_TX_RESPONSE : XDP_DROP;
+		return is_new ? MRC_STAGE_SEND_RESPONSE : XDP_DROP;
 	}
 	if (distance < 0) {
 		nic_count(MRC_NC_RX_DATA, 1);
@@ -170,7 +170,7 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 			    mr_message_bytes(r_key, va, message_bytes), r_key);
 		report_arrival(response->qp_index, number);
 	}
-	return NIC_TX_RESPONSE;
+	return MRC_STAGE_SEND_RESPONSE;
 }
 
 /* Makes the frame the response that was decided: it goes back on the path of its packet. */
@@ -225,7 +225,7 @@ __noinline int rc_xmit_response(struct xdp_md *ctx)
 		  : response->syndrome == WIRE_AETH_ACK ? MRC_NC_TX_ACK
 							: MRC_NC_TX_NAK,
 		  1);
-	return nic_xmit_on(response->plane, traffic_class);
+	return stage_transmit(response->plane, traffic_class);
 }
 
 #endif
