@@ -197,6 +197,22 @@ static __always_inline __u32 entropy_uplink(__u32 entropy)
 	return entropy >> MRC_EV_UPLINK_SHIFT & MRC_EV_UPLINK_MASK;
 }
 
+/* True if a switch has marked the packet. */
+static __always_inline int stack_is_marked(const struct wire_stack *stack)
+{
+	return (bpf_ntohl(stack->outer.version_class_flow) >> 20 & WIRE_CE) == WIRE_CE;
+}
+
+/* Bytes behind `head_bytes` of headers; more than any packet has if the padding does not fit. */
+static __always_inline __u32 stack_payload_bytes(const struct wire_stack *stack, __u32 head_bytes)
+{
+	__u32 pad = stack->bth.pad_version >> 4 & 3;
+	__u32 length = offsetof(struct wire_stack, udp) + bpf_ntohs(stack->udp.length) -
+		       head_bytes - WIRE_ICRC_BYTES - pad;
+
+	return pad == (-length & 3) ? length : ~0U;
+}
+
 /* True if the versions in a frame are those of the protocol. */
 static __always_inline int stack_has_known_versions(const struct wire_stack *stack)
 {

@@ -112,6 +112,109 @@ static __always_inline int is_window_idle(struct mrc_qp *qp, struct mrc_work_rin
 	       (has_packet_to_send(qp, ring) && now_ns - qp->idle_since_ns > wait_ns);
 }
 
+/* Under the lock: the packet of a PSN is new, lost, or sent again to request an ACK. */
+static __always_inline void tx_take_packet(struct mrc_qp *qp, struct mrc_work_ring *ring, __u32 psn,
+					   int is_ack_request, __u64 now_ns)
+{
+	struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
+
+	if (is_ack_request) {
+		slot->loss = MRC_LOSS_ACK;
+		qp->is_ack_requested = 1;
+	} else if (qp->lost_count) {
+		ring_clear(qp->lost_bits, psn);
+		qp->lost_count--;
+		qp->rto_retx_left -= !!qp->rto_retx_left;
+		if (slot->retransmissions < 255)
+			slot->retransmissions++;
+	} else {
+		fill_tx_slot(qp, work_current(&qp->work, ring), slot, now_ns);
+		qp->next_psn++;
+		qp->is_ack_requested = 0;
+	}
+}
+
+/* Under the lock: the packet leaves on an EV, and is in flight. */
+static __always_inline void tx_account(struct mrc_qp *qp, const struct mrc_nic_paths *paths,
+				       __u32 psn, __u32 ev_index, const struct tx_desc *desc)
+{
+	struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
+	struct mrc_ev *ev = &qp->evs[EV_INDEX(ev_index)];
+
+	qp->inflight++;
+	cc_on_send(&qp->cc, slot_nominal_bytes(slot));
+	slot->sent_ns = desc->model_ns;
+	slot->port_wait_ns = port_wait_ns(paths, ev->plane, desc->model_ns);
+	qp->last_sent_ns = rtt_larger(qp->last_sent_ns, desc->now_ns + slot->port_wait_ns);
+	slot->acked_at_send = qp->acked_total;
+	slot->window_packets = window_packets(qp);
+	slot->order = qp->sent_order++;
+	slot->ev_index = ev_index;
+	ev_packet_sent(qp, ev);
+	slot->path = ev->path;
+	path_sent(qp, slot->path, psn);
+}
+
+/* Under the lock: writes into `desc` what the packet says. */
+static __always_inline void tx_describe(struct mrc_qp *qp, struct mrc_work_ring *ring, __u32 psn,
+					__u32 ev_index, struct tx_desc *desc)
+{
+	const struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
+	const struct mrc_ev *ev = &qp->evs[EV_INDEX(ev_index)];
+	const struct mrc_work *work = &ring->entries[slot->work_index & (MRC_WORK_RING - 1)];
+
+	desc->psn = psn;
+	desc->entropy = ev->entropy;
+	desc->plane = ev->plane;
+	desc->local_offset = slot->local_offset;
+	desc->remote_offset = work_address(work, slot->remote_offset);
+	desc->length = slot->length;
+	desc->msn = slot->msn;
+	desc->rqmsn = slot->rqmsn;
+	desc->opcode = slot->opcode;
+	desc->loss = slot->loss;
+	desc->immediate = work->immediate;
+	desc->requests_sack = qp->requests_sack && (cc_requests_sack(&qp->cc, &qp->cc_parameters) ||
+						    slot->opcode >= WIRE_WRITE_LAST);
+	desc->r_key = work->r_key;
+	desc->dmalen = work->length;
+	desc->template_hi = qp->template_hi;
+	desc->template_lo = qp->template_lo;
+	desc->is_local = qp->is_local;
+	desc->peer_host = qp->peer_host;
+	desc->peer_qpn = qp->peer_qpn;
+}
+
+/* Under the lock: sends the packet of a PSN, if there is an EV for it; returns whether there is. */
+static __always_inline int tx_send(struct mrc_qp *qp, struct mrc_work_ring *ring,
+				   const struct mrc_nic_control *control,
+				   struct mrc_nic_paths *paths, int is_ack_request,
+				   struct tx_desc *desc)
+{
+	__u32 psn = qp->lost_count ? oldest_lost(qp) : qp->next_psn - is_ack_request;
+	struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
+	int ev;
+
+	/* Stagger the first plane over QPs, or many single-packet QPs would share one. */
+	if (!qp->inflight)
+		qp->next_plane = paths->next_plane;
+	ev = ev_select(qp, paths, usable_planes(control, qp), qp->lost_count ? slot->path : -1,
+		       desc->now_ns, &desc->deferred.restored_ev);
+	desc->deferred.is_blocked = ev < 0;
+	if (ev < 0)
+		return 0;
+	if (!qp->inflight)
+		paths->next_plane = qp->next_plane;
+	tx_take_packet(qp, ring, psn, is_ack_request, desc->now_ns);
+	/* A tail loss probe does not begin the RTO again, or it would never end. */
+	if (!qp->inflight && slot->loss != MRC_LOSS_TLP)
+		qp->progress_ns = desc->now_ns;
+	if (!is_ack_request)
+		tx_account(qp, paths, psn, ev, desc);
+	tx_describe(qp, ring, psn, ev, desc);
+	return 1;
+}
+
 /*
  * Under the lock: decides the next packet of a QP, a retransmission first, and writes it into
  * `desc`, whose times the caller has set. Returns whether there is one. Also decides whether more
@@ -122,7 +225,7 @@ static __always_inline int build_next_packet_locked(struct mrc_qp *qp, struct mr
 						    struct mrc_nic_paths *paths,
 						    struct tx_desc *desc)
 {
-	int has_packet = 0, is_ready, is_ack_request, ev;
+	int has_packet = 0, is_ready, is_ack_request;
 
 	__builtin_memset(&desc->deferred, 0, sizeof(desc->deferred));
 	desc->deferred.restored_ev = -1;
@@ -133,82 +236,8 @@ static __always_inline int build_next_packet_locked(struct mrc_qp *qp, struct mr
 	work_next(&qp->work, ring); /* a request that was stopped makes way for the next */
 	is_ready = qp->lost_count || has_packet_to_send(qp, ring);
 	is_ack_request = !is_ready && !qp->is_ack_requested && is_ack_missing(qp);
-	if (is_ack_request || (is_ready && window_is_open(qp))) {
-		__u32 psn = qp->lost_count ? oldest_lost(qp) : qp->next_psn - is_ack_request;
-		struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
-		struct mrc_work *work;
-
-		/* Stagger the first plane over QPs, or many single-packet QPs would share one. */
-		if (!qp->inflight)
-			qp->next_plane = paths->next_plane;
-		ev = ev_select(qp, paths, usable_planes(control, qp),
-			       qp->lost_count ? slot->path : -1, desc->now_ns,
-			       &desc->deferred.restored_ev);
-		if (ev < 0) {
-			desc->deferred.is_blocked = 1;
-			goto unsent;
-		}
-		if (!qp->inflight)
-			paths->next_plane = qp->next_plane;
-		if (is_ack_request) {
-			slot->loss = MRC_LOSS_ACK;
-			qp->is_ack_requested = 1;
-		} else if (qp->lost_count) {
-			ring_clear(qp->lost_bits, psn);
-			qp->lost_count--;
-			qp->rto_retx_left -= !!qp->rto_retx_left;
-			if (slot->retransmissions < 255)
-				slot->retransmissions++;
-		} else {
-			fill_tx_slot(qp, work_current(&qp->work, ring), slot, desc->now_ns);
-			qp->next_psn++;
-			qp->is_ack_requested = 0;
-		}
-		/* A tail loss probe does not begin the RTO again, or it would never end. */
-		if (!qp->inflight && slot->loss != MRC_LOSS_TLP)
-			qp->progress_ns = desc->now_ns;
-		if (!is_ack_request) {
-			qp->inflight++;
-			cc_on_send(&qp->cc, slot_nominal_bytes(slot));
-			slot->sent_ns = desc->model_ns;
-			slot->port_wait_ns =
-			    port_wait_ns(paths, qp->evs[EV_INDEX(ev)].plane, desc->model_ns);
-			qp->last_sent_ns =
-			    rtt_larger(qp->last_sent_ns, desc->now_ns + slot->port_wait_ns);
-			slot->acked_at_send = qp->acked_total;
-			slot->window_packets = window_packets(qp);
-			slot->order = qp->sent_order++;
-			slot->ev_index = ev;
-			ev_packet_sent(qp, &qp->evs[EV_INDEX(ev)]);
-			slot->path = qp->evs[EV_INDEX(ev)].path;
-			path_sent(qp, slot->path, psn);
-		}
-
-		work = &ring->entries[slot->work_index & (MRC_WORK_RING - 1)];
-		desc->psn = psn;
-		desc->entropy = qp->evs[EV_INDEX(ev)].entropy;
-		desc->plane = qp->evs[EV_INDEX(ev)].plane;
-		desc->local_offset = slot->local_offset;
-		desc->remote_offset = work_address(work, slot->remote_offset);
-		desc->length = slot->length;
-		desc->msn = slot->msn;
-		desc->rqmsn = slot->rqmsn;
-		desc->opcode = slot->opcode;
-		desc->loss = slot->loss;
-		desc->immediate = work->immediate;
-		desc->requests_sack =
-		    qp->requests_sack && (cc_requests_sack(&qp->cc, &qp->cc_parameters) ||
-					  slot->opcode >= WIRE_WRITE_LAST);
-		desc->r_key = work->r_key;
-		desc->dmalen = work->length;
-		desc->template_hi = qp->template_hi;
-		desc->template_lo = qp->template_lo;
-		desc->is_local = qp->is_local;
-		desc->peer_host = qp->peer_host;
-		desc->peer_qpn = qp->peer_qpn;
-		has_packet = 1;
-	}
-unsent:
+	if (is_ack_request || (is_ready && window_is_open(qp)))
+		has_packet = tx_send(qp, ring, control, paths, is_ack_request, desc);
 	work_next(&qp->work, ring);
 	work_reap(&qp->work, &desc->deferred.reaped);
 	if (is_window_idle(qp, ring, desc->now_ns) && !desc->deferred.is_blocked &&

@@ -6,8 +6,6 @@
 #ifndef MRC_RESP_H
 #define MRC_RESP_H
 
-#include <stddef.h>
-#include <mrc/cc_window.h>
 #include <mrc/fabric_config.h>
 #include <mrc/psn.h>
 #include "ack_path.h"
@@ -19,8 +17,6 @@
 #include "stage.h"
 
 enum {
-	UDP_TO_PAYLOAD_BYTES = sizeof(struct wire_write) - offsetof(struct wire_stack, udp) +
-			       WIRE_ICRC_BYTES, /* without immediate, with iCRC */
 	NAK_INTERVAL_NS = 100000, /* between NACKs for PSNs beyond the window, paced */
 };
 
@@ -79,6 +75,22 @@ static __always_inline int fail_orphan(struct mrc_qp *qp, __u32 qp_index)
 	return 1;
 }
 
+/* Notes what all packets say. */
+static __always_inline void packet_begin(struct rx_packet *packet, const struct wire_stack *stack,
+					 __u32 plane)
+{
+	__u32 flags_psn = bpf_ntohl(stack->bth.flags_psn);
+
+	packet->qp_index = stack_qp_index(stack);
+	packet->plane = plane;
+	packet->entropy = stack_entropy(stack);
+	packet->psn = flags_psn;
+	packet->is_retransmission = !!(flags_psn >> 24 & WIRE_BTH_RETRANSMISSION);
+	packet->is_marked = stack_is_marked(stack);
+	packet->requests_sack = flags_psn >> 31;
+	packet->is_probe = 0;
+}
+
 /* On a trimmed data packet: sends a NACK, and changes nothing. */
 __noinline int on_trimmed(struct xdp_md *ctx, __u32 plane, __u32 dscp)
 {
@@ -88,10 +100,7 @@ __noinline int on_trimmed(struct xdp_md *ctx, __u32 plane, __u32 dscp)
 	if (!head || !response ||
 	    !(head->stack.bth.flags_psn & bpf_htonl((__u32)WIRE_BTH_TIMESTAMP << 24)))
 		return nic_drop(MRC_NC_DROP_MALFORMED);
-	response->packet.qp_index = stack_qp_index(&head->stack);
-	response->packet.plane = plane;
-	response->packet.entropy = stack_entropy(&head->stack);
-	response->packet.psn = bpf_ntohl(head->stack.bth.flags_psn);
+	packet_begin(&response->packet, &head->stack, plane);
 	response->packet.tx_timestamp = head->tx_timestamp;
 	if (!resp_find_qp(response->packet.qp_index, &head->stack))
 		return XDP_DROP;
@@ -111,13 +120,9 @@ __noinline int on_probe(struct xdp_md *ctx, __u32 plane)
 
 	if (!head || !response)
 		return nic_drop(MRC_NC_DROP_LENGTH);
-	response->packet.qp_index = stack_qp_index(&head->stack);
-	response->packet.plane = plane;
-	response->packet.entropy = stack_entropy(&head->stack);
+	packet_begin(&response->packet, &head->stack, plane);
 	response->packet.tx_timestamp = head->tx_timestamp;
 	response->packet.is_retransmission = 0;
-	response->packet.is_marked =
-	    (bpf_ntohl(head->stack.outer.version_class_flow) >> 20 & WIRE_CE) == WIRE_CE;
 	response->packet.is_probe = 1;
 	id = bpf_ntohs(head->probe_id);
 	qp = resp_find_qp(response->packet.qp_index, &head->stack);
@@ -134,111 +139,102 @@ __noinline int on_probe(struct xdp_md *ctx, __u32 plane)
 	return MRC_STAGE_SEND_RESPONSE;
 }
 
-/* A data packet, whose stack has been checked. Returns a stage. */
-__noinline int on_write(struct xdp_md *ctx, __u32 plane)
+/* Notes what a data packet says. Returns 0, or the verdict on one that cannot be. */
+static __always_inline int write_parse(struct rx_packet *packet, const struct wire_write *head,
+				       __u32 plane)
 {
-	struct wire_write *head = frame_head(ctx, sizeof(*head));
-	struct rx_response *response = lookup0(&rx_responses);
-	__u32 udp_bytes, pad, length, distance, dmalen, is_new, opcode, rqmsn;
-	__u32 head_bytes, has_immediate, flags_psn, psn;
-	struct mrc_nic_counters *counters;
-	struct rx_packet *packet;
-	struct mrc_qp *qp;
-	__s64 offset, wimm;
-	__be32 immediate;
-	__u64 va, now_ns = 0;
+	__u32 opcode = head->stack.bth.opcode, dmalen = bpf_ntohl(head->dmalen);
+	__u32 length = stack_payload_bytes(&head->stack, write_header_bytes(opcode));
 
-	if (!head || !response)
-		return nic_drop(MRC_NC_DROP_LENGTH);
-	packet = &response->packet;
-	opcode = head->stack.bth.opcode;
-	head_bytes = write_header_bytes(opcode);
-	has_immediate = head_bytes > sizeof(*head);
-	udp_bytes = bpf_ntohs(head->stack.udp.length);
-	pad = head->stack.bth.pad_version >> 4 & 3;
-	length = udp_bytes - UDP_TO_PAYLOAD_BYTES - (has_immediate ? 4 : 0) - pad;
-	dmalen = bpf_ntohl(head->dmalen);
-	flags_psn = bpf_ntohl(head->stack.bth.flags_psn);
-	if (!(flags_psn >> 24 & WIRE_BTH_TIMESTAMP))
+	if (!(head->stack.bth.flags_psn & bpf_htonl((__u32)WIRE_BTH_TIMESTAMP << 24)))
 		return nic_drop(MRC_NC_DROP_MALFORMED); /* without TSETH all else lies elsewhere */
-	if (length > MRC_PMTU_MAX || length > dmalen || pad != (-length & 3) ||
+	if (length > MRC_PMTU_MAX || length > dmalen ||
 	    (opcode >= WIRE_WRITE_ONLY && length != dmalen))
 		return nic_drop(MRC_NC_DROP_LENGTH);
-	packet->qp_index = stack_qp_index(&head->stack);
-	packet->plane = plane;
-	packet->entropy = stack_entropy(&head->stack);
-	packet->is_retransmission = !!(flags_psn >> 24 & WIRE_BTH_RETRANSMISSION);
-	packet->requests_sack = flags_psn >> 31;
-	packet->is_marked =
-	    (bpf_ntohl(head->stack.outer.version_class_flow) >> 20 & WIRE_CE) == WIRE_CE;
+	packet_begin(packet, &head->stack, plane);
 	packet->tx_timestamp = head->tx_timestamp;
 	packet->msn = bpf_ntohs(head->msn);
-	packet->is_end = opcode >= WIRE_WRITE_LAST;
-	packet->wimm = 0;
-	packet->is_probe = 0;
-	rqmsn = bpf_ntohs(head->rqmsn);
+	packet->rqmsn = bpf_ntohs(head->rqmsn);
+	packet->opcode = opcode;
 	packet->r_key = bpf_ntohl(head->r_key);
-	va = bpf_be64_to_cpu(head->va);
-	packet->message_bytes = mr_message_bytes(packet->r_key, va, dmalen);
+	packet->length = length;
+	packet->va = bpf_be64_to_cpu(head->va);
+	packet->message_bytes = mr_message_bytes(packet->r_key, packet->va, dmalen);
+	return 0;
+}
 
-	packet->psn = flags_psn;
-	qp = resp_find_qp(packet->qp_index, &head->stack);
-	if (!qp)
-		return is_qp_in_error(packet->qp_index, &head->stack)
-			   ? respond_nak(response, RESPONSE_NACK, WIRE_NACK_UNEXP_EVENT)
+/* Returns 0 if a packet so far above cack_psn can be tracked, else the stage that follows. */
+static __always_inline int write_check_window(struct mrc_qp *qp, struct rx_response *response,
+					      __s32 distance)
+{
+	if (distance < tracked_range(qp))
+		return 0;
+	nic_count(MRC_NC_DROP_OUT_OF_WINDOW, 1);
+	if (distance < (__s32)qp->mpr_dest_psns)
+		return respond_nak(response, RESPONSE_NACK, WIRE_NACK_NO_BITMAP);
+	return may_nak(qp) ? respond_nak(response, RESPONSE_NACK, WIRE_NACK_PSN_OOR_WINDOW)
 			   : XDP_DROP;
-	psn = psn_expand(qp->cack_next, flags_psn & WIRE_PSN_MASK);
-	packet->psn = psn;
-	if (!(psn & HEARTBEAT_PSN_MASK) && fail_orphan(qp, packet->qp_index))
-		return respond_nak(response, RESPONSE_NACK, WIRE_NACK_UNEXP_EVENT);
-	distance = psn - qp->cack_next;
-	if ((__s32)distance >= tracked_range(qp)) {
-		nic_count(MRC_NC_DROP_OUT_OF_WINDOW, 1);
-		if ((__s32)distance < (__s32)qp->mpr_dest_psns)
-			return respond_nak(response, RESPONSE_NACK, WIRE_NACK_NO_BITMAP);
-		return may_nak(qp) ? respond_nak(response, RESPONSE_NACK, WIRE_NACK_PSN_OOR_WINDOW)
-				   : XDP_DROP;
+}
+
+/* Reads the immediate, if there is one. Returns 0, or the stage of one that nobody waits for. */
+static __always_inline int write_take_immediate(struct xdp_md *ctx, const struct mrc_qp *qp,
+						struct rx_response *response)
+{
+	struct rx_packet *packet = &response->packet;
+	__be32 immediate;
+	__s64 wimm;
+
+	packet->wimm = 0;
+	if (write_header_bytes(packet->opcode) == sizeof(struct wire_write))
+		return 0;
+	wimm = wimm_number(qp, packet->qp_index, packet->rqmsn);
+	if (!wimm)
+		return respond_nak(response, RESPONSE_AETH, WIRE_AETH_NAK_INVALID_REQUEST);
+	if (wimm < 0) {
+		nic_count(MRC_NC_DROP_NO_RECEIVE, 1);
+		return respond_nak(response, RESPONSE_NACK, WIRE_NACK_NO_RESOURCE);
 	}
-	is_new = (__s32)distance >= 0 && !ring_test(qp->received_bits, psn);
-	if (is_new) {
-		if (has_immediate) {
-			wimm = wimm_number(qp, packet->qp_index, rqmsn);
-			if (!wimm)
-				return respond_nak(response, RESPONSE_AETH,
-						   WIRE_AETH_NAK_INVALID_REQUEST);
-			if (wimm < 0) {
-				nic_count(MRC_NC_DROP_NO_RECEIVE, 1);
-				return respond_nak(response, RESPONSE_NACK, WIRE_NACK_NO_RESOURCE);
-			}
-			if (bpf_xdp_load_bytes(ctx, sizeof(*head), &immediate, sizeof(immediate)))
-				return nic_drop(MRC_NC_DROP_LENGTH);
-			packet->wimm = wimm;
-			packet->immediate = bpf_ntohl(immediate);
-		}
-		offset =
-		    mr_of_qp(packet->qp_index, qp->is_writable, qp->pd, packet->r_key, va, length);
-		if (offset < 0)
-			return respond_nak(response, RESPONSE_AETH, WIRE_AETH_NAK_REMOTE_ACCESS);
-		if (!place_begin(qp->placings, psn - qp->first_expected))
-			return drop_concurrent_copy();
-		if (mr_copy(ctx, head_bytes, offset, length, MR_FROM_FRAME)) {
-			place_undo(qp->placings, psn - qp->first_expected);
-			nic_count(MRC_NC_DROP_BOUNDS, 1);
-			return respond_nak(response, RESPONSE_NACK, WIRE_NACK_NO_PKT_BUFFER);
-		}
-	}
-	/* Marked as received only after its bytes are in place. */
+	if (bpf_xdp_load_bytes(ctx, sizeof(struct wire_write), &immediate, sizeof(immediate)))
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	packet->wimm = wimm;
+	packet->immediate = bpf_ntohl(immediate);
+	return 0;
+}
+
+/* Places the payload. Returns 0, or the stage that follows when it may or can not be. */
+static __always_inline int write_place(struct xdp_md *ctx, struct mrc_qp *qp,
+				       struct rx_response *response)
+{
+	struct rx_packet *packet = &response->packet;
+	__s64 place = mr_of_qp(packet->qp_index, qp->is_writable, qp->pd, packet->r_key, packet->va,
+			       packet->length);
+	int result;
+
+	if (place < 0)
+		return respond_nak(response, RESPONSE_AETH, WIRE_AETH_NAK_REMOTE_ACCESS);
+	result = place_payload(ctx, qp->placings, packet->psn - qp->first_expected,
+			       write_header_bytes(packet->opcode), place, packet->length);
+	return result < 0 ? respond_nak(response, RESPONSE_NACK, WIRE_NACK_NO_PKT_BUFFER) : result;
+}
+
+/* A packet is in place, or, not new, was before. Returns the stage of its response. */
+static __always_inline int write_receive(struct mrc_qp *qp, struct rx_response *response,
+					 int is_new)
+{
+	struct mrc_nic_counters *counters = lookup0(&nic_counters);
+	struct rx_packet *packet = &response->packet;
+	__u64 now_ns = 0;
+
 	if (qp->since_ack_path_probe + 1 >= MRC_ACK_PATH_SPACING)
 		now_ns = bpf_ktime_get_ns();
 	bpf_spin_lock(&qp->lock);
 	if (is_new)
-		resp_receive(qp, packet, cc_nominal_bytes(udp_bytes));
+		resp_receive(qp, packet);
 	resp_choose(qp, response, is_new, now_ns);
 	bpf_spin_unlock(&qp->lock);
-	counters = lookup0(&nic_counters);
 	if (counters) {
 		counters->value[MRC_NC_RX_DATA] += 1;
-		counters->value[MRC_NC_RX_PLACED_BYTES] += is_new ? length : 0;
+		counters->value[MRC_NC_RX_PLACED_BYTES] += is_new ? packet->length : 0;
 		counters->value[MRC_NC_RX_DUPLICATE] += !is_new;
 	}
 	for (int i = 0; i < MRC_WIMM_MAX && response->receives; i++)
@@ -246,6 +242,41 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 	if (response->kind == RESPONSE_ACK_PATH_PROBE)
 		return MRC_STAGE_SEND_ACK_PATH_PROBE;
 	return response->kind == RESPONSE_NONE ? XDP_DROP : MRC_STAGE_SEND_RESPONSE;
+}
+
+/* A data packet, whose stack has been checked. Returns a stage. */
+__noinline int on_write(struct xdp_md *ctx, __u32 plane)
+{
+	struct wire_write *head = frame_head(ctx, sizeof(*head));
+	struct rx_response *response = lookup0(&rx_responses);
+	struct rx_packet *packet;
+	struct mrc_qp *qp;
+	int next, is_new;
+	__s32 distance;
+
+	if (!head || !response)
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	packet = &response->packet;
+	next = write_parse(packet, head, plane);
+	if (next)
+		return next;
+	qp = resp_find_qp(packet->qp_index, &head->stack);
+	if (!qp)
+		return is_qp_in_error(packet->qp_index, &head->stack)
+			   ? respond_nak(response, RESPONSE_NACK, WIRE_NACK_UNEXP_EVENT)
+			   : XDP_DROP;
+	packet->psn = psn_expand(qp->cack_next, packet->psn & WIRE_PSN_MASK);
+	if (!(packet->psn & HEARTBEAT_PSN_MASK) && fail_orphan(qp, packet->qp_index))
+		return respond_nak(response, RESPONSE_NACK, WIRE_NACK_UNEXP_EVENT);
+	distance = psn_distance(packet->psn, qp->cack_next);
+	next = write_check_window(qp, response, distance);
+	is_new = distance >= 0 && !ring_test(qp->received_bits, packet->psn);
+	if (!next && is_new)
+		next = write_take_immediate(ctx, qp, response);
+	if (!next && is_new)
+		next = write_place(ctx, qp, response);
+	/* Marked as received only after its bytes are in place. */
+	return next ?: write_receive(qp, response, is_new);
 }
 
 static __always_inline void write_sack(struct wire_sack *head, const struct mrc_qp *qp,

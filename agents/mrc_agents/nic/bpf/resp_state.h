@@ -9,6 +9,7 @@
 
 #include <mrc/psn.h>
 #include "ack_path.h"
+#include "cc.h"
 #include "nic_maps.h"
 #include "stage.h"
 #include "work.h"
@@ -18,7 +19,7 @@ enum {
 	PENALTY_ENDS = 1 << 7, /* r_c, above rcv_cwnd_pen */
 };
 
-/* The fields of a packet that its response needs. */
+/* What a packet says. */
 struct rx_packet {
 	__u32 qp_index;
 	__u32 plane;
@@ -29,12 +30,15 @@ struct rx_packet {
 	__u8 is_retransmission;
 	__u8 is_marked;
 	__u8 requests_sack;
-	__u8 is_end;   /* the last packet of its message */
-	__u8 is_probe; /* a reliability probe */
-	__u32 wimm;    /* number of the message among those with immediate; 0: it has none */
+	__u8 is_probe; /* a reliability probe; all below: a data packet */
+	__u16 rqmsn;
+	__u16 opcode;
+	__u32 wimm; /* number of the message among those with immediate; 0: it has none */
 	__u32 immediate;
 	__u32 message_bytes;
 	__u32 r_key;
+	__u32 length;
+	__u64 va;
 };
 
 enum response_kind {
@@ -95,13 +99,12 @@ static __always_inline void complete_messages(struct mrc_qp *qp, __u32 word, __u
 }
 
 /* A packet that had not been received before. */
-static __always_inline void resp_receive(struct mrc_qp *qp, const struct rx_packet *packet,
-					 __u32 nominal_bytes)
+static __always_inline void resp_receive(struct mrc_qp *qp, const struct rx_packet *packet)
 {
 	__u32 psn = packet->psn;
 
 	ring_set(qp->received_bits, psn);
-	if (packet->is_end)
+	if (packet->opcode >= WIRE_WRITE_LAST)
 		ring_set(qp->end_bits, psn);
 	if (packet->wimm) {
 		struct mrc_immediate *entry = &qp->immediates[packet->wimm & (MRC_WIMM_MAX - 1)];
@@ -111,7 +114,7 @@ static __always_inline void resp_receive(struct mrc_qp *qp, const struct rx_pack
 		entry->length = packet->message_bytes;
 		entry->r_key = packet->r_key;
 	}
-	qp->received_bytes += nominal_bytes;
+	qp->received_bytes += nominal_bytes(packet->length, packet->opcode);
 	qp->received_above++;
 	if (psn_distance(psn, qp->max_received) > 0)
 		qp->max_received = psn;

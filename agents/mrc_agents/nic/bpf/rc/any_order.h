@@ -7,22 +7,7 @@
 #ifndef MRC_RC_ANY_ORDER_H
 #define MRC_RC_ANY_ORDER_H
 
-#include <mrc/psn.h>
-#include "../mr.h"
-#include "../work.h"
-#include "../xmit.h"
-#include "maps.h"
-#include "wire.h"
-
-/* Decides the response. */
-static __always_inline int rc_respond(struct rc_response *response, __u32 syndrome, __u32 psn,
-				      __u32 msn)
-{
-	response->syndrome = syndrome;
-	response->psn = psn;
-	response->msn = msn;
-	return MRC_STAGE_SEND_RESPONSE;
-}
+#include "write.h"
 
 /* Under the lock: a packet that had not been taken before has been placed. */
 static __always_inline void rc_receive_any_order(struct mrc_rc_qp *qp, __u32 psn)
@@ -79,91 +64,63 @@ __noinline int rc_deliver_immediate(__u32 qp_index)
 	return number != 0;
 }
 
-/*
- * A data packet for the QP that the response names, its PSN expanded and its length checked.
- * Returns a stage.
- */
-__noinline int rc_on_write_any_order(struct xdp_md *ctx, __u32 psn, __u32 length)
+/* Under the lock: the immediate waits until nothing below its packet is missing. */
+static __always_inline void rc_keep_immediate(struct mrc_rc_qp *qp, const struct rc_packet *packet)
 {
-	struct wire_stack *stack = frame_head(ctx, sizeof(*stack));
-	struct rc_response *response = lookup0(&rc_responses);
-	__u32 qp_index, has_immediate, head_bytes, dmalen, is_moving;
-	struct mrc_work_ring *ring;
-	struct rc_reth reth;
-	__be32 immediate = 0;
-	struct mrc_rc_qp *qp;
-	__s64 offset;
-	__u64 now_ns;
+	struct mrc_immediate *entry = &qp->immediates[packet->psn & (MRC_PSN_RING - 1)];
 
-	if (!stack || !response)
+	entry->immediate = packet->immediate;
+	entry->r_key = packet->r_key;
+	entry->length = mr_message_bytes(packet->r_key, packet->va, packet->message_bytes);
+	ring_set(qp->immediate_bits, packet->psn);
+	qp->waiting_immediates++;
+}
+
+/* The data packet in rc_responses, for the QP named there. Returns a stage. */
+__noinline int rc_on_write_any_order(struct xdp_md *ctx)
+{
+	struct rc_response *response = lookup0(&rc_responses);
+	struct rc_packet *packet;
+	struct mrc_rc_qp *qp;
+	__u32 is_moving;
+	__u64 now_ns;
+	int next;
+
+	if (!response)
 		return XDP_DROP;
-	qp_index = response->qp_index;
-	qp = rc_find(qp_index);
-	ring = bpf_map_lookup_elem(&work_ring, &qp_index);
-	if (!qp || !ring)
+	packet = &response->packet;
+	qp = rc_find(response->qp_index);
+	if (!qp)
 		return XDP_DROP;
-	head_bytes = rc_header_bytes(stack->bth.opcode);
-	has_immediate = rc_has_immediate(stack->bth.opcode);
-	if (!rc_has_reth(stack->bth.opcode) || !rc_ends_message(stack->bth.opcode))
-		return rc_respond(response, RC_NAK_INVALID_REQUEST, psn, qp->completed_messages);
-	if (psn_distance(psn, qp->delivered_psn) >= MRC_PSN_RING)
-		return nic_drop(MRC_NC_DROP_OUT_OF_ORDER);
-	if (psn_distance(psn, qp->expected_psn) < 0 || ring_test(qp->received_bits, psn)) {
-		nic_count(MRC_NC_RX_DATA, 1);
-		nic_count(MRC_NC_RX_DUPLICATE, 1);
-		return rc_respond(response, WIRE_AETH_ACK, qp->expected_psn - 1,
+	if (!rc_has_reth(packet->opcode) || !rc_ends_message(packet->opcode))
+		return rc_respond(response, RC_NAK_INVALID_REQUEST, packet->psn,
 				  qp->completed_messages);
-	}
-	if (bpf_xdp_load_bytes(ctx, sizeof(*stack), &reth, sizeof(reth)))
-		return nic_drop(MRC_NC_DROP_LENGTH);
-	dmalen = bpf_ntohl(reth.dmalen);
-	if (length > dmalen || (!length && dmalen))
-		return rc_respond(response, RC_NAK_INVALID_REQUEST, psn, qp->completed_messages);
-	if (has_immediate) {
-		if ((__s32)(ring->receive_tail - qp->delivered - qp->waiting_immediates) <= 0) {
-			nic_count(MRC_NC_DROP_NO_RECEIVE, 1);
-			return rc_respond(response, RC_RNR_TIMER, qp->expected_psn,
-					  qp->completed_messages);
-		}
-		if (bpf_xdp_load_bytes(ctx, sizeof(*stack) + sizeof(reth), &immediate,
-				       sizeof(immediate)))
-			return nic_drop(MRC_NC_DROP_LENGTH);
-	}
-	offset = mr_of_qp(qp_index, qp->is_writable, qp->pd, bpf_ntohl(reth.r_key),
-			  bpf_be64_to_cpu(reth.va), length);
-	if (offset < 0)
-		return rc_respond(response, RC_NAK_REMOTE_ACCESS, psn, qp->completed_messages);
-	if (!place_begin(qp->placings, psn - qp->first_expected))
-		return drop_concurrent_copy();
-	if (mr_copy(ctx, head_bytes, offset, length, MR_FROM_FRAME)) {
-		place_undo(qp->placings, psn - qp->first_expected);
-		return nic_drop(MRC_NC_DROP_BOUNDS);
-	}
+	if (psn_distance(packet->psn, qp->delivered_psn) >= MRC_PSN_RING)
+		return nic_drop(MRC_NC_DROP_OUT_OF_ORDER);
+	if (psn_distance(packet->psn, qp->expected_psn) < 0 ||
+	    ring_test(qp->received_bits, packet->psn))
+		return rc_on_duplicate(qp, response);
+	next = rc_load_reth(ctx, packet);
+	if (next)
+		return next;
+	if (packet->length > packet->message_bytes || (!packet->length && packet->message_bytes))
+		return rc_respond(response, RC_NAK_INVALID_REQUEST, packet->psn,
+				  qp->completed_messages);
+	next =
+	    rc_load_immediate(ctx, qp, response, qp->expected_psn) ?: rc_place(ctx, qp, response);
+	if (next)
+		return next;
 	now_ns = bpf_ktime_get_ns();
 
 	bpf_spin_lock(&qp->lock);
-	if (has_immediate) {
-		struct mrc_immediate *entry = &qp->immediates[psn & (MRC_PSN_RING - 1)];
-
-		entry->immediate = bpf_ntohl(immediate);
-		entry->r_key = bpf_ntohl(reth.r_key);
-		entry->length = mr_message_bytes(entry->r_key, bpf_be64_to_cpu(reth.va),
-						 bpf_ntohl(reth.dmalen));
-		ring_set(qp->immediate_bits, psn);
-		qp->waiting_immediates++;
-	}
-	is_moving = psn == qp->expected_psn;
-	rc_receive_any_order(qp, psn);
-	response->is_cnp =
-	    response->is_marked && (__s64)(now_ns - qp->cnp_ns) >= (__s64)qp->cnp_interval_ns;
-	if (response->is_cnp)
-		qp->cnp_ns = now_ns;
-	rc_respond(response, WIRE_AETH_ACK, qp->expected_psn - 1, qp->completed_messages);
+	if (rc_has_immediate(packet->opcode))
+		rc_keep_immediate(qp, packet);
+	is_moving = packet->psn == qp->expected_psn;
+	rc_receive_any_order(qp, packet->psn);
+	rc_acknowledge(qp, response, now_ns);
 	bpf_spin_unlock(&qp->lock);
-	nic_count(MRC_NC_RX_DATA, 1);
-	nic_count(MRC_NC_RX_PLACED_BYTES, length);
 	for (int i = 0; is_moving && i < MRC_WORK_RING; i++) {
-		if (!rc_deliver_immediate(qp_index))
+		if (!rc_deliver_immediate(response->qp_index))
 			break;
 	}
 	return MRC_STAGE_SEND_RESPONSE;

@@ -11,23 +11,22 @@
 #include "any_order.h"
 
 /* Under the lock: the next packet has been placed. Returns the number of a WRITE with immediate. */
-static __always_inline __u32 rc_receive(struct mrc_rc_qp *qp, __u32 opcode, __u32 length, __u64 va,
-					__u32 r_key, __u32 message_bytes)
+static __always_inline __u32 rc_receive(struct mrc_rc_qp *qp, const struct rc_packet *packet)
 {
-	if (rc_has_reth(opcode)) {
-		qp->write_va = va;
-		qp->write_r_key = r_key;
-		qp->write_left_bytes = message_bytes;
-		qp->write_bytes = message_bytes;
+	if (rc_has_reth(packet->opcode)) {
+		qp->write_va = packet->va;
+		qp->write_r_key = packet->r_key;
+		qp->write_left_bytes = packet->message_bytes;
+		qp->write_bytes = packet->message_bytes;
 	}
 	qp->expected_psn++;
 	qp->is_nak_sent = 0;
-	qp->write_va += length;
-	qp->write_left_bytes -= length;
-	if (!rc_ends_message(opcode))
+	qp->write_va += packet->length;
+	qp->write_left_bytes -= packet->length;
+	if (!rc_ends_message(packet->opcode))
 		return 0;
 	qp->completed_messages++;
-	return rc_has_immediate(opcode) ? ++qp->delivered : 0;
+	return rc_has_immediate(packet->opcode) ? ++qp->delivered : 0;
 }
 
 /* Takes a QP whose agent is gone to ERROR; returns whether that is so. */
@@ -47,130 +46,115 @@ static __always_inline int rc_fail_orphan(struct mrc_rc_qp *qp, __u32 qp_index)
 	return 1;
 }
 
+/* A packet beyond the next: the first one in a row is refused, in the name of that which is missing. */
+static __always_inline int rc_on_gap(struct mrc_rc_qp *qp, struct rc_response *response)
+{
+	__u32 is_new;
+
+	bpf_spin_lock(&qp->lock);
+	is_new = !qp->is_nak_sent && psn_distance(response->packet.psn, qp->expected_psn) > 0;
+	if (is_new) {
+		qp->is_nak_sent = 1;
+		rc_respond(response, RC_NAK_SEQUENCE, qp->expected_psn, qp->completed_messages);
+	}
+	bpf_spin_unlock(&qp->lock);
+	nic_count(MRC_NC_DROP_OUT_OF_ORDER, 1);
+	return is_new ? MRC_STAGE_SEND_RESPONSE : XDP_DROP;
+}
+
+/*
+ * Finds where the next packet goes. A message is begun once, ends exactly, and is not begun before
+ * the last one has ended. Returns 0 or, if the packet is not taken, the stage that follows.
+ */
+static __always_inline int rc_locate(struct xdp_md *ctx, struct mrc_rc_qp *qp,
+				     struct rc_response *response)
+{
+	struct rc_packet *packet = &response->packet;
+	__u32 is_first = rc_has_reth(packet->opcode), is_new, left_bytes;
+
+	bpf_spin_lock(&qp->lock);
+	is_new = packet->psn == qp->expected_psn; /* unless another CPU has just taken a copy */
+	packet->va = qp->write_va;
+	packet->r_key = qp->write_r_key;
+	packet->message_bytes = left_bytes = qp->write_left_bytes;
+	bpf_spin_unlock(&qp->lock);
+	if (!is_new)
+		return drop_concurrent_copy();
+	if (is_first && rc_load_reth(ctx, packet))
+		return XDP_DROP;
+	if (is_first == !!left_bytes ||
+	    (rc_ends_message(packet->opcode) ? packet->length != packet->message_bytes
+					     : packet->length >= packet->message_bytes))
+		return rc_respond(response, RC_NAK_INVALID_REQUEST, packet->psn,
+				  qp->completed_messages);
+	return 0;
+}
+
+/* The next packet. Returns a stage. */
+static __always_inline int rc_on_next(struct xdp_md *ctx, struct mrc_rc_qp *qp,
+				      struct rc_response *response)
+{
+	struct rc_packet *packet = &response->packet;
+	__u32 qp_index = response->qp_index, number, message_bytes;
+	struct mrc_work_ring *ring;
+	__u64 now_ns;
+	int next;
+
+	next = rc_locate(ctx, qp, response) ?: rc_load_immediate(ctx, qp, response, packet->psn)
+					    ?: rc_place(ctx, qp, response);
+	if (next)
+		return next;
+	now_ns = bpf_ktime_get_ns();
+	bpf_spin_lock(&qp->lock);
+	number = rc_receive(qp, packet);
+	rc_acknowledge(qp, response, now_ns);
+	message_bytes = qp->write_bytes;
+	bpf_spin_unlock(&qp->lock);
+	ring = bpf_map_lookup_elem(&work_ring, &qp_index);
+	if (number && ring) {
+		work_arrive(ring, number, packet->immediate,
+			    mr_message_bytes(packet->r_key, packet->va, message_bytes),
+			    packet->r_key);
+		report_arrival(qp_index, number);
+	}
+	return MRC_STAGE_SEND_RESPONSE;
+}
+
 /* A data packet, whose stack has been checked. Returns a stage. */
 __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 {
 	struct wire_stack *stack = frame_head(ctx, sizeof(*stack));
 	struct rc_response *response = lookup0(&rc_responses);
-	__u32 opcode, head_bytes, pad, length, udp_bytes, psn, r_key, message_bytes, number = 0;
-	__u32 is_new = 0, is_first, immediate_bytes, left_bytes;
-	struct mrc_work_ring *ring = (void *)0;
-	struct rc_reth reth = {};
-	__be32 immediate = 0;
+	struct rc_packet *packet;
 	struct mrc_rc_qp *qp;
-	__s64 offset = 0;
-	__u64 va, now_ns;
 	int distance;
 
 	if (!stack || !response)
 		return nic_drop(MRC_NC_DROP_LENGTH);
-	opcode = stack->bth.opcode;
-	head_bytes = rc_header_bytes(opcode);
-	udp_bytes = bpf_ntohs(stack->udp.length);
-	pad = stack->bth.pad_version >> 4 & 3;
-	length = offsetof(struct wire_stack, udp) + udp_bytes - head_bytes - WIRE_ICRC_BYTES - pad;
-	if (length > MRC_PMTU_MAX || pad != (-length & 3))
+	packet = &response->packet;
+	packet->opcode = stack->bth.opcode;
+	packet->length = stack_payload_bytes(stack, rc_header_bytes(packet->opcode));
+	if (packet->length > MRC_PMTU_MAX)
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	response->qp_index = stack_qp_index(stack);
 	response->plane = plane;
 	response->entropy = stack_entropy(stack);
 	response->is_cnp = 0;
-	response->is_marked =
-	    (bpf_ntohl(stack->outer.version_class_flow) >> 20 & WIRE_CE) == WIRE_CE;
-	psn = bpf_ntohl(stack->bth.flags_psn) & WIRE_PSN_MASK;
+	response->is_marked = stack_is_marked(stack);
 	qp = rc_find(response->qp_index);
 	if (!qp || !stack_is_for(stack, qp->qpn, qp->peer_host))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	if (qp->state != MRC_QP_RTR && qp->state != MRC_QP_RTS)
 		return nic_drop(MRC_NC_DROP_QP_STATE);
-	psn = psn_expand(qp->expected_psn, psn);
-	if (!(psn & HEARTBEAT_PSN_MASK) && rc_fail_orphan(qp, response->qp_index))
+	packet->psn = psn_expand(qp->expected_psn, bpf_ntohl(stack->bth.flags_psn) & WIRE_PSN_MASK);
+	if (!(packet->psn & HEARTBEAT_PSN_MASK) && rc_fail_orphan(qp, response->qp_index))
 		return nic_drop(MRC_NC_DROP_QP_STATE);
 	if (qp->is_any_order)
-		return rc_on_write_any_order(ctx, psn, length);
-	distance = psn_distance(psn, qp->expected_psn);
-	if (distance > 0) {
-		bpf_spin_lock(&qp->lock);
-		is_new = !qp->is_nak_sent && psn_distance(psn, qp->expected_psn) > 0;
-		if (is_new) {
-			qp->is_nak_sent = 1;
-			rc_respond(response, RC_NAK_SEQUENCE, qp->expected_psn,
-				   qp->completed_messages);
-		}
-		bpf_spin_unlock(&qp->lock);
-		nic_count(MRC_NC_DROP_OUT_OF_ORDER, 1);
-		return is_new ? MRC_STAGE_SEND_RESPONSE : XDP_DROP;
-	}
-	if (distance < 0) {
-		nic_count(MRC_NC_RX_DATA, 1);
-		nic_count(MRC_NC_RX_DUPLICATE, 1);
-		return rc_respond(response, WIRE_AETH_ACK, qp->expected_psn - 1,
-				  qp->completed_messages);
-	}
-
-	is_first = rc_has_reth(opcode);
-	bpf_spin_lock(&qp->lock);
-	is_new = psn == qp->expected_psn; /* unless another CPU has just taken a copy of it */
-	va = qp->write_va;
-	r_key = qp->write_r_key;
-	left_bytes = qp->write_left_bytes;
-	bpf_spin_unlock(&qp->lock);
-	if (!is_new)
-		return drop_concurrent_copy();
-	message_bytes = left_bytes;
-	if (is_first) {
-		if (bpf_xdp_load_bytes(ctx, sizeof(*stack), &reth, sizeof(reth)))
-			return nic_drop(MRC_NC_DROP_LENGTH);
-		va = bpf_be64_to_cpu(reth.va);
-		r_key = bpf_ntohl(reth.r_key);
-		message_bytes = bpf_ntohl(reth.dmalen);
-	}
-	/* A message is begun once, ends exactly, and is not begun before the last one has ended. */
-	if (is_first ? left_bytes != 0 : left_bytes == 0)
-		return rc_respond(response, RC_NAK_INVALID_REQUEST, psn, qp->completed_messages);
-	if (rc_ends_message(opcode) ? length != message_bytes : length >= message_bytes)
-		return rc_respond(response, RC_NAK_INVALID_REQUEST, psn, qp->completed_messages);
-	if (rc_has_immediate(opcode)) {
-		__u32 qp_index = response->qp_index;
-
-		ring = bpf_map_lookup_elem(&work_ring, &qp_index);
-		immediate_bytes = sizeof(immediate);
-		if (!ring || (__s32)(ring->receive_tail - qp->delivered) <= 0) {
-			nic_count(MRC_NC_DROP_NO_RECEIVE, 1);
-			return rc_respond(response, RC_RNR_TIMER, psn, qp->completed_messages);
-		}
-		if (bpf_xdp_load_bytes(ctx, head_bytes - immediate_bytes, &immediate,
-				       sizeof(immediate)))
-			return nic_drop(MRC_NC_DROP_LENGTH);
-	}
-	offset = mr_of_qp(response->qp_index, qp->is_writable, qp->pd, r_key, va, length);
-	if (offset < 0)
-		return rc_respond(response, RC_NAK_REMOTE_ACCESS, psn, qp->completed_messages);
-	if (!place_begin(qp->placings, psn - qp->first_expected))
-		return drop_concurrent_copy();
-	if (mr_copy(ctx, head_bytes, offset, length, MR_FROM_FRAME)) {
-		place_undo(qp->placings, psn - qp->first_expected);
-		return nic_drop(MRC_NC_DROP_BOUNDS);
-	}
-	now_ns = bpf_ktime_get_ns();
-
-	bpf_spin_lock(&qp->lock);
-	number = rc_receive(qp, opcode, length, va, r_key, message_bytes);
-	response->is_cnp =
-	    response->is_marked && (__s64)(now_ns - qp->cnp_ns) >= (__s64)qp->cnp_interval_ns;
-	if (response->is_cnp)
-		qp->cnp_ns = now_ns;
-	rc_respond(response, WIRE_AETH_ACK, qp->expected_psn - 1, qp->completed_messages);
-	message_bytes = qp->write_bytes;
-	bpf_spin_unlock(&qp->lock);
-	nic_count(MRC_NC_RX_DATA, 1);
-	nic_count(MRC_NC_RX_PLACED_BYTES, length);
-	if (number && ring) {
-		work_arrive(ring, number, bpf_ntohl(immediate),
-			    mr_message_bytes(r_key, va, message_bytes), r_key);
-		report_arrival(response->qp_index, number);
-	}
-	return MRC_STAGE_SEND_RESPONSE;
+		return rc_on_write_any_order(ctx);
+	distance = psn_distance(packet->psn, qp->expected_psn);
+	if (distance > 0)
+		return rc_on_gap(qp, response);
+	return distance ? rc_on_duplicate(qp, response) : rc_on_next(ctx, qp, response);
 }
 
 /* Makes the frame the response that was decided: it goes back on the path of its packet. */
