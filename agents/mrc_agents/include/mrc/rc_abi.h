@@ -97,7 +97,7 @@ struct mrc_rc_qp {
 	__u32 is_nak_sent; /* and nothing in order has come since */
 	__u32 completed_messages;
 	__u32 delivered; /* WRITEs with immediate reported to the agent; free-running */
-	/* responder, is_any_order: of the PSNs from expected_psn on */
+	/* responder: of the PSNs from expected_psn on, received_bits with is_any_order alone */
 	__u32 delivered_psn;	      /* immediates below have been reported */
 	__u32 waiting_immediates;     /* taken, not yet reported */
 	__u32 first_expected;	      /* the first PSN ever */

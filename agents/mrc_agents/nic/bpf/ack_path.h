@@ -37,12 +37,7 @@ static __always_inline void ack_path_av(const struct mrc_nic_config *config,
 	known = &qp->ack_path[plane];
 	if (known->is_good)
 		entropy = known->entropy;
-	to->to = carrier_fill(qp->template_hi, qp->template_lo, qp->is_local, plane,
-			      entropy_uplink(entropy), config->uplinks_per_pair);
-	to->peer_host = qp->peer_host;
-	to->peer_qpn = qp->peer_qpn;
-	to->plane = plane;
-	to->entropy = entropy;
+	*to = QP_AV(qp, config, plane, entropy);
 }
 
 /* Under the lock: a packet on one of the QP's own EVs has arrived. */

@@ -76,7 +76,6 @@ __noinline int complete_acked(__u32 qp_index, __u64 now_ns)
 	struct tx_desc *desc = lookup0(&tx_descs);
 	__u32 is_complete = 0, packets, is_more = 1;
 	struct reaped_work reaped;
-	struct mrc_histogram *histogram;
 	__u64 start_ns = 0, bytes;
 
 	if (!qp || !ring || !desc)
@@ -125,9 +124,7 @@ __noinline int complete_acked(__u32 qp_index, __u64 now_ns)
 	nic_count(MRC_NC_ACKED_BYTES, bytes);
 	if (is_complete) {
 		nic_count(MRC_NC_MESSAGES, 1);
-		histogram = lookup0(&message_histogram);
-		if (histogram)
-			histogram_add(histogram, now_ns - start_ns);
+		nic_record(&message_histogram, 0, now_ns - start_ns);
 	}
 	if (reaped.is_finished)
 		report_completion(qp_index, reaped.index, reaped.iterations);
@@ -260,11 +257,10 @@ static __noinline int on_nak(__u32 qp_index, __u32 psn, __u32 syndrome, __u32 ms
 __noinline int on_ack(struct xdp_md *ctx)
 {
 	struct wire_acknowledge *head = frame_exactly(ctx, sizeof(*head));
-	__u32 qp_index, syndrome, psn, msn, is_retransmission, plane = 0, is_stale, is_due = 0;
+	__u32 qp_index, syndrome, psn, msn, is_retransmission, plane = 0, is_stale;
 	struct sack_ctx *sack = lookup0(&sack_ctxs);
 	struct tx_desc *desc = lookup0(&tx_descs);
 	__u64 now_ns, rtt_ns = 0;
-	struct mrc_histogram *histogram;
 	struct mrc_qp *qp;
 
 	if (!head || !desc || !sack)
@@ -315,19 +311,15 @@ __noinline int on_ack(struct xdp_md *ctx)
 			qp->peer_cack_next = psn + 1;
 		if ((__s16)(msn - qp->acked_msn) > 0)
 			qp->acked_msn = msn & 0xffff;
-		is_due = is_loss_due(qp, now_ns);
+		desc->is_loss_due = is_loss_due(qp, now_ns);
 	}
 	bpf_spin_unlock(&qp->lock);
 	if (is_stale)
 		return nic_drop(MRC_NC_DROP_STALE_ACK);
 	nic_count(MRC_NC_RX_ACK, 1);
-	if (rtt_ns) {
-		histogram = bpf_map_lookup_elem(&rtt_histogram, &plane);
-		if (histogram)
-			histogram_add(histogram, rtt_ns);
-	}
+	if (rtt_ns)
+		nic_record(&rtt_histogram, plane, rtt_ns);
 	desc->qp_index = qp_index;
-	desc->is_loss_due = is_due;
 	desc->cause = ACK_KIND_ACK;
 	desc->is_packet_decided = 0;
 	return MRC_STAGE_COMPLETE;
@@ -349,13 +341,36 @@ static __always_inline int hold_for_receive(struct mrc_qp *qp, __u32 psn, __u64 
 }
 
 /*
+ * Under the lock: what a NACK says of the QP, whose packet it is about unless it is stale. Returns
+ * the state that the QP leaves for ERROR, with *status, or MRC_QP_ERROR.
+ */
+static __always_inline __u32 nack_judge_qp(struct mrc_qp *qp, __u32 reason, int is_stale,
+					   int is_rnr_over, __u32 *status)
+{
+	int is_over = reason != WIRE_NACK_TRIMMED && reason != WIRE_NACK_TRIMMED_LASTHOP &&
+		      reason != WIRE_NACK_PSN_OOR_WINDOW;
+
+	*status = MRC_STATUS_REMOTE_OPERATION;
+	if (reason == WIRE_NACK_NO_BITMAP || reason == WIRE_NACK_NO_PKT_BUFFER) {
+		*status = MRC_STATUS_RETRY_EXCEEDED;
+		qp->retries += !is_stale;
+		is_over = qp->retries > qp->retry_limit;
+	} else if (reason == WIRE_NACK_NO_RESOURCE) {
+		*status = MRC_STATUS_RNR_RETRY_EXCEEDED;
+		qp->retries = 0; /* the peer lives; packets in flight may time out */
+		is_over = is_rnr_over;
+	}
+	return is_over ? qp_to_error(qp) : MRC_QP_ERROR;
+}
+
+/*
  * The responder refuses one packet: it is sent again at once, on another EV, or when there may be a
  * receive for it (docs/reference/protocol.md, "NETH"). Returns a stage.
  */
 __noinline int on_nack(struct xdp_md *ctx)
 {
 	struct wire_nack *head = frame_exactly(ctx, sizeof(*head));
-	__u32 qp_index, psn, entropy, reason, ev_index = 0, status = MRC_STATUS_RETRY_EXCEEDED;
+	__u32 qp_index, psn, entropy, reason, ev_index = 0, status = 0;
 	__u32 is_stale = 1, is_skipped = 0, is_rnr_over = 0, from = MRC_QP_ERROR, is_trim;
 	__u32 cwnd_change = MRC_CC_NONE;
 	struct tx_desc *desc = lookup0(&tx_descs);
@@ -408,19 +423,7 @@ __noinline int on_nack(struct xdp_md *ctx)
 			if (reason == WIRE_NACK_TRIMMED)
 				is_skipped = ev_skip(qp, ev_index, MRC_REASON_TRIM, now_ns);
 		}
-		if (reason == WIRE_NACK_NO_BITMAP || reason == WIRE_NACK_NO_PKT_BUFFER) {
-			qp->retries += !is_stale;
-			if (qp->retries > qp->retry_limit)
-				from = qp_to_error(qp);
-		} else if (reason == WIRE_NACK_NO_RESOURCE) {
-			status = MRC_STATUS_RNR_RETRY_EXCEEDED;
-			qp->retries = 0; /* the peer lives; packets in flight may time out */
-			if (is_rnr_over)
-				from = qp_to_error(qp);
-		} else if (!is_trim && reason != WIRE_NACK_PSN_OOR_WINDOW) {
-			status = MRC_STATUS_REMOTE_OPERATION;
-			from = qp_to_error(qp);
-		}
+		from = nack_judge_qp(qp, reason, is_stale, is_rnr_over, &status);
 	}
 	desc->is_loss_due = is_loss_due(qp, now_ns);
 	bpf_spin_unlock(&qp->lock);

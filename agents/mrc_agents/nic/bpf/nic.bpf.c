@@ -48,6 +48,7 @@ static __always_inline int on_transmit(__u32 qp_index, struct tx_desc *desc)
 
 	if (!qp)
 		return XDP_DROP;
+	desc->qp_index = qp_index;
 	desc->now_ns = bpf_ktime_get_ns();
 	desc->model_ns = desc->now_ns;
 	if (qp->is_tlp_due)

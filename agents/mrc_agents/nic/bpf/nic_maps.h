@@ -166,11 +166,6 @@ struct tx_desc {
 	__u64 now_ns;
 	__u64 model_ns; /* the same in the time of a shaped fabric, which lags when its drainer is
 			 * late; a packet leaves in it, an RTT ends by the clock: lateness shows */
-	__u64 template_hi;
-	__u64 template_lo;
-	__u32 is_local;
-	__u32 peer_host;
-	__u32 peer_qpn;
 	__u32 psn;
 	__u32 entropy;
 	__u32 plane;
@@ -244,6 +239,15 @@ static __always_inline void *lookup0(void *map)
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(map, &zero);
+}
+
+/* Adds a time to histogram `key` of a map. */
+static __always_inline void nic_record(void *map, __u32 key, __u64 ns)
+{
+	struct mrc_histogram *histogram = bpf_map_lookup_elem(map, &key);
+
+	if (histogram)
+		histogram_add(histogram, ns);
 }
 
 static __always_inline void nic_count(__u32 counter, __u64 amount)

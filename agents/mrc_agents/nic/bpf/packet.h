@@ -88,6 +88,16 @@ static __always_inline struct carrier carrier_fill(__u64 hi, __u64 lo, int is_lo
 	return to;
 }
 
+/* The address vector of a packet of a QP, whatever its transport. */
+#define QP_AV(qp, config, plane_, entropy_)                                                        \
+	((struct packet_av){.to = carrier_fill((qp)->template_hi, (qp)->template_lo,               \
+					       (qp)->is_local, plane_, entropy_uplink(entropy_),   \
+					       (config)->uplinks_per_pair),                        \
+			    .peer_host = (qp)->peer_host,                                          \
+			    .peer_qpn = (qp)->peer_qpn,                                            \
+			    .plane = plane_,                                                       \
+			    .entropy = entropy_})
+
 /* Carrier to a host for which there is no QP, and so no template. */
 static __always_inline struct carrier carrier_to(const struct mrc_nic_config *config,
 						 __u32 peer_host, __u32 plane, __u32 uplink)
@@ -167,6 +177,27 @@ static __always_inline void write_stack(struct wire_stack *stack,
 static __always_inline __u32 nic_port_id(const struct mrc_nic_config *config, __u32 plane)
 {
 	return config->port_id[plane & (MRC_PLANE_MAX - 1)];
+}
+
+/*
+ * Makes the frame, whatever it held, a packet of `bytes` and iCRC, with its headers up to the BTH.
+ * Returns its start, of which `size` bytes may be written, or NULL if it cannot be.
+ */
+static __always_inline void *packet_make(struct xdp_md *ctx, const struct mrc_nic_config *config,
+					 const struct packet_av *to, __u32 bytes, __u32 size,
+					 __u32 dscp_ecn, __u32 opcode, __u32 pad, __u32 flags_psn)
+{
+	__u32 port_id = nic_port_id(config, to->plane);
+	struct mrc_port *port = bpf_map_lookup_elem(&port_table, &port_id);
+	struct wire_stack *stack;
+
+	if (!port || frame_resize(ctx, bytes + WIRE_ICRC_BYTES))
+		return (void *)0;
+	stack = frame_head(ctx, size);
+	if (stack)
+		write_stack(stack, config, port, to, dscp_ecn, opcode, pad, flags_psn,
+			    bytes - sizeof(*stack) + WIRE_ICRC_BYTES);
+	return stack;
 }
 
 /* Bytes in front of the payload of a data packet with a timestamp. */

@@ -15,8 +15,6 @@
 
 enum {
 	PROBE_ID_MASK = 0xffff,
-	REQUEST_AFTER_BTH =
-	    sizeof(struct wire_endpoint_request) - sizeof(struct wire_stack) + WIRE_ICRC_BYTES,
 };
 
 /* A probe to send: what its response must match, and which way it goes. */
@@ -63,20 +61,14 @@ static __always_inline int xmit_probe(struct xdp_md *ctx, const struct mrc_nic_c
 {
 	int is_reliability = desc->kind == MRC_PROBE_RELIABILITY;
 	int is_update = desc->kind == MRC_PROBE_PORT_STATUS;
-	__u32 port_id = nic_port_id(config, desc->to.plane);
 	struct wire_endpoint_request *head;
 	struct wire_probe *probe_head;
-	struct mrc_port *port;
 
-	port = bpf_map_lookup_elem(&port_table, &port_id);
-	if (!port || frame_resize(ctx, sizeof(*head) + WIRE_ICRC_BYTES))
-		return nic_drop(MRC_NC_DROP_LENGTH);
-	head = frame_head(ctx, sizeof(*head));
+	head = packet_make(
+	    ctx, config, &desc->to, sizeof(*head), sizeof(*head), MRC_DSCP_CONTROL << 2,
+	    is_reliability ? WIRE_PROBE : WIRE_ENDPOINT_REQUEST, 0, is_reliability ? 0 : id);
 	if (!head)
 		return nic_drop(MRC_NC_DROP_LENGTH);
-	write_stack(&head->stack, config, port, &desc->to, MRC_DSCP_CONTROL << 2,
-		    is_reliability ? WIRE_PROBE : WIRE_ENDPOINT_REQUEST, 0, is_reliability ? 0 : id,
-		    REQUEST_AFTER_BTH);
 	if (is_reliability) {
 		probe_head = (void *)head; /* of the same length, with its last 4 bytes in common */
 		probe_head->reserved = 0;
@@ -100,7 +92,7 @@ static __always_inline int xmit_probe(struct xdp_md *ctx, const struct mrc_nic_c
 static __always_inline int probe_fill_desc(const struct mrc_nic_config *config,
 					   struct probe_desc *desc)
 {
-	__u32 qp_index = desc->qp_index;
+	__u32 qp_index = desc->qp_index, entropy, plane;
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 	struct mrc_ev *ev;
 
@@ -116,13 +108,12 @@ static __always_inline int probe_fill_desc(const struct mrc_nic_config *config,
 			ev->probe_successes = 0;
 		ev->is_probe_pending = 1;
 	}
-	desc->to.entropy = ev->entropy;
-	desc->to.plane = ev->plane;
+	entropy = ev->entropy;
+	plane = ev->plane;
 	bpf_spin_unlock(&qp->lock);
-	desc->to.to = carrier_fill(qp->template_hi, qp->template_lo, qp->is_local, desc->to.plane,
-				   entropy_uplink(desc->to.entropy), config->uplinks_per_pair);
-	desc->to.peer_host = qp->peer_host;
-	desc->to.peer_qpn = desc->kind == MRC_PROBE_RELIABILITY ? qp->peer_qpn : WIRE_ENDPOINT_QP;
+	desc->to = QP_AV(qp, config, plane, entropy);
+	if (desc->kind != MRC_PROBE_RELIABILITY)
+		desc->to.peer_qpn = WIRE_ENDPOINT_QP;
 	desc->qpn = qp->qpn;
 	return 1;
 }
@@ -173,7 +164,7 @@ __noinline int xmit_ack_path_probe(struct xdp_md *ctx)
 	struct mrc_nic_control *control = lookup0(&nic_control);
 	struct rx_response *response = lookup0(&rx_responses);
 	struct probe_desc desc = {.kind = MRC_PROBE_ACK_PATH};
-	__u32 qp_index, usable, random = bpf_get_prandom_u32();
+	__u32 qp_index, usable, entropy, random = bpf_get_prandom_u32();
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct mrc_qp *qp;
 	__s32 id;
@@ -190,18 +181,15 @@ __noinline int xmit_ack_path_probe(struct xdp_md *ctx)
 	desc.qp_index = qp_index;
 	desc.qpn = qp->qpn;
 	bpf_spin_lock(&qp->lock);
-	desc.to.entropy = ack_path_probe_ev(qp, usable, random);
+	entropy = ack_path_probe_ev(qp, usable, random);
 	bpf_spin_unlock(&qp->lock);
-	desc.to.plane = desc.to.entropy >> MRC_EV_PLANE_SHIFT;
-	desc.to.to = carrier_fill(qp->template_hi, qp->template_lo, qp->is_local, desc.to.plane,
-				  entropy_uplink(desc.to.entropy), config->uplinks_per_pair);
-	desc.to.peer_host = qp->peer_host;
+	desc.to = QP_AV(qp, config, entropy >> MRC_EV_PLANE_SHIFT, entropy);
 	desc.to.peer_qpn = WIRE_ENDPOINT_QP;
 	id = probe_register(&desc, now_ns);
 	if (id < 0)
 		return XDP_DROP;
 	bpf_spin_lock(&qp->lock);
-	ack_path_probe_sent(qp, desc.to.entropy, id);
+	ack_path_probe_sent(qp, entropy, id);
 	bpf_spin_unlock(&qp->lock);
 	return xmit_probe(ctx, config, &desc, id, now_ns);
 }

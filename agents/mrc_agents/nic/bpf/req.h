@@ -178,14 +178,9 @@ static __always_inline void tx_describe(struct mrc_qp *qp, struct mrc_work_ring 
 						    slot->opcode >= WIRE_WRITE_LAST);
 	desc->r_key = work->r_key;
 	desc->dmalen = work->length;
-	desc->template_hi = qp->template_hi;
-	desc->template_lo = qp->template_lo;
-	desc->is_local = qp->is_local;
-	desc->peer_host = qp->peer_host;
-	desc->peer_qpn = qp->peer_qpn;
 }
 
-/* Under the lock: sends the packet of a PSN, if there is an EV for it; returns whether there is. */
+/* Under the lock: the next packet leaves, if there is an EV for it; returns whether there is. */
 static __always_inline int tx_send(struct mrc_qp *qp, struct mrc_work_ring *ring,
 				   const struct mrc_nic_control *control,
 				   struct mrc_nic_paths *paths, int is_ack_request,
@@ -295,12 +290,18 @@ __noinline int build_next_packet(__u32 qp_index)
  */
 __noinline int xmit_data(struct xdp_md *ctx)
 {
+	struct mrc_nic_config *config = lookup0(&nic_config);
 	struct tx_desc *desc = lookup0(&tx_descs);
 	struct tx_format format = {.stack_bytes = sizeof(struct wire_write)};
 	struct wire_write *head;
+	struct mrc_qp *qp;
 
-	if (!desc)
+	if (!desc || !config)
 		return XDP_DROP;
+	qp = qp_find(desc->qp_index);
+	if (!qp)
+		return XDP_DROP;
+	format.to = QP_AV(qp, config, desc->plane, desc->entropy);
 	format.head_bytes = write_header_bytes(desc->opcode);
 	format.dscp = desc->loss ? MRC_DSCP_TRIMMABLE_RETX : MRC_DSCP_TRIMMABLE;
 	format.flags_psn = (__u32)WIRE_BTH_TIMESTAMP << 24 | (desc->psn & WIRE_PSN_MASK);
@@ -308,7 +309,7 @@ __noinline int xmit_data(struct xdp_md *ctx)
 		format.flags_psn |= (__u32)WIRE_BTH_RETRANSMISSION << 24;
 	if (desc->requests_sack)
 		format.flags_psn |= (__u32)WIRE_BTH_ACK_REQUEST << 24;
-	head = tx_data_begin(ctx, desc, desc->plane, &format);
+	head = tx_data_begin(ctx, config, desc, &format);
 	if (!head)
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	head->rqmsn = bpf_htons(desc->rqmsn);
@@ -318,8 +319,7 @@ __noinline int xmit_data(struct xdp_md *ctx)
 	head->va = bpf_cpu_to_be64(desc->remote_offset);
 	head->r_key = bpf_htonl(desc->r_key);
 	head->dmalen = bpf_htonl(desc->dmalen);
-	return tx_data_end(ctx, desc, desc->plane, format.head_bytes,
-			   format.head_bytes > sizeof(*head));
+	return tx_data_end(ctx, desc, format.head_bytes, format.head_bytes > sizeof(*head));
 }
 
 #endif

@@ -9,6 +9,7 @@
 #include <mrc/fabric_config.h>
 #include <mrc/psn.h>
 #include "ack_path.h"
+#include "ctrl.h"
 #include "mr.h"
 #include "nic_maps.h"
 #include "packet.h"
@@ -60,18 +61,13 @@ static __always_inline int is_qp_in_error(__u32 qp_index, const struct wire_stac
 }
 
 /* Takes a QP whose agent is gone to ERROR; returns whether that is so. */
-static __always_inline int fail_orphan(struct mrc_qp *qp, __u32 qp_index)
+static __always_inline int fail_orphan(__u32 qp_index)
 {
 	struct mrc_nic_control *control = lookup0(&nic_control);
-	__u32 from;
 
 	if (!control || !is_agent_dead(control, bpf_ktime_get_ns()))
 		return 0;
-	bpf_spin_lock(&qp->lock);
-	from = qp_to_error(qp);
-	bpf_spin_unlock(&qp->lock);
-	if (from != MRC_QP_ERROR)
-		qp_fail(qp_index, from, MRC_STATUS_FLUSHED);
+	ctrl_set_qp_state(qp_index, MRC_QP_ERROR, 0, 0, 0);
 	return 1;
 }
 
@@ -224,13 +220,14 @@ static __always_inline int write_receive(struct mrc_qp *qp, struct rx_response *
 	struct mrc_nic_counters *counters = lookup0(&nic_counters);
 	struct rx_packet *packet = &response->packet;
 	__u64 now_ns = 0;
+	int next;
 
 	if (qp->since_ack_path_probe + 1 >= MRC_ACK_PATH_SPACING)
 		now_ns = bpf_ktime_get_ns();
 	bpf_spin_lock(&qp->lock);
 	if (is_new)
 		resp_receive(qp, packet);
-	resp_choose(qp, response, is_new, now_ns);
+	next = resp_choose(qp, response, is_new, now_ns);
 	bpf_spin_unlock(&qp->lock);
 	if (counters) {
 		counters->value[MRC_NC_RX_DATA] += 1;
@@ -239,9 +236,7 @@ static __always_inline int write_receive(struct mrc_qp *qp, struct rx_response *
 	}
 	for (int i = 0; i < MRC_WIMM_MAX && response->receives; i++)
 		response->receives = deliver_immediate(packet->qp_index);
-	if (response->kind == RESPONSE_ACK_PATH_PROBE)
-		return MRC_STAGE_SEND_ACK_PATH_PROBE;
-	return response->kind == RESPONSE_NONE ? XDP_DROP : MRC_STAGE_SEND_RESPONSE;
+	return next;
 }
 
 /* A data packet, whose stack has been checked. Returns a stage. */
@@ -266,7 +261,7 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 			   ? respond_nak(response, RESPONSE_NACK, WIRE_NACK_UNEXP_EVENT)
 			   : XDP_DROP;
 	packet->psn = psn_expand(qp->cack_next, packet->psn & WIRE_PSN_MASK);
-	if (!(packet->psn & HEARTBEAT_PSN_MASK) && fail_orphan(qp, packet->qp_index))
+	if (!(packet->psn & HEARTBEAT_PSN_MASK) && fail_orphan(packet->qp_index))
 		return respond_nak(response, RESPONSE_NACK, WIRE_NACK_UNEXP_EVENT);
 	distance = psn_distance(packet->psn, qp->cack_next);
 	next = write_check_window(qp, response, distance);
@@ -325,9 +320,8 @@ __noinline int xmit_response(struct xdp_md *ctx)
 	struct mrc_nic_control *control = lookup0(&nic_control);
 	struct rx_response *response = lookup0(&rx_responses);
 	__u32 opcode = WIRE_ACKNOWLEDGE, bytes = sizeof(struct wire_acknowledge);
-	__u32 port_id, flags_psn, qp_index;
+	__u32 flags_psn;
 	struct packet_av to;
-	struct mrc_port *port;
 	struct mrc_qp *qp;
 	union {
 		struct wire_stack *stack;
@@ -338,15 +332,10 @@ __noinline int xmit_response(struct xdp_md *ctx)
 
 	if (!config || !control || !response)
 		return XDP_DROP;
-	qp_index = response->packet.qp_index;
-	qp = bpf_map_lookup_elem(&qps, &qp_index);
+	qp = qp_find(response->packet.qp_index);
 	if (!qp)
 		return XDP_DROP;
 	ack_path_av(config, control, qp, response->packet.plane, response->packet.entropy, &to);
-	port_id = nic_port_id(config, to.plane);
-	port = bpf_map_lookup_elem(&port_table, &port_id);
-	if (!port)
-		return XDP_DROP;
 	flags_psn = response->psn & WIRE_PSN_MASK;
 	if (response->kind != RESPONSE_NACK && response->packet.is_retransmission)
 		flags_psn |= (__u32)WIRE_BTH_RETRANSMISSION << 24;
@@ -357,13 +346,10 @@ __noinline int xmit_response(struct xdp_md *ctx)
 		opcode = WIRE_NACK;
 		bytes = sizeof(*head.nack);
 	}
-	if (frame_resize(ctx, bytes + WIRE_ICRC_BYTES))
-		return nic_drop(MRC_NC_DROP_LENGTH);
-	head.stack = frame_head(ctx, sizeof(*head.acknowledge) + WIRE_ICRC_BYTES);
+	head.stack = packet_make(ctx, config, &to, bytes, sizeof(*head.acknowledge),
+				 MRC_DSCP_CONTROL << 2, opcode, 0, flags_psn);
 	if (!head.stack)
 		return nic_drop(MRC_NC_DROP_LENGTH);
-	write_stack(head.stack, config, port, &to, MRC_DSCP_CONTROL << 2, opcode, 0, flags_psn,
-		    bytes - sizeof(*head.stack) + WIRE_ICRC_BYTES);
 	if (response->kind == RESPONSE_SACK) {
 		head.sack = frame_head(ctx, sizeof(*head.sack) + WIRE_ICRC_BYTES);
 		if (!head.sack)

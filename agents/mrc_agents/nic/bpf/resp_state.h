@@ -19,7 +19,7 @@ enum {
 	PENALTY_ENDS = 1 << 7, /* r_c, above rcv_cwnd_pen */
 };
 
-/* What a packet says. */
+/* The content of a packet. */
 struct rx_packet {
 	__u32 qp_index;
 	__u32 plane;
@@ -42,11 +42,9 @@ struct rx_packet {
 };
 
 enum response_kind {
-	RESPONSE_NONE = 0, /* SACKs are coalesced, and nothing makes this one due */
 	RESPONSE_SACK,
 	RESPONSE_AETH, /* ACK or NAK */
 	RESPONSE_NACK,
-	RESPONSE_ACK_PATH_PROBE, /* an EV probe instead of a SACK */
 };
 
 /* A response, and to which packet; too large for the stack that functions share. */
@@ -175,14 +173,14 @@ static __always_inline __s32 tracked_range(const struct mrc_qp *qp)
 }
 
 /*
- * Which response a packet gets. A completed message is acknowledged by the packet that completed
+ * Which response a packet gets, as the stage that follows. A completed message is acknowledged by the packet that completed
  * it; a marked packet gets its SACK first, and the ACK is left to the next one. A duplicate of a
  * completed message means that its ACK was lost. An ACK that stands for another packet than the
  * first transmission of the one it names says so by rtx: it gives no RTT sample. `now_ns`: see
  * is_ack_path_probe_due().
  */
-static __always_inline void resp_choose(struct mrc_qp *qp, struct rx_response *response, int is_new,
-					__u64 now_ns)
+static __always_inline int resp_choose(struct mrc_qp *qp, struct rx_response *response, int is_new,
+				       __u64 now_ns)
 {
 	struct rx_packet *packet = &response->packet;
 	int is_urgent;
@@ -199,21 +197,19 @@ static __always_inline void resp_choose(struct mrc_qp *qp, struct rx_response *r
 		response->psn = qp->completed_psn;
 		response->msn = qp->completed_messages;
 		packet->is_retransmission |= !is_new || packet->psn != qp->completed_psn;
-		return;
+		return MRC_STAGE_SEND_RESPONSE;
 	}
 	is_urgent =
 	    !is_new || packet->is_marked || packet->requests_sack || packet->is_retransmission;
 	qp->unsacked++;
-	if (!is_urgent && is_ack_path_probe_due(qp, now_ns)) {
-		response->kind = RESPONSE_ACK_PATH_PROBE;
-		return;
-	}
-	response->kind = RESPONSE_NONE;
+	if (!is_urgent && is_ack_path_probe_due(qp, now_ns))
+		return MRC_STAGE_SEND_ACK_PATH_PROBE;
 	if (!is_urgent && qp->unsacked < qp->sack_every)
-		return;
+		return XDP_DROP; /* SACKs are coalesced, and nothing makes this one due */
 	qp->unsacked = 0;
 	response->kind = RESPONSE_SACK;
 	sack_compose(qp, response);
+	return MRC_STAGE_SEND_RESPONSE;
 }
 
 /* Reports the next WRITE with immediate, in order; returns whether there was one. */

@@ -212,7 +212,6 @@ __noinline int on_sack(struct xdp_md *ctx)
 	struct sack_ctx *sack = lookup0(&sack_ctxs);
 	struct tx_desc *desc = lookup0(&tx_descs);
 	struct mrc_nic_counters *counters;
-	struct mrc_histogram *histogram;
 	__u32 qp_index, cc_state, advice;
 	struct mrc_qp *qp;
 
@@ -258,11 +257,8 @@ __noinline int on_sack(struct xdp_md *ctx)
 		counters->value[MRC_NC_ACKED_BYTES] += sack->bytes;
 	}
 	cwnd_count_change(sack->cwnd_change);
-	if (sack->rtt_ns) {
-		histogram = bpf_map_lookup_elem(&rtt_histogram, &sack->plane);
-		if (histogram)
-			histogram_add(histogram, sack->rtt_ns);
-	}
+	if (sack->rtt_ns)
+		nic_record(&rtt_histogram, sack->plane, sack->rtt_ns);
 	return sack->is_marked || sack->is_late || sack->is_probe ? MRC_STAGE_JUDGE_EVS
 								  : MRC_STAGE_COMPLETE;
 }

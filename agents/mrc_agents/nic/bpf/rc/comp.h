@@ -20,7 +20,6 @@ enum {
 __noinline int rc_complete_acked(__u32 qp_index, __u64 now_ns, __u64 model_ns, __u32 rtt_ns)
 {
 	struct mrc_rc_qp *qp = rc_find(qp_index);
-	struct mrc_histogram *histogram = lookup0(&message_histogram);
 	__u32 packets = 0, bytes = 0, is_end = 0, is_more;
 	struct reaped_work reaped = {};
 	__u64 start_ns = 0;
@@ -50,8 +49,7 @@ __noinline int rc_complete_acked(__u32 qp_index, __u64 now_ns, __u64 model_ns, _
 	nic_count(MRC_NC_ACKED_BYTES, bytes);
 	if (is_end) {
 		nic_count(MRC_NC_MESSAGES, 1);
-		if (histogram)
-			histogram_add(histogram, now_ns - start_ns);
+		nic_record(&message_histogram, 0, now_ns - start_ns);
 	}
 	if (reaped.is_finished)
 		report_completion(qp_index, reaped.index, reaped.iterations);
@@ -76,7 +74,6 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 	__u32 qp_index, psn, syndrome, kind, is_stale, from = MRC_QP_ERROR, plane = 0;
 	__u32 is_waiting = 0, is_rnr_over = 0;
 	__u64 now_ns, model_ns, rtt_ns = 0;
-	struct mrc_histogram *histogram;
 	struct mrc_rc_qp *qp;
 
 	if (!head || !desc || frame_bytes(ctx) != expected + WIRE_ICRC_BYTES)
@@ -123,12 +120,11 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 		}
 		if (is_cnp)
 			dcqcn_on_cnp(&qp->dcqcn, &qp->cc, model_ns);
-		if (kind == RC_AETH_RNR_NAK) {
+		if (kind == RC_AETH_RNR_NAK || syndrome == RC_NAK_SEQUENCE)
 			rc_go_back_n(qp, MRC_LOSS_NACK);
+		if (kind == RC_AETH_RNR_NAK) {
 			is_waiting = !qp->is_rnr_wait;
 			is_rnr_over = rc_wait_for_receive(qp, now_ns);
-		} else if (kind == RC_AETH_NAK && syndrome == RC_NAK_SEQUENCE) {
-			rc_go_back_n(qp, MRC_LOSS_NACK);
 		}
 		if (is_rnr_over || (kind == RC_AETH_NAK && syndrome != RC_NAK_SEQUENCE)) {
 			from = qp->state;
@@ -145,9 +141,8 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 	else if (is_waiting)
 		rc_rto_timer_start(qp_index);
 	nic_count(is_cnp ? MRC_NC_RX_CNP : kind == RC_AETH_ACK ? MRC_NC_RX_ACK : MRC_NC_RX_NAK, 1);
-	histogram = bpf_map_lookup_elem(&rtt_histogram, &plane);
-	if (rtt_ns && histogram)
-		histogram_add(histogram, rtt_ns);
+	if (rtt_ns)
+		nic_record(&rtt_histogram, plane, rtt_ns);
 	return MRC_STAGE_COMPLETE;
 }
 

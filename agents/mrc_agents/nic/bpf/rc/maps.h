@@ -13,7 +13,7 @@ struct {
 	__type(value, struct mrc_rc_qp);
 } rc_qps SEC(".maps");
 
-/* What a data packet says; without RETH, where its message goes on. */
+/* The content of a data packet; without RETH, where its message goes on. */
 struct rc_packet {
 	__u64 va;
 	__u32 r_key;

@@ -23,6 +23,7 @@
 /* The frame becomes a packet of the QP, if it has one to send. */
 static __always_inline int rc_on_transmit(__u32 qp_index, struct tx_desc *desc)
 {
+	desc->qp_index = qp_index;
 	desc->now_ns = bpf_ktime_get_ns();
 	desc->model_ns = desc->now_ns;
 	if (!rc_next_packet(qp_index))
