@@ -771,6 +771,70 @@ class CcParameterStruct(Structure):
     )
 
 
+class Comp(Structure):
+    """struct mrc_comp, 248 bytes."""
+
+    loss_threshold_acks: int
+    reorder_packets: int
+    linear_count: int
+    exponential_count: int
+    byte_time_ps: int
+    pad0: int
+    rto_min_ns: int
+    pto_min_ns: int
+    reo_wnd_min_ns: int
+    una_psn: int
+    peer_cack_next: int
+    acked_total: int
+    acked_msn: int
+    acked_bytes: int
+    acked_nominal_bytes: int
+    rtt_ns: int
+    srtt_ns: int
+    rttvar_ns: int
+    srtt_fraction: int
+    rttvar_fraction: int
+    is_tlp_due: int
+    tlp_count: int
+    tlp_ev: int
+    rack_order: int
+    reo_wnd_steps: int
+    reo_wnd_losses: int
+    pad1: int
+    acked_bits: "Array[c_uint64]"
+
+    _fields_ = (
+        ("loss_threshold_acks", c_uint32),
+        ("reorder_packets", c_uint32),
+        ("linear_count", c_uint32),
+        ("exponential_count", c_uint32),
+        ("byte_time_ps", c_uint32),
+        ("pad0", c_uint32),
+        ("rto_min_ns", c_uint64),
+        ("pto_min_ns", c_uint64),
+        ("reo_wnd_min_ns", c_uint64),
+        ("una_psn", c_uint32),
+        ("peer_cack_next", c_uint32),
+        ("acked_total", c_uint32),
+        ("acked_msn", c_uint32),
+        ("acked_bytes", c_uint64),
+        ("acked_nominal_bytes", c_uint64),
+        ("rtt_ns", c_uint64),
+        ("srtt_ns", c_uint32),
+        ("rttvar_ns", c_uint32),
+        ("srtt_fraction", c_uint32),
+        ("rttvar_fraction", c_uint32),
+        ("is_tlp_due", c_uint16),
+        ("tlp_count", c_uint16),
+        ("tlp_ev", c_uint32),
+        ("rack_order", c_uint16),
+        ("reo_wnd_steps", c_uint8),
+        ("reo_wnd_losses", c_uint8),
+        ("pad1", c_uint32),
+        ("acked_bits", (c_uint64 * 16)),
+    )
+
+
 class Dcqcn(Structure):
     """struct mrc_dcqcn, 48 bytes."""
 
@@ -900,6 +964,42 @@ class EvPlane(Structure):
         ("outstanding", c_uint32),
         ("pad0", c_uint32),
         ("suspect_uplinks", c_uint64),
+    )
+
+
+class EvTable(Structure):
+    """struct mrc_ev_table, 17128 bytes."""
+
+    plane_count: int
+    per_plane: int
+    min_active: int
+    probe_success_target: int
+    active_total: int
+    active_planes: int
+    peer_port_mask: int
+    peer_sack_down: int
+    peer_port_update: int
+    pad0: int
+    planes: "Array[EvPlane]"
+    own: "Array[c_uint64]"
+    order: "Array[c_uint8]"
+    ev: "Array[EvEntry]"
+
+    _fields_ = (
+        ("plane_count", c_uint32),
+        ("per_plane", c_uint32),
+        ("min_active", c_uint32),
+        ("probe_success_target", c_uint32),
+        ("active_total", c_uint32),
+        ("active_planes", c_uint32),
+        ("peer_port_mask", c_uint32),
+        ("peer_sack_down", c_uint32),
+        ("peer_port_update", c_uint32),
+        ("pad0", c_uint32),
+        ("planes", (EvPlane * 16)),
+        ("own", (c_uint64 * 8)),
+        ("order", (c_uint8 * 256)),
+        ("ev", (EvEntry * 256)),
     )
 
 
@@ -1298,22 +1398,24 @@ class NicConfig(Structure):
 
 
 class NicControl(Structure):
-    """struct mrc_nic_control, 32 bytes."""
+    """struct mrc_nic_control, 40 bytes."""
 
     port_up_mask: int
     icrc_mode: int
     heartbeat_ns: int
     heartbeat_limit_ns: int
+    silence_ns: int
     region_count: int
-    pad0: int
+    silences: int
 
     _fields_ = (
         ("port_up_mask", c_uint32),
         ("icrc_mode", c_uint32),
         ("heartbeat_ns", c_uint64),
         ("heartbeat_limit_ns", c_uint64),
+        ("silence_ns", c_uint64),
         ("region_count", c_uint32),
-        ("pad0", c_uint32),
+        ("silences", c_uint32),
     )
 
 
@@ -1421,6 +1523,28 @@ class PathEntry(Structure):
     )
 
 
+class Paths(Structure):
+    """struct mrc_paths, 5140 bytes."""
+
+    is_shared: int
+    nic_base: int
+    uplink_count: int
+    busy: int
+    oldest: int
+    newest: int
+    path: "Array[PathEntry]"
+
+    _fields_ = (
+        ("is_shared", c_uint32),
+        ("nic_base", c_uint32),
+        ("uplink_count", c_uint32),
+        ("busy", c_uint32),
+        ("oldest", c_uint16),
+        ("newest", c_uint16),
+        ("path", (PathEntry * 256)),
+    )
+
+
 class PortEntry(Structure):
     """struct mrc_port, 64 bytes."""
 
@@ -1502,6 +1626,130 @@ class Probe(Structure):
         ("entropy", c_uint32),
         ("peer_host", c_uint32),
         ("qpn", c_uint32),
+    )
+
+
+class QpHead(Structure):
+    """struct mrc_qp_head, 128 bytes."""
+
+    qpn: int
+    peer_qpn: int
+    peer_host: int
+    is_local: int
+    template_hi: int
+    template_lo: int
+    pmtu_bytes: int
+    pd: int
+    is_writable: int
+    retry_limit: int
+    rnr_limit: int
+    pad0: int
+    rto_ns: int
+    give_up_ns: int
+    rnr_timer_ns: int
+    retries: int
+    rnr_retries: int
+    is_kick_pending: int
+    is_timer_armed: int
+    rnr_until_ns: int
+    progress_ns: int
+    stalled_ns: int
+    timer_due_ns: int
+
+    _fields_ = (
+        ("qpn", c_uint32),
+        ("peer_qpn", c_uint32),
+        ("peer_host", c_uint32),
+        ("is_local", c_uint32),
+        ("template_hi", c_uint64),
+        ("template_lo", c_uint64),
+        ("pmtu_bytes", c_uint32),
+        ("pd", c_uint32),
+        ("is_writable", c_uint32),
+        ("retry_limit", c_uint32),
+        ("rnr_limit", c_uint32),
+        ("pad0", c_uint32),
+        ("rto_ns", c_uint64),
+        ("give_up_ns", c_uint64),
+        ("rnr_timer_ns", c_uint64),
+        ("retries", c_uint32),
+        ("rnr_retries", c_uint32),
+        ("is_kick_pending", c_uint32),
+        ("is_timer_armed", c_uint32),
+        ("rnr_until_ns", c_uint64),
+        ("progress_ns", c_uint64),
+        ("stalled_ns", c_uint64),
+        ("timer_due_ns", c_uint64),
+    )
+
+
+class Resp(Structure):
+    """struct mrc_resp, 6384 bytes."""
+
+    mpr_dest_psns: int
+    max_wimm_dest: int
+    sack_every: int
+    is_mpr_dynamic: int
+    tracked_psns: int
+    tracked_from_psn: int
+    cack_next: int
+    max_received: int
+    received_bytes: int
+    received_above: int
+    sack_count: int
+    unsacked: int
+    is_ack_owed: int
+    completed_messages: int
+    completed_psn: int
+    completed_wimm: int
+    delivered_wimm: int
+    penalty: int
+    restores_left: int
+    nak_ns: int
+    ack_path_probe_ns: int
+    ack_path_rtt_ns: int
+    ack_path_next_plane: int
+    since_ack_path_probe: int
+    first_expected: int
+    ack_path: "Array[AckPathEv]"
+    placings: "Array[c_uint32]"
+    received_bits: "Array[c_uint64]"
+    end_bits: "Array[c_uint64]"
+    wimm_bits: "Array[c_uint64]"
+    immediates: "Array[Immediate]"
+
+    _fields_ = (
+        ("mpr_dest_psns", c_uint32),
+        ("max_wimm_dest", c_uint32),
+        ("sack_every", c_uint32),
+        ("is_mpr_dynamic", c_uint32),
+        ("tracked_psns", c_uint32),
+        ("tracked_from_psn", c_uint32),
+        ("cack_next", c_uint32),
+        ("max_received", c_uint32),
+        ("received_bytes", c_uint64),
+        ("received_above", c_uint32),
+        ("sack_count", c_uint32),
+        ("unsacked", c_uint32),
+        ("is_ack_owed", c_uint32),
+        ("completed_messages", c_uint32),
+        ("completed_psn", c_uint32),
+        ("completed_wimm", c_uint32),
+        ("delivered_wimm", c_uint32),
+        ("penalty", c_uint32),
+        ("restores_left", c_uint32),
+        ("nak_ns", c_uint64),
+        ("ack_path_probe_ns", c_uint64),
+        ("ack_path_rtt_ns", c_uint32),
+        ("ack_path_next_plane", c_uint32),
+        ("since_ack_path_probe", c_uint32),
+        ("first_expected", c_uint32),
+        ("ack_path", (AckPathEv * 16)),
+        ("placings", (c_uint32 * 1024)),
+        ("received_bits", (c_uint64 * 16)),
+        ("end_bits", (c_uint64 * 16)),
+        ("wimm_bits", (c_uint64 * 16)),
+        ("immediates", (Immediate * 128)),
     )
 
 
@@ -1587,271 +1835,89 @@ class TxSlot(Structure):
     )
 
 
+class Req(Structure):
+    """struct mrc_req, 50312 bytes."""
+
+    pmtu_shift: int
+    requests_sack: int
+    mpr_psns: int
+    max_wimm: int
+    next_psn: int
+    inflight: int
+    lost_count: int
+    held_count: int
+    is_ack_requested: int
+    next_plane: int
+    rto_retx_left: int
+    next_rqmsn: int
+    outstanding_wimm: int
+    sent_order: int
+    last_sent_ns: int
+    timer_kick_ns: int
+    idle_since_ns: int
+    idle_min_bytes: int
+    work: WorkCursor
+    wimm_messages: int
+    lost_bits: "Array[c_uint64]"
+    held_bits: "Array[c_uint64]"
+    tx: "Array[TxSlot]"
+
+    _fields_ = (
+        ("pmtu_shift", c_uint32),
+        ("requests_sack", c_uint32),
+        ("mpr_psns", c_uint32),
+        ("max_wimm", c_uint32),
+        ("next_psn", c_uint32),
+        ("inflight", c_uint32),
+        ("lost_count", c_uint32),
+        ("held_count", c_uint32),
+        ("is_ack_requested", c_uint32),
+        ("next_plane", c_uint32),
+        ("rto_retx_left", c_uint32),
+        ("next_rqmsn", c_uint32),
+        ("outstanding_wimm", c_uint32),
+        ("sent_order", c_uint32),
+        ("last_sent_ns", c_uint64),
+        ("timer_kick_ns", c_uint64),
+        ("idle_since_ns", c_uint64),
+        ("idle_min_bytes", c_int64),
+        ("work", WorkCursor),
+        ("wimm_messages", c_uint64),
+        ("lost_bits", (c_uint64 * 16)),
+        ("held_bits", (c_uint64 * 16)),
+        ("tx", (TxSlot * 1024)),
+    )
+
+
 class Qp(Structure):
-    """struct mrc_qp, 79568 bytes."""
+    """struct mrc_qp, 79576 bytes."""
 
     lock: "object"
     state: int
     timer: "object"
-    qpn: int
-    peer_qpn: int
-    peer_host: int
-    is_local: int
-    template_hi: int
-    template_lo: int
-    pmtu_bytes: int
-    pmtu_shift: int
-    loss_threshold_acks: int
-    reorder_packets: int
-    shares_paths: int
-    nic_path_base: int
-    uplink_count: int
-    byte_time_ps: int
-    rto_ns: int
-    rto_min_ns: int
-    pto_min_ns: int
-    reo_wnd_min_ns: int
-    give_up_ns: int
-    rnr_timer_ns: int
-    rnr_limit: int
-    pd: int
-    is_writable: int
-    retry_limit: int
-    probe_success_target: int
-    evs_per_plane: int
-    plane_count: int
-    min_active: int
-    active_total: int
-    active_planes: int
-    mpr_psns: int
-    mpr_dest_psns: int
-    dynamic_mpr: int
-    max_wimm: int
-    max_wimm_dest: int
-    linear_count: int
-    exponential_count: int
-    sack_every: int
-    requests_sack: int
-    peer_port_mask: int
-    peer_sack_down: int
-    peer_port_update: int
+    head: QpHead
     cc_parameters: CcParameterStruct
-    pad2: int
+    pad0: int
     cc: Cc
-    acked_nominal_bytes: int
-    next_psn: int
-    una_psn: int
-    inflight: int
-    lost_count: int
-    acked_total: int
-    is_ack_requested: int
-    peer_cack_next: int
-    next_plane: int
-    retries: int
-    is_kick_pending: int
-    is_timer_armed: int
-    held_count: int
-    rnr_retries: int
-    rnr_until_ns: int
-    stalled_ns: int
-    acked_bytes: int
-    progress_ns: int
-    last_sent_ns: int
-    timer_expired_ns: int
-    timer_kick_ns: int
-    idle_since_ns: int
-    rtt_ns: int
-    srtt_ns: int
-    rttvar_ns: int
-    srtt_fraction: int
-    rttvar_fraction: int
-    idle_min_bytes: int
-    acked_msn: int
-    next_rqmsn: int
-    outstanding_wimm: int
-    rto_retx_left: int
-    work: WorkCursor
-    wimm_messages: int
-    acked_bits: "Array[c_uint64]"
-    lost_bits: "Array[c_uint64]"
-    held_bits: "Array[c_uint64]"
-    tx: "Array[TxSlot]"
-    busy_paths: int
-    path_oldest: int
-    path_newest: int
-    sent_order: int
-    is_tlp_due: int
-    tlp_count: int
-    tlp_ev: int
-    rack_order: int
-    reo_wnd_steps: int
-    reo_wnd_losses: int
-    paths: "Array[PathEntry]"
-    planes: "Array[EvPlane]"
-    ev_own: "Array[c_uint64]"
-    order: "Array[c_uint8]"
-    evs: "Array[EvEntry]"
-    cack_next: int
-    max_received: int
-    received_bytes: int
-    received_above: int
-    sack_count: int
-    unsacked: int
-    is_ack_owed: int
-    completed_messages: int
-    completed_psn: int
-    completed_wimm: int
-    delivered_wimm: int
-    nak_ns: int
-    ack_path_probe_ns: int
-    ack_path_rtt_ns: int
-    ack_path_next_plane: int
-    since_ack_path_probe: int
-    tracked_psns: int
-    tracked_from_psn: int
-    penalty: int
-    restores_left: int
-    is_mpr_dynamic: int
-    ack_path: "Array[AckPathEv]"
-    first_expected: int
-    pad4: int
-    placings: "Array[c_uint32]"
-    received_bits: "Array[c_uint64]"
-    end_bits: "Array[c_uint64]"
-    wimm_bits: "Array[c_uint64]"
-    immediates: "Array[Immediate]"
+    comp: Comp
+    paths: Paths
+    evs: EvTable
+    resp: Resp
+    req: Req
 
     _fields_ = (
         ("lock", c_uint32),
         ("state", c_uint32),
         ("timer", (c_uint64 * 2)),
-        ("qpn", c_uint32),
-        ("peer_qpn", c_uint32),
-        ("peer_host", c_uint32),
-        ("is_local", c_uint32),
-        ("template_hi", c_uint64),
-        ("template_lo", c_uint64),
-        ("pmtu_bytes", c_uint32),
-        ("pmtu_shift", c_uint32),
-        ("loss_threshold_acks", c_uint32),
-        ("reorder_packets", c_uint32),
-        ("shares_paths", c_uint32),
-        ("nic_path_base", c_uint32),
-        ("uplink_count", c_uint32),
-        ("byte_time_ps", c_uint32),
-        ("rto_ns", c_uint64),
-        ("rto_min_ns", c_uint64),
-        ("pto_min_ns", c_uint64),
-        ("reo_wnd_min_ns", c_uint64),
-        ("give_up_ns", c_uint64),
-        ("rnr_timer_ns", c_uint64),
-        ("rnr_limit", c_uint32),
-        ("pd", c_uint32),
-        ("is_writable", c_uint32),
-        ("retry_limit", c_uint32),
-        ("probe_success_target", c_uint32),
-        ("evs_per_plane", c_uint32),
-        ("plane_count", c_uint32),
-        ("min_active", c_uint32),
-        ("active_total", c_uint32),
-        ("active_planes", c_uint32),
-        ("mpr_psns", c_uint32),
-        ("mpr_dest_psns", c_uint32),
-        ("dynamic_mpr", c_uint32),
-        ("max_wimm", c_uint32),
-        ("max_wimm_dest", c_uint32),
-        ("linear_count", c_uint32),
-        ("exponential_count", c_uint32),
-        ("sack_every", c_uint32),
-        ("requests_sack", c_uint32),
-        ("peer_port_mask", c_uint32),
-        ("peer_sack_down", c_uint32),
-        ("peer_port_update", c_uint32),
+        ("head", QpHead),
         ("cc_parameters", CcParameterStruct),
-        ("pad2", c_uint32),
+        ("pad0", c_uint32),
         ("cc", Cc),
-        ("acked_nominal_bytes", c_uint64),
-        ("next_psn", c_uint32),
-        ("una_psn", c_uint32),
-        ("inflight", c_uint32),
-        ("lost_count", c_uint32),
-        ("acked_total", c_uint32),
-        ("is_ack_requested", c_uint32),
-        ("peer_cack_next", c_uint32),
-        ("next_plane", c_uint32),
-        ("retries", c_uint32),
-        ("is_kick_pending", c_uint32),
-        ("is_timer_armed", c_uint32),
-        ("held_count", c_uint32),
-        ("rnr_retries", c_uint32),
-        ("rnr_until_ns", c_uint64),
-        ("stalled_ns", c_uint64),
-        ("acked_bytes", c_uint64),
-        ("progress_ns", c_uint64),
-        ("last_sent_ns", c_uint64),
-        ("timer_expired_ns", c_uint64),
-        ("timer_kick_ns", c_uint64),
-        ("idle_since_ns", c_uint64),
-        ("rtt_ns", c_uint64),
-        ("srtt_ns", c_uint32),
-        ("rttvar_ns", c_uint32),
-        ("srtt_fraction", c_uint32),
-        ("rttvar_fraction", c_uint32),
-        ("idle_min_bytes", c_int64),
-        ("acked_msn", c_uint32),
-        ("next_rqmsn", c_uint32),
-        ("outstanding_wimm", c_uint32),
-        ("rto_retx_left", c_uint32),
-        ("work", WorkCursor),
-        ("wimm_messages", c_uint64),
-        ("acked_bits", (c_uint64 * 16)),
-        ("lost_bits", (c_uint64 * 16)),
-        ("held_bits", (c_uint64 * 16)),
-        ("tx", (TxSlot * 1024)),
-        ("busy_paths", c_uint32),
-        ("path_oldest", c_uint16),
-        ("path_newest", c_uint16),
-        ("sent_order", c_uint32),
-        ("is_tlp_due", c_uint16),
-        ("tlp_count", c_uint16),
-        ("tlp_ev", c_uint32),
-        ("rack_order", c_uint16),
-        ("reo_wnd_steps", c_uint8),
-        ("reo_wnd_losses", c_uint8),
-        ("paths", (PathEntry * 256)),
-        ("planes", (EvPlane * 16)),
-        ("ev_own", (c_uint64 * 8)),
-        ("order", (c_uint8 * 256)),
-        ("evs", (EvEntry * 256)),
-        ("cack_next", c_uint32),
-        ("max_received", c_uint32),
-        ("received_bytes", c_uint64),
-        ("received_above", c_uint32),
-        ("sack_count", c_uint32),
-        ("unsacked", c_uint32),
-        ("is_ack_owed", c_uint32),
-        ("completed_messages", c_uint32),
-        ("completed_psn", c_uint32),
-        ("completed_wimm", c_uint32),
-        ("delivered_wimm", c_uint32),
-        ("nak_ns", c_uint64),
-        ("ack_path_probe_ns", c_uint64),
-        ("ack_path_rtt_ns", c_uint32),
-        ("ack_path_next_plane", c_uint32),
-        ("since_ack_path_probe", c_uint32),
-        ("tracked_psns", c_uint32),
-        ("tracked_from_psn", c_uint32),
-        ("penalty", c_uint32),
-        ("restores_left", c_uint32),
-        ("is_mpr_dynamic", c_uint32),
-        ("ack_path", (AckPathEv * 16)),
-        ("first_expected", c_uint32),
-        ("pad4", c_uint32),
-        ("placings", (c_uint32 * 1024)),
-        ("received_bits", (c_uint64 * 16)),
-        ("end_bits", (c_uint64 * 16)),
-        ("wimm_bits", (c_uint64 * 16)),
-        ("immediates", (Immediate * 128)),
+        ("comp", Comp),
+        ("paths", Paths),
+        ("evs", EvTable),
+        ("resp", Resp),
+        ("req", Req),
     )
 
 
@@ -2023,6 +2089,50 @@ class QueueState(Structure):
     )
 
 
+class RcResp(Structure):
+    """struct mrc_rc_resp, 16704 bytes."""
+
+    cnp_interval_ns: int
+    expected_psn: int
+    cnp_ns: int
+    write_va: int
+    write_r_key: int
+    write_left_bytes: int
+    write_bytes: int
+    is_nak_sent: int
+    completed_messages: int
+    delivered: int
+    delivered_psn: int
+    waiting_immediates: int
+    first_expected: int
+    pad0: int
+    placings: "Array[c_uint32]"
+    received_bits: "Array[c_uint64]"
+    immediate_bits: "Array[c_uint64]"
+    immediates: "Array[Immediate]"
+
+    _fields_ = (
+        ("cnp_interval_ns", c_uint32),
+        ("expected_psn", c_uint32),
+        ("cnp_ns", c_uint64),
+        ("write_va", c_uint64),
+        ("write_r_key", c_uint32),
+        ("write_left_bytes", c_uint32),
+        ("write_bytes", c_uint32),
+        ("is_nak_sent", c_uint32),
+        ("completed_messages", c_uint32),
+        ("delivered", c_uint32),
+        ("delivered_psn", c_uint32),
+        ("waiting_immediates", c_uint32),
+        ("first_expected", c_uint32),
+        ("pad0", c_uint32),
+        ("placings", (c_uint32 * 1024)),
+        ("received_bits", (c_uint64 * 16)),
+        ("immediate_bits", (c_uint64 * 16)),
+        ("immediates", (Immediate * 1024)),
+    )
+
+
 class RcSlot(Structure):
     """struct mrc_rc_slot, 32 bytes."""
 
@@ -2051,133 +2161,67 @@ class RcSlot(Structure):
     )
 
 
-class RcQp(Structure):
-    """struct mrc_rc_qp, 51608 bytes."""
+class RcReq(Structure):
+    """struct mrc_rc_req, 34656 bytes."""
 
-    lock: "object"
-    state: int
-    timer: "object"
-    qpn: int
-    peer_qpn: int
-    peer_host: int
-    is_local: int
-    template_hi: int
-    template_lo: int
-    rto_ns: int
-    cnp_interval_ns: int
-    pmtu_bytes: int
     window_packets: int
-    retry_limit: int
     ev_count: int
-    cc: DcqcnParameterStruct
-    is_any_order: int
-    give_up_ns: int
-    rnr_timer_ns: int
-    rnr_limit: int
-    pd: int
-    is_writable: int
-    pad0: int
-    dcqcn: Dcqcn
     next_psn: int
     max_psn: int
     una_psn: int
     acked_psn: int
     next_ev: int
-    retries: int
-    is_kick_pending: int
-    is_timer_armed: int
     loss: int
     is_rnr_wait: int
-    rnr_retries: int
-    pad1: int
-    rnr_until_ns: int
-    progress_ns: int
+    pad0: int
     doorbell_ns: int
-    stalled_ns: int
-    timer_expired_ns: int
     acked_bytes: int
     work: WorkCursor
     evs: "Array[c_uint32]"
     tx: "Array[RcSlot]"
-    cnp_ns: int
-    write_va: int
-    write_r_key: int
-    write_left_bytes: int
-    write_bytes: int
-    expected_psn: int
-    is_nak_sent: int
-    completed_messages: int
-    delivered: int
-    delivered_psn: int
-    waiting_immediates: int
-    first_expected: int
-    placings: "Array[c_uint32]"
-    received_bits: "Array[c_uint64]"
-    immediate_bits: "Array[c_uint64]"
-    immediates: "Array[Immediate]"
 
     _fields_ = (
-        ("lock", c_uint32),
-        ("state", c_uint32),
-        ("timer", (c_uint64 * 2)),
-        ("qpn", c_uint32),
-        ("peer_qpn", c_uint32),
-        ("peer_host", c_uint32),
-        ("is_local", c_uint32),
-        ("template_hi", c_uint64),
-        ("template_lo", c_uint64),
-        ("rto_ns", c_uint64),
-        ("cnp_interval_ns", c_uint32),
-        ("pmtu_bytes", c_uint32),
         ("window_packets", c_uint32),
-        ("retry_limit", c_uint32),
         ("ev_count", c_uint32),
-        ("cc", DcqcnParameterStruct),
-        ("is_any_order", c_uint32),
-        ("give_up_ns", c_uint64),
-        ("rnr_timer_ns", c_uint64),
-        ("rnr_limit", c_uint32),
-        ("pd", c_uint32),
-        ("is_writable", c_uint32),
-        ("pad0", c_uint32),
-        ("dcqcn", Dcqcn),
         ("next_psn", c_uint32),
         ("max_psn", c_uint32),
         ("una_psn", c_uint32),
         ("acked_psn", c_uint32),
         ("next_ev", c_uint32),
-        ("retries", c_uint32),
-        ("is_kick_pending", c_uint32),
-        ("is_timer_armed", c_uint32),
         ("loss", c_uint32),
         ("is_rnr_wait", c_uint32),
-        ("rnr_retries", c_uint32),
-        ("pad1", c_uint32),
-        ("rnr_until_ns", c_uint64),
-        ("progress_ns", c_uint64),
+        ("pad0", c_uint32),
         ("doorbell_ns", c_uint64),
-        ("stalled_ns", c_uint64),
-        ("timer_expired_ns", c_uint64),
         ("acked_bytes", c_uint64),
         ("work", WorkCursor),
         ("evs", (c_uint32 * 256)),
         ("tx", (RcSlot * 1024)),
-        ("cnp_ns", c_uint64),
-        ("write_va", c_uint64),
-        ("write_r_key", c_uint32),
-        ("write_left_bytes", c_uint32),
-        ("write_bytes", c_uint32),
-        ("expected_psn", c_uint32),
-        ("is_nak_sent", c_uint32),
-        ("completed_messages", c_uint32),
-        ("delivered", c_uint32),
-        ("delivered_psn", c_uint32),
-        ("waiting_immediates", c_uint32),
-        ("first_expected", c_uint32),
-        ("placings", (c_uint32 * 1024)),
-        ("received_bits", (c_uint64 * 16)),
-        ("immediate_bits", (c_uint64 * 16)),
-        ("immediates", (Immediate * 1024)),
+    )
+
+
+class RcQp(Structure):
+    """struct mrc_rc_qp, 51616 bytes."""
+
+    lock: "object"
+    state: int
+    timer: "object"
+    head: QpHead
+    is_any_order: int
+    cc: DcqcnParameterStruct
+    dcqcn: Dcqcn
+    resp: RcResp
+    req: RcReq
+
+    _fields_ = (
+        ("lock", c_uint32),
+        ("state", c_uint32),
+        ("timer", (c_uint64 * 2)),
+        ("head", QpHead),
+        ("is_any_order", c_uint32),
+        ("cc", DcqcnParameterStruct),
+        ("dcqcn", Dcqcn),
+        ("resp", RcResp),
+        ("req", RcReq),
     )
 
 

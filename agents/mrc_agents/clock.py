@@ -34,6 +34,28 @@ def epoch_ns() -> int:
     return time.time_ns()
 
 
+class Timeout:
+    """A wait in steps; by what a step takes longer than it should, the whole machine stood still.
+
+    Args:
+        timeout_ns: how long to wait in all.
+    """
+
+    STEP_NS: Final = 1_000_000_000
+
+    def __init__(self, timeout_ns: int) -> None:
+        self._left_ns = timeout_ns
+        self._step_ns = 0
+        self._began_ns = monotonic_ns()
+
+    def next_step_ns(self) -> int:
+        """Nanoseconds to wait before asking again, at most STEP_NS; 0 or less: it is over."""
+        now_ns = monotonic_ns()
+        self._left_ns -= min(now_ns - self._began_ns, self._step_ns)
+        self._step_ns, self._began_ns = min(self._left_ns, self.STEP_NS), now_ns
+        return self._step_ns
+
+
 @contextmanager
 def simulated(now_ns: Callable[[], int]) -> Iterator[None]:
     """While the context lasts, `monotonic_ns` is the time of a simulation, in all of this process."""

@@ -17,21 +17,21 @@ class PlanePartition:
 def ev_partition(qp: Qp) -> tuple[PlanePartition, ...]:
     """The partition of each plane; fails if what the QP says of its EVs is not consistent."""
     planes = []
-    for plane in range(qp.plane_count):
-        first = plane * qp.evs_per_plane
-        order = list(qp.order[first : first + qp.evs_per_plane])
-        assert sorted(order) == list(range(first, first + qp.evs_per_plane))
-        assert [qp.evs[ev].position for ev in order] == list(range(qp.evs_per_plane))
-        assert {qp.evs[ev].plane for ev in order} == {plane}
-        border = qp.planes[plane].active_count
-        end = border + qp.planes[plane].backup_count
-        assert end <= qp.evs_per_plane
-        assert all(qp.evs[ev].state in {EvState.GOOD, EvState.SKIP} for ev in order[:end])
-        assert all(qp.evs[ev].state in {EvState.ASSUMED_BAD, EvState.DENIED} for ev in order[end:])
+    for plane in range(qp.evs.plane_count):
+        first = plane * qp.evs.per_plane
+        order = list(qp.evs.order[first : first + qp.evs.per_plane])
+        assert sorted(order) == list(range(first, first + qp.evs.per_plane))
+        assert [qp.evs.ev[ev].position for ev in order] == list(range(qp.evs.per_plane))
+        assert {qp.evs.ev[ev].plane for ev in order} == {plane}
+        border = qp.evs.planes[plane].active_count
+        end = border + qp.evs.planes[plane].backup_count
+        assert end <= qp.evs.per_plane
+        assert all(qp.evs.ev[ev].state in {EvState.GOOD, EvState.SKIP} for ev in order[:end])
+        assert all(qp.evs.ev[ev].state in {EvState.ASSUMED_BAD, EvState.DENIED} for ev in order[end:])
         planes.append(
             PlanePartition(frozenset(order[:border]), frozenset(order[border:end]), frozenset(order[end:]))
         )
-    assert qp.active_total == sum(len(part.active) for part in planes)
-    assert qp.active_planes == sum(1 << plane for plane, part in enumerate(planes) if part.active)
-    assert qp.inflight == sum(ev.outstanding for ev in qp.evs)
+    assert qp.evs.active_total == sum(len(part.active) for part in planes)
+    assert qp.evs.active_planes == sum(1 << plane for plane, part in enumerate(planes) if part.active)
+    assert qp.req.inflight == sum(ev.outstanding for ev in qp.evs.ev)
     return tuple(planes)

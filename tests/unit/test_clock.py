@@ -29,3 +29,19 @@ def test_simulations_nest() -> None:
         with clock.simulated(lambda: 2):
             assert clock.monotonic_ns() == 2
         assert clock.monotonic_ns() == 1
+
+
+def test_a_pause_of_the_machine_counts_as_one_step_of_a_timeout() -> None:
+    now_ns = 0
+    with clock.simulated(lambda: now_ns):
+        timeout = clock.Timeout(2_500_000_000)
+        now_ns += 60_000_000_000  # before the wait
+        assert timeout.next_step_ns() == 1_000_000_000
+        now_ns += 400_000_000  # something came
+        assert timeout.next_step_ns() == 1_000_000_000
+        now_ns += 60_000_000_000
+        assert timeout.next_step_ns() == 1_000_000_000
+        now_ns += 1_000_000_000
+        assert timeout.next_step_ns() == 100_000_000
+        now_ns += 100_000_000
+        assert timeout.next_step_ns() == 0

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from mrc_agents.nic.qp import QpLimits
+from mrc_agents.abi import NicControl, Qp, QpState, RcQp
+from mrc_agents.bpf.maps import MappedArray
+from mrc_agents.nic.work_queue import QpLimits, qp_index
 from mrc_agents.protocol.retry_times import NO_END_US, give_up_us, rnr_timer_us
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
@@ -33,12 +35,12 @@ class Pair:
     """A QP of h0 and its peer of h1, the first of which is limited."""
 
     def __init__(self, lab: VirtualLab, transport: str, limits: QpLimits) -> None:
-        self._lab = lab
+        self._lab, self._is_rc = lab, transport == "rocev2"
         self.near, self.far = VirtualConnection(lab, "h0"), VirtualConnection(lab, "h1")
         ends = (self.near, self.far)
         verb = "create_qp"
         attributes: dict[str, Any] = {"evs": [plane << 28 for plane in range(2)]}
-        if transport == "rocev2":
+        if self._is_rc:
             usual = choose_rc_congestion(lab.clos, "rocev2").qp_attributes
             verb, attributes = "create_rc_qp", {"evs": [0], **usual, "rto_ns": 4 * LOOK_MS * MS}
         self.qpn, self.peer_qpn = (
@@ -59,9 +61,36 @@ class Pair:
         where = {"local_offset": here["offset"], "remote_offset": 0, "r_key": there["r_key"]}
         self.near.call("post_write", qpn=self.qpn, length=BYTES, immediate=7, **where)
 
+    def set_link(self, *, is_up: bool) -> None:
+        """Lets the frames of the near end through, or be lost."""
+        for port in self._lab.clos.ports_of(self._lab.clos.node("h0")):
+            self._lab.runtime.set_carrier(port.id, is_up=is_up)
+
+    def pause(self, duration_ms: int) -> None:
+        """Lets the clock jump, of both machines: what the near QP and the agents have noted gets older."""
+        head = self.state().head
+        for name in ("progress_ns", "stalled_ns", "timer_due_ns"):
+            setattr(head, name, getattr(head, name) - duration_ms * MS)
+        for host in ("h0", "h1"):
+            (control,) = MappedArray(self._lab.node_pins(host).map_fd("nic_control"), NicControl)
+            control.heartbeat_ns -= duration_ms * MS
+
+    def kill_agent(self) -> None:
+        self._lab.agent("h0").kill()
+
+    def state(self) -> Qp | RcQp:
+        """The near QP as its NIC has it, alive."""
+        maps, index = self._lab.node_pins("h0"), qp_index(self.qpn)
+        if self._is_rc:
+            return MappedArray(maps.map_fd("rc_qps"), RcQp)[index]
+        return MappedArray(maps.map_fd("qps"), Qp)[index]
+
+    def wait_ms(self, duration_ms: float) -> None:
+        self._lab.run_until(self._lab.runtime.now_ns() + round(duration_ms * MS))
+
     def run_ms(self, duration_ms: float) -> list[str]:
         """Statuses of what has ended after so long."""
-        self._lab.run_until(self._lab.runtime.now_ns() + round(duration_ms * MS))
+        self.wait_ms(duration_ms)
         return [event["status"] for event in self.near.drain_events()]
 
 
@@ -117,6 +146,46 @@ def test_no_end_is_none(make_pair: Callable[[QpLimits], Pair]) -> None:
     pair.far.call("destroy_qp", qpn=pair.peer_qpn)
     pair.write()
     assert pair.run_ms(100_000) == []
+
+
+@pytest.mark.parametrize("pause_ms", [60_000, 300, 25])
+def test_a_pause_of_the_machine_is_no_silence(make_pair: Callable[[QpLimits], Pair], pause_ms: int) -> None:
+    """The timer of a QP with a packet in flight may be the first to run behind it."""
+    pair = make_pair(QpLimits(give_up_us=200_000))
+    pair.set_link(is_up=False)
+    pair.write()
+    pair.far.call("post_receive", qpn=pair.peer_qpn)
+    for _ in range(10):
+        assert pair.run_ms(LOOK_MS) == []
+        pair.pause(pause_ms)
+    assert pair.run_ms(LOOK_MS) == []
+    pair.set_link(is_up=True)
+    assert pair.run_ms(100) == ["success"]
+
+
+@pytest.mark.parametrize("pause_ms", [60_000, 300])
+def test_silence_before_and_after_a_pause_adds_up(
+    make_pair: Callable[[QpLimits], Pair], pause_ms: int
+) -> None:
+    pair = make_pair(QpLimits(give_up_us=300_000))
+    pair.far.call("destroy_qp", qpn=pair.peer_qpn)
+    pair.write()
+    assert pair.run_ms(150) == []
+    pair.pause(pause_ms)
+    assert pair.run_ms(150 - LOOK_MS) == []
+    assert pair.run_ms(3 * LOOK_MS) == ["retry_exceeded"]
+
+
+def test_an_agent_that_has_died_ends_the_qp_all_the_same(make_pair: Callable[[QpLimits], Pair]) -> None:
+    pair = make_pair(QpLimits(give_up_us=NO_END_US))
+    pair.far.call("destroy_qp", qpn=pair.peer_qpn)
+    pair.write()
+    pair.run_ms(100)
+    pair.kill_agent()
+    pair.wait_ms(10_000)
+    assert pair.state().state == QpState.RTS
+    pair.wait_ms(3_000)
+    assert pair.state().state == QpState.ERROR
 
 
 @pytest.mark.parametrize(

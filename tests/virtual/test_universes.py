@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from stopped_clock import StoppedClock
 
-from mrc_agents.abi import Event, EventKind, LosslessLink, Qp, QueuePool
+from mrc_agents.abi import Event, EventKind, LosslessLink, Qp, QpHead, QueuePool
 from mrc_agents.bpf.maps import ArrayMap, MappedArray
 from mrc_agents.nic.context import MemoryRegion
 from mrc_agents.nic.kernel_events import KernelEvents
@@ -218,8 +218,8 @@ def test_what_is_peeked_at_is_the_element_itself() -> None:
     with planned_lab(plan_of(small()), StoppedClock()) as lab:
         qps = ArrayMap(lab.node_pins("h0").map_fd("qps"), Qp)
         seen, copy_of_it = qps.peek(3), qps.read(3)
-        qps.write(3, Qp(peer_host=7))
-        assert (seen.peer_host, copy_of_it.peer_host) == (7, 0)
+        qps.write(3, Qp(head=QpHead(peer_host=7)))
+        assert (seen.head.peer_host, copy_of_it.head.peer_host) == (7, 0)
         with pytest.raises(FabricError):
             qps.peek(len(qps))
 

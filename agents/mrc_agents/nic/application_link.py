@@ -35,9 +35,8 @@ from mrc_agents.nic.channel_rings import ChannelRings
 from mrc_agents.nic.device import NicDevice
 from mrc_agents.nic.memory import NoRoomError, RegionPlace
 from mrc_agents.nic.page_memory import whole_pages
-from mrc_agents.nic.qp import QpLimits
 from mrc_agents.nic.reactions import ClientResources, Reactions
-from mrc_agents.nic.work_queue import qp_index
+from mrc_agents.nic.work_queue import QpLimits, qp_index
 from mrc_agents.protocol.retry_times import give_up_us, rnr_timer_us
 
 _log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from mrc_agents.entropy import randbits
 from mrc_agents.errors import UsageError
 from mrc_agents.nic.ev_profile import EvProfile
 from mrc_agents.nic.memory import MemoryRegistration, RegionPlace
-from mrc_agents.nic.qp import CONNECTED, QpLimits
-from mrc_agents.nic.work_queue import qp_index
+from mrc_agents.nic.qp import CONNECTED
+from mrc_agents.nic.work_queue import QpLimits, qp_index
 from mrc_agents.nic.work_verbs import WorkVerbs
 
 _EVS_PER_PLANE = 32

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mrc_agents.clock import monotonic_ns
+from mrc_agents.clock import Timeout
 from mrc_agents.closing import Closing
 from mrc_agents.errors import AgentError, UsageError
 from mrc_agents.nic.connection import Connection
@@ -58,10 +58,10 @@ class AgentClient(Connection, Closing):
         number = self._next_id
         self._next_id += 1
         request = {"id": number, "verb": verb, "arguments": arguments}
-        deadline_ns = monotonic_ns() + self.timeout_ns + arguments.get("wait_ns", 0)
+        timeout = Timeout(self.timeout_ns + arguments.get("wait_ns", 0))
         self._send(request)
         while True:
-            message = self._read_message(deadline_ns, f"a response to {verb!r}")
+            message = self._read_message(timeout, f"a response to {verb!r}")
             if "event" in message:
                 self._events.append(message)
             elif message.get("id") == number:
@@ -84,12 +84,12 @@ class AgentClient(Connection, Closing):
         except OSError as error:
             raise AgentError(f"the NIC agent at {self._path} is gone: {error}") from error
 
-    def _read_message(self, deadline_ns: int, what: str) -> dict[str, Any]:
+    def _read_message(self, timeout: Timeout, what: str) -> dict[str, Any]:
         while b"\n" not in self._buffer:
-            left_ns = deadline_ns - monotonic_ns()
-            if left_ns <= 0:
+            step_ns = timeout.next_step_ns()
+            if step_ns <= 0:
                 raise AgentError(f"the NIC agent at {self._path} did not send {what} in time")
-            self._socket.settimeout(left_ns / 1e9)
+            self._socket.settimeout(step_ns / 1e9)
             try:
                 part = self._socket.recv(1 << 16)
             except TimeoutError:
@@ -158,9 +158,9 @@ class AgentClient(Connection, Closing):
         Raises:
             AgentError: none came in time.
         """
-        deadline_ns = monotonic_ns() + timeout_ns
+        timeout = Timeout(timeout_ns)
         while not self._events:
-            message = self._read_message(deadline_ns, "an event")
+            message = self._read_message(timeout, "an event")
             if "event" in message:
                 self._events.append(message)
         return self._events.pop(0)

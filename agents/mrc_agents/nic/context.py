@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mrc_agents.bpf.libbpf import Pins
-from mrc_agents.clock import monotonic_ns
+from mrc_agents.clock import Timeout
 from mrc_agents.closing import Closing
 from mrc_agents.errors import AgentError, UsageError
 from mrc_agents.nic.client import AgentClient
@@ -296,19 +296,19 @@ class CompletionQueue:
         Raises:
             AgentError: they did not come in time.
         """
-        deadline_ns = monotonic_ns() + timeout_ns
+        timeout = Timeout(timeout_ns)
         readable = select.poll()
         readable.register(self, select.POLLIN)
         found: list[QueueEntry] = []
         while len(found) < count:
             found += self.poll()
-            left_ns = deadline_ns - monotonic_ns()
+            step_ns = timeout.next_step_ns()
             if len(found) < count and not self._verbs.has_events:
-                if left_ns <= 0:
+                if step_ns <= 0:
                     self._found.extendleft(reversed(found))
                     host = self._host
                     raise AgentError(f"the NIC of {host} reported {len(found)} of {count} entries in time")
-                readable.poll(max(1, left_ns // 1_000_000))
+                readable.poll(max(1, step_ns // 1_000_000))
         self._found.extend(found[count:])
         return found[:count]
 

@@ -21,8 +21,8 @@ class EvVerbs(NicState):
         value = self._device.qps.read(qp.index)
         rows = []
         for index in range(len(qp.attributes.evs)):
-            ev = value.evs[index]
-            plane = value.planes[ev.plane]
+            ev = value.evs.ev[index]
+            plane = value.evs.planes[ev.plane]
             rows.append(
                 {
                     "index": index,
@@ -105,7 +105,7 @@ class EvVerbs(NicState):
         changed = 0
         for qp in self._qps.values():
             peer = qp.attributes.peer_host
-            states = self._device.qps.read(qp.index).evs
+            states = self._device.qps.read(qp.index).evs.ev
             for place, ev in enumerate(qp.attributes.evs):
                 is_denied = states[place].state == EvState.DENIED
                 if not path.covers(ev, peer) or is_denied == (command == Command.DENY):

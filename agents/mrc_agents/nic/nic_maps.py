@@ -29,7 +29,7 @@ class NicMaps:
     def acknowledged_bytes(self, qpn: int) -> int:
         """Payload that a QP had acknowledged for the first time, of whichever transport it is."""
         index = qp_index(qpn)
-        return int(self._qps.peek(index).acked_bytes + self._rc_qps.peek(index).acked_bytes)
+        return int(self._qps.peek(index).comp.acked_bytes + self._rc_qps.peek(index).req.acked_bytes)
 
     def close(self) -> None:
         self._opened.close()

@@ -33,7 +33,7 @@ class PathWatch(NicState):
                 if self._device.control.port_up_mask >> plane & 1:
                     indices = range(plane * per_plane, (plane + 1) * per_plane)
                     # One that works, else any: the update is repeated until it is answered.
-                    best = min((value.evs[index].state, index) for index in indices)[1]
+                    best = min((value.evs.ev[index].state, index) for index in indices)[1]
                     found.append((qp.index, best))
         return found
 
@@ -46,7 +46,7 @@ class PathWatch(NicState):
                 found += [
                     (qp.index, index)
                     for index in range(len(qp.attributes.evs))
-                    if value.evs[index].state == EvState.ASSUMED_BAD
-                    and plane_mask >> value.evs[index].plane & 1
+                    if value.evs.ev[index].state == EvState.ASSUMED_BAD
+                    and plane_mask >> value.evs.ev[index].plane & 1
                 ]
         return found

@@ -78,7 +78,7 @@ class ProbeSchedule:
         """
         to_probe = []
         for ev_index in ev_indices:
-            ev = qp.evs[ev_index]
+            ev = qp.evs.ev[ev_index]
             key = (qp_index, ev_index)
             if ev.state != EvState.ASSUMED_BAD:
                 self._spacing_ns.pop(key, None)

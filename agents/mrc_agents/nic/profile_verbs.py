@@ -325,7 +325,7 @@ class ProfileVerbs(NicState):
     def _ev_state(self, profile_id: int, profile: EvProfile, place: int) -> str:
         if profile.evs[place] in profile.denied:
             return "DENIED"
-        states = {self._device.qps.read(qp.index).evs[place].state for qp in self._users(profile_id)}
+        states = {self._device.qps.read(qp.index).evs.ev[place].state for qp in self._users(profile_id)}
         return "ASSUMED_BAD" if EvState.ASSUMED_BAD in states else "GOOD"
 
 

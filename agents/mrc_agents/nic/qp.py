@@ -1,23 +1,37 @@
 """Queue pairs as the agent keeps them: attributes, the kernel's QP built from them, completions."""
 
 from collections.abc import Mapping, Sequence
-from ctypes import c_uint32
+from ctypes import Structure, c_uint32
 from dataclasses import asdict, dataclass, fields, replace
 from random import Random
 from typing import Any, Final, cast
 
-from mrc_agents.abi import Cc, CcParameterStruct, EvLayout, EvState, Limit, NicConfig, Qp, QpState, UsidLayout
+from mrc_agents.abi import (
+    Cc,
+    CcParameterStruct,
+    Comp,
+    EvLayout,
+    EvState,
+    EvTable,
+    Limit,
+    NicConfig,
+    Paths,
+    Qp,
+    QpHead,
+    QpState,
+    Req,
+    Resp,
+    UsidLayout,
+)
 from mrc_agents.entropy import randbits
 from mrc_agents.errors import UsageError
 from mrc_agents.nic.work_queue import WorkQueue
 from mrc_agents.protocol import cc_profile
-from mrc_agents.protocol.retry_times import NO_END_US
 from mrc_agents.protocol.sizes import write_nominal_bytes
 
 PSN_BITS: Final = 24
 EXPONENTIAL_COUNT: Final = 6
 PSN_MAX: Final = (1 << PSN_BITS) - 1
-_NO_END_NS: Final = 1 << 62
 
 
 def draw_psn() -> int:
@@ -124,21 +138,6 @@ class QpAttributes:
                 raise UsageError(f"evs: those of plane {plane} do not all name it")
 
 
-@dataclass(frozen=True, slots=True)
-class QpLimits:
-    """Limits that a program may change at any time."""
-
-    give_up_us: int = 0  # without an acknowledgement, before its work fails, in place of retry_limit; 0: that
-    rnr_timer_us: int = 1280  # before a message that found no receive is sent again
-    rnr_limit: int = int(Limit.RNR_FOREVER)  # times that it is so in a row; Limit.RNR_FOREVER: no limit
-    is_writable: bool = True  # whether the peer may write
-
-    @property
-    def give_up_ns(self) -> int:
-        """The same as the kernel has it."""
-        return _NO_END_NS if self.give_up_us == NO_END_US else self.give_up_us * 1000
-
-
 def attribute_ranges(config: NicConfig, ev_count: int) -> dict[str, tuple[int, int]]:
     """Lowest and highest accepted value of each number among QpAttributes, for a QP of *ev_count* EVs."""
     rows = (UsidLayout.INDEX_MASK + 1) // config.uplinks_per_pair
@@ -199,14 +198,10 @@ TRANSITIONS: Final = {
 
 @dataclass(slots=True)
 class MrcQueuePair(WorkQueue):
-    """The agent's side of an MRC QP; `ev_profile` is the id of the one its EVs are from, `pd` the protection
-    domain of an application, and 0 that of the agent's own clients.
-    """
+    """The agent's side of an MRC QP."""
 
     attributes: QpAttributes
-    ev_profile: int | None = None
-    pd: int = 0
-    limits: QpLimits = QpLimits()
+    ev_profile: int | None = None  # id of the one that its EVs are from
 
     def replace_ev(self, place: int, ev: int) -> None:
         """Another EV stands at *place* from now on."""
@@ -247,8 +242,8 @@ def nic_path_base(config: NicConfig, peer_host: int) -> int:
 
 def nic_path(qp: Qp, ev: int) -> int:
     """Place in `nic_paths` of the path that an EV of a QP names."""
-    uplink = 0 if qp.is_local else ev >> EvLayout.UPLINK_SHIFT & EvLayout.UPLINK_MASK
-    place = qp.nic_path_base + (ev >> EvLayout.PLANE_SHIFT) * qp.uplink_count + uplink
+    uplink = 0 if qp.head.is_local else ev >> EvLayout.UPLINK_SHIFT & EvLayout.UPLINK_MASK
+    place = qp.paths.nic_base + (ev >> EvLayout.PLANE_SHIFT) * qp.paths.uplink_count + uplink
     return int(place) % int(Limit.NIC_PATHS)
 
 
@@ -271,17 +266,32 @@ def replacement_path(qp: Qp, attributes: QpAttributes, place: int, ev: int) -> i
     others = [index for index in range(len(attributes.evs)) if index != place]
     if attributes.evs_name_paths:
         for index in others:
-            if qp.evs[index].entropy >> EvLayout.UPLINK_SHIFT == ev >> EvLayout.UPLINK_SHIFT:
-                return int(qp.evs[index].path)
-    taken = {qp.evs[index].path for index in others}
+            if qp.evs.ev[index].entropy >> EvLayout.UPLINK_SHIFT == ev >> EvLayout.UPLINK_SHIFT:
+                return int(qp.evs.ev[index].path)
+    taken = {qp.evs.ev[index].path for index in others}
     # The one it leaves last of all: packets may be under way on it.
     free = [number for number in range(Limit.EV_MAX) if number not in taken]
-    return next((number for number in free if number != qp.evs[place].path), free[0])
+    return next((number for number in free if number != qp.evs.ev[place].path), free[0])
 
 
-_SAME_NAMES: Final = {each.name for each in fields(QpAttributes)} & {name for name, *_ in Qp._fields_}
-_COPIED: Final = _SAME_NAMES - {"cc", "dynamic_mpr", "evs"}
-"""Attributes that the kernel's QP takes as they are."""
+def build_head(qp: WorkQueue, config: NicConfig) -> QpHead:
+    """The part that the kernel's QP of any transport begins with."""
+    hi, lo, is_local = carrier_template(config, qp.attributes.peer_host)
+    return QpHead(
+        qpn=qp.qpn,
+        peer_host=qp.attributes.peer_host,
+        is_local=is_local,
+        template_hi=hi,
+        template_lo=lo,
+        pmtu_bytes=qp.attributes.pmtu_bytes,
+        pd=qp.pd,
+        is_writable=qp.limits.is_writable,
+        retry_limit=qp.attributes.retry_limit,
+        rnr_limit=qp.limits.rnr_limit,
+        rto_ns=qp.attributes.rto_ns,
+        give_up_ns=qp.limits.give_up_ns,
+        rnr_timer_ns=qp.limits.rnr_timer_us * 1000,
+    )
 
 
 def build_qp(qp: MrcQueuePair, config: NicConfig) -> Qp:
@@ -290,65 +300,77 @@ def build_qp(qp: MrcQueuePair, config: NicConfig) -> Qp:
     planes = config.plane_count
     per_plane = len(attributes.evs) // planes
     active = per_plane - attributes.backup_per_plane
-    hi, lo, is_local = carrier_template(config, attributes.peer_host)
+    head = build_head(qp, config)
     congestion = attributes.congestion
     peer_first_psn = attributes.peer_first_psn or 0  # needed before the QP receives
     value = Qp(
-        **{name: getattr(attributes, name) for name in _COPIED},
         state=QpState.INIT,
-        qpn=qp.qpn,
-        is_local=is_local,
-        template_hi=hi,
-        template_lo=lo,
-        pmtu_shift=attributes.pmtu_bytes.bit_length() - 1,
-        nic_path_base=nic_path_base(config, attributes.peer_host),
-        uplink_count=1 if is_local else config.uplink_count,
-        give_up_ns=qp.limits.give_up_ns,
-        rnr_timer_ns=qp.limits.rnr_timer_us * 1000,
-        rnr_limit=qp.limits.rnr_limit,
-        pd=qp.pd,
-        is_writable=qp.limits.is_writable,
-        evs_per_plane=per_plane,
-        plane_count=planes,
-        active_total=active * planes,
-        active_planes=(1 << planes) - 1,
-        mpr_psns=attributes.mpr * Limit.MPR_UNIT,
-        mpr_dest_psns=attributes.mpr_dest * Limit.MPR_UNIT,
-        tracked_psns=attributes.mpr_dest * Limit.MPR_UNIT,
-        tracked_from_psn=peer_first_psn,
-        is_mpr_dynamic=attributes.dynamic_mpr,
-        requests_sack=attributes.peer_sack_every > 1,
-        peer_port_mask=0xFFFFFFFF,
+        head=head,
         cc_parameters=CcParameterStruct(**asdict(congestion)),
         cc=Cc(
             cwnd_bytes=congestion.max_cwnd_bytes,
             max_wnd_bytes=congestion.max_cwnd_bytes,
             base_rtt_ns=congestion.base_rtt_ns,
         ),
-        next_psn=attributes.first_psn,
-        una_psn=attributes.first_psn,
-        peer_cack_next=attributes.first_psn,
-        cack_next=peer_first_psn,
-        first_expected=peer_first_psn,
-        max_received=c_uint32(peer_first_psn - 1).value,
+        comp=Comp(
+            **_same_names(Comp, attributes),
+            una_psn=attributes.first_psn,
+            peer_cack_next=attributes.first_psn,
+        ),
+        paths=Paths(
+            is_shared=attributes.shares_paths,
+            nic_base=nic_path_base(config, attributes.peer_host),
+            uplink_count=1 if head.is_local else config.uplink_count,
+        ),
+        evs=EvTable(
+            **_same_names(EvTable, attributes),
+            plane_count=planes,
+            per_plane=per_plane,
+            active_total=active * planes,
+            active_planes=(1 << planes) - 1,
+            peer_port_mask=0xFFFFFFFF,
+        ),
+        resp=Resp(
+            **_same_names(Resp, attributes),
+            mpr_dest_psns=attributes.mpr_dest * Limit.MPR_UNIT,
+            tracked_psns=attributes.mpr_dest * Limit.MPR_UNIT,
+            tracked_from_psn=peer_first_psn,
+            is_mpr_dynamic=attributes.dynamic_mpr,
+            cack_next=peer_first_psn,
+            first_expected=peer_first_psn,
+            max_received=c_uint32(peer_first_psn - 1).value,
+        ),
+        req=Req(
+            max_wimm=attributes.max_wimm,
+            pmtu_shift=attributes.pmtu_bytes.bit_length() - 1,
+            mpr_psns=attributes.mpr * Limit.MPR_UNIT,
+            requests_sack=attributes.peer_sack_every > 1,
+            next_psn=attributes.first_psn,
+        ),
     )
     paths = path_numbers(attributes.evs, are_named=bool(attributes.evs_name_paths))
     random = Random(attributes.seed)
     for plane in range(planes):
-        value.planes[plane].active_count = active
-        value.planes[plane].backup_count = attributes.backup_per_plane
-        value.planes[plane].target_active = active
+        value.evs.planes[plane].active_count = active
+        value.evs.planes[plane].backup_count = attributes.backup_per_plane
+        value.evs.planes[plane].target_active = active
         # Places in a row are even over the paths, which those of a random choice among all are not.
         order = random.sample(range(active), active) + random.sample(
             range(active, per_plane), per_plane - active
         )
         for position, within in enumerate(order):
             index = plane * per_plane + within
-            value.order[plane * per_plane + position] = index
-            ev = value.evs[index]
+            value.evs.order[plane * per_plane + position] = index
+            ev = value.evs.ev[index]
             ev.entropy = attributes.evs[index]
             ev.state = EvState.GOOD
             ev.plane = plane
             ev.path = paths[index]
             ev.position = position
     return value
+
+
+def _same_names(part: type[Structure], attributes: QpAttributes) -> dict[str, int]:
+    """The attributes that the kernel's QP takes as they are in this part of it."""
+    names = {name for name, *_ in part._fields_} & {each.name for each in fields(attributes)}
+    return {name: getattr(attributes, name) for name in names}

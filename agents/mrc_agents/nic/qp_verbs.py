@@ -217,7 +217,7 @@ class QueuePairVerbs(CcProfileVerbs):
             changed = changed.changed({"byte_time_ps": self._byte_time_ps(changed.peer_host)})
         qp.attributes = changed
         value = build_qp(qp, self._device.config)
-        value.peer_qpn = peer_qpn
+        value.head.peer_qpn = peer_qpn
         value.state = QpState.RTR
         self._device.qps.write(qp.index, value)
         if is_other_peer:
@@ -274,7 +274,7 @@ class QueuePairVerbs(CcProfileVerbs):
         qp = self._find(qpn)
         value = build_qp(qp, self._device.config)
         value.state = QpState.RESET
-        value.qpn = 0
+        value.head.qpn = 0
         self._device.qps.write(qp.index, value)
         del self._qps[qp.index]
         self.numbers.release(qpn)
@@ -308,15 +308,15 @@ class QueuePairVerbs(CcProfileVerbs):
             rows.append(
                 {
                     "qpn": qp.qpn,
-                    "peer_qpn": value.peer_qpn,
-                    "peer_host": value.peer_host,
+                    "peer_qpn": value.head.peer_qpn,
+                    "peer_host": value.head.peer_host,
                     "state": QpState(value.state).name,
                     "status": qp.status,
-                    "inflight": value.inflight,
-                    "next_psn": value.next_psn,
-                    "una_psn": value.una_psn,
-                    "lost_waiting": value.lost_count,
-                    "active_evs": value.active_total,
+                    "inflight": value.req.inflight,
+                    "next_psn": value.req.next_psn,
+                    "una_psn": value.comp.una_psn,
+                    "lost_waiting": value.req.lost_count,
+                    "active_evs": value.evs.active_total,
                     "cc": FIXED if value.cc_parameters.is_fixed else self._config.cc,
                     "cwnd_bytes": value.cc.cwnd_bytes,
                     "max_wnd_bytes": value.cc.max_wnd_bytes,
@@ -324,7 +324,7 @@ class QueuePairVerbs(CcProfileVerbs):
                     "avg_delay_ns": value.cc.avg_delay_q8 >> CcFormat.DELAY_SHIFT,
                     "target_delay_ns": value.cc_parameters.target_delay_ns,
                     "base_rtt_ns": value.cc.base_rtt_ns,
-                    "mpr_psns": value.mpr_psns,
+                    "mpr_psns": value.req.mpr_psns,
                     "cwnd_reason": CcReason(value.cc.reason).name.lower(),
                 }
             )

@@ -1,12 +1,23 @@
 """Queue pairs of the reliable connection: attributes, and the kernel's QP built from them."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, cast
 
-from mrc_agents.abi import Dcqcn, DcqcnParameterStruct, EvLayout, Limit, NicConfig, QpState, RcQp, UsidLayout
+from mrc_agents.abi import (
+    Dcqcn,
+    DcqcnParameterStruct,
+    EvLayout,
+    Limit,
+    NicConfig,
+    QpState,
+    RcQp,
+    RcReq,
+    RcResp,
+    UsidLayout,
+)
 from mrc_agents.errors import UsageError
-from mrc_agents.nic.qp import PSN_MAX, QpLimits, Transition, carrier_template
+from mrc_agents.nic.qp import PSN_MAX, Transition, build_head
 from mrc_agents.nic.qp import TRANSITIONS as MRC_TRANSITIONS
 from mrc_agents.nic.work_queue import WorkQueue
 from mrc_agents.protocol.dcqcn import ONE_Q16, DcqcnParameters
@@ -80,45 +91,34 @@ TRANSITIONS: Final = {
 
 @dataclass(slots=True)
 class RcQueuePair(WorkQueue):
-    """The agent's side of a reliable connection; `pd` and `limits` as of an MRC QP."""
+    """The agent's side of a reliable connection."""
 
     attributes: RcAttributes
-    pd: int = 0
-    limits: QpLimits = field(default_factory=QpLimits)
 
 
 def build_rc_qp(qp: RcQueuePair, config: NicConfig, now_ns: int) -> RcQp:
     """The kernel's QP in state INIT; *now_ns* is CLOCK_MONOTONIC."""
     attributes = qp.attributes
-    hi, lo, is_local = carrier_template(config, attributes.peer_host)
     peer_first_psn = attributes.peer_first_psn or 0  # needed before the QP receives
     value = RcQp(
         state=QpState.INIT,
-        qpn=qp.qpn,
-        peer_host=attributes.peer_host,
-        is_local=is_local,
-        template_hi=hi,
-        template_lo=lo,
-        pmtu_bytes=attributes.pmtu_bytes,
-        window_packets=attributes.window_packets,
-        rto_ns=attributes.rto_ns,
-        retry_limit=attributes.retry_limit,
-        give_up_ns=qp.limits.give_up_ns,
-        rnr_timer_ns=qp.limits.rnr_timer_us * 1000,
-        rnr_limit=qp.limits.rnr_limit,
-        pd=qp.pd,
-        is_writable=qp.limits.is_writable,
-        cnp_interval_ns=attributes.cnp_interval_ns,
-        ev_count=len(attributes.evs),
-        cc=DcqcnParameterStruct(**asdict(attributes.cc)),
-        next_psn=attributes.first_psn,
-        max_psn=attributes.first_psn,
-        una_psn=attributes.first_psn,
-        acked_psn=attributes.first_psn,
-        expected_psn=peer_first_psn,
-        first_expected=peer_first_psn,
-        delivered_psn=peer_first_psn,
+        head=build_head(qp, config),
         is_any_order=attributes.any_order,
+        cc=DcqcnParameterStruct(**asdict(attributes.cc)),
+        resp=RcResp(
+            cnp_interval_ns=attributes.cnp_interval_ns,
+            expected_psn=peer_first_psn,
+            first_expected=peer_first_psn,
+            delivered_psn=peer_first_psn,
+        ),
+        req=RcReq(
+            window_packets=attributes.window_packets,
+            ev_count=len(attributes.evs),
+            next_psn=attributes.first_psn,
+            max_psn=attributes.first_psn,
+            una_psn=attributes.first_psn,
+            acked_psn=attributes.first_psn,
+        ),
     )
     value.dcqcn = Dcqcn(
         rate_kbps=attributes.cc.line_kbps,
@@ -128,5 +128,5 @@ def build_rc_qp(qp: RcQueuePair, config: NicConfig, now_ns: int) -> RcQp:
         rate_updated_ns=now_ns,
     )
     for place, ev in enumerate(attributes.evs):
-        value.evs[place] = ev
+        value.req.evs[place] = ev
     return value

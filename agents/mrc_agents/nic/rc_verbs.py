@@ -93,7 +93,7 @@ class RcVerbs(QueuePairVerbs):
         changed.check(self._device.config)
         qp.attributes = changed
         value = build_rc_qp(qp, self._device.config, monotonic_ns())
-        value.peer_qpn = peer_qpn
+        value.head.peer_qpn = peer_qpn
         value.state = qp.state = state
         self._device.rc_qps.write(qp.index, value)
 
@@ -150,14 +150,14 @@ class RcVerbs(QueuePairVerbs):
         value = self._device.rc_qps.peek(qp.index)
         return {
             "qpn": qp.qpn,
-            "peer_qpn": value.peer_qpn,
-            "peer_host": value.peer_host,
+            "peer_qpn": value.head.peer_qpn,
+            "peer_host": value.head.peer_host,
             "state": QpState(value.state).name,
             "status": qp.status,
-            "inflight": value.next_psn - value.acked_psn,
-            "next_psn": value.next_psn,
-            "una_psn": value.acked_psn,
-            "lost_waiting": value.max_psn - value.next_psn,
-            "active_evs": value.ev_count,
+            "inflight": value.req.next_psn - value.req.acked_psn,
+            "next_psn": value.req.next_psn,
+            "una_psn": value.req.acked_psn,
+            "lost_waiting": value.req.max_psn - value.req.next_psn,
+            "active_evs": value.req.ev_count,
             "rate_bps": value.dcqcn.rate_kbps * 1000,
         }

@@ -259,8 +259,8 @@ class Reactions:
                 self._schedule.add(qp_index, ev_index, self._excess_falls(qp, ev_index), now_ns)
 
     def _excess_falls(self, qp: Qp, ev_index: int) -> int:
-        evs = qp.evs[: qp.plane_count * qp.evs_per_plane]
-        if not qp.shares_paths:
+        evs = qp.evs.ev[: qp.evs.plane_count * qp.evs.per_plane]
+        if not qp.paths.is_shared:
             return excess_falls(evs[ev_index].bad_count, [ev.bad_count for ev in evs])
         falls = {ev.path: self._device.paths[nic_path(qp, ev.entropy)].falls for ev in evs}
         return excess_falls(falls[evs[ev_index].path], list(falls.values()))

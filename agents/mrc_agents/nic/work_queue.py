@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from mrc_agents.abi import Limit, QpState
+from mrc_agents.protocol.retry_times import NO_END_US
 
 QPN_MIN: Final = 1 << Limit.QP_INDEX_BITS
 """Number of the first QP at index 0; none is lower."""
 QPN_MAX: Final = (1 << 24) - 1
+_NO_END_NS: Final = 1 << 62
 
 
 def qp_index(qpn: int) -> int:
@@ -35,6 +37,14 @@ class SenderAttributes(Protocol):
         """Payload of a packet."""
 
     @property
+    def rto_ns(self) -> int:
+        """Retransmission time-out."""
+
+    @property
+    def retry_limit(self) -> int:
+        """Time-outs in a row without progress before the QP fails."""
+
+    @property
     def max_wimm(self) -> int:
         """WRITEs with immediate that may be outstanding."""
 
@@ -57,6 +67,21 @@ class DeliveredWrite(NamedTuple):
     time_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class QpLimits:
+    """Limits that a program may change at any time."""
+
+    give_up_us: int = 0  # without an acknowledgement, before its work fails, in place of retry_limit; 0: that
+    rnr_timer_us: int = 1280  # before a message that found no receive is sent again
+    rnr_limit: int = int(Limit.RNR_FOREVER)  # times that it is so in a row; Limit.RNR_FOREVER: no limit
+    is_writable: bool = True  # whether the peer may write
+
+    @property
+    def give_up_ns(self) -> int:
+        """The same as the kernel has it."""
+        return _NO_END_NS if self.give_up_us == NO_END_US else self.give_up_us * 1000
+
+
 @dataclass(slots=True)
 class WorkQueue:
     """A QP of any transport."""
@@ -69,6 +94,8 @@ class WorkQueue:
     completions: deque[FinishedWork] = field(default_factory=deque)
     arrivals: dict[int, DeliveredWrite] = field(default_factory=dict)
     next_arrival: int = 1
+    pd: int = 0  # protection domain of an application; 0: that of the agent's own clients
+    limits: QpLimits = QpLimits()
 
     def take_arrivals(self) -> Iterator[DeliveredWrite]:
         """Those that are next in order; CPUs may report them in another."""

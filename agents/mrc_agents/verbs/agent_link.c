@@ -43,12 +43,15 @@ static int receive_reply(struct agent_link *link, struct mrc_application_reply *
 	    .msg_controllen = sizeof(control),
 	};
 	struct cmsghdr *header;
-	ssize_t length;
+	ssize_t length = -1;
 
-	do
+	/* In steps of a second: a pause of the whole machine, in which nobody waited, ends one. */
+	for (int seconds = 0; seconds < REPLY_TIMEOUT_SECONDS; seconds += errno != EINTR) {
 		length = recvmsg(link->socket, &message, MSG_CMSG_CLOEXEC);
-	while (length < 0 && errno == EINTR);
-	if (length < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+		if (length >= 0 || (errno != EINTR && errno != EAGAIN))
+			break;
+	}
+	if (length < 0 && (errno == EAGAIN)) {
 		complain("the NIC agent does not respond within %d s", REPLY_TIMEOUT_SECONDS);
 		return ETIMEDOUT;
 	}
@@ -87,7 +90,7 @@ static void link_close(struct agent_link *link)
 static int link_open(struct agent_link *link)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	struct timeval timeout = {.tv_sec = REPLY_TIMEOUT_SECONDS};
+	struct timeval step = {.tv_sec = 1}, timeout = {.tv_sec = REPLY_TIMEOUT_SECONDS};
 	const char *name = MRC_APPLICATION_SOCKET;
 	int descriptors[HELLO_DESCRIPTORS], error;
 
@@ -95,7 +98,7 @@ static int link_open(struct agent_link *link)
 	link->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (link->socket < 0)
 		return errno;
-	setsockopt(link->socket, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+	setsockopt(link->socket, SOL_SOCKET, SO_RCVTIMEO, &step, sizeof(step));
 	setsockopt(link->socket, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
 	memcpy(address.sun_path + 1, name, strlen(name)); /* abstract: its first byte is 0 */
 	if (connect(link->socket, (struct sockaddr *)&address,

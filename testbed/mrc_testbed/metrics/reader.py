@@ -280,13 +280,12 @@ class LabReader:
         self._stack.close()
 
 
-def _span(layout: type[Structure], name: str) -> slice:
-    field = getattr(layout, name)
-    return slice(field.offset, field.offset + field.size)
+def _offset(layout: type[Structure], name: str) -> int:
+    return int(getattr(layout, name).offset)
 
 
-_FALLS: Final = _span(NicPath, "falls").start // 4
-_ENTROPY, _PLANE, _STATE = (_span(EvEntry, name).start for name in ("entropy", "plane", "state"))
+_FALLS: Final = _offset(NicPath, "falls") // 4
+_ENTROPY, _PLANE, _STATE = (_offset(EvEntry, name) for name in ("entropy", "plane", "state"))
 
 
 class _QpStates:
@@ -332,14 +331,14 @@ class _QpStates:
             if qp.state in _CONNECTED:
                 self._connected.append(index)
                 counts.update(_of_evs(qp, _PLANE, _STATE))
-                reorder_packets = max(reorder_packets, qp.received_above)
-                if qp.next_psn != qp.una_psn:
+                reorder_packets = max(reorder_packets, qp.resp.received_above)
+                if qp.req.next_psn != qp.comp.una_psn:
                     cc = qp.cc
                     delay_ns = cc.avg_delay_q8 >> CcFormat.DELAY_SHIFT
                     inflight_bytes = max(0, cc.inflight_bytes)
                     sending.append((1, cc.cwnd_bytes, cc.max_wnd_bytes, inflight_bytes, delay_ns))
-                if with_paths and qp.peer_host < len(self._rows) and self._rows[qp.peer_host] != self._row:
-                    peer_row = self._rows[qp.peer_host]
+                peer = qp.head.peer_host
+                if with_paths and peer < len(self._rows) and (peer_row := self._rows[peer]) != self._row:
                     # an EV's upper two bytes name plane and uplink, low byte first
                     path_and_state = _of_evs(qp, _ENTROPY + 2, _ENTROPY + 3, _STATE)
                     for key, count in Counter(path_and_state).items():
@@ -358,7 +357,7 @@ class _QpStates:
 
 def _of_evs(qp: Qp, *starts: int) -> Iterator[tuple[int, ...]]:
     """Bytes of each of the QP's EVs, by strides over all of them: ctypes takes 100 times as long."""
-    evs = memoryview(qp).cast("B")[_span(Qp, "evs")]
+    evs = memoryview(qp.evs.ev).cast("B")
     return zip(*(evs[start :: sizeof(EvEntry)] for start in starts), strict=True)
 
 

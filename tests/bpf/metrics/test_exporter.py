@@ -28,8 +28,10 @@ from mrc_agents.abi import (
     PortCounter,
     PortCounters,
     Qp,
+    QpHead,
     QpState,
     QueueState,
+    Req,
     TrafficClass,
 )
 from mrc_agents.bpf.maps import ArrayMap, MappedArray
@@ -139,11 +141,11 @@ def test_evs_are_shown_by_the_links_across_t1s(state_root: Path) -> None:
     """Two links of T1 1 are crossed by a QP from h0 to h2; h0 reaches h1 without."""
     with lab_up("paths", TopologySpec(planes=2, t0=3, t1=2, hosts_per_t0=2)) as lab:
         for index, (peer, ev_state) in enumerate(((2, EvState.ASSUMED_BAD), (1, EvState.GOOD))):
-            qp = Qp(state=QpState.RTS, peer_host=peer, next_psn=1)
+            qp = Qp(state=QpState.RTS, head=QpHead(peer_host=peer), req=Req(next_psn=1))
             qp.cc.cwnd_bytes, qp.cc.max_wnd_bytes, qp.cc.inflight_bytes = 5, 6, 7
             for copy in range(3):
-                qp.evs[copy].entropy = lab.clos.ev(1, 1 if peer == 2 else 0, copy)
-                qp.evs[copy].plane, qp.evs[copy].state = 1, ev_state
+                qp.evs.ev[copy].entropy = lab.clos.ev(1, 1 if peer == 2 else 0, copy)
+                qp.evs.ev[copy].plane, qp.evs.ev[copy].state = 1, ev_state
             with opened(lab.paths.node_pins("h0") / "qps") as descriptor:
                 ArrayMap(descriptor, Qp).write(index, qp)
         with opened(lab.paths.node_pins("h0") / "nic_paths") as descriptor:

@@ -45,8 +45,8 @@ def connect_qp(
     qp = Qp()
     qp.state = state
     for ev, ev_state in enumerate(states):
-        qp.evs[ev].plane = ev % 2
-        qp.evs[ev].state = ev_state
+        qp.evs.ev[ev].plane = ev % 2
+        qp.evs.ev[ev].state = ev_state
     with opened(pinned_lab.paths.node_pins("h0") / "qps") as descriptor:
         ArrayMap(descriptor, Qp).write(index, qp)
 

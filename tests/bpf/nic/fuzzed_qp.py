@@ -145,7 +145,7 @@ class FuzzedQp:
             Opcode.WRITE_ONLY_IMMEDIATE,
             self.far.qpn,
             wire_psn(self.target.reference.next_psn + random.choice([0, 1, 3])),
-            Meth((qp.completed_wimm + random.choice([1, 1, 2, 0, -1, 200])) % (1 << 16), 0),
+            Meth((qp.resp.completed_wimm + random.choice([1, 1, 2, 0, -1, 200])) % (1 << 16), 0),
             self._reth(len(payload)),
             payload,
             tseth=Tseth(1),
@@ -162,18 +162,18 @@ class FuzzedQp:
 
     def _ack(self) -> Packet:
         qp, random = self.nic.qp(), self.random
-        return self.far.ack(qp.next_psn + random.randrange(-40, 3), random.randrange(-1, 3) % (1 << 24))
+        return self.far.ack(qp.req.next_psn + random.randrange(-40, 3), random.randrange(-1, 3) % (1 << 24))
 
     def _nack(self) -> Packet:
         qp, random = self.nic.qp(), self.random
-        psn = qp.una_psn + random.randrange(-2, WINDOW)
-        sent = qp.tx[psn % Limit.PSN_RING].ev_index
+        psn = qp.comp.una_psn + random.randrange(-2, WINDOW)
+        sent = qp.req.tx[psn % Limit.PSN_RING].ev_index
         ev = random.choice([self.source.attributes.evs[sent], random.getrandbits(32)])
         return self.far.nack(psn, random.choice(list(NackReason)), ev)
 
     def _sack(self) -> Packet:
         random = self.random
-        oldest = self.source.nic.qp().una_psn
+        oldest = self.source.nic.qp().comp.una_psn
         seth = Seth(
             cack_psn=wire_psn(oldest + random.randrange(-3, 8)),
             entropy=random.getrandbits(32),
@@ -238,11 +238,11 @@ class FuzzedQp:
     def _is_awaited(self, write: Write) -> bool:
         """Return True if a receive is posted for the number of a WRITE with immediate."""
         qp = self.nic.qp()
-        ahead = (write.meth.rqmsn - qp.completed_wimm) % (1 << 16)
-        number = qp.completed_wimm + ahead
+        ahead = (write.meth.rqmsn - qp.resp.completed_wimm) % (1 << 16)
+        number = qp.resp.completed_wimm + ahead
         return (
             0 < ahead < 1 << 15
-            and number - qp.delivered_wimm <= qp.max_wimm_dest
+            and number - qp.resp.delivered_wimm <= qp.resp.max_wimm_dest
             and number <= self._receives
         )
 
@@ -280,7 +280,7 @@ class FuzzedQp:
             self.target.check_memory()
         check_account(outcome, octets)
         qp = self.nic.qp()
-        assert qp.cack_next == self.target.reference.next_psn % 2**32
+        assert qp.resp.cack_next == self.target.reference.next_psn % 2**32
         if qp.state == QpState.ERROR:
             self.renew()
 
@@ -297,33 +297,33 @@ class FuzzedQp:
         self.target.check_memory()
         state = self.nic.qp()
         ev_partition(state)
-        assert state.inflight <= WINDOW
-        assert state.lost_count == sum(word.bit_count() for word in state.lost_bits)
+        assert state.req.inflight <= WINDOW
+        assert state.req.lost_count == sum(word.bit_count() for word in state.req.lost_bits)
         self.nic.events()
         self.source.post(10_000, work_id=77)
         # a damaged frame may have said that the peer has no port
-        update = self.far.port_update(0b1111, (state.peer_port_update + 1) % (1 << 16))
+        update = self.far.port_update(0b1111, (state.evs.peer_port_update + 1) % (1 << 16))
         self.nic.receive(self.far.arriving_octets(update, 0, 0), 0)
         for _ in range(200):
             self.nic.send_all()
             qp = self.nic.qp()
             assert qp.state == QpState.RTS
             packets: list[Packet] = [
-                self.far.sack(Seth(wire_psn(qp.next_psn - 1), 0)),
-                self.far.ack(_last_end(qp), qp.work.next_msn),
+                self.far.sack(Seth(wire_psn(qp.req.next_psn - 1), 0)),
+                self.far.ack(_last_end(qp), qp.req.work.next_msn),
             ]
             for packet in packets:
                 self.nic.receive(self.far.arriving_octets(packet, 0, 0), 0)
             done = [event.a for event in self.nic.events() if event.kind == EventKind.COMPLETION]
             if 77 in done:
                 return
-        raise AssertionError(f"the QP is stuck: {self.nic.qp().una_psn} of {self.nic.qp().next_psn}")
+        raise AssertionError(f"the QP is stuck: {self.nic.qp().comp.una_psn} of {self.nic.qp().req.next_psn}")
 
 
 def _last_end(qp: Qp) -> int:
     """The PSN of the last packet sent that ends a message, or of the last one."""
-    sent = range(qp.next_psn - 1, qp.next_psn - 1 - Limit.PSN_RING, -1)
-    ends = (psn for psn in sent if qp.tx[psn % Limit.PSN_RING].opcode >= Opcode.WRITE_LAST)
+    sent = range(qp.req.next_psn - 1, qp.req.next_psn - 1 - Limit.PSN_RING, -1)
+    ends = (psn for psn in sent if qp.req.tx[psn % Limit.PSN_RING].opcode >= Opcode.WRITE_LAST)
     return next(ends, sent[0])
 
 

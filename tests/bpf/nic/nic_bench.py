@@ -157,16 +157,16 @@ class NicBench(ProgramBench):
     def create_qp(self, index: int, attributes: QpAttributes, peer_qpn: int, *, first_psn: int = 0) -> None:
         """A QP in RTS whose packets, in both directions, start at *first_psn*, 32 bits."""
         value = build_qp(MrcQueuePair(QPN_MIN + index, attributes), self.config)
-        value.state, value.peer_qpn = QpState.RTS, peer_qpn
-        value.next_psn = value.una_psn = value.peer_cack_next = value.cack_next = first_psn
-        value.tracked_from_psn = value.first_expected = first_psn
-        value.max_received = c_uint32(first_psn - 1).value
+        value.state, value.head.peer_qpn = QpState.RTS, peer_qpn
+        value.req.next_psn = value.comp.una_psn = value.comp.peer_cack_next = value.resp.cack_next = first_psn
+        value.resp.tracked_from_psn = value.resp.first_expected = first_psn
+        value.resp.max_received = c_uint32(first_psn - 1).value
         self.qps.write(index, value)
 
     def connect(self, index: int, attributes: RcAttributes, peer_qpn: int) -> None:
         """A reliable connection in RTS."""
         value = build_rc_qp(RcQueuePair(QPN_MIN + index, attributes), self.config, time.monotonic_ns())
-        value.state, value.peer_qpn = QpState.RTS, peer_qpn
+        value.state, value.head.peer_qpn = QpState.RTS, peer_qpn
         self.rc_qps.write(index, value)
 
     def qp(self, index: int = 0) -> Qp:
@@ -213,10 +213,12 @@ class NicBench(ProgramBench):
         """Lets that many more WRITEs with immediate come in."""
         self.work[index].receive_tail += count
 
-    def let_agent_die(self) -> None:
-        """The agent's last sign of life is longer ago than its limit."""
-        self.control.heartbeat_limit_ns = 1_000_000_000
-        self.control.heartbeat_ns = time.monotonic_ns() - 1_000_000_001
+    def let_agent_die(self, looks: int) -> None:
+        """The agent's last sign of life is longer ago than its limit; *looks* have found that so far."""
+        self.control.heartbeat_limit_ns = limit_ns = 1_000_000_000
+        self.control.heartbeat_ns = time.monotonic_ns() - 2 * limit_ns
+        self.control.silence_ns = self.control.heartbeat_ns + bool(looks) * limit_ns
+        self.control.silences = looks
 
     # -- runs -------------------------------------------------------------------------------------
 
@@ -331,9 +333,11 @@ class NicBench(ProgramBench):
         return self.events()
 
 
-def _set(value: Structure, members: Mapping[str, int]) -> None:
+def _set(value: Qp | RcQp, members: Mapping[str, int]) -> None:
     for name, member in members.items():
-        setattr(value, name, member)
+        parts = (value, *(getattr(value, part) for part, *_ in value._fields_))
+        (part,) = (part for part in parts if name in dict(getattr(part, "_fields_", ())))
+        setattr(part, name, member)
 
 
 def _clear(*values: Structure) -> None:

@@ -160,9 +160,9 @@ def test_answer_counts_once(receiver: Receiver) -> None:
 
 def test_answer_to_a_probe_of_an_earlier_qp_is_stale(receiver: Receiver) -> None:
     request_id, ev = receiver.pending[receiver.until_probe()]
-    receiver.nic.edit_qp(qpn=receiver.nic.qp().qpn + (1 << Limit.QP_INDEX_BITS))
+    receiver.nic.edit_qp(qpn=receiver.nic.qp().head.qpn + (1 << Limit.QP_INDEX_BITS))
     assert receiver.answer(request_id, ev).counters == {NicCounter.DROP_STALE_PROBE: 1}
-    assert not any(known.is_good for known in receiver.nic.qp().ack_path)
+    assert not any(known.is_good for known in receiver.nic.qp().resp.ack_path)
 
 
 def test_sender_with_little_under_way_is_not_kept_waiting(receiver: Receiver) -> None:
@@ -224,7 +224,7 @@ def test_qp_that_sends_as_well_learns_from_its_sacks(
         outcome = nic.receive(distant.arriving_octets(write, plane), plane)
         if plane < PLANES - 1:
             assert decode_frame(outcome.frame).ev == last[plane]
-    assert nic.qp().since_ack_path_probe == PLANES
+    assert nic.qp().resp.since_ack_path_probe == PLANES
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -235,4 +235,4 @@ def test_any_order_of_packets_answers_and_silence(receiver: Receiver, seed: int)
         for plane in list(receiver.pending):
             if random.random() < 0.02:
                 receiver.answer_pending(plane)
-    assert receiver.nic.qp().cack_next == 1000
+    assert receiver.nic.qp().resp.cack_next == 1000

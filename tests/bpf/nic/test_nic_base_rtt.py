@@ -43,7 +43,7 @@ def deliver_in_an_empty_fabric(source: WriteSource, packet: Sent) -> Sent | None
     said = source.reply_to(packet)
     is_acked = isinstance(said, MessagesDone)
     answer = source.far.sack(*said) if isinstance(said, tuple) else source.far.ack(said.psn, said.count)
-    sent_ns = source.nic.qp().tx[packet.psn % Limit.PSN_RING].sent_ns
+    sent_ns = source.nic.qp().req.tx[packet.psn % Limit.PSN_RING].sent_ns
     arrival_ns = sent_ns + idle_rtt_ns(packet, source.far, is_acked=is_acked)
     return source.receive(answer, packet.plane, packet.entropy, arrival_ns)[1]
 

@@ -32,13 +32,13 @@ def test_lost_last_packet_costs_one_time_out(nic: NicBench, timed: FarEnd) -> No
     (again,), events = source.send_when_asked()
     assert (again.psn, again.write.bth.is_retransmission) == (4, True)
     assert again.ev != last.ev
-    ev = nic.qp(source.index).evs[last.ev]
+    ev = nic.qp(source.index).evs.ev[last.ev]
     assert (ev.state, ev.reason) == (EvState.ASSUMED_BAD, EvReason.TIMEOUT)
     assert last.ev in ev_partition(nic.qp(source.index))[last.plane].bad
     assert EventKind.KICK in {event.kind for event in events}
-    assert nic.qp(source.index).retries == 1
+    assert nic.qp(source.index).head.retries == 1
     source.deliver(again)
-    assert nic.qp(source.index).retries == 0
+    assert nic.qp(source.index).head.retries == 0
     assert Completed(1, 1, CompletionStatus.SUCCESS, 2048 * 5) in [completed(event) for event in nic.events()]
     grown = nic.grown(before)
     assert grown[NicCounter.TX_RETRANSMIT_TIMEOUT] == 1
@@ -56,7 +56,7 @@ def test_whole_window_lost_is_sent_again(nic: NicBench, timed: FarEnd) -> None:
     assert all(packet.write.bth.is_retransmission for packet in again.values())
     for packet in again.values():
         source.deliver(packet)
-    assert nic.qp(source.index).inflight == 0
+    assert nic.qp(source.index).req.inflight == 0
     ev_partition(nic.qp(source.index))
 
 
@@ -68,7 +68,7 @@ def test_retry_limit_ends_the_qp(nic: NicBench, timed: FarEnd, retry_limit: int)
     while EventKind.QP_STATE not in {event.kind for event in events}:
         source.send()
         events += nic.await_events()
-    assert nic.qp(source.index).retries == 1 + retry_limit  # a late machine sends less often
+    assert nic.qp(source.index).head.retries == 1 + retry_limit  # a late machine sends less often
     failure = events[-1]
     assert (failure.kind, failure.qp_index) == (EventKind.QP_STATE, source.index)
     assert (failure.a, failure.b, failure.c) == (QpState.RTS, QpState.ERROR, CompletionStatus.RETRY_EXCEEDED)
@@ -97,7 +97,7 @@ def test_ports_that_come_back_find_the_work_waiting(nic: NicBench, timed: FarEnd
     source.post(2048 * 4)
     assert len(source.send()) == 4
     nic.control.port_up_mask = 0
-    while nic.qp(source.index).lost_count < 4:
+    while nic.qp(source.index).req.lost_count < 4:
         nic.await_events()
         assert source.send() == []
     nic.control.port_up_mask = 0b0010
@@ -113,7 +113,7 @@ def test_a_clock_that_has_stopped_is_started_again(nic: NicBench, timed: FarEnd)
     source.post(2048)
     source.send()
     # a store ends the element's timer, and says that it runs
-    nic.edit_qp(source.index, is_timer_armed=1, timer_expired_ns=1)
+    nic.edit_qp(source.index, is_timer_armed=1, timer_due_ns=1)
     before = nic.counters()[NicCounter.CLOCK_RESTARTS]
     nic.kick(source.index)
     assert nic.counters()[NicCounter.CLOCK_RESTARTS] == before + 1
@@ -140,7 +140,7 @@ def test_a_little_credit_is_asked_for_when_nothing_has_spent_it_from_one_look_to
     asked: list[Event] = []
     for cack in count(3):  # the first SACK frees four packets, and each one carries one
         assert source.feed(Seth(cack_psn=cack, entropy=source.attributes.evs[0])) is not None
-        looks.add(nic.qp(source.index).timer_kick_ns)
+        looks.add(nic.qp(source.index).req.timer_kick_ns)
         asked = [event for event in nic.events_within(PACE_S) if event.kind == EventKind.KICK]
         if asked:
             break

@@ -21,10 +21,10 @@ def lose_all_on(source: WriteSource, ev: int) -> list[tuple[int, Sent]]:
     """Packets that left, each with the acknowledgements before it, until *ev*, a dead one, is found bad."""
     log = [(0, packet) for packet in source.send()]
     under_way = deque(packet for _, packet in log if packet.ev != ev)
-    while source.nic.qp().evs[ev].state == EvState.GOOD:
+    while source.nic.qp().evs.ev[ev].state == EvState.GOOD:
         following = source.deliver(under_way.popleft())
         assert following is not None
-        log.append((source.nic.qp().acked_total, following))
+        log.append((source.nic.qp().comp.acked_total, following))
         if following.ev != ev:
             under_way.append(following)
     return log
@@ -66,14 +66,14 @@ def test_retransmission_avoids_the_ev_that_lost_the_packet_even_if_the_floor_kee
     while not (following := source.deliver(under_way.popleft())) or following.psn != lost.psn:
         under_way += [following] if following is not None else []
     assert following.ev != lost.ev
-    assert nic.qp().evs[lost.ev].state == EvState.GOOD
+    assert nic.qp().evs.ev[lost.ev].state == EvState.GOOD
 
 
 def with_order_as_given(nic: NicBench, source: WriteSource) -> None:
     """Puts the EVs of each plane in the order of their indices, the last one backup."""
     with nic.editing_qp() as qp:
-        for index in range(qp.plane_count * qp.evs_per_plane):
-            qp.order[index], qp.evs[index].position = index, index % qp.evs_per_plane
+        for index in range(qp.evs.plane_count * qp.evs.per_plane):
+            qp.evs.order[index], qp.evs.ev[index].position = index, index % qp.evs.per_plane
     ev_partition(nic.qp())
 
 
@@ -144,14 +144,14 @@ def test_backup_falls_when_a_packet_from_its_former_life_proves_lost(nic: NicBen
         frozenset({substitute}), frozenset({dead}), frozenset()
     )
     under_way = deque(packet for _, packet in log if packet.ev != dead and packet.psn in unheard(source))
-    while nic.qp().evs[dead].state == EvState.GOOD:
+    while nic.qp().evs.ev[dead].state == EvState.GOOD:
         following = source.deliver(under_way.popleft())
         assert following is not None
         under_way.append(following)
     assert ev_partition(nic.qp())[1] == PlanePartition(
         frozenset({substitute}), frozenset(), frozenset({dead})
     )
-    assert nic.qp().evs[dead].bad_count == 2
+    assert nic.qp().evs.ev[dead].bad_count == 2
 
 
 @pytest.mark.parametrize("first_plane", range(4))
@@ -162,12 +162,12 @@ def test_dead_path_carries_nothing_while_any_other_comes_along(
     source = WriteSource(nic, distant, distant.attributes(evs=distant.evs_on_uplinks(0, 0, 0)))
     source.post(2048)
     with nic.editing_qp() as qp:
-        for ev in qp.evs[: len(source.attributes.evs)]:
+        for ev in qp.evs.ev[: len(source.attributes.evs)]:
             if ev.plane == 1:
-                qp.paths[ev.path].is_dead = 1
+                qp.paths.path[ev.path].is_dead = 1
             else:
                 ev.state = EvState.SKIP
-        qp.next_plane = first_plane
+        qp.req.next_plane = first_plane
     (packet,) = source.send()
     assert packet.plane != 1
 
@@ -190,6 +190,6 @@ def test_plane_that_comes_back_fills_up_to_its_share(nic: NicBench, distant: Far
         following = source.deliver(under_way.popleft())
         under_way.extend([following] if following else source.send())
     counts = [sum(packet.plane == plane for packet in under_way) for plane in range(2)]
-    assert sum(counts) == nic.qp().inflight
-    assert [nic.qp().planes[plane].outstanding for plane in range(2)] == counts
+    assert sum(counts) == nic.qp().req.inflight
+    assert [nic.qp().evs.planes[plane].outstanding for plane in range(2)] == counts
     assert min(counts) > window // 4

@@ -37,9 +37,9 @@ def test_twins_agree(selecting: tuple[str, NicBench], marks: list[bool]) -> None
     far = FarEnd(nic.clos, HOST, DISTANT)
     source = WriteSource(nic, far, far.attributes(window_packets=WINDOW))
     qp, per_plane = nic.qp(), 4
-    starts = range(0, qp.plane_count * per_plane, per_plane)
-    paths = [ev.path for ev in qp.evs]
-    twin = TWINS[name]([list(qp.order[start : start + per_plane - 1]) for start in starts], paths)
+    starts = range(0, qp.evs.plane_count * per_plane, per_plane)
+    paths = [ev.path for ev in qp.evs.ev]
+    twin = TWINS[name]([list(qp.evs.order[start : start + per_plane - 1]) for start in starts], paths)
     source.post((WINDOW + len(marks)) * 2048)
     outstanding = source.send()
     assert [sent.ev for sent in outstanding] == [twin.select() for _ in range(WINDOW)]

@@ -19,7 +19,7 @@ def source(nic: NicBench, distant: FarEnd) -> WriteSource:
 
 
 def state_of(source: WriteSource, ev: int) -> tuple[EvState, EvReason]:
-    entry = source.nic.qp(source.index).evs[ev]
+    entry = source.nic.qp(source.index).evs.ev[ev]
     return EvState(entry.state), EvReason(entry.reason)
 
 
@@ -46,7 +46,7 @@ def test_marked_ev_loses_exactly_one_turn(source: WriteSource) -> None:
     assert state_of(source, marked) == (EvState.GOOD, EvReason.TURN)
     assert len(walked) <= 24  # its turn came within two cycles
     assert marked in {packet.ev for packet in source.send(24)}
-    assert source.nic.qp(source.index).evs[marked].marks == 1
+    assert source.nic.qp(source.index).evs.ev[marked].marks == 1
 
 
 def test_further_marks_do_not_cost_further_turns(source: WriteSource) -> None:
@@ -60,10 +60,10 @@ def test_further_marks_do_not_cost_further_turns(source: WriteSource) -> None:
             break
         source.nic.control.port_up_mask = 0  # nothing leaves meanwhile, so no turn comes
         advise(source, packet, PathAdvice.SKIP_ONCE if packet.ev == marked else PathAdvice.NONE)
-        changed.append(source.nic.qp(source.index).evs[marked].changed_ns)
+        changed.append(source.nic.qp(source.index).evs.ev[marked].changed_ns)
     source.nic.control.port_up_mask = 0xF
     assert len(set(changed)) == 1
-    assert source.nic.qp(source.index).evs[marked].marks == len(same)
+    assert source.nic.qp(source.index).evs.ev[marked].marks == len(same)
 
 
 def test_mark_counts_although_another_sack_reported_the_packet_first(source: WriteSource) -> None:
@@ -71,7 +71,7 @@ def test_mark_counts_although_another_sack_reported_the_packet_first(source: Wri
     entropy = source.attributes.evs
     source.feed(Seth(1, entropy[second.ev], ack_psn_offset=0))
     source.feed(Seth(1, entropy[first.ev], ack_psn_offset=-1, advice=PathAdvice.SKIP_ONCE))
-    assert source.nic.qp(source.index).evs[first.ev].marks == 1
+    assert source.nic.qp(source.index).evs.ev[first.ev].marks == 1
 
 
 def test_of_evs_that_name_one_path_one_loses_its_turn_at_a_time(nic: NicBench, distant: FarEnd) -> None:
@@ -141,7 +141,7 @@ def test_denied_ev_is_replaced_and_not_used_until_it_is_allowed(source: WriteSou
     denied = packets[5].ev
     assert source.nic.command(Command.DENY, source.index, denied)
     assert state_of(source, denied) == (EvState.DENIED, EvReason.ADMIN)
-    assert source.nic.qp(source.index).active_total == 12  # a backup took its place
+    assert source.nic.qp(source.index).evs.active_total == 12  # a backup took its place
     assert denied not in {packet.ev for packet in source.send(36)}
     assert source.nic.command(Command.ALLOW, source.index, denied)
     assert state_of(source, denied) == (EvState.GOOD, EvReason.ADMIN)
@@ -164,13 +164,13 @@ def test_denial_goes_below_the_floor_but_never_takes_the_last(source: WriteSourc
     denied = [source.nic.command(Command.DENY, source.index, ev) for ev in range(len(source.attributes.evs))]
     assert denied.count(True) == len(denied) - 1
     qp = source.nic.qp(source.index)
-    assert (qp.active_total, sum(ev.state == EvState.DENIED for ev in qp.evs)) == (1, len(denied) - 1)
+    assert (qp.evs.active_total, sum(ev.state == EvState.DENIED for ev in qp.evs.ev)) == (1, len(denied) - 1)
     assert {packet.ev for packet in source.send(20)} == {denied.index(False)}
     assert all(source.nic.command(Command.ALLOW, source.index, ev) for ev in range(len(denied)) if denied[ev])
     qp = source.nic.qp(source.index)
-    assert [plane.active_count for plane in qp.planes][:4] == [3, 3, 3, 3]
+    assert [plane.active_count for plane in qp.evs.planes][:4] == [3, 3, 3, 3]
     # The plane that has all twenty under way waits until the others have their share.
-    alone = qp.evs[denied.index(False)].plane
+    alone = qp.evs.ev[denied.index(False)].plane
     assert {packet.plane for packet in source.send(20)} == {0, 1, 2, 3} - {alone}
 
 
@@ -205,7 +205,7 @@ def test_an_ev_that_replaces_another_is_as_good_as_new(source: WriteSource, comm
         source.nic.command(command, source.index, old)
     other = source.attributes.evs[old] ^ 0x77
     assert source.nic.command(Command.REPLACE, source.index, old, other, 255)
-    ev = source.nic.qp(source.index).evs[old]
+    ev = source.nic.qp(source.index).evs.ev[old]
     assert (ev.entropy, ev.state, ev.reason) == (other, EvState.GOOD, EvReason.ADMIN)
     assert (ev.tx_packets, ev.lost_packets, ev.marks, ev.rtt_ns) == (0, 0, 0, 0)
     assert ev.path == 255
@@ -215,8 +215,8 @@ def test_an_ev_that_replaces_another_is_as_good_as_new(source: WriteSource, comm
     source.nic.control.port_up_mask = 0
     assert source.deliver(packets[5]) is None
     after = source.nic.qp(source.index)
-    assert after.acked_total == before.acked_total + 1
-    assert after.evs[old].marks == 0
+    assert after.comp.acked_total == before.comp.acked_total + 1
+    assert after.evs.ev[old].marks == 0
 
 
 def test_commands_about_evs_that_are_not_there(source: WriteSource) -> None:

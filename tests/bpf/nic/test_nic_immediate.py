@@ -119,4 +119,4 @@ def test_no_more_are_outstanding_than_were_negotiated(nic: NicBench, distant: Fa
     assert len(packets) == 3
     assert source.send() == []
     assert source.deliver(packets[0]) is not None
-    assert nic.qp().outstanding_wimm == 3
+    assert nic.qp().req.outstanding_wimm == 3

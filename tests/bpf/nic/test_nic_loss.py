@@ -72,7 +72,7 @@ def test_hole_is_retransmitted_once_more_acknowledgements_than_the_threshold_pas
     (substitute,) = before.backup
     assert after.active == before.active - {lost.ev} | {substitute}
     assert (after.backup, after.bad) == (frozenset(), frozenset({lost.ev}))
-    ev = source.nic.qp().evs[lost.ev]
+    ev = source.nic.qp().evs.ev[lost.ev]
     assert (ev.state, ev.reason) == (EvState.ASSUMED_BAD, EvReason.LOSS)
     assert (ev.lost_packets, ev.bad_count) == (1, 1)
     (event,) = source.nic.events()
@@ -89,8 +89,8 @@ def test_one_lost_packet_costs_one_retransmission(source: WriteSource) -> None:
     grown = source.nic.grown(before)
     assert grown[NicCounter.TX_RETRANSMIT_SACK] == 1
     assert NicCounter.TX_RETRANSMIT_TIMEOUT not in grown
-    assert source.nic.qp().work.completed_iterations == 0
-    assert source.nic.qp().inflight == 0
+    assert source.nic.qp().req.work.completed_iterations == 0
+    assert source.nic.qp().req.inflight == 0
 
 
 def test_cumulative_acknowledgement_proves_a_loss_as_well(nic: NicBench, distant: FarEnd) -> None:
@@ -142,7 +142,7 @@ def test_losses_everywhere_leave_the_floor_of_active_evs(
     turn = count()
     deliver_all(source, lambda _: next(turn) % 7 == 1)
     parts = ev_partition(nic.qp())
-    assert nic.qp().active_total == min_active
+    assert nic.qp().evs.active_total == min_active
     assert sum(len(part.backup) for part in parts) == 0
     # what the window held at the end can only be found lost by its time-out
     assert source.reference.next_psn + len(source.reference.above) >= 500 - WINDOW
@@ -216,7 +216,7 @@ def test_congestion_advice_is_booked_on_the_ev(source: WriteSource) -> None:
     first, second, *_ = source.send()
     source.feed(Seth(0, source.attributes.evs[first.ev], advice=PathAdvice.SKIP_ONCE))
     source.feed(Seth(cack_psn=1, entropy=0, ack_psn_offset=0))
-    evs = source.nic.qp().evs
+    evs = source.nic.qp().evs.ev
     assert (evs[first.ev].marks, evs[second.ev].marks) == (1, 0)
 
 

@@ -99,8 +99,8 @@ def test_trimmed_packet_is_sent_again_at_once_on_another_ev(
     assert again.ev != packets[3].ev
     assert counters[NicCounter.RX_NACK] == counters[NicCounter.TX_RETRANSMIT_NACK] == 1
     qp = source.nic.qp(source.index)
-    assert (qp.inflight, qp.lost_count, qp.retries) == (20, 0, 0)
-    ev = qp.evs[packets[3].ev]
+    assert (qp.req.inflight, qp.req.lost_count, qp.head.retries) == (20, 0, 0)
+    ev = qp.evs.ev[packets[3].ev]
     assert EvState(ev.state) == state
     if state == EvState.SKIP:
         assert (EvReason(ev.reason), ev.bad_count) == (EvReason.TRIM, 0)
@@ -122,9 +122,9 @@ def test_want_of_resources_is_retried_up_to_the_limit(source: WriteSource, reaso
 def test_progress_forgives_retries(source: WriteSource) -> None:
     packets = source.send()
     refuse(source, packets[0], NackReason.NO_BITMAP)
-    assert source.nic.qp(source.index).retries == 1
+    assert source.nic.qp(source.index).head.retries == 1
     source.deliver(packets[1])
-    assert source.nic.qp(source.index).retries == 0
+    assert source.nic.qp(source.index).head.retries == 0
 
 
 @pytest.mark.parametrize("reason", [NackReason.UNEXPECTED_EVENT, 0x42])
@@ -158,9 +158,9 @@ def test_what_found_no_receive_waits_for_the_rnr_timer_and_the_rest_goes_on(impa
     for packet in packets[2:5]:
         assert refuse(source, packet, NackReason.NO_RESOURCE)[1] is None
     qp = source.nic.qp(source.index)
-    assert (qp.held_count, qp.lost_count, qp.inflight) == (3, 0, 17)
-    assert (qp.rnr_retries, qp.retries) == (1, 0)
-    assert {EvState(ev.state) for ev in qp.evs[: len(source.attributes.evs)]} == {EvState.GOOD}
+    assert (qp.req.held_count, qp.req.lost_count, qp.req.inflight) == (3, 0, 17)
+    assert (qp.head.rnr_retries, qp.head.retries) == (1, 0)
+    assert {EvState(ev.state) for ev in qp.evs.ev[: len(source.attributes.evs)]} == {EvState.GOOD}
     for packet in packets[:2] + packets[6:]:
         source.deliver(packet)
     source.hasten(rnr_until_ns=0, rto_ns=RTO_NS)
@@ -173,7 +173,7 @@ def test_what_found_no_receive_waits_for_the_rnr_timer_and_the_rest_goes_on(impa
     for packet in [packets[5], *again]:
         source.deliver(packet)
     qp = source.nic.qp(source.index)
-    assert (qp.held_count, qp.lost_count, qp.inflight, qp.una_psn) == (0, 0, 0, 20)
+    assert (qp.req.held_count, qp.req.lost_count, qp.req.inflight, qp.comp.una_psn) == (0, 0, 0, 20)
 
 
 def test_rnr_retries_are_counted_by_themselves_and_end_the_qp(impatient: WriteSource) -> None:
@@ -182,7 +182,7 @@ def test_rnr_retries_are_counted_by_themselves_and_end_the_qp(impatient: WriteSo
     for count in range(1, 4):
         assert refuse(source, packet, NackReason.NO_RESOURCE)[1] is None
         qp = source.nic.qp(source.index)
-        assert (qp.rnr_retries, qp.retries, QpState(qp.state)) == (count, 0, QpState.RTS)
+        assert (qp.head.rnr_retries, qp.head.retries, QpState(qp.state)) == (count, 0, QpState.RTS)
         source.hasten(rnr_until_ns=0, rto_ns=RTO_NS)
         while not (again := [each for each in source.send() if each.psn == packet.psn]):
             source.nic.await_events()
@@ -199,4 +199,4 @@ def test_a_packet_that_waits_for_a_receive_may_arrive_after_all(impatient: Write
     for packet in packets:
         source.deliver(packet)
     qp = source.nic.qp(source.index)
-    assert (qp.held_count, qp.inflight, qp.una_psn) == (0, 0, 20)
+    assert (qp.req.held_count, qp.req.inflight, qp.comp.una_psn) == (0, 0, 20)

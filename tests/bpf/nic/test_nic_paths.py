@@ -93,10 +93,10 @@ def test_late_path_gets_no_packets_whatever_ev_names_it(source: WriteSource) -> 
         if following is None:
             continue
         if path_of(source, following) == dead:
-            latest = source.nic.qp().acked_total
+            latest = source.nic.qp().comp.acked_total
         else:
             under_way.append(following)
-    window = source.nic.qp().tx[packets[0].psn].window_packets
+    window = source.nic.qp().req.tx[packets[0].psn].window_packets
     assert WINDOW <= window <= WINDOW + 2
     assert latest <= window + window // 4 + 1
 
@@ -122,8 +122,8 @@ def test_dead_path_gets_no_packets_until_an_ev_on_it_returns(nic: NicBench, dist
     fallen = [index for part in ev_partition(nic.qp()) for index in part.bad]
     assert fallen
     assert all(attributes.evs[index] >> 16 == dead for index in fallen)
-    number = nic.qp().evs[fallen[0]].path
-    assert (nic.qp().paths[number].outstanding, nic.qp().paths[number].is_dead) == (0, 1)
+    number = nic.qp().evs.ev[fallen[0]].path
+    assert (nic.qp().paths.path[number].outstanding, nic.qp().paths.path[number].is_dead) == (0, 1)
     assert all(path_of(source, packet) != dead for packet in source.sent[-4 * WINDOW :])
 
     (probe,) = nic.probe([fallen[0]])
@@ -131,7 +131,7 @@ def test_dead_path_gets_no_packets_until_an_ev_on_it_returns(nic: NicBench, dist
     entropy = attributes.evs[fallen[0]]
     plane = entropy >> EvLayout.PLANE_SHIFT
     nic.receive(distant.arriving_octets(distant.probe_response(request_id), plane, entropy), plane)
-    assert nic.qp().paths[number].is_dead == 0
+    assert nic.qp().paths.path[number].is_dead == 0
     for _ in range(4 * WINDOW):
         following = source.deliver(under_way.popleft())
         under_way.extend(source.send() if following is None else [following])
@@ -156,13 +156,13 @@ def test_silent_tail_is_probed_and_the_sack_shows_what_is_lost(nic: NicBench, ti
     probe = tail_loss_probe(source)
     assert (probe.psn, probe.write.bth.is_retransmission) == (3, True)
     assert all(not part.bad for part in ev_partition(nic.qp(source.index)))
-    assert nic.qp(source.index).retries == 0
+    assert nic.qp(source.index).head.retries == 0
 
     again = source.deliver(probe)
     found = ([] if again is None else [again]) + source.send()
     assert [(packet.psn, packet.write.bth.is_retransmission) for packet in found] == [(4, True), (5, True)]
     for lost in packets[3:5]:
-        assert nic.qp(source.index).evs[lost.ev].state == EvState.ASSUMED_BAD
+        assert nic.qp(source.index).evs.ev[lost.ev].state == EvState.ASSUMED_BAD
     for packet in found:
         source.deliver(packet)
     changed = nic.grown(before)
@@ -188,16 +188,16 @@ def test_ev_of_a_message_that_a_tail_loss_probe_completes_leaves(nic: NicBench, 
     source, packet, probe = probed_message(nic, timed)
     source.deliver(probe)
     qp = nic.qp(source.index)
-    assert qp.evs[packet.ev].state == EvState.ASSUMED_BAD
-    assert qp.evs[probe.ev].state == EvState.GOOD
+    assert qp.evs.ev[packet.ev].state == EvState.ASSUMED_BAD
+    assert qp.evs.ev[probe.ev].state == EvState.GOOD
 
 
 def test_ev_of_a_message_that_had_only_been_late_stays(nic: NicBench, timed: FarEnd) -> None:
     source, packet, _ = probed_message(nic, timed)
     source.acknowledge(packet.psn, 2, plane=packet.plane, entropy=packet.entropy)
     qp = nic.qp(source.index)
-    assert qp.evs[packet.ev].state == EvState.GOOD
-    assert qp.reo_wnd_steps == 1
+    assert qp.evs.ev[packet.ev].state == EvState.GOOD
+    assert qp.comp.reo_wnd_steps == 1
 
 
 def test_probe_that_is_not_answered_is_followed_by_another(nic: NicBench, timed: FarEnd) -> None:
@@ -205,8 +205,8 @@ def test_probe_that_is_not_answered_is_followed_by_another(nic: NicBench, timed:
     assert tail_loss_probe(source).psn == packet.psn
     assert len({path_of(source, each) for each in (packet, probe)}) == 2
     qp = nic.qp(source.index)
-    assert qp.evs[packet.ev].state == EvState.ASSUMED_BAD
-    assert qp.retries == 0
+    assert qp.evs.ev[packet.ev].state == EvState.ASSUMED_BAD
+    assert qp.head.retries == 0
 
 
 def test_lost_packet_is_sent_again_on_another_path(nic: NicBench, distant: FarEnd) -> None:
@@ -266,7 +266,7 @@ def test_a_tail_loss_probe_leaves_though_the_window_is_full(nic: NicBench, timed
     source.hasten(rto_ns=RTO_NS)
     probe = tail_loss_probe(source)
     assert (probe.psn, probe.write.bth.is_retransmission) == (0, True)
-    assert nic.qp(source.index).rto_retx_left == 0
+    assert nic.qp(source.index).req.rto_retx_left == 0
 
 
 def test_what_a_time_out_finds_lost_leaves_though_the_window_is_full(nic: NicBench, timed: FarEnd) -> None:
@@ -274,19 +274,19 @@ def test_what_a_time_out_finds_lost_leaves_though_the_window_is_full(nic: NicBen
     source.hasten(rto_ns=10 * TAIL_NS)
     again, _ = source.send_when_asked()
     assert all(packet.write.bth.is_retransmission for packet in again)
-    assert nic.qp(source.index).rto_retx_left == 0
+    assert nic.qp(source.index).req.rto_retx_left == 0
     source.deliver(again[0])
-    assert nic.qp(source.index).retries == 0
+    assert nic.qp(source.index).head.retries == 0
 
 
 def test_evs_that_name_no_path_have_one_each(nic: NicBench, distant: FarEnd) -> None:
     evs = distant.evs_on_uplinks(0, 0, 0, 0)
     WriteSource(nic, distant, distant.attributes(evs=evs, evs_name_paths=0))
-    assert [ev.path for ev in nic.qp().evs][: len(evs)] == list(range(len(evs)))
+    assert [ev.path for ev in nic.qp().evs.ev][: len(evs)] == list(range(len(evs)))
     nic.reset()
     WriteSource(nic, distant, distant.attributes(evs=evs))
     planes = distant.clos.spec.planes
-    assert [ev.path for ev in nic.qp().evs][: len(evs)] == [index // 4 for index in range(4 * planes)]
+    assert [ev.path for ev in nic.qp().evs.ev][: len(evs)] == [index // 4 for index in range(4 * planes)]
 
 
 def test_chains_hold_what_is_under_way_whatever_happens(source: WriteSource) -> None:
@@ -308,11 +308,11 @@ def check_chains(source: WriteSource) -> None:
     """Fails where chains and slots disagree."""
     qp = source.nic.qp()
     walked = 0
-    for number, path in enumerate(qp.paths):
+    for number, path in enumerate(qp.paths.path):
         slot, previous, order = path.head, None, None
         for _ in range(path.outstanding):
-            entry = qp.tx[slot]
-            assert qp.evs[entry.ev_index].path == number
+            entry = qp.req.tx[slot]
+            assert qp.evs.ev[entry.ev_index].path == number
             assert previous is None or entry.path_prev == previous
             assert order is None or (entry.order - order) % (1 << 16) < 1 << 15
             previous, order = slot, entry.order
@@ -320,11 +320,11 @@ def check_chains(source: WriteSource) -> None:
         if path.outstanding:
             assert path.tail == last
         walked += path.outstanding
-    assert walked == qp.inflight
-    place, seen = qp.path_oldest, []
-    for _ in range(qp.busy_paths):
+    assert walked == qp.req.inflight
+    place, seen = qp.paths.oldest, []
+    for _ in range(qp.paths.busy):
         seen.append(place)
-        place = qp.paths[place].newer
-    assert sorted(seen) == [number for number, path in enumerate(qp.paths) if path.outstanding]
-    assert not seen or seen[-1] == qp.path_newest
-    assert qp.inflight <= Limit.PSN_RING
+        place = qp.paths.path[place].newer
+    assert sorted(seen) == [number for number, path in enumerate(qp.paths.path) if path.outstanding]
+    assert not seen or seen[-1] == qp.paths.newest
+    assert qp.req.inflight <= Limit.PSN_RING

@@ -137,9 +137,9 @@ def test_response_gives_the_round_trip_of_a_good_ev_and_nothing_else(source: Wri
     before = source.nic.qp()
     probe_and_answer(source, 6)
     after = source.nic.qp()
-    assert after.evs[6].rtt_ns > 0
+    assert after.evs.ev[6].rtt_ns > 0
     with_rtt = before
-    with_rtt.evs[6].rtt_ns = after.evs[6].rtt_ns
+    with_rtt.evs.ev[6].rtt_ns = after.evs.ev[6].rtt_ns
     assert bytes(after) == bytes(with_rtt)
     assert source.nic.events() == []
 
@@ -161,13 +161,13 @@ def lose_one(source: WriteSource, ev: int | None = None) -> int:
         if following is not None:
             under_way.append(following)
     assert lost is not None
-    assert source.nic.qp().evs[lost.ev].state == EvState.ASSUMED_BAD
+    assert source.nic.qp().evs.ev[lost.ev].state == EvState.ASSUMED_BAD
     source.nic.events()
     return lost.ev
 
 
 def partition_of(source: WriteSource, ev: int) -> PlanePartition:
-    return ev_partition(source.nic.qp())[source.nic.qp().evs[ev].plane]
+    return ev_partition(source.nic.qp())[source.nic.qp().evs.ev[ev].plane]
 
 
 def test_answers_in_a_row_bring_an_ev_back_as_a_backup(source: WriteSource) -> None:
@@ -175,13 +175,13 @@ def test_answers_in_a_row_bring_an_ev_back_as_a_backup(source: WriteSource) -> N
     bad = partition_of(source, ev)
     for successes in range(1, SUCCESSES):
         probe_and_answer(source, ev)
-        assert source.nic.qp().evs[ev].probe_successes == successes
+        assert source.nic.qp().evs.ev[ev].probe_successes == successes
         assert partition_of(source, ev) == bad
     assert source.nic.events() == []
     probe_and_answer(source, ev)
     good = partition_of(source, ev)
     assert (good.active, good.backup, good.bad) == (bad.active, bad.backup | {ev}, bad.bad - {ev})
-    returned = source.nic.qp().evs[ev]
+    returned = source.nic.qp().evs.ev[ev]
     assert (returned.state, returned.reason, returned.bad_count) == (EvState.GOOD, EvReason.PROBE, 1)
     (event,) = source.nic.events()
     assert (event.kind, event.a, event.b) == (EventKind.EV_STATE, ev, EvState.ASSUMED_BAD)
@@ -195,7 +195,7 @@ def test_ev_returns_to_a_plane_that_is_short_of_active_ones(nic: NicBench, dista
     source = WriteSource(nic, distant, attributes)
     before = ev_partition(nic.qp())
     ev = lose_one(source)
-    assert partition_of(source, ev).active == before[nic.qp().evs[ev].plane].active - {ev}
+    assert partition_of(source, ev).active == before[nic.qp().evs.ev[ev].plane].active - {ev}
     probe_and_answer(source, ev)
     assert ev_partition(nic.qp()) == before
 
@@ -207,9 +207,9 @@ def test_unanswered_probe_starts_the_count_again(source: WriteSource) -> None:
     source.nic.probe([ev])
     for _ in range(SUCCESSES - 1):
         probe_and_answer(source, ev)
-    assert source.nic.qp().evs[ev].state == EvState.ASSUMED_BAD
+    assert source.nic.qp().evs.ev[ev].state == EvState.ASSUMED_BAD
     probe_and_answer(source, ev)
-    assert source.nic.qp().evs[ev].state == EvState.GOOD
+    assert source.nic.qp().evs.ev[ev].state == EvState.GOOD
 
 
 def test_returned_ev_that_falls_again_has_to_earn_its_return_again(nic: NicBench, distant: FarEnd) -> None:
@@ -221,11 +221,11 @@ def test_returned_ev_that_falls_again_has_to_earn_its_return_again(nic: NicBench
     ev = lose_one(source)
     for _ in range(2):
         probe_and_answer(source, ev)
-    assert nic.qp().evs[ev].state == EvState.GOOD
+    assert nic.qp().evs.ev[ev].state == EvState.GOOD
     assert lose_one(source, ev) == ev
-    assert nic.qp().evs[ev].bad_count == 2
+    assert nic.qp().evs.ev[ev].bad_count == 2
     probe_and_answer(source, ev)
-    assert nic.qp().evs[ev].state == EvState.ASSUMED_BAD
+    assert nic.qp().evs.ev[ev].state == EvState.ASSUMED_BAD
 
 
 # -- exact matching ------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def test_answer_to_a_probe_of_an_earlier_qp_says_nothing_of_its_successor(source
     lost = lose_one(source)
     frames = [*source.nic.probe([lost]), *source.nic.probe([lost], kind=ProbeKind.PORT_STATUS)]
     ids = [packet_of(frame, EndpointRequest).bth.psn for frame in frames]
-    qpn = source.nic.qp().qpn + (1 << Limit.QP_INDEX_BITS)
+    qpn = source.nic.qp().head.qpn + (1 << Limit.QP_INDEX_BITS)
     source.nic.edit_qp(qpn=qpn, probe_success_target=1)
     before = bytes(source.nic.qp())
     for request_id in ids:
@@ -272,7 +272,7 @@ def test_answer_to_a_probe_of_an_earlier_ev_says_nothing_of_its_successor(source
     request_id = probe(source, 6)
     old = source.attributes.evs[6]
     new = old ^ 1
-    assert source.nic.command(Command.REPLACE, source.index, 6, new, source.nic.qp().evs[6].path)
+    assert source.nic.command(Command.REPLACE, source.index, 6, new, source.nic.qp().evs.ev[6].path)
     before = bytes(source.nic.qp())
     source.nic.events()
     assert answer(source, request_id, old).counters == {NicCounter.DROP_STALE_PROBE: 1}

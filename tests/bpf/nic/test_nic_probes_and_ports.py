@@ -41,7 +41,7 @@ def test_probe_is_answered_by_a_sack_at_once(target: WriteTarget, nic: NicBench,
     assert (sack.seth.cack_psn, sack.seth.sack_bitmap, sack.seth.entropy) == (1, 0b10, EV)
     assert sack.cc_state.tx_timestamp == 0x1357
     assert outcome.counters == {NicCounter.RX_PROBE: 1, NicCounter.TX_SACK: 1}
-    assert nic.qp().cack_next == 2
+    assert nic.qp().resp.cack_next == 2
 
 
 @pytest.mark.parametrize("state", [QpState.RESET, QpState.INIT, QpState.ERROR])
@@ -74,7 +74,7 @@ def test_answer_brings_a_bad_ev_back(source: WriteSource, advice: PathAdvice, st
     packet = source.send()[0]
     entropy = packet.entropy
     source.feed(Seth(0, entropy, ack_psn_offset=0, advice=PathAdvice.ALWAYS_SKIP))
-    assert source.nic.qp(source.index).evs[packet.ev].state == EvState.ASSUMED_BAD
+    assert source.nic.qp(source.index).evs.ev[packet.ev].state == EvState.ASSUMED_BAD
     source.reference.next_psn = 1
     source.nic.events()
     (octets,) = source.nic.probe([packet.ev], source.index, kind=ProbeKind.RELIABILITY)
@@ -82,10 +82,10 @@ def test_answer_brings_a_bad_ev_back(source: WriteSource, advice: PathAdvice, st
     samples = source.nic.rtt_samples(packet.plane)
     source.nic.control.port_up_mask = 0  # nothing leaves, so no turn comes
     answer_probe(source, packet.ev, probe.peth.probe_id, advice)
-    ev = source.nic.qp(source.index).evs[packet.ev]
+    ev = source.nic.qp(source.index).evs.ev[packet.ev]
     assert (EvState(ev.state), EvReason(ev.reason)) == (state, EvReason.PROBE)
     assert source.nic.rtt_samples(packet.plane) == samples  # it is of no data packet
-    assert source.nic.qp(source.index).una_psn == 1
+    assert source.nic.qp(source.index).comp.una_psn == 1
     (event,) = source.nic.events(EventKind.EV_STATE)
     assert (event.b, event.c) == (EvState.ASSUMED_BAD, state)
 
@@ -99,7 +99,7 @@ def test_answer_to_another_ev_or_to_no_probe_changes_no_ev(source: WriteSource) 
     probe = packet_of(octets, Probe)
     answer_probe(source, (packet.ev + 1) % 16, probe.peth.probe_id, PathAdvice.NONE)
     answer_probe(source, packet.ev, probe.peth.probe_id ^ 1, PathAdvice.NONE)
-    assert source.nic.qp(source.index).evs[packet.ev].state == EvState.ASSUMED_BAD
+    assert source.nic.qp(source.index).evs.ev[packet.ev].state == EvState.ASSUMED_BAD
 
 
 # -- port status ---------------------------------------------------------------------------------------------
@@ -127,13 +127,13 @@ def test_late_update_does_not_undo_a_newer_one(source: WriteSource, first: int, 
     update_ports(source, 0b0001, first)
     outcome = update_ports(source, 0b1111, late)
     assert outcome.verdict is Verdict.REDIRECT  # it is answered all the same
-    assert source.nic.qp(source.index).peer_port_mask == 0b0001
+    assert source.nic.qp(source.index).evs.peer_port_mask == 0b0001
 
 
 def test_ports_of_another_host_are_of_no_concern(source: WriteSource) -> None:
     stranger = replace(source.far, peer=0)
     source.nic.receive(stranger.arriving_octets(stranger.port_update(0, 1), 0, 0), 0)
-    assert source.nic.qp(source.index).peer_port_mask == 0xFFFFFFFF
+    assert source.nic.qp(source.index).evs.peer_port_mask == 0xFFFFFFFF
 
 
 def test_update_has_the_state_of_all_ports_and_its_response_is_reported(source: WriteSource) -> None:
@@ -142,7 +142,7 @@ def test_update_has_the_state_of_all_ports_and_its_response_is_reported(source: 
     request = packet_of(octets, EndpointRequest)
     assert request.erth.operation is EndpointOperation.PORT_STATUS_UPDATE
     assert request.erth.port_status_mask == 0b1011
-    assert not source.nic.qp(source.index).evs[0].is_probe_pending
+    assert not source.nic.qp(source.index).evs.ev[0].is_probe_pending
     answer = source.far.probe_response(request.bth.psn, 0, EndpointOperation.PORT_STATUS_UPDATE)
     source.nic.receive(source.far.arriving_octets(answer, 0, source.attributes.evs[0]), 0)
     (event,) = source.nic.events(EventKind.PORT_STATUS)

@@ -41,7 +41,7 @@ def test_smaller_range_holds_once_all_that_was_allowed_has_come(target: WriteTar
     assert refusal(target, WHOLE) is NackReason.NO_BITMAP
     for psn in range(WHOLE - UNIT, WHOLE):
         target.arrive(target.packet(psn, b"x"))
-    assert target.nic.qp().cack_next == WHOLE
+    assert target.nic.qp().resp.cack_next == WHOLE
     assert refusal(target, WHOLE + UNIT - 1) is None
     assert refusal(target, WHOLE + UNIT) is NackReason.NO_BITMAP
     assert refusal(target, WHOLE + WHOLE - 1) is NackReason.NO_BITMAP
@@ -72,7 +72,7 @@ def test_range_is_in_sacks_where_both_sides_want_it(target: WriteTarget) -> None
 def mpr_after_sack(source: WriteSource, cack: int, mpr: int) -> int:
     """The PSN range of the requester after a SACK with *mpr*."""
     source.try_feed(Seth(cack_psn=cack, entropy=0, ack_psn_offset=0, mpr=mpr))
-    return source.nic.qp(source.index).mpr_psns
+    return source.nic.qp(source.index).req.mpr_psns
 
 
 def test_requester_takes_the_range_of_the_newest_sack(source: WriteSource, nic: NicBench) -> None:
@@ -96,7 +96,7 @@ def test_requester_keeps_within_the_range_of_the_sack(nic: NicBench, distant: Fa
     while source.send():
         pass
     qp = nic.qp(source.index)
-    assert qp.next_psn - qp.una_psn == UNIT
+    assert qp.req.next_psn - qp.comp.una_psn == UNIT
 
 
 # -- receiver penalty ----------------------------------------------------------------------------------------
@@ -150,5 +150,5 @@ def test_memory_that_is_registered_but_not_there(target: WriteTarget, nic: NicBe
     outcome = nic.receive(frame, 0)
     assert packet_of(outcome.frame, Nack).neth.reason == NackReason.NO_PACKET_BUFFER
     assert outcome.counters == {NicCounter.DROP_BOUNDS: 1, NicCounter.TX_NACK: 1}
-    assert (nic.qp().cack_next, nic.qp().state) == (0, QpState.RTS)
+    assert (nic.qp().resp.cack_next, nic.qp().state) == (0, QpState.RTS)
     target.check_memory()

@@ -99,9 +99,9 @@ def active_evs(source: WriteSource) -> list[int]:
     """Indices of the QP's active EVs."""
     qp = source.nic.qp(source.index)
     return [
-        qp.order[plane * qp.evs_per_plane + position]
-        for plane in range(qp.plane_count)
-        for position in range(qp.planes[plane].active_count)
+        qp.evs.order[plane * qp.evs.per_plane + position]
+        for plane in range(qp.evs.plane_count)
+        for position in range(qp.evs.planes[plane].active_count)
     ]
 
 
@@ -197,9 +197,9 @@ def test_places_of_acknowledged_packets_are_used_again(nic: NicBench, distant: F
     under_way = deque(source.send())
     while under_way:
         packet = under_way.popleft()
-        before = nic.qp().acked_total
+        before = nic.qp().comp.acked_total
         following = source.deliver(packet)
-        assert nic.qp().acked_total == before + 1
+        assert nic.qp().comp.acked_total == before + 1
         under_way += [following] if following is not None else []
     assert source.completions() == [Completed(1, iterations, CompletionStatus.SUCCESS, length)]
 
@@ -217,7 +217,7 @@ def test_completions_come_in_posting_order_whatever_arrives_first(source: WriteS
         Completed(71, 3, CompletionStatus.SUCCESS, 10),
         Completed(72, 1, CompletionStatus.SUCCESS, 0),
     ]
-    assert source.nic.qp().work.outstanding_messages == 0
+    assert source.nic.qp().req.work.outstanding_messages == 0
 
 
 def test_lost_sacks_are_made_up_for_by_the_last_one(source: WriteSource) -> None:
@@ -227,7 +227,7 @@ def test_lost_sacks_are_made_up_for_by_the_last_one(source: WriteSource) -> None
         source.reference.receive(packet.psn, 2096, entropy=0, timestamp=0)
     source.deliver(sent[-1])
     assert source.completions() == [Completed(1, 1, CompletionStatus.SUCCESS, 2048 * 40)]
-    assert source.nic.qp().inflight == 0
+    assert source.nic.qp().req.inflight == 0
 
 
 def test_work_ring_may_be_filled_again_and_again(source: WriteSource) -> None:
@@ -299,9 +299,9 @@ def forty_sent(nic: NicBench, distant: FarEnd) -> WriteSource:
 def let_credit_lie(nic: NicBench, rtt_ns: int) -> None:
     """The window's credit has been idle for a millisecond."""
     with nic.editing_qp() as qp:
-        assert qp.idle_since_ns
-        qp.idle_since_ns -= 10**6
-        qp.rtt_ns = rtt_ns
+        assert qp.req.idle_since_ns
+        qp.req.idle_since_ns -= 10**6
+        qp.comp.rtt_ns = rtt_ns
 
 
 def test_credit_that_one_frame_cannot_spend_is_reported_once_when_it_has_lain_idle(
@@ -320,7 +320,7 @@ def test_credit_that_one_frame_cannot_spend_is_reported_once_when_it_has_lain_id
     assert forty_sent.feed(seth) is not None
     assert nic.events() == []
     assert len(forty_sent.send()) == 36
-    assert nic.qp().idle_since_ns == 0
+    assert nic.qp().req.idle_since_ns == 0
 
 
 def test_credit_that_lay_idle_behind_a_full_psn_window_is_reported_as_the_window_opens(
@@ -334,7 +334,7 @@ def test_credit_that_lay_idle_behind_a_full_psn_window_is_reported_as_the_window
     )
     for _ in range(3):
         assert forty_sent.feed(all_but_the_first) is None
-    assert nic.qp().inflight == 1
+    assert nic.qp().req.inflight == 1
     assert nic.events() == []
     let_credit_lie(nic, rtt_ns=10**6)
     assert forty_sent.feed(Seth(cack_psn=39, entropy=entropy)) is not None

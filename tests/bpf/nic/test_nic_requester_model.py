@@ -150,7 +150,7 @@ class Network:
 
     def _take_note(self, sent: list[Sent]) -> None:
         for packet in sent:
-            slot = self.source.nic.qp().tx[packet.psn % Limit.PSN_RING]
+            slot = self.source.nic.qp().req.tx[packet.psn % Limit.PSN_RING]
             self.reference.send(packet.psn, packet.ev, len(packet.write.payload), slot.sent_ns)
             self.packets.append(packet)
 
@@ -234,9 +234,9 @@ class Network:
     def _compare(self) -> None:
         qp = self.source.nic.qp()
         mine = self.reference
-        assert (qp.next_psn, qp.una_psn) == (mine.next_psn % 2**32, mine.oldest_psn % 2**32)
-        assert (qp.inflight, qp.lost_count) == (mine.under_way, len(mine.lost_psns))
-        assert qp.acked_total == mine.acked_total
+        assert (qp.req.next_psn, qp.comp.una_psn) == (mine.next_psn % 2**32, mine.oldest_psn % 2**32)
+        assert (qp.req.inflight, qp.req.lost_count) == (mine.under_way, len(mine.lost_psns))
+        assert qp.comp.acked_total == mine.acked_total
         state = {name: value for name, value in asdict(mine.nscc).items() if name != "parameters"}
         own = NsccState.from_buffer_copy(bytes(qp.cc.own)[: sizeof(NsccState)])
         assert {name: getattr(own if hasattr(own, name) else qp.cc, name) for name in state} == state
@@ -249,9 +249,9 @@ class Network:
         mine.adopt(ev_partition(qp))
         outstanding = Counter(mine.outstanding())
         for index in range(len(self.source.attributes.evs)):
-            assert qp.evs[index].outstanding == outstanding[index]
-            if qp.evs[index].state == EvState.ASSUMED_BAD:
-                assert qp.evs[index].probe_successes == mine.successes[index]
+            assert qp.evs.ev[index].outstanding == outstanding[index]
+            if qp.evs.ev[index].state == EvState.ASSUMED_BAD:
+                assert qp.evs.ev[index].probe_successes == mine.successes[index]
         for event in self.source.nic.events():
             if event.kind == EventKind.COMPLETION:
                 self.completed += 1

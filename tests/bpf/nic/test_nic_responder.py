@@ -114,13 +114,13 @@ def test_of_two_copies_in_the_hands_of_two_cpus_one_is_placed(nic: NicBench, dis
     target = WriteTarget(nic, distant, 7)
     packet = target.packet(7, b"once", va=5)
     with nic.editing_qp() as qp:
-        qp.placings[0] = 1
+        qp.resp.placings[0] = 1
     outcome = nic.receive(distant.arriving_octets(packet, 0), 0)
     assert (outcome.verdict, outcome.planes) == (Verdict.DROP, ())
     assert outcome.counters == {NicCounter.RX_DATA: 1, NicCounter.RX_DUPLICATE: 1}
-    assert nic.qp().cack_next == 7
+    assert nic.qp().resp.cack_next == 7
     target.check_memory()
     with nic.editing_qp() as qp:
-        qp.placings[0] = 0
+        qp.resp.placings[0] = 0
     target.deliver_for_sack(packet, 7)
-    assert list(nic.qp().placings[:2]) == [1, 0]
+    assert list(nic.qp().resp.placings[:2]) == [1, 0]

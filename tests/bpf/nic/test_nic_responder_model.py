@@ -53,6 +53,6 @@ def test_any_sequence_of_packets(
             assert outcome.counters == {NicCounter.DROP_OUT_OF_WINDOW: 1, NicCounter.TX_NACK: 1}
             target.check_memory()
     qp = bench.qp()
-    assert qp.cack_next == target.reference.next_psn % 2**32
-    assert qp.received_above == len(target.reference.above)
-    assert qp.received_bytes == target.reference.received_bytes
+    assert qp.resp.cack_next == target.reference.next_psn % 2**32
+    assert qp.resp.received_above == len(target.reference.above)
+    assert qp.resp.received_bytes == target.reference.received_bytes

@@ -68,7 +68,7 @@ def test_path_on_which_one_qp_lost_a_packet_is_left_alone_by_another(
     packets = second.send()  # long before the two seconds of a suspicion are over
     assert len(packets) > 4 * len(UPLINKS)
     assert avoided not in {path_of(second, packet.ev) for packet in packets}
-    assert all(ev.state == EvState.GOOD for ev in nic.qp(second.index).evs[: len(second.attributes.evs)])
+    assert all(ev.state == EvState.GOOD for ev in nic.qp(second.index).evs.ev[: len(second.attributes.evs)])
 
 
 def test_turn_of_a_path_that_is_left_alone_goes_to_another_of_its_plane(
@@ -124,7 +124,7 @@ def test_answered_probes_clear_a_path_for_all(nic: NicBench, first: WriteSource,
         (probe,) = nic.probe([lost.ev])
         response = first.far.probe_response(packet_of(probe, EndpointRequest).bth.psn)
         nic.receive(first.far.arriving_octets(response, lost.plane, entropy), lost.plane)
-    assert nic.qp().evs[lost.ev].state == EvState.GOOD
+    assert nic.qp().evs.ev[lost.ev].state == EvState.GOOD
     assert nic.paths.path[place].suspected_ns == 0
     assert path_of(first, lost.ev) in {path_of(second, packet.ev) for packet in second.send()}
 
@@ -134,7 +134,7 @@ def test_packet_that_was_only_late_gives_back_its_ev_and_its_path(nic: NicBench,
     place = nic.paths.path[nic_path(nic.qp(), first.attributes.evs[lost.ev])]
     nic.events()
     deliver_late(nic, first, lost)
-    ev = nic.qp().evs[lost.ev]
+    ev = nic.qp().evs.ev[lost.ev]
     assert (ev.state, ev.reason) == (EvState.GOOD, EvReason.LATE)
     assert place.suspected_ns == 0
     (event,) = nic.events(EventKind.EV_STATE)
@@ -149,11 +149,11 @@ def test_late_packet_gives_nothing_back_once_another_was_lost_there(
     path = path_of(first, packets[0].ev)
     one, later = [packet for packet in packets if path_of(first, packet.ev) == path][:2]
     first.deliver(later)
-    assert nic.qp().evs[one.ev].state == EvState.ASSUMED_BAD
+    assert nic.qp().evs.ev[one.ev].state == EvState.ASSUMED_BAD
     with nic.editing_qp() as qp:
-        qp.evs[one.ev].lost_packets += 1
+        qp.evs.ev[one.ev].lost_packets += 1
     deliver_late(nic, first, one)
-    assert nic.qp().evs[one.ev].state == EvState.ASSUMED_BAD
+    assert nic.qp().evs.ev[one.ev].state == EvState.ASSUMED_BAD
 
 
 def test_packet_that_is_late_by_more_than_a_round_trip_gives_nothing_back(
@@ -162,7 +162,7 @@ def test_packet_that_is_late_by_more_than_a_round_trip_gives_nothing_back(
     """Its path is slow: used again, it would make the next packet as late."""
     lost = lose_one(first)
     deliver_late(nic, first, lost, srtt_ns=1)
-    assert nic.qp().evs[lost.ev].state == EvState.ASSUMED_BAD
+    assert nic.qp().evs.ev[lost.ev].state == EvState.ASSUMED_BAD
 
 
 def test_late_packet_does_not_bring_back_what_the_administrator_took_away(
@@ -172,7 +172,7 @@ def test_late_packet_does_not_bring_back_what_the_administrator_took_away(
     assert nic.command(Command.GOOD, first.index, lost.ev)
     assert nic.command(Command.ASSUMED_BAD, first.index, lost.ev)
     deliver_late(nic, first, lost)
-    assert nic.qp().evs[lost.ev].state == EvState.ASSUMED_BAD
+    assert nic.qp().evs.ev[lost.ev].state == EvState.ASSUMED_BAD
 
 
 def test_retransmission_that_arrives_gives_nothing_back(nic: NicBench, first: WriteSource) -> None:
@@ -183,7 +183,7 @@ def test_retransmission_that_arrives_gives_nothing_back(nic: NicBench, first: Wr
     assert again is not None
     assert (again.psn, again.write.bth.is_retransmission) == (lost.psn, True)
     first.deliver(again)
-    assert nic.qp().evs[lost.ev].state == EvState.ASSUMED_BAD
+    assert nic.qp().evs.ev[lost.ev].state == EvState.ASSUMED_BAD
 
 
 def test_suspicion_that_nothing_confirms_ends(nic: NicBench, first: WriteSource, timed: FarEnd) -> None:
@@ -200,7 +200,7 @@ def test_loss_within_a_t0_on_a_path_that_is_alive_suspects_nothing(nic: NicBench
     packets = source.send()
     lost, later = [packet for packet in packets if packet.plane == packets[0].plane][:2]
     source.deliver(later)
-    assert nic.qp().evs[lost.ev].state == EvState.ASSUMED_BAD
+    assert nic.qp().evs.ev[lost.ev].state == EvState.ASSUMED_BAD
     assert nic.paths.path[nic_path(nic.qp(), source.attributes.evs[lost.ev])].suspected_ns == 0
 
 

@@ -61,7 +61,7 @@ def test_sack_alone_completes_nothing_and_makes_the_nic_ask(source: WriteSource)
     assert (asked.psn, asked.dscp, asked.write.bth.is_retransmission) == (last.psn, Dscp.TRIMMABLE_RETX, True)
     assert asked.write.payload == last.write.payload
     assert source.completions() == []
-    assert source.nic.qp(source.index).inflight == 0
+    assert source.nic.qp(source.index).req.inflight == 0
     assert source.send() == []  # it asks once
     assert source.acknowledge(1, 1) is None
     assert source.completions() == [Completed(1, 1, CompletionStatus.SUCCESS, 3000)]

@@ -159,8 +159,8 @@ def test_uplink_of_a_fallen_ev_is_suspected_where_the_ev_names_it(forwarding: st
         lost = sent[LOST_PSN]
         for packet in sent[:LOST_PSN] + sent[LOST_PSN + 1 : LOST_PSN + 5]:
             source.deliver(packet)
-        assert EvState(nic.qp().evs[lost.ev].state) is EvState.ASSUMED_BAD
-        assert bool(nic.qp().planes[lost.plane].suspect_uplinks) is suspects
+        assert EvState(nic.qp().evs.ev[lost.ev].state) is EvState.ASSUMED_BAD
+        assert bool(nic.qp().evs.planes[lost.plane].suspect_uplinks) is suspects
 
 
 def test_what_is_said_is_the_same_in_every_mode() -> None:

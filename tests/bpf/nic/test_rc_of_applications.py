@@ -26,7 +26,7 @@ from mrc_agents.abi import (
     WorkSide,
 )
 from mrc_agents.bpf.maps import RingBuffer, create_ring, map_update
-from mrc_agents.nic.qp import QpLimits
+from mrc_agents.nic.work_queue import QpLimits
 
 PD = 3
 BASE = 0x7F00_FFFF_F000
@@ -152,10 +152,11 @@ def test_states_follow_one_another(source: RcSource, rc_nic: NicBench) -> None:
 
 def test_limits_change_while_it_sends(source: RcSource) -> None:
     assert source.nic.rc_command(Command.LIMITS, source.index, 50, 1280, 2, 0)
-    qp = source.nic.rc_qp(source.index)
-    assert (qp.give_up_ns, qp.rnr_timer_ns, qp.rnr_limit, qp.is_writable) == (50_000, 1_280_000, 2, 0)
+    head = source.nic.rc_qp(source.index).head
+    assert (head.give_up_ns, head.rnr_timer_ns, head.rnr_limit, head.is_writable) == (50_000, 1_280_000, 2, 0)
     assert source.nic.rc_command(Command.LIMITS, source.index, 0xFFFFFFFF, 0, 7, 1)
-    assert source.nic.rc_qp(source.index).give_up_ns == replace(QpLimits(), give_up_us=0xFFFFFFFF).give_up_ns
+    head = source.nic.rc_qp(source.index).head
+    assert head.give_up_ns == replace(QpLimits(), give_up_us=0xFFFFFFFF).give_up_ns
 
 
 def test_rnr_naks_beyond_the_limit_end_it(source: RcSource) -> None:
@@ -176,13 +177,13 @@ def test_without_its_agent_it_stops(rc_nic: NicBench, distant: FarEnd) -> None:
     source = RcSource(rc_nic, distant, rto_ns=RTO_NS, retry_limit=1000)
     source.post(2048, iterations=1000)
     source.send(1)
-    rc_nic.let_agent_die()
+    rc_nic.let_agent_die(looks=0)
     assert rc_nic.await_error()[-1].c == CompletionStatus.FLUSHED
     assert rc_nic.rc_qp(source.index).state == QpState.ERROR
 
 
 def test_without_its_agent_it_receives_no_more(target: RcTarget) -> None:
-    target.nic.let_agent_die()
+    target.nic.let_agent_die(looks=3)
     assert arrive(target, 0, b"nobody is there").verdict is Verdict.DROP
     assert target.nic.rc_qp(target.index).state == QpState.ERROR
     target.check_memory()

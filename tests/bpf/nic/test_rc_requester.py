@@ -58,7 +58,7 @@ def test_an_ack_covers_all_before_it_and_completes_messages(source: RcSource) ->
     outcome, _ = source.ack(5, 3)
     assert outcome.counters[NicCounter.MESSAGES] == 1
     assert source.completions() == [Completed(1, 3, CompletionStatus.SUCCESS, 4096)]
-    assert source.nic.rc_qp().acked_bytes == 3 * 4096
+    assert source.nic.rc_qp().req.acked_bytes == 3 * 4096
 
 
 def test_sixty_messages_may_complete_at_once(source: RcSource) -> None:
@@ -77,7 +77,7 @@ def test_a_sequence_nak_sends_everything_from_there_again(source: RcSource) -> N
     resent = [again, *source.send()]
     assert [packet.psn for packet in resent] == list(range(5, 20))
     assert [packet.write for packet in resent] == [packet.write for packet in first[5:]]
-    assert source.nic.rc_qp().acked_psn == 5
+    assert source.nic.rc_qp().req.acked_psn == 5
 
 
 def test_an_ack_that_names_what_was_never_sent_is_dropped(source: RcSource) -> None:
@@ -86,7 +86,7 @@ def test_an_ack_that_names_what_was_never_sent_is_dropped(source: RcSource) -> N
     for outcome, _ in (source.ack(4), source.ack(-2), source.nak(5, NakCode.PSN_SEQUENCE_ERROR)):
         assert outcome.verdict is Verdict.DROP
         assert outcome.counters.keys() <= {NicCounter.DROP_STALE_ACK, NicCounter.DROP_STALE_NACK}
-    assert source.nic.rc_qp().acked_psn == 0
+    assert source.nic.rc_qp().req.acked_psn == 0
 
 
 @pytest.mark.parametrize("psn", [-1, 0, 1])
@@ -135,7 +135,7 @@ def test_nothing_leaves_while_the_peer_has_no_receive(source: RcSource) -> None:
     _, packet = source.nak(0, 0x0E, AckKind.RNR_NAK)
     assert packet is None
     assert source.send() == []
-    assert source.nic.rc_qp().is_rnr_wait
+    assert source.nic.rc_qp().req.is_rnr_wait
 
 
 def test_a_time_out_goes_back_and_too_many_end_the_connection(rc_nic: NicBench, distant: FarEnd) -> None:
@@ -166,7 +166,7 @@ def test_a_cnp_cuts_the_rate_and_acknowledges(rc_nic: NicBench, distant: FarEnd)
     outcome, _ = source.receive(cnp, 0, RC_PATH)
     assert outcome.counters[NicCounter.RX_CNP] == 1
     qp = rc_nic.rc_qp()
-    assert qp.acked_psn == 21
+    assert qp.req.acked_psn == 21
     assert (qp.dcqcn.rate_kbps, qp.dcqcn.reason) == (500_000, DcqcnReason.CNP)
 
 
@@ -194,7 +194,7 @@ def test_all_arrives_in_order_whatever_the_network_does(
         if not under_way:
             stalls += 1
             assert stalls < 200
-            rc_nic.edit_rc_qp(next_psn=rc_nic.rc_qp().acked_psn)  # what a time-out does
+            rc_nic.edit_rc_qp(next_psn=rc_nic.rc_qp().req.acked_psn)  # what a time-out does
             under_way = source.send()
             continue
         packet = under_way.pop(random.randrange(min(4, len(under_way))) if is_sprayed else 0)
@@ -212,4 +212,4 @@ def test_all_arrives_in_order_whatever_the_network_does(
     assert source.responder.messages == iterations
     whole = b"".join(write.payload for write in packets)
     assert whole == bytes(rc_nic.memory[:length]) * iterations
-    assert rc_nic.rc_qp().acked_psn == rc_nic.rc_qp().max_psn
+    assert rc_nic.rc_qp().req.acked_psn == rc_nic.rc_qp().req.max_psn

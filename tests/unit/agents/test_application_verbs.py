@@ -9,9 +9,8 @@ from virtual_nic import VirtualNic, virtual_nic
 
 from mrc_agents.abi import ApplicationTransport, QpState
 from mrc_agents.nic.config import NicSettings
-from mrc_agents.nic.qp import QpLimits
 from mrc_agents.nic.verbs import Verbs
-from mrc_agents.nic.work_queue import qp_index
+from mrc_agents.nic.work_queue import QpLimits, qp_index
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.agent_process import nic_settings
 from mrc_testbed.topology.clos import Clos
@@ -62,8 +61,9 @@ def test_the_peer_of_a_reliable_connection_becomes_known_on_the_way(verbs: Verbs
     verbs.limit_qp(qpn, QpLimits(give_up_us=9, is_writable=False))
     verbs.modify_qp(qpn, "RTR", peer_host=PEER, peer_qpn=PEER_QPN, peer_first_psn=PSN)
     value = device.rc_qps.read(qp_index(qpn))
-    assert (value.state, value.peer_host, value.peer_qpn) == (QpState.RTR, PEER, PEER_QPN)
-    assert (value.expected_psn, value.pd, value.give_up_ns, value.is_writable) == (PSN, 5, 9000, 0)
+    assert (value.state, value.head.peer_host, value.head.peer_qpn) == (QpState.RTR, PEER, PEER_QPN)
+    assert (value.resp.expected_psn, value.head.pd) == (PSN, 5)
+    assert (value.head.give_up_ns, value.head.is_writable) == (9000, 0)
 
 
 @pytest.mark.parametrize(

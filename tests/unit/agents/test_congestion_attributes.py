@@ -46,7 +46,7 @@ def test_nscc_where_ports_have_a_rate(device: VirtualNic, tmp_path: Path) -> Non
         750_000,
     )
     assert (qp.cc.cwnd_bytes, qp.cc.max_wnd_bytes, qp.cc.base_rtt_ns) == (56_250, 56_250, 750_000)
-    assert qp.loss_threshold_acks == 2 * 27
+    assert qp.comp.loss_threshold_acks == 2 * 27
 
 
 @pytest.mark.parametrize("is_shaped", [False, True])
@@ -115,6 +115,6 @@ def test_ev_that_replaces_another_joins_the_path_it_names(device: VirtualNic, tm
     qpn = verbs.create_qp(PEER, EVS)
     qp, attributes = made(device, qpn), verbs._qps[qp_index(qpn)].attributes
     other = next(index for index, ev in enumerate(EVS) if ev >> 16 != EVS[0] >> 16)
-    assert replacement_path(qp, attributes, 0, EVS[other] ^ 0x77) == qp.evs[other].path
+    assert replacement_path(qp, attributes, 0, EVS[other] ^ 0x77) == qp.evs.ev[other].path
     unknown = replacement_path(qp, attributes, 0, 0x0FFF0000)
-    assert unknown not in {ev.path for ev in list(qp.evs)[: len(EVS)]}
+    assert unknown not in {ev.path for ev in qp.evs.ev[: len(EVS)]}

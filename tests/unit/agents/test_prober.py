@@ -15,11 +15,11 @@ CEILING_NS = 1_000_000_000
 def qp_with(states: dict[int, EvState], *, pending: Iterable[int] = (), answered: Iterable[int] = ()) -> Qp:
     qp = Qp()
     for index, state in states.items():
-        qp.evs[index].state = state
+        qp.evs.ev[index].state = state
     for index in pending:
-        qp.evs[index].is_probe_pending = 1
+        qp.evs.ev[index].is_probe_pending = 1
     for index in answered:
-        qp.evs[index].probe_successes = 1
+        qp.evs.ev[index].probe_successes = 1
     return qp
 
 

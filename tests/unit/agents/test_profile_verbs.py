@@ -70,7 +70,7 @@ def test_auto_spreads_over_the_uplinks_of_every_plane(verbs: Verbs, device: Virt
         assert sorted(ev.uplink for ev in evs if ev.plane == plane)[:1] == [0]
         assert {ev.uplink for ev in evs if ev.plane == plane} == {0, 1, 2}
     assert len(set(evs)) == COUNT
-    assert device.qps.read(qp_index(qpn)).min_active == COUNT // 4
+    assert device.qps.read(qp_index(qpn)).evs.min_active == COUNT // 4
 
 
 def test_generated_keeps_to_its_fields_in_every_plane(verbs: Verbs) -> None:
@@ -116,7 +116,7 @@ def test_an_ev_is_replaced_in_the_profile_and_in_its_qps(verbs: Verbs, device: V
     other = 0x10020005
     verbs.ev_profile_op(profile, [{"op": "REPLACE_EV", "ev": EVS[4], "new_ev": other}])
     assert array(verbs, profile)[4]["ev"] == other
-    assert device.qps.read(qp_index(qpn)).evs[4].entropy == other
+    assert device.qps.read(qp_index(qpn)).evs.ev[4].entropy == other
     verbs.take_event(
         Event(time_ns=1, kind=EventKind.EV_STATE, qp_index=0, a=4, b=EvState.GOOD, c=EvState.ASSUMED_BAD)
     )
@@ -140,7 +140,7 @@ def test_state_of_an_ev_is_set_in_all_qps_and_in_those_to_come(verbs: Verbs, dev
     verbs.ev_profile_op(profile, [{"op": "MODIFY_EV_STATE", "ev": EVS[5], "state": "DENIED"}])
     second = verbs.create_qp(PEER, ev_profile=profile)
     for qpn in (first, second):
-        assert device.qps.read(qp_index(qpn)).evs[5].state == EvState.DENIED
+        assert device.qps.read(qp_index(qpn)).evs.ev[5].state == EvState.DENIED
     assert verbs.ev_profile_op(profile, [{"op": "QUERY_EV_STATE", "ev": EVS[5]}]) == ["DENIED"]
     results = verbs.ev_profile_op(
         profile,

@@ -115,22 +115,22 @@ def test_qp_starts_with_every_ev_good_and_the_backups_behind(
     chosen = attributes(peer_host=2, evs=evs, backup_per_plane=backup, min_active=1, seed=seed)
     chosen.check(config_of(clos, 0))
     qp = build_qp(MrcQueuePair(QPN_MIN + 3, chosen), config_of(clos, 0))
-    assert (qp.state, qp.qpn, qp.peer_host) == (QpState.INIT, QPN_MIN + 3, 2)
+    assert (qp.state, qp.head.qpn, qp.head.peer_host) == (QpState.INIT, QPN_MIN + 3, 2)
     check_ev_set(qp, evs, planes, per_plane, backup)
 
 
 def check_ev_set(qp: Qp, evs: tuple[int, ...], planes: int, per_plane: int, backup: int) -> None:
-    assert qp.active_total == planes * (per_plane - backup)
-    assert qp.active_planes == (1 << planes) - 1
+    assert qp.evs.active_total == planes * (per_plane - backup)
+    assert qp.evs.active_planes == (1 << planes) - 1
     for plane in range(planes):
         first = plane * per_plane
-        order = list(qp.order[first : first + per_plane])
+        order = list(qp.evs.order[first : first + per_plane])
         assert sorted(order) == list(range(first, first + per_plane))
         for position, index in enumerate(order):
-            ev = qp.evs[index]
+            ev = qp.evs.ev[index]
             assert (ev.entropy, ev.plane, ev.position) == (evs[index], plane, position)
             assert ev.state == EvState.GOOD
-        counts = qp.planes[plane]
+        counts = qp.evs.planes[plane]
         assert (counts.active_count, counts.backup_count) == (per_plane - backup, backup)
         assert counts.target_active == per_plane - backup
 
@@ -144,7 +144,7 @@ def test_active_evs_are_even_over_the_paths_of_a_plane(backup: int) -> None:
         MrcQueuePair(QPN_MIN, attributes(evs=evs, backup_per_plane=backup)), config_of(fabric, HOST)
     )
     for plane in range(4):
-        active = qp.order[plane * 32 : plane * 32 + 32 - backup]
+        active = qp.evs.order[plane * 32 : plane * 32 + 32 - backup]
         uplinks = Counter(evs[index] >> EvLayout.UPLINK_SHIFT & EvLayout.UPLINK_MASK for index in active)
         assert set(uplinks.values()) == {(32 - backup) // 4}
 
@@ -153,7 +153,7 @@ def test_seed_decides_the_order_of_evs() -> None:
     config = config_of(FABRIC, HOST)
     evs = build_ev_set(FABRIC, HOST, PEER, 128)
     orders = [
-        list(build_qp(MrcQueuePair(QPN_MIN, attributes(seed=seed, evs=evs)), config).order)
+        list(build_qp(MrcQueuePair(QPN_MIN, attributes(seed=seed, evs=evs)), config).evs.order)
         for seed in (1, 1, 2)
     ]
     assert orders[0] == orders[1]

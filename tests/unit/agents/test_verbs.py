@@ -56,7 +56,7 @@ def report(verbs: Verbs, kind: EventKind, qpn: int, *values: int) -> dict[str, A
 def test_receiver_asks_for_less(verbs: Verbs, device: VirtualNic, qpn: int) -> None:
     verbs.adjust_qp(qpn, mpr_dest=2, receiver_penalty=64)
     qp = device.qps.read(qp_index(qpn))
-    assert (qp.tracked_psns, qp.penalty) == (256, 64)
+    assert (qp.resp.tracked_psns, qp.resp.penalty) == (256, 64)
 
 
 @pytest.mark.parametrize(
@@ -85,21 +85,21 @@ def test_only_a_connected_qp_asks_its_peer(verbs: Verbs) -> None:
 def test_new_qp_gets_the_defaults_of_the_nic(verbs: Verbs, device: VirtualNic) -> None:
     qpn = verbs.create_qp(PEER, EVS)
     qp = device.qps.read(qp_index(qpn))
-    assert (qp.state, qp.qpn, qp.peer_host) == (QpState.INIT, qpn, PEER)
-    assert (qp.cc_parameters.max_cwnd_bytes, qp.loss_threshold_acks, qp.pmtu_bytes) == (
+    assert (qp.state, qp.head.qpn, qp.head.peer_host) == (QpState.INIT, qpn, PEER)
+    assert (qp.cc_parameters.max_cwnd_bytes, qp.comp.loss_threshold_acks, qp.head.pmtu_bytes) == (
         64 * 2136 - 255,
         128,
         2048,
     )
-    assert (qp.rto_ns, qp.retry_limit) == (7_000_000, 9)
-    assert [qp.planes[plane].backup_count for plane in range(4)] == [1, 1, 1, 1]
+    assert (qp.head.rto_ns, qp.head.retry_limit) == (7_000_000, 9)
+    assert [qp.evs.planes[plane].backup_count for plane in range(4)] == [1, 1, 1, 1]
 
 
 def test_attributes_replace_defaults(verbs: Verbs, device: VirtualNic) -> None:
     qpn = verbs.create_qp(PEER, EVS, window_packets=10, backup_per_plane=0)
     qp = device.qps.read(qp_index(qpn))
-    assert (qp.cc_parameters.max_cwnd_bytes, qp.loss_threshold_acks) == (10 * 2136 - 255, 20)
-    assert qp.planes[0].backup_count == 0
+    assert (qp.cc_parameters.max_cwnd_bytes, qp.comp.loss_threshold_acks) == (10 * 2136 - 255, 20)
+    assert qp.evs.planes[0].backup_count == 0
 
 
 def test_unknown_attribute_is_named_with_those_that_exist(verbs: Verbs) -> None:
@@ -125,7 +125,7 @@ def test_connect_needs_a_qp_in_init_and_a_number_of_the_peer(verbs: Verbs, devic
             verbs.connect_qp(qpn, peer_qpn, PEER_PSN)
     verbs.connect_qp(qpn, PEER_QPN, PEER_PSN)
     qp = device.qps.read(0)
-    assert (qp.state, qp.peer_qpn, qp.cack_next) == (QpState.RTS, PEER_QPN, PEER_PSN)
+    assert (qp.state, qp.head.peer_qpn, qp.resp.cack_next) == (QpState.RTS, PEER_QPN, PEER_PSN)
     with pytest.raises(UsageError, match="QP 1024 is in state RTS; connect_qp needs INIT"):
         verbs.connect_qp(qpn, PEER_QPN, PEER_PSN)
 
@@ -145,7 +145,8 @@ def test_destroyed_qp_receives_no_more(verbs: Verbs, device: VirtualNic, qpn: in
 
 def test_evs_are_listed_with_what_happened_to_them(verbs: Verbs, device: VirtualNic, qpn: int) -> None:
     value = device.qps.read(0)
-    value.evs[5].state, value.evs[5].reason, value.evs[5].lost_packets = EvState.ASSUMED_BAD, EvReason.LOSS, 3
+    ev = value.evs.ev[5]
+    ev.state, ev.reason, ev.lost_packets = EvState.ASSUMED_BAD, EvReason.LOSS, 3
     device.qps.write(0, value)
     rows = verbs.ev_list(qpn)
     assert [row["entropy"] for row in rows] == EVS

@@ -71,7 +71,7 @@ class Nics:
     def order_of_evs(self, host: str, qpn: int) -> list[int]:
         """The EVs of a QP by their places, as they are first used."""
         return list(
-            ArrayMap(self.lab.node_pins(host).map_fd("qps"), Qp, locked=True).read(qp_index(qpn)).order
+            ArrayMap(self.lab.node_pins(host).map_fd("qps"), Qp, locked=True).read(qp_index(qpn)).evs.order
         )
 
     def left(self) -> list[Any]:

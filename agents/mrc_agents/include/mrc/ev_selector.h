@@ -28,25 +28,26 @@
 #include <mrc/verifier.h>
 
 #define EV_INDEX(i)    index_within(i, MRC_EV_MAX)
+#define EV(qp, i)      (&(qp)->evs.ev[EV_INDEX(i)])
 #define PLANE_INDEX(i) index_within(i, MRC_PLANE_MAX)
 
 /* State of the selector's own, a `type`; 0 as a QP begins. */
 #define ev_own(qp, type)                                                                           \
 	({                                                                                         \
-		_Static_assert(sizeof(type) <= sizeof((qp)->ev_own),                               \
+		_Static_assert(sizeof(type) <= sizeof((qp)->evs.own),                              \
 			       #type " is larger than the state that a selector may have");        \
-		(type *)(qp)->ev_own;                                                              \
+		(type *)(qp)->evs.own;                                                             \
 	})
 
 static __always_inline void ev_swap(struct mrc_qp *qp, __u32 slice, __u32 i, __u32 j)
 {
-	__u8 at_i = qp->order[EV_INDEX(slice + i)];
-	__u8 at_j = qp->order[EV_INDEX(slice + j)];
+	__u8 at_i = qp->evs.order[EV_INDEX(slice + i)];
+	__u8 at_j = qp->evs.order[EV_INDEX(slice + j)];
 
-	qp->order[EV_INDEX(slice + i)] = at_j;
-	qp->order[EV_INDEX(slice + j)] = at_i;
-	qp->evs[EV_INDEX(at_j)].position = i;
-	qp->evs[EV_INDEX(at_i)].position = j;
+	qp->evs.order[EV_INDEX(slice + i)] = at_j;
+	qp->evs.order[EV_INDEX(slice + j)] = at_i;
+	EV(qp, at_j)->position = i;
+	EV(qp, at_i)->position = j;
 }
 
 /*
@@ -55,30 +56,30 @@ static __always_inline void ev_swap(struct mrc_qp *qp, __u32 slice, __u32 i, __u
  */
 static __always_inline __u32 ev_next_plane(struct mrc_qp *qp, __u32 usable_planes)
 {
-	__u32 from_next = usable_planes & ~0U << PLANE_INDEX(qp->next_plane);
+	__u32 from_next = usable_planes & ~0U << PLANE_INDEX(qp->req.next_plane);
 	__u32 plane = PLANE_INDEX(trailing_zeros(from_next ? from_next : usable_planes));
 
-	qp->next_plane = plane + 1;
+	qp->req.next_plane = plane + 1;
 	return plane;
 }
 
 /* The active EVs of a plane, one after the other, again and again. */
 static __always_inline __u32 ev_next_of_plane(struct mrc_qp *qp, __u32 plane)
 {
-	struct mrc_ev_plane *set = &qp->planes[PLANE_INDEX(plane)];
+	struct mrc_ev_plane *set = &qp->evs.planes[PLANE_INDEX(plane)];
 	__u32 cursor = set->cursor < set->active_count ? set->cursor : 0;
 
 	set->cursor = cursor + 1;
-	return qp->order[EV_INDEX(plane * qp->evs_per_plane + cursor)];
+	return qp->evs.order[EV_INDEX(plane * qp->evs.per_plane + cursor)];
 }
 
 /* True if an EV is active on one of these planes. */
 static __always_inline int ev_is_usable(const struct mrc_qp *qp, __u32 ev, __u32 usable_planes)
 {
-	__u32 plane = PLANE_INDEX(qp->evs[EV_INDEX(ev)].plane);
+	__u32 plane = PLANE_INDEX(EV(qp, ev)->plane);
 
 	return usable_planes >> plane & 1 &&
-	       qp->evs[EV_INDEX(ev)].position < qp->planes[plane].active_count;
+	       EV(qp, ev)->position < qp->evs.planes[plane].active_count;
 }
 
 #endif

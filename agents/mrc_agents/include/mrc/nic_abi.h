@@ -46,8 +46,9 @@ struct mrc_nic_control {
 	 */
 	__u64 heartbeat_ns;
 	__u64 heartbeat_limit_ns;
+	__u64 silence_ns;   /* the kernel's: when the silence was last found too long */
 	__u32 region_count; /* whose entries agents have used so far: those behind are zero */
-	__u32 pad0;
+	__u32 silences;	    /* the kernel's: times in a row that it was found so */
 };
 
 /*

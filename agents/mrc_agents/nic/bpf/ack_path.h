@@ -32,29 +32,29 @@ static __always_inline void ack_path_av(const struct mrc_nic_config *config,
 
 	if (usable && !(usable >> plane & 1)) {
 		plane = PLANE_INDEX(trailing_zeros(usable));
-		entropy = qp->evs[EV_INDEX(qp->order[EV_INDEX(plane * qp->evs_per_plane)])].entropy;
+		entropy = EV(qp, qp->evs.order[EV_INDEX(plane * qp->evs.per_plane)])->entropy;
 	}
-	known = &qp->ack_path[plane];
+	known = &qp->resp.ack_path[plane];
 	if (known->is_good)
 		entropy = known->entropy;
-	*to = QP_AV(qp, config, plane, entropy);
+	*to = qp_av(&qp->head, config, plane, entropy);
 }
 
 /* Under the lock: a packet on one of the QP's own EVs has arrived. */
 static __always_inline void ack_path_learn(struct mrc_qp *qp, const struct mrc_ev *ev)
 {
-	struct mrc_ack_path_ev *known = &qp->ack_path[PLANE_INDEX(ev->plane)];
+	struct mrc_ack_path_ev *known = &qp->resp.ack_path[PLANE_INDEX(ev->plane)];
 
 	known->entropy = ev->entropy;
 	known->is_good = 1;
-	qp->since_ack_path_probe = 0;
+	qp->resp.since_ack_path_probe = 0;
 }
 
 /* Under the lock: what is known is of another time. */
 static __always_inline void ack_path_forget(struct mrc_qp *qp)
 {
 	for (int plane = 0; plane < MRC_PLANE_MAX; plane++)
-		qp->ack_path[plane].is_good = 0;
+		qp->resp.ack_path[plane].is_good = 0;
 }
 
 /*
@@ -64,7 +64,7 @@ static __always_inline void ack_path_forget(struct mrc_qp *qp)
  */
 static __always_inline void ack_path_invalidate(struct mrc_qp *qp, __u32 plane)
 {
-	qp->ack_path[PLANE_INDEX(plane)].is_good = 0;
+	qp->resp.ack_path[PLANE_INDEX(plane)].is_good = 0;
 }
 
 /*
@@ -76,14 +76,14 @@ static __always_inline void ack_path_invalidate(struct mrc_qp *qp, __u32 plane)
  */
 static __always_inline int is_ack_path_probe_due(struct mrc_qp *qp, __u64 now_ns)
 {
-	__u64 since_ns = now_ns - qp->ack_path_probe_ns;
+	__u64 since_ns = now_ns - qp->resp.ack_path_probe_ns;
 
-	if (++qp->since_ack_path_probe < MRC_ACK_PATH_SPACING || !now_ns)
+	if (++qp->resp.since_ack_path_probe < MRC_ACK_PATH_SPACING || !now_ns)
 		return 0;
-	qp->since_ack_path_probe = 0;
-	qp->ack_path_probe_ns = now_ns;
-	if (qp->ack_path_rtt_ns &&
-	    since_ns > (__u64)qp->ack_path_rtt_ns * (MRC_ACK_PATH_SPACING / 2)) {
+	qp->resp.since_ack_path_probe = 0;
+	qp->resp.ack_path_probe_ns = now_ns;
+	if (qp->resp.ack_path_rtt_ns &&
+	    since_ns > (__u64)qp->resp.ack_path_rtt_ns * (MRC_ACK_PATH_SPACING / 2)) {
 		ack_path_forget(qp);
 		return 0;
 	}
@@ -97,24 +97,25 @@ static __always_inline int is_ack_path_probe_due(struct mrc_qp *qp, __u64 now_ns
  */
 static __always_inline __u32 ack_path_probe_ev(struct mrc_qp *qp, __u32 usable, __u32 random)
 {
-	__u32 from_turn = usable & ~0U << PLANE_INDEX(qp->ack_path_next_plane);
+	__u32 from_turn = usable & ~0U << PLANE_INDEX(qp->resp.ack_path_next_plane);
 	__u32 plane = PLANE_INDEX(trailing_zeros(from_turn ? from_turn : usable));
-	const struct mrc_ack_path_ev *known = &qp->ack_path[plane];
-	struct mrc_ev_plane *set = &qp->planes[plane];
+	const struct mrc_ack_path_ev *known = &qp->resp.ack_path[plane];
+	struct mrc_ev_plane *set = &qp->evs.planes[plane];
 	__u32 count = set->active_count + set->backup_count;
 	__u8 chosen;
 
-	qp->ack_path_next_plane = plane + 1;
+	qp->resp.ack_path_next_plane = plane + 1;
 	if (known->probe && known->is_good)
 		return known->entropy;
-	chosen = qp->order[EV_INDEX(plane * qp->evs_per_plane + random % (count ? count : 1))];
-	return qp->evs[EV_INDEX(chosen)].entropy;
+	chosen = qp->evs.order[EV_INDEX(plane * qp->evs.per_plane + random % (count ? count : 1))];
+	return EV(qp, chosen)->entropy;
 }
 
 /* Under the lock: a probe on `entropy` leaves, and the last one of its plane is given up. */
 static __always_inline void ack_path_probe_sent(struct mrc_qp *qp, __u32 entropy, __u32 id)
 {
-	struct mrc_ack_path_ev *known = &qp->ack_path[PLANE_INDEX(entropy >> MRC_EV_PLANE_SHIFT)];
+	struct mrc_ack_path_ev *known =
+	    &qp->resp.ack_path[PLANE_INDEX(entropy >> MRC_EV_PLANE_SHIFT)];
 
 	if (known->probe && known->probed == known->entropy)
 		known->is_good = 0;
@@ -127,9 +128,9 @@ static __always_inline void ack_path_probe_acked(struct mrc_qp *qp, __u32 entrop
 						 __u64 rtt_ns)
 {
 	__u32 plane = PLANE_INDEX(entropy >> MRC_EV_PLANE_SHIFT);
-	struct mrc_ack_path_ev *known = &qp->ack_path[plane];
+	struct mrc_ack_path_ev *known = &qp->resp.ack_path[plane];
 
-	qp->ack_path_rtt_ns = rtt_ns < ~0U ? rtt_ns : ~0U;
+	qp->resp.ack_path_rtt_ns = rtt_ns < ~0U ? rtt_ns : ~0U;
 	if (known->probe != (id | ACK_PATH_PROBE_OUTSTANDING))
 		return;
 	known->probe = 0;

@@ -34,7 +34,7 @@ static __always_inline __s64 full_packet_rtt_ns(const struct mrc_qp *qp,
 						__u32 response_bytes, __s64 rtt_ns)
 {
 	__u64 response_ns =
-	    (sizeof(struct wire_sack) - response_bytes) * qp->byte_time_ps / PS_PER_NS;
+	    (sizeof(struct wire_sack) - response_bytes) * qp->comp.byte_time_ps / PS_PER_NS;
 
 	return rtt_ns > 0 ? rtt_ns + rtt_to_full_ns(qp, slot) + response_ns : rtt_ns;
 }
@@ -43,7 +43,7 @@ static __always_inline __s64 full_packet_rtt_ns(const struct mrc_qp *qp,
 static __always_inline __u32 packets_for_credit(const struct mrc_qp *qp, __s64 credit_bytes)
 {
 	__u32 packets =
-	    cc_packets_allowed(credit_bytes, nominal_bytes(qp->pmtu_bytes, WIRE_WRITE_MIDDLE));
+	    cc_packets_allowed(credit_bytes, nominal_bytes(qp->head.pmtu_bytes, WIRE_WRITE_MIDDLE));
 
 	return packets < MRC_PSN_RING ? packets : MRC_PSN_RING;
 }
@@ -64,7 +64,7 @@ static __always_inline void cwnd_count_change(__u32 reason)
 /* CC_STATE's count of all bytes acknowledged so far; the responder may have received more. */
 static __always_inline __u32 acknowledged_units(const struct mrc_qp *qp)
 {
-	return (qp->acked_nominal_bytes + (1 << MRC_CC_UNIT_SHIFT) - 1) >> MRC_CC_UNIT_SHIFT &
+	return (qp->comp.acked_nominal_bytes + (1 << MRC_CC_UNIT_SHIFT) - 1) >> MRC_CC_UNIT_SHIFT &
 	       ((1U << MRC_CC_UNIT_BITS) - 1);
 }
 
@@ -79,7 +79,7 @@ static __always_inline int requester_drained(struct mrc_qp *qp)
 	__s64 left = qp->cc.inflight_bytes - cc_newly_received(&qp->cc, acknowledged_units(qp));
 
 	cc_on_drained(&qp->cc);
-	if (qp->lost_count || qp->held_count)
+	if (qp->req.lost_count || qp->req.held_count)
 		return 0;
 	cc_on_idle(&qp->cc);
 	return left >= rounding || left <= -rounding;

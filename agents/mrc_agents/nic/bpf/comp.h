@@ -24,45 +24,46 @@ enum {
 /* Under the lock: whether PSN `psn` has been sent, and not yet been acknowledged. */
 static __always_inline int is_outstanding(const struct mrc_qp *qp, __u32 psn)
 {
-	return psn_distance(psn, qp->una_psn) >= 0 && psn_distance(psn, qp->next_psn) < 0 &&
-	       !ring_test(qp->acked_bits, psn);
+	return psn_distance(psn, qp->comp.una_psn) >= 0 &&
+	       psn_distance(psn, qp->req.next_psn) < 0 && !ring_test(qp->comp.acked_bits, psn);
 }
 
 /* Under the lock: PSN `psn`, which is in flight, has arrived. */
 static __always_inline void on_packet_acked(struct mrc_qp *qp, __u32 psn, __u64 now_ns)
 {
 	struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
-	struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->ev_index)];
-	__u32 is_lost = ring_test(qp->lost_bits, psn), is_held = ring_test(qp->held_bits, psn);
+	struct mrc_ev *ev = EV(qp, slot->ev_index);
+	__u32 is_lost = ring_test(qp->req.lost_bits, psn),
+	      is_held = ring_test(qp->req.held_bits, psn);
 
-	ring_set(qp->acked_bits, psn);
+	ring_set(qp->comp.acked_bits, psn);
 	rack_update(qp, slot);
-	qp->acked_total++;
-	qp->acked_bytes += slot->length;
-	qp->acked_nominal_bytes += slot_nominal_bytes(slot);
+	qp->comp.acked_total++;
+	qp->comp.acked_bytes += slot->length;
+	qp->comp.acked_nominal_bytes += slot_nominal_bytes(slot);
 	if (is_lost | is_held) {
-		ring_clear(qp->lost_bits, psn);
-		ring_clear(qp->held_bits, psn);
-		qp->lost_count -= is_lost;
-		qp->held_count -= is_held;
+		ring_clear(qp->req.lost_bits, psn);
+		ring_clear(qp->req.held_bits, psn);
+		qp->req.lost_count -= is_lost;
+		qp->req.held_count -= is_held;
 		cc_on_false_loss(&qp->cc, slot_nominal_bytes(slot));
 	} else {
-		qp->inflight--;
+		qp->req.inflight--;
 		ev_packet_done(qp, ev);
 		path_unlink(qp, slot->path, psn);
 	}
 	path_acked(qp, slot->path);
-	qp->is_tlp_due = 0;
-	qp->tlp_count = 0;
-	qp->rto_retx_left = 0;
-	qp->progress_ns = now_ns;
-	qp->retries = 0;
+	qp->comp.is_tlp_due = 0;
+	qp->comp.tlp_count = 0;
+	qp->req.rto_retx_left = 0;
+	qp->head.progress_ns = now_ns;
+	qp->head.retries = 0;
 }
 
 /* Messages that a transport ACK covers and that are not complete yet. */
 static __always_inline __u32 messages_to_complete(const struct mrc_qp *qp)
 {
-	return (__u16)(qp->acked_msn - qp->work.done_msn);
+	return (__u16)(qp->comp.acked_msn - qp->req.work.done_msn);
 }
 
 /*
@@ -81,43 +82,43 @@ __noinline int complete_acked(__u32 qp_index, __u64 now_ns)
 	if (!qp || !ring || !desc)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	packets = qp->acked_total;
-	bytes = qp->acked_bytes;
+	packets = qp->comp.acked_total;
+	bytes = qp->comp.acked_bytes;
 	for (int i = 0; i < COMPLETE_STEPS; i++) {
-		__u32 una = qp->una_psn;
+		__u32 una = qp->comp.una_psn;
 
-		if (una == qp->next_psn) {
+		if (una == qp->req.next_psn) {
 			is_more = 0;
 			break;
 		}
-		if (!ring_test(qp->acked_bits, una)) {
-			if (psn_distance(qp->peer_cack_next, una) <= 0) {
+		if (!ring_test(qp->comp.acked_bits, una)) {
+			if (psn_distance(qp->comp.peer_cack_next, una) <= 0) {
 				is_more = 0;
 				break;
 			}
 			on_packet_acked(qp, una, now_ns);
 		}
-		ring_clear(qp->acked_bits, una);
-		qp->una_psn = una + 1;
+		ring_clear(qp->comp.acked_bits, una);
+		qp->comp.una_psn = una + 1;
 	}
 	if (messages_to_complete(qp)) {
-		__u32 msn = qp->work.done_msn, has_immediate;
+		__u32 msn = qp->req.work.done_msn, has_immediate;
 
-		start_ns = work_complete(&qp->work);
-		qp->retries = 0;
-		qp->is_ack_requested = 0;
-		qp->progress_ns = now_ns;
-		has_immediate = qp->wimm_messages >> (msn & 63) & 1;
-		qp->outstanding_wimm -= has_immediate;
-		qp->rnr_retries &= has_immediate - 1; /* 0: there was a receive for it */
-		qp->wimm_messages &= ~(1ULL << (msn & 63));
+		start_ns = work_complete(&qp->req.work);
+		qp->head.retries = 0;
+		qp->req.is_ack_requested = 0;
+		qp->head.progress_ns = now_ns;
+		has_immediate = qp->req.wimm_messages >> (msn & 63) & 1;
+		qp->req.outstanding_wimm -= has_immediate;
+		qp->head.rnr_retries &= has_immediate - 1; /* 0: there was a receive for it */
+		qp->req.wimm_messages &= ~(1ULL << (msn & 63));
 		is_complete = 1;
 		if (messages_to_complete(qp))
 			is_more = 1;
 	}
-	work_reap(&qp->work, &reaped);
-	packets = qp->acked_total - packets;
-	bytes = qp->acked_bytes - bytes;
+	work_reap(&qp->req.work, &reaped);
+	packets = qp->comp.acked_total - packets;
+	bytes = qp->comp.acked_bytes - bytes;
 	desc->is_loss_due = is_loss_due(qp, now_ns);
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_ACKED_PACKETS, packets);
@@ -137,12 +138,12 @@ __noinline int complete_acked(__u32 qp_index, __u64 now_ns)
 static __always_inline void advance_una(struct mrc_qp *qp)
 {
 	for (int i = 0; i < UNA_STEPS; i++) {
-		__u32 una = qp->una_psn;
+		__u32 una = qp->comp.una_psn;
 
-		if (una == qp->next_psn || !ring_test(qp->acked_bits, una))
+		if (una == qp->req.next_psn || !ring_test(qp->comp.acked_bits, una))
 			break;
-		ring_clear(qp->acked_bits, una);
-		qp->una_psn = una + 1;
+		ring_clear(qp->comp.acked_bits, una);
+		qp->comp.una_psn = una + 1;
 	}
 }
 
@@ -157,8 +158,8 @@ __noinline int process_sack_bitmap(__u32 qp_index, __u64 now_ns)
 	if (!qp || !sack)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	packets = qp->acked_total;
-	bytes = qp->acked_bytes;
+	packets = qp->comp.acked_total;
+	bytes = qp->comp.acked_bytes;
 	for (int i = 0; i < NEW_BITS_PER_SACK && sack->new_bits; i++) {
 		__u32 psn = sack->base + trailing_zeros(sack->new_bits);
 
@@ -167,8 +168,8 @@ __noinline int process_sack_bitmap(__u32 qp_index, __u64 now_ns)
 		if (is_outstanding(qp, psn))
 			on_packet_acked(qp, psn, now_ns);
 	}
-	packets = qp->acked_total - packets;
-	bytes = qp->acked_bytes - bytes;
+	packets = qp->comp.acked_total - packets;
+	bytes = qp->comp.acked_bytes - bytes;
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_ACKED_PACKETS, packets);
 	nic_count(MRC_NC_ACKED_BYTES, bytes);
@@ -231,7 +232,7 @@ static __noinline int on_nak(__u32 qp_index, __u32 psn, __u32 syndrome, __u32 ms
 	if (!qp)
 		return XDP_DROP;
 	bpf_spin_lock(&qp->lock);
-	psn = psn_expand(qp->una_psn, psn);
+	psn = psn_expand(qp->comp.una_psn, psn);
 	is_stale = qp->state != MRC_QP_RTS || !is_outstanding(qp, psn) ||
 		   TX_SLOT(qp, psn)->msn != (__u16)msn;
 	if (!is_stale)
@@ -267,7 +268,7 @@ __noinline int on_ack(struct xdp_md *ctx)
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	qp_index = stack_qp_index(&head->stack);
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
-	if (!qp || !stack_is_for(&head->stack, qp->qpn, qp->peer_host))
+	if (!qp || !stack_is_for(&head->stack, qp->head.qpn, qp->head.peer_host))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	psn = bpf_ntohl(head->stack.bth.flags_psn) & WIRE_PSN_MASK;
 	msn = bpf_ntohl(head->syndrome_msn);
@@ -285,15 +286,16 @@ __noinline int on_ack(struct xdp_md *ctx)
 	sack->is_tlp_ack = 0;
 
 	bpf_spin_lock(&qp->lock);
-	psn = psn_expand(qp->una_psn, psn);
-	is_stale = qp->state != MRC_QP_RTS || psn_distance(psn, qp->next_psn) >= 0 ||
-		   qp->next_psn - psn > MRC_PSN_RING ||
+	psn = psn_expand(qp->comp.una_psn, psn);
+	is_stale = qp->state != MRC_QP_RTS || psn_distance(psn, qp->req.next_psn) >= 0 ||
+		   qp->req.next_psn - psn > MRC_PSN_RING ||
 		   TX_SLOT(qp, psn)->opcode < WIRE_WRITE_LAST ||
 		   (__u16)(TX_SLOT(qp, psn)->msn + 1) != (__u16)msn;
 	if (!is_stale) {
-		if (psn_distance(psn, qp->una_psn) >= 0 && !ring_test(qp->acked_bits, psn)) {
+		if (psn_distance(psn, qp->comp.una_psn) >= 0 &&
+		    !ring_test(qp->comp.acked_bits, psn)) {
 			struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
-			struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->ev_index)];
+			struct mrc_ev *ev = EV(qp, slot->ev_index);
 
 			if (!slot->retransmissions && !is_retransmission) {
 				rtt_ns = now_ns - slot->sent_ns;
@@ -307,10 +309,10 @@ __noinline int on_ack(struct xdp_md *ctx)
 				rack_update_reo_wnd(qp, 1);
 			sack->is_tlp_ack = is_retransmission && slot->loss == MRC_LOSS_TLP;
 		}
-		if (psn_distance(psn + 1, qp->peer_cack_next) > 0)
-			qp->peer_cack_next = psn + 1;
-		if ((__s16)(msn - qp->acked_msn) > 0)
-			qp->acked_msn = msn & 0xffff;
+		if (psn_distance(psn + 1, qp->comp.peer_cack_next) > 0)
+			qp->comp.peer_cack_next = psn + 1;
+		if ((__s16)(msn - qp->comp.acked_msn) > 0)
+			qp->comp.acked_msn = msn & 0xffff;
 		desc->is_loss_due = is_loss_due(qp, now_ns);
 	}
 	bpf_spin_unlock(&qp->lock);
@@ -331,13 +333,13 @@ __noinline int on_ack(struct xdp_md *ctx)
  */
 static __always_inline int hold_for_receive(struct mrc_qp *qp, __u32 psn, __u64 now_ns)
 {
-	if (!qp->held_count) {
-		qp->rnr_until_ns = now_ns + qp->rnr_timer_ns;
-		qp->rnr_retries++;
+	if (!qp->req.held_count) {
+		qp->head.rnr_until_ns = now_ns + qp->head.rnr_timer_ns;
+		qp->head.rnr_retries++;
 	}
-	ring_set(qp->held_bits, psn);
-	qp->held_count++;
-	return qp->rnr_limit < MRC_RNR_FOREVER && qp->rnr_retries > qp->rnr_limit;
+	ring_set(qp->req.held_bits, psn);
+	qp->req.held_count++;
+	return qp->head.rnr_limit < MRC_RNR_FOREVER && qp->head.rnr_retries > qp->head.rnr_limit;
 }
 
 /*
@@ -353,11 +355,11 @@ static __always_inline __u32 nack_judge_qp(struct mrc_qp *qp, __u32 reason, int 
 	*status = MRC_STATUS_REMOTE_OPERATION;
 	if (reason == WIRE_NACK_NO_BITMAP || reason == WIRE_NACK_NO_PKT_BUFFER) {
 		*status = MRC_STATUS_RETRY_EXCEEDED;
-		qp->retries += !is_stale;
-		is_over = qp->retries > qp->retry_limit;
+		qp->head.retries += !is_stale;
+		is_over = qp->head.retries > qp->head.retry_limit;
 	} else if (reason == WIRE_NACK_NO_RESOURCE) {
 		*status = MRC_STATUS_RNR_RETRY_EXCEEDED;
-		qp->retries = 0; /* the peer lives; packets in flight may time out */
+		qp->head.retries = 0; /* the peer lives; packets in flight may time out */
 		is_over = is_rnr_over;
 	}
 	return is_over ? qp_to_error(qp) : MRC_QP_ERROR;
@@ -381,7 +383,7 @@ __noinline int on_nack(struct xdp_md *ctx)
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	qp_index = stack_qp_index(&head->stack);
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
-	if (!qp || !stack_is_for(&head->stack, qp->qpn, qp->peer_host))
+	if (!qp || !stack_is_for(&head->stack, qp->head.qpn, qp->head.peer_host))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	psn = bpf_ntohl(head->psn) & WIRE_PSN_MASK;
 	entropy = bpf_ntohl(head->entropy);
@@ -395,26 +397,26 @@ __noinline int on_nack(struct xdp_md *ctx)
 	desc->is_packet_decided = 0;
 
 	bpf_spin_lock(&qp->lock);
-	psn = psn_expand(qp->una_psn, psn);
-	if (qp->state == MRC_QP_RTS && is_outstanding(qp, psn) && !ring_test(qp->lost_bits, psn) &&
-	    !ring_test(qp->held_bits, psn)) {
+	psn = psn_expand(qp->comp.una_psn, psn);
+	if (qp->state == MRC_QP_RTS && is_outstanding(qp, psn) &&
+	    !ring_test(qp->req.lost_bits, psn) && !ring_test(qp->req.held_bits, psn)) {
 		struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
-		struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->ev_index)];
+		struct mrc_ev *ev = EV(qp, slot->ev_index);
 
 		/* Unless it is about an earlier transmission of the packet. */
 		is_stale = ev->entropy != entropy;
 		if (!is_stale) {
 			ev_index = slot->ev_index;
 			if (slot->loss == MRC_LOSS_TLP)
-				qp->tlp_count = 0; /* the probe is acknowledged */
+				qp->comp.tlp_count = 0; /* the probe is acknowledged */
 			slot->loss = MRC_LOSS_NACK;
 			if (reason == WIRE_NACK_NO_RESOURCE) {
 				is_rnr_over = hold_for_receive(qp, psn, now_ns);
 			} else {
-				ring_set(qp->lost_bits, psn);
-				qp->lost_count++;
+				ring_set(qp->req.lost_bits, psn);
+				qp->req.lost_count++;
 			}
-			qp->inflight--;
+			qp->req.inflight--;
 			cwnd_change = cc_on_nack(&qp->cc, &qp->cc_parameters, desc->model_ns,
 						 slot_nominal_bytes(slot), is_trim);
 			ev_packet_done(qp, ev);

@@ -16,7 +16,7 @@
 static __always_inline int set_ev_state_locked(struct mrc_qp *qp, __u32 index, __u32 command,
 					       __u64 now_ns)
 {
-	struct mrc_ev *ev = &qp->evs[EV_INDEX(index)];
+	struct mrc_ev *ev = EV(qp, index);
 	__u32 to = command == MRC_COMMAND_DENY ? MRC_EV_DENIED : MRC_EV_ASSUMED_BAD;
 	__u32 from = ev->state;
 
@@ -51,7 +51,7 @@ __noinline int ctrl_set_ev_state(__u32 qp_index, __u32 index, __u32 command)
 
 	if (!qp || index >= MRC_EV_MAX)
 		return 0;
-	ev = &qp->evs[EV_INDEX(index)];
+	ev = EV(qp, index);
 	bpf_spin_lock(&qp->lock);
 	from = ev->state;
 	is_changed = set_ev_state_locked(qp, index, command, now_ns);
@@ -79,7 +79,7 @@ __noinline int ctrl_replace_ev(__u32 qp_index, __u32 index, __u32 entropy, __u32
 
 	if (!qp || index >= MRC_EV_MAX)
 		return 0;
-	ev = &qp->evs[EV_INDEX(index)];
+	ev = EV(qp, index);
 	bpf_spin_lock(&qp->lock);
 	from = ev->state;
 	if (from != MRC_EV_UNUSED) {
@@ -111,9 +111,9 @@ __noinline int ctrl_set_psn_range(__u32 qp_index, __u32 psns)
 	if (!qp)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	if (psns && psns <= qp->mpr_dest_psns) {
-		qp->tracked_from_psn = qp->cack_next + tracked_range(qp);
-		qp->tracked_psns = psns;
+	if (psns && psns <= qp->resp.mpr_dest_psns) {
+		qp->resp.tracked_from_psn = qp->resp.cack_next + tracked_range(qp);
+		qp->resp.tracked_psns = psns;
 		is_changed = 1;
 	}
 	bpf_spin_unlock(&qp->lock);
@@ -128,9 +128,9 @@ __noinline int ctrl_set_penalty(__u32 qp_index, __u32 penalty)
 	if (!qp || penalty > MRC_PENALTY_MAX)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	if (qp->penalty && !penalty)
-		qp->restores_left = MRC_RESTORE_SACKS;
-	qp->penalty = penalty;
+	if (qp->resp.penalty && !penalty)
+		qp->resp.restores_left = MRC_RESTORE_SACKS;
+	qp->resp.penalty = penalty;
 	bpf_spin_unlock(&qp->lock);
 	return 1;
 }
@@ -144,10 +144,10 @@ __noinline int ctrl_set_limits(__u32 qp_index, __u32 give_up_us, __u32 rnr_timer
 	if (!qp)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	qp->give_up_ns = give_up_ns_of(give_up_us);
-	qp->rnr_timer_ns = rnr_timer_us * 1000ULL;
-	qp->rnr_limit = rnr_limit;
-	qp->is_writable = is_writable;
+	qp->head.give_up_ns = give_up_ns_of(give_up_us);
+	qp->head.rnr_timer_ns = rnr_timer_us * 1000ULL;
+	qp->head.rnr_limit = rnr_limit;
+	qp->head.is_writable = is_writable;
 	bpf_spin_unlock(&qp->lock);
 	return 1;
 }
@@ -165,11 +165,11 @@ __noinline int ctrl_set_qp_state(__u32 qp_index, __u32 to, __u32 mpr_psns, __u32
 	if (to == MRC_QP_ERROR) {
 		is_changed = from != MRC_QP_RESET && from != MRC_QP_ERROR;
 	} else if (from == MRC_QP_RTR && mpr_psns && mpr_psns <= MRC_PSN_RING) {
-		qp->mpr_psns = mpr_psns;
-		qp->max_wimm = max_wimm;
-		qp->next_psn = first_psn;
-		qp->una_psn = first_psn;
-		qp->peer_cack_next = first_psn;
+		qp->req.mpr_psns = mpr_psns;
+		qp->req.max_wimm = max_wimm;
+		qp->req.next_psn = first_psn;
+		qp->comp.una_psn = first_psn;
+		qp->comp.peer_cack_next = first_psn;
 		cc_start(&qp->cc, &qp->cc_parameters);
 		is_changed = 1;
 	}

@@ -22,15 +22,16 @@ struct port_status_update {
 static long apply_port_status(void *map, __u32 *key, struct mrc_qp *qp,
 			      struct port_status_update *update)
 {
-	__u32 known = qp->peer_port_update;
+	__u32 known = qp->evs.peer_port_update;
 
 	(void)map;
 	(void)key;
 	/* Updates come by several planes: an older one must not undo a newer. */
-	if (qp->peer_host == update->peer_host && (!known || (__s16)(update->id - known) > 0)) {
-		qp->peer_port_update = update->id | 1 << 16;
-		qp->peer_port_mask = update->mask;
-		qp->peer_sack_down = 0;
+	if (qp->head.peer_host == update->peer_host &&
+	    (!known || (__s16)(update->id - known) > 0)) {
+		qp->evs.peer_port_update = update->id | 1 << 16;
+		qp->evs.peer_port_mask = update->mask;
+		qp->evs.peer_sack_down = 0;
 	}
 	return 0;
 }

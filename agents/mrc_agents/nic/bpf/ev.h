@@ -27,14 +27,14 @@ static __always_inline void ev_packet_sent(struct mrc_qp *qp, struct mrc_ev *ev)
 {
 	ev->outstanding++;
 	ev->tx_packets++;
-	qp->planes[PLANE_INDEX(ev->plane)].outstanding++;
+	qp->evs.planes[PLANE_INDEX(ev->plane)].outstanding++;
 }
 
 /* A packet is no longer in flight on its EV: acknowledged, refused, or given up. */
 static __always_inline void ev_packet_done(struct mrc_qp *qp, struct mrc_ev *ev)
 {
 	ev->outstanding--;
-	qp->planes[PLANE_INDEX(ev->plane)].outstanding--;
+	qp->evs.planes[PLANE_INDEX(ev->plane)].outstanding--;
 }
 
 /*
@@ -46,7 +46,7 @@ static __always_inline __u32 plane_limit(const struct mrc_qp *qp, __u32 usable_p
 {
 	__u32 planes = __builtin_popcount(usable_planes);
 
-	return (qp->inflight + qp->inflight / 4) / planes + PLANE_SLACK;
+	return (qp->req.inflight + qp->req.inflight / 4) / planes + PLANE_SLACK;
 }
 
 static __always_inline void ev_set_state(struct mrc_ev *ev, __u32 state, __u32 reason, __u64 now_ns)
@@ -67,7 +67,7 @@ static __always_inline void ev_set_state(struct mrc_ev *ev, __u32 state, __u32 r
 static __always_inline int ev_select(struct mrc_qp *qp, const struct mrc_nic_paths *paths,
 				     __u32 port_mask, int avoid, __u64 now_ns, int *restored)
 {
-	__u32 usable_planes = port_mask & qp->active_planes, limit;
+	__u32 usable_planes = port_mask & qp->evs.active_planes, limit;
 	int chosen = -1;
 
 	if (!usable_planes)
@@ -75,7 +75,7 @@ static __always_inline int ev_select(struct mrc_qp *qp, const struct mrc_nic_pat
 	limit = plane_limit(qp, usable_planes);
 	for (int i = 0; i < EV_ATTEMPTS; i++) {
 		int ev = ev_selector_next(qp, usable_planes, now_ns);
-		struct mrc_ev *candidate = &qp->evs[EV_INDEX(ev)];
+		struct mrc_ev *candidate = EV(qp, ev);
 
 		int is_dead = (int)candidate->path == avoid || PATH(qp, candidate->path)->is_dead ||
 			      is_suspected(qp, paths, candidate->entropy, now_ns);
@@ -88,12 +88,12 @@ static __always_inline int ev_select(struct mrc_qp *qp, const struct mrc_nic_pat
 				*restored = ev;
 			}
 		} else if (!is_dead && !path_is_late(qp, candidate->path) &&
-			   qp->planes[PLANE_INDEX(candidate->plane)].outstanding <= limit) {
+			   qp->evs.planes[PLANE_INDEX(candidate->plane)].outstanding <= limit) {
 			break;
 		}
 		/* Its port is not to blame: another path of the plane, if there is one. */
 		if (is_dead && i < EV_ATTEMPTS / 2)
-			qp->next_plane = candidate->plane;
+			qp->req.next_plane = candidate->plane;
 		LOOP_ENDS(i);
 	}
 	return chosen;
@@ -118,12 +118,12 @@ static __always_inline int ev_find_backup(struct mrc_qp *qp, const struct mrc_ev
 {
 	__u32 last = set->active_count + set->backup_count - 1;
 
-	if (qp->is_local)
+	if (qp->head.is_local)
 		return set->backup_count;
 	for (__u32 i = 0; i < EV_ATTEMPTS && i < set->backup_count; i++) {
-		__u8 candidate = qp->order[EV_INDEX(slice + last - i)];
+		__u8 candidate = qp->evs.order[EV_INDEX(slice + last - i)];
 
-		if (!(set->suspect_uplinks & uplink_bit(qp->evs[EV_INDEX(candidate)].entropy))) {
+		if (!(set->suspect_uplinks & uplink_bit(EV(qp, candidate)->entropy))) {
 			ev_swap(qp, slice, last - i, last);
 			return 1;
 		}
@@ -140,9 +140,9 @@ static __always_inline int ev_find_backup(struct mrc_qp *qp, const struct mrc_ev
  */
 static __always_inline int ev_skip(struct mrc_qp *qp, __u32 index, __u32 reason, __u64 now_ns)
 {
-	struct mrc_ev *ev = &qp->evs[EV_INDEX(index)];
+	struct mrc_ev *ev = EV(qp, index);
 	struct mrc_path *path = PATH(qp, ev->path);
-	const struct mrc_ev *skipped = &qp->evs[EV_INDEX(path->skipped_ev)];
+	const struct mrc_ev *skipped = EV(qp, path->skipped_ev);
 
 	if (ev->state != MRC_EV_GOOD ||
 	    (skipped->state == MRC_EV_SKIP && skipped->path == ev->path))
@@ -159,9 +159,9 @@ static __always_inline int ev_skip(struct mrc_qp *qp, __u32 index, __u32 reason,
 static __always_inline int ev_remove(struct mrc_qp *qp, __u32 index, __u32 floor, __u32 to,
 				     __u32 reason, __u64 now_ns)
 {
-	struct mrc_ev *ev = &qp->evs[EV_INDEX(index)];
-	struct mrc_ev_plane *set = &qp->planes[PLANE_INDEX(ev->plane)];
-	__u32 slice = ev->plane * qp->evs_per_plane;
+	struct mrc_ev *ev = EV(qp, index);
+	struct mrc_ev_plane *set = &qp->evs.planes[PLANE_INDEX(ev->plane)];
+	__u32 slice = ev->plane * qp->evs.per_plane;
 	__u32 active = set->active_count, backup = set->backup_count;
 	__u32 from = ev->state;
 
@@ -171,7 +171,7 @@ static __always_inline int ev_remove(struct mrc_qp *qp, __u32 index, __u32 floor
 	if (ev->position < active) {
 		int has_substitute = ev_find_backup(qp, set, slice);
 
-		if (!has_substitute && qp->active_total <= floor)
+		if (!has_substitute && qp->evs.active_total <= floor)
 			return 0;
 		ev_swap(qp, slice, ev->position, active - 1);
 		/* To the far side of the backups: the last of them takes its place. */
@@ -181,9 +181,9 @@ static __always_inline int ev_remove(struct mrc_qp *qp, __u32 index, __u32 floor
 			set->backup_count = backup - 1;
 		} else {
 			set->active_count = active - 1;
-			qp->active_total--;
+			qp->evs.active_total--;
 			if (active == 1)
-				qp->active_planes &= ~(1U << ev->plane);
+				qp->evs.active_planes &= ~(1U << ev->plane);
 		}
 	} else {
 		ev_swap(qp, slice, ev->position, active + backup - 1);
@@ -197,10 +197,10 @@ static __always_inline int ev_remove(struct mrc_qp *qp, __u32 index, __u32 floor
 /* A packet on an EV was lost, or the peer advises against it: ev_remove() to ASSUMED_BAD. */
 static __always_inline int ev_mark_bad(struct mrc_qp *qp, __u32 index, __u32 reason, __u64 now_ns)
 {
-	int from = ev_remove(qp, index, qp->min_active, MRC_EV_ASSUMED_BAD, reason, now_ns);
+	int from = ev_remove(qp, index, qp->evs.min_active, MRC_EV_ASSUMED_BAD, reason, now_ns);
 
 	if (from)
-		qp->evs[EV_INDEX(index)].bad_count++;
+		EV(qp, index)->bad_count++;
 	return from;
 }
 
@@ -208,9 +208,9 @@ static __always_inline int ev_mark_bad(struct mrc_qp *qp, __u32 index, __u32 rea
 static __always_inline int ev_restore(struct mrc_qp *qp, __u32 index, __u32 from, __u32 to,
 				      __u32 reason, __u64 now_ns)
 {
-	struct mrc_ev *ev = &qp->evs[EV_INDEX(index)];
-	struct mrc_ev_plane *set = &qp->planes[PLANE_INDEX(ev->plane)];
-	__u32 slice = ev->plane * qp->evs_per_plane;
+	struct mrc_ev *ev = EV(qp, index);
+	struct mrc_ev_plane *set = &qp->evs.planes[PLANE_INDEX(ev->plane)];
+	__u32 slice = ev->plane * qp->evs.per_plane;
 
 	if (ev->state != from)
 		return 0;
@@ -220,8 +220,8 @@ static __always_inline int ev_restore(struct mrc_qp *qp, __u32 index, __u32 from
 	if (set->active_count < set->target_active) {
 		ev_swap(qp, slice, ev->position, set->active_count);
 		set->active_count++;
-		qp->active_total++;
-		qp->active_planes |= 1U << ev->plane;
+		qp->evs.active_total++;
+		qp->evs.active_planes |= 1U << ev->plane;
 	} else {
 		set->backup_count++;
 	}
@@ -239,7 +239,7 @@ static __noinline int ev_count_transition(__u32 qp_index, __u32 ev_index, __u32 
 
 	if (!qp)
 		return 0;
-	plane = qp->evs[EV_INDEX(ev_index)].plane;
+	plane = EV(qp, ev_index)->plane;
 	counts = bpf_map_lookup_elem(&ev_transitions, &plane);
 	place = (from * MRC_EV_STATE_COUNT + to) * MRC_REASON_COUNT + reason;
 	if (counts && place < sizeof(*counts) / sizeof(counts->value[0]))

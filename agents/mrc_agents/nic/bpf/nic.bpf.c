@@ -51,10 +51,10 @@ static __always_inline int on_transmit(__u32 qp_index, struct tx_desc *desc)
 	desc->qp_index = qp_index;
 	desc->now_ns = bpf_ktime_get_ns();
 	desc->model_ns = desc->now_ns;
-	if (qp->is_tlp_due)
+	if (qp->comp.is_tlp_due)
 		tlp_send_probe(qp_index, desc->now_ns);
 	if (!build_next_packet(qp_index)) {
-		qp->is_kick_pending = 0;
+		qp->head.is_kick_pending = 0;
 		return XDP_DROP;
 	}
 	nic_count(MRC_NC_KICK_PACKETS, 1);
@@ -91,7 +91,7 @@ static __always_inline int on_kick(struct xdp_md *ctx)
 		return XDP_DROP;
 	/* More frames of this call follow, unless this is the last: no kick is needed. */
 	request->frames_left--;
-	qp->is_kick_pending = request->frames_left != 0;
+	qp->head.is_kick_pending = request->frames_left != 0;
 	if (!request->frames_left)
 		rto_timer_check(qp_index);
 	return on_transmit(qp_index, desc);

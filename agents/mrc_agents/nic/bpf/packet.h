@@ -88,15 +88,25 @@ static __always_inline struct carrier carrier_fill(__u64 hi, __u64 lo, int is_lo
 	return to;
 }
 
+static __always_inline __u32 entropy_uplink(__u32 entropy)
+{
+	return entropy >> MRC_EV_UPLINK_SHIFT & MRC_EV_UPLINK_MASK;
+}
+
 /* The address vector of a packet of a QP, whatever its transport. */
-#define QP_AV(qp, config, plane_, entropy_)                                                        \
-	((struct packet_av){.to = carrier_fill((qp)->template_hi, (qp)->template_lo,               \
-					       (qp)->is_local, plane_, entropy_uplink(entropy_),   \
-					       (config)->uplinks_per_pair),                        \
-			    .peer_host = (qp)->peer_host,                                          \
-			    .peer_qpn = (qp)->peer_qpn,                                            \
-			    .plane = plane_,                                                       \
-			    .entropy = entropy_})
+static __always_inline struct packet_av qp_av(const struct mrc_qp_head *head,
+					      const struct mrc_nic_config *config, __u32 plane,
+					      __u32 entropy)
+{
+	return (struct packet_av){
+	    .to = carrier_fill(head->template_hi, head->template_lo, head->is_local, plane,
+			       entropy_uplink(entropy), config->uplinks_per_pair),
+	    .peer_host = head->peer_host,
+	    .peer_qpn = head->peer_qpn,
+	    .plane = plane,
+	    .entropy = entropy,
+	};
+}
 
 /* Carrier to a host for which there is no QP, and so no template. */
 static __always_inline struct carrier carrier_to(const struct mrc_nic_config *config,
@@ -213,19 +223,14 @@ static __always_inline __u32 write_header_bytes(__u32 opcode)
 static __always_inline __u32 usable_planes(const struct mrc_nic_control *control,
 					   const struct mrc_qp *qp)
 {
-	return control->port_up_mask & qp->peer_port_mask & ~qp->peer_sack_down &
-	       ((1U << qp->plane_count) - 1);
+	return control->port_up_mask & qp->evs.peer_port_mask & ~qp->evs.peer_sack_down &
+	       ((1U << qp->evs.plane_count) - 1);
 }
 
 /* The EV a received packet carries. */
 static __always_inline __u32 stack_entropy(const struct wire_stack *stack)
 {
 	return bpf_ntohl(stack->inner.version_class_flow) << 16 | bpf_ntohs(stack->udp.source);
-}
-
-static __always_inline __u32 entropy_uplink(__u32 entropy)
-{
-	return entropy >> MRC_EV_UPLINK_SHIFT & MRC_EV_UPLINK_MASK;
 }
 
 /* True if a switch has marked the packet. */

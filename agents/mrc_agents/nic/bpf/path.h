@@ -19,8 +19,8 @@
 #include "nic_maps.h"
 #include "packet.h"
 
-#define PATH(qp, i)    (&(qp)->paths[(i) & (MRC_EV_MAX - 1)])
-#define TX_SLOT(qp, i) (&(qp)->tx[(i) & (MRC_PSN_RING - 1)])
+#define PATH(qp, i)    (&(qp)->paths.path[(i) & (MRC_EV_MAX - 1)])
+#define TX_SLOT(qp, i) (&(qp)->req.tx[(i) & (MRC_PSN_RING - 1)])
 
 enum {
 	LOSS_ROUND_TRIPS = 3, /* of acknowledgements that prove a packet lost, where windows are */
@@ -32,27 +32,27 @@ static __always_inline void path_dequeue(struct mrc_qp *qp, __u32 index)
 {
 	__u16 older = PATH(qp, index)->older, newer = PATH(qp, index)->newer;
 
-	if (qp->path_oldest == index)
-		qp->path_oldest = newer;
+	if (qp->paths.oldest == index)
+		qp->paths.oldest = newer;
 	else
 		PATH(qp, older)->newer = newer;
-	if (qp->path_newest == index)
-		qp->path_newest = older;
+	if (qp->paths.newest == index)
+		qp->paths.newest = older;
 	else
 		PATH(qp, newer)->older = older;
-	qp->busy_paths--;
+	qp->paths.busy--;
 }
 
 static __always_inline void path_enqueue(struct mrc_qp *qp, __u32 index)
 {
-	if (qp->busy_paths) {
-		PATH(qp, qp->path_newest)->newer = index;
-		PATH(qp, index)->older = qp->path_newest;
+	if (qp->paths.busy) {
+		PATH(qp, qp->paths.newest)->newer = index;
+		PATH(qp, index)->older = qp->paths.newest;
 	} else {
-		qp->path_oldest = index;
+		qp->paths.oldest = index;
 	}
-	qp->path_newest = index;
-	qp->busy_paths++;
+	qp->paths.newest = index;
+	qp->paths.busy++;
 }
 
 /* A packet leaves on a path. */
@@ -66,7 +66,7 @@ static __always_inline void path_sent(struct mrc_qp *qp, __u32 index, __u32 psn)
 		TX_SLOT(qp, slot)->path_prev = path->tail;
 	} else {
 		path->head = slot;
-		path->last_ack = qp->acked_total;
+		path->last_ack = qp->comp.acked_total;
 		path->passed = 0;
 		path_enqueue(qp, index);
 	}
@@ -100,9 +100,9 @@ static __always_inline void path_acked(struct mrc_qp *qp, __u32 index)
 {
 	struct mrc_path *path = PATH(qp, index);
 
-	path->last_ack = qp->acked_total;
+	path->last_ack = qp->comp.acked_total;
 	path->is_dead = 0;
-	if (!path->outstanding || qp->path_newest == index)
+	if (!path->outstanding || qp->paths.newest == index)
 		return;
 	path_dequeue(qp, index);
 	path_enqueue(qp, index);
@@ -111,7 +111,7 @@ static __always_inline void path_acked(struct mrc_qp *qp, __u32 index)
 /* The PSN in a slot that is in flight. */
 static __always_inline __u32 slot_psn(const struct mrc_qp *qp, __u32 slot)
 {
-	return qp->una_psn + ((slot - qp->una_psn) & (MRC_PSN_RING - 1));
+	return qp->comp.una_psn + ((slot - qp->comp.una_psn) & (MRC_PSN_RING - 1));
 }
 
 /*
@@ -126,7 +126,7 @@ static __always_inline int path_is_late(const struct mrc_qp *qp, __u32 index)
 
 	if (path->is_dead)
 		return 1;
-	return path->outstanding && qp->acked_total - slot->acked_at_send >
+	return path->outstanding && qp->comp.acked_total - slot->acked_at_send >
 					slot->window_packets + slot->window_packets / 4;
 }
 
@@ -140,10 +140,10 @@ static __always_inline int path_is_idle(const struct mrc_qp *qp, __u32 index)
 	const struct mrc_tx_slot *slot = TX_SLOT(qp, path->head);
 	__u32 limit = LOSS_ROUND_TRIPS * slot->window_packets + LOSS_ACKS_MIN;
 
-	if (limit > qp->loss_threshold_acks)
-		limit = qp->loss_threshold_acks;
-	return (__s32)(qp->acked_total - slot->acked_at_send) > (__s32)limit &&
-	       (__s32)(qp->acked_total - path->last_ack) > (__s32)limit;
+	if (limit > qp->comp.loss_threshold_acks)
+		limit = qp->comp.loss_threshold_acks;
+	return (__s32)(qp->comp.acked_total - slot->acked_at_send) > (__s32)limit &&
+	       (__s32)(qp->comp.acked_total - path->last_ack) > (__s32)limit;
 }
 
 /*
@@ -157,8 +157,9 @@ static __always_inline int path_is_idle(const struct mrc_qp *qp, __u32 index)
 
 static __always_inline __u32 nic_path(const struct mrc_qp *qp, __u32 entropy)
 {
-	__u32 place = qp->nic_path_base + (entropy >> MRC_EV_PLANE_SHIFT) * qp->uplink_count +
-		      (qp->is_local ? 0 : entropy_uplink(entropy));
+	__u32 place = qp->paths.nic_base +
+		      (entropy >> MRC_EV_PLANE_SHIFT) * qp->paths.uplink_count +
+		      (qp->head.is_local ? 0 : entropy_uplink(entropy));
 
 	return index_within(place, MRC_NIC_PATHS);
 }
@@ -169,7 +170,7 @@ static __always_inline int is_suspected(const struct mrc_qp *qp, const struct mr
 {
 	__u64 since_ns;
 
-	if (!qp->shares_paths)
+	if (!qp->paths.is_shared)
 		return 0;
 	since_ns = paths->path[nic_path(qp, entropy)].suspected_ns;
 	return since_ns && now_ns - since_ns < paced_ns(SUSPICION_NS);
@@ -182,7 +183,7 @@ static __always_inline void path_suspect(const struct mrc_qp *qp, __u32 entropy)
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct mrc_nic_path *path;
 
-	if (!paths || !qp->shares_paths)
+	if (!paths || !qp->paths.is_shared)
 		return;
 	path = &paths->path[nic_path(qp, entropy)];
 	if (!path->suspected_ns || now_ns - path->suspected_ns >= paced_ns(SUSPICION_NS))
@@ -195,7 +196,7 @@ static __always_inline void path_trust(const struct mrc_qp *qp, __u32 entropy)
 {
 	struct mrc_nic_paths *paths = lookup0(&nic_paths);
 
-	if (paths && qp->shares_paths)
+	if (paths && qp->paths.is_shared)
 		paths->path[nic_path(qp, entropy)].suspected_ns = 0;
 }
 

@@ -99,7 +99,7 @@ static __always_inline int probe_fill_desc(const struct mrc_nic_config *config,
 	if (!qp)
 		return 0;
 	desc->ev_index = EV_INDEX(desc->ev_index);
-	ev = &qp->evs[desc->ev_index];
+	ev = &qp->evs.ev[desc->ev_index];
 	if (ev->is_probe_pending && desc->kind == MRC_PROBE_EV && ev->state == MRC_EV_ASSUMED_BAD)
 		path_suspect(qp, ev->entropy);
 	bpf_spin_lock(&qp->lock);
@@ -111,10 +111,10 @@ static __always_inline int probe_fill_desc(const struct mrc_nic_config *config,
 	entropy = ev->entropy;
 	plane = ev->plane;
 	bpf_spin_unlock(&qp->lock);
-	desc->to = QP_AV(qp, config, plane, entropy);
+	desc->to = qp_av(&qp->head, config, plane, entropy);
 	if (desc->kind != MRC_PROBE_RELIABILITY)
 		desc->to.peer_qpn = WIRE_ENDPOINT_QP;
-	desc->qpn = qp->qpn;
+	desc->qpn = qp->head.qpn;
 	return 1;
 }
 
@@ -179,11 +179,11 @@ __noinline int xmit_ack_path_probe(struct xdp_md *ctx)
 	if (!usable)
 		return XDP_DROP;
 	desc.qp_index = qp_index;
-	desc.qpn = qp->qpn;
+	desc.qpn = qp->head.qpn;
 	bpf_spin_lock(&qp->lock);
 	entropy = ack_path_probe_ev(qp, usable, random);
 	bpf_spin_unlock(&qp->lock);
-	desc.to = QP_AV(qp, config, entropy >> MRC_EV_PLANE_SHIFT, entropy);
+	desc.to = qp_av(&qp->head, config, entropy >> MRC_EV_PLANE_SHIFT, entropy);
 	desc.to.peer_qpn = WIRE_ENDPOINT_QP;
 	id = probe_register(&desc, now_ns);
 	if (id < 0)
@@ -230,11 +230,11 @@ __noinline int probe_acked(__u32 id, __u32 kind, __u32 qp_index, __u32 entropy, 
 	mask = probe->port_status_mask;
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
 	/* The QP, or the EV at its place, may be another one by now. */
-	if (!qp || qp->qpn != probe->qpn || qp->evs[ev_index].entropy != probe->entropy ||
+	if (!qp || qp->head.qpn != probe->qpn || qp->evs.ev[ev_index].entropy != probe->entropy ||
 	    (kind == MRC_PROBE_RELIABILITY && probe->entropy != entropy) ||
 	    !__sync_lock_test_and_set(&probe->is_pending, 0))
 		return 0;
-	ev = &qp->evs[ev_index];
+	ev = &qp->evs.ev[ev_index];
 	to = kind == MRC_PROBE_RELIABILITY && is_marked ? MRC_EV_SKIP : MRC_EV_GOOD;
 	bpf_spin_lock(&qp->lock);
 	ev->is_probe_pending = 0;
@@ -243,14 +243,14 @@ __noinline int probe_acked(__u32 id, __u32 kind, __u32 qp_index, __u32 entropy, 
 		if (ev->probe_successes < 255)
 			ev->probe_successes++;
 		if (kind == MRC_PROBE_RELIABILITY ||
-		    ev->probe_successes >= qp->probe_success_target)
+		    ev->probe_successes >= qp->evs.probe_success_target)
 			has_returned = ev_restore(qp, ev_index, MRC_EV_ASSUMED_BAD, to,
 						  MRC_REASON_PROBE, now_ns);
 	}
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_RX_PROBE_RESPONSE, 1);
 	if (has_returned) {
-		path_trust(qp, qp->evs[ev_index].entropy);
+		path_trust(qp, qp->evs.ev[ev_index].entropy);
 		ev_report_transition(qp_index, ev_index, MRC_EV_ASSUMED_BAD, to, MRC_REASON_PROBE);
 	}
 	if (kind == MRC_PROBE_PORT_STATUS)
@@ -270,7 +270,7 @@ static __always_inline int on_ack_path_response(struct mrc_probe *probe, __u32 i
 	__u32 qp_index = probe->qp_index, entropy = probe->entropy, is_alive;
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 
-	if (!qp || !response || qp->qpn != probe->qpn ||
+	if (!qp || !response || qp->head.qpn != probe->qpn ||
 	    !__sync_lock_test_and_set(&probe->is_pending, 0))
 		return nic_drop(MRC_NC_DROP_STALE_PROBE);
 	response->packet = (struct rx_packet){
@@ -280,8 +280,8 @@ static __always_inline int on_ack_path_response(struct mrc_probe *probe, __u32 i
 	is_alive = qp->state == MRC_QP_RTR || qp->state == MRC_QP_RTS;
 	if (is_alive) {
 		ack_path_probe_acked(qp, entropy, id, rtt_ns);
-		response->packet.psn = qp->cack_next - 1;
-		qp->unsacked = 0;
+		response->packet.psn = qp->resp.cack_next - 1;
+		qp->resp.unsacked = 0;
 		sack_compose(qp, response);
 	}
 	bpf_spin_unlock(&qp->lock);

@@ -9,6 +9,7 @@
 
 enum {
 	QP_TIMER_SILENCE_S = 1, /* a timer that has not fired for so long has stopped */
+	QP_PAUSE_SHARE = 4,	/* part of the RTO: a timer that is later slept, as all did */
 };
 
 static __always_inline struct mrc_qp *qp_find(__u32 qp_index)
@@ -53,25 +54,59 @@ static __always_inline void qp_timer_start(struct bpf_timer *timer, void *map, v
 }
 
 /*
- * True if a timer that fired last at `fired_ns` should have fired since. Under heavy load a kernel
- * timer was seen to be gone although its callback had started it again: its QP would wait for ever.
- * The agent provides every QP with a frame now and then, so that its timer is looked at.
+ * True if a timer should have fired. Under heavy load a kernel timer was seen to be gone although
+ * its callback had started it again: its QP would wait for ever. The agent provides every QP with a
+ * frame now and then, so that its timer is looked at.
  */
-static __always_inline int qp_timer_has_stopped(__u64 fired_ns, __u64 rto_ns)
+static __always_inline int qp_timer_has_stopped(__u64 due_ns, __u64 rto_ns)
 {
-	__s64 silence_ns = bpf_ktime_get_ns() - fired_ns;
+	__s64 late_ns = bpf_ktime_get_ns() - due_ns;
 
-	return silence_ns >= (__s64)(QP_TIMER_SILENCE_S * 1000000000ULL + 2 * rto_ns);
+	return late_ns >= (__s64)(QP_TIMER_SILENCE_S * 1000000000ULL + 2 * rto_ns);
+}
+
+/*
+ * Under the lock: does not count a pause of the whole machine (steal, a snapshot, live migration) as
+ * time without an acknowledgement. The timer of the QP is late by it: its peer did not wait either.
+ */
+static __always_inline void qp_skip_pause(__u64 due_ns, __u64 rto_ns, __u64 now_ns,
+					  __u64 *progress_ns, __u64 *stalled_ns)
+{
+	__s64 late_ns = now_ns - due_ns;
+
+	if (late_ns <= (__s64)(rto_ns / QP_PAUSE_SHARE))
+		return;
+	*stalled_ns += late_ns;
+	*progress_ns += late_ns;
+	if ((__s64)(*progress_ns - now_ns) > 0) /* something was acknowledged behind the pause */
+		*progress_ns = now_ns;
 }
 
 enum {
-	HEARTBEAT_PSN_MASK = 255, /* a responder has no clock: it looks once in so many PSNs */
+	HEARTBEAT_PSN_MASK = 255,  /* a responder has no clock: it looks once in so many PSNs */
+	HEARTBEAT_LOOKS = 4,	   /* that find an agent silent before it is dead ... */
+	HEARTBEAT_LOOK_SHARE = 16, /* ... that part of its limit apart */
 };
 
-static __always_inline int is_agent_dead(const struct mrc_nic_control *control, __u64 now_ns)
+/*
+ * True if the agent is dead: it is silent beyond its limit, and was so at looks before. After a
+ * pause of the whole machine the kernel may look before the agent has had its turn.
+ */
+static __always_inline int is_agent_dead(struct mrc_nic_control *control, __u64 now_ns)
 {
-	return control->heartbeat_limit_ns && control->heartbeat_ns &&
-	       (__s64)(now_ns - control->heartbeat_ns) > (__s64)control->heartbeat_limit_ns;
+	__u64 limit_ns = control->heartbeat_limit_ns, heartbeat_ns = control->heartbeat_ns;
+	__u64 found_ns = control->silence_ns;
+	int is_known = found_ns > heartbeat_ns;
+
+	if (!limit_ns || !heartbeat_ns || (__s64)(now_ns - heartbeat_ns) <= (__s64)limit_ns)
+		return 0;
+	if (!is_known)
+		control->silences = 0;
+	/* Of CPUs that look at once, as timers that are due behind a pause do, one counts. */
+	if ((!is_known || (__s64)(now_ns - found_ns) >= (__s64)(limit_ns / HEARTBEAT_LOOK_SHARE)) &&
+	    __sync_val_compare_and_swap(&control->silence_ns, found_ns, now_ns) == found_ns)
+		control->silences++;
+	return control->silences >= HEARTBEAT_LOOKS;
 }
 
 #endif

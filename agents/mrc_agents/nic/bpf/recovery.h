@@ -35,15 +35,15 @@ static __always_inline int is_lost_by_rack(const struct mrc_qp *qp, __u32 index,
 {
 	const struct mrc_tx_slot *slot = TX_SLOT(qp, PATH(qp, index)->head);
 
-	return qp->reo_wnd_min_ns && rack_sent_after(qp, slot) &&
+	return qp->comp.reo_wnd_min_ns && rack_sent_after(qp, slot) &&
 	       (__s64)(now_ns - rack_deadline_ns(qp, slot)) > 0;
 }
 
 /* Under the lock: whether rack_detect_loss() would find a packet. */
 static __always_inline int is_loss_due(const struct mrc_qp *qp, __u64 now_ns)
 {
-	return qp->busy_paths &&
-	       (path_is_idle(qp, qp->path_oldest) || is_lost_by_rack(qp, qp->path_oldest, now_ns));
+	return qp->paths.busy && (path_is_idle(qp, qp->paths.oldest) ||
+				  is_lost_by_rack(qp, qp->paths.oldest, now_ns));
 }
 
 /* Under the lock: whether a SACK covers a PSN and says nothing of it. */
@@ -113,16 +113,16 @@ static __always_inline void declare_head_lost(struct mrc_qp *qp, __u32 index, __
 		path_enqueue(qp, index);
 	}
 	slot->loss = loss;
-	ring_set(qp->lost_bits, psn);
-	qp->lost_count++;
-	qp->inflight--;
+	ring_set(qp->req.lost_bits, psn);
+	qp->req.lost_count++;
+	qp->req.inflight--;
 	deferred->cwnd_change =
 	    cc_on_inferred_loss(&qp->cc, &qp->cc_parameters, slot_nominal_bytes(slot));
 	deferred->ev = slot->ev_index;
-	ev_packet_done(qp, &qp->evs[EV_INDEX(deferred->ev)]);
+	ev_packet_done(qp, EV(qp, deferred->ev));
 	if (loss == MRC_LOSS_TLP)
 		return;
-	slot->lost_at = ++qp->evs[EV_INDEX(deferred->ev)].lost_packets;
+	slot->lost_at = ++EV(qp, deferred->ev)->lost_packets;
 	deferred->left = ev_mark_bad(qp, deferred->ev, reason, now_ns);
 	slot->lost_ev = deferred->ev;
 	slot->has_lost_ev = deferred->left && !slot->retransmissions;
@@ -137,8 +137,8 @@ static __always_inline void run_loss_deferred(const struct mrc_qp *qp, __u32 qp_
 	if (!deferred->left)
 		return;
 	/* Within a T0 a plane has one path: as long as that is alive none is better. */
-	if (!qp->is_local || !deferred->is_path_alive)
-		path_suspect(qp, qp->evs[EV_INDEX(deferred->ev)].entropy);
+	if (!qp->head.is_local || !deferred->is_path_alive)
+		path_suspect(qp, EV(qp, deferred->ev)->entropy);
 	ev_report_transition(qp_index, deferred->ev, deferred->left, MRC_EV_ASSUMED_BAD, reason);
 }
 
@@ -156,13 +156,13 @@ __noinline int rack_detect_loss(__u32 qp_index, __u32 reason, __u64 now_ns)
 	if (!qp)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	index = qp->path_oldest;
-	if (reason == MRC_REASON_LOSS && qp->busy_paths && path_is_idle(qp, index)) {
+	index = qp->paths.oldest;
+	if (reason == MRC_REASON_LOSS && qp->paths.busy && path_is_idle(qp, index)) {
 		is_lost = is_idle_path = 1;
 	} else {
 		if (reason == MRC_REASON_TIMEOUT)
 			loss = MRC_LOSS_TIMEOUT;
-		for (__u32 i = 0; i < LOSS_PATHS && i < qp->busy_paths; i++) {
+		for (__u32 i = 0; i < LOSS_PATHS && i < qp->paths.busy; i++) {
 			__u64 departed_ns = slot_departed_ns(TX_SLOT(qp, PATH(qp, index)->head));
 
 			is_lost = reason == MRC_REASON_LOSS
@@ -176,7 +176,7 @@ __noinline int rack_detect_loss(__u32 qp_index, __u32 reason, __u64 now_ns)
 	}
 	if (is_lost) {
 		declare_head_lost(qp, index, loss, reason, is_idle_path, now_ns, &deferred);
-		qp->rto_retx_left += loss == MRC_LOSS_TIMEOUT;
+		qp->req.rto_retx_left += loss == MRC_LOSS_TIMEOUT;
 		if (!is_idle_path)
 			rack_update_reo_wnd(qp, 0);
 	}
@@ -197,8 +197,8 @@ __noinline int tlp_process_ack(__u32 qp_index, __u64 now_ns)
 	if (!qp)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	deferred.ev = qp->tlp_ev;
-	qp->tlp_ev = TLP_EV_NONE;
+	deferred.ev = qp->comp.tlp_ev;
+	qp->comp.tlp_ev = TLP_EV_NONE;
 	if (deferred.ev != TLP_EV_NONE)
 		deferred.left = ev_mark_bad(qp, deferred.ev, MRC_REASON_LOSS, now_ns);
 	bpf_spin_unlock(&qp->lock);
@@ -220,10 +220,10 @@ __noinline int detect_overtaken(__u32 qp_index, __u32 step, __u64 now_ns)
 	if (!qp || !sack)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	index = sack->is_tlp_ack ? qp->path_oldest : sack->overtaken_path;
-	is_lost = qp->busy_paths && (sack->is_tlp_ack ? is_lost_by_tlp(qp, sack, index)
+	index = sack->is_tlp_ack ? qp->paths.oldest : sack->overtaken_path;
+	is_lost = qp->paths.busy && (sack->is_tlp_ack ? is_lost_by_tlp(qp, sack, index)
 						      : is_overtaken_on_path(qp, sack, index));
-	is_more = is_lost || (sack->is_tlp_ack && step < qp->busy_paths);
+	is_more = is_lost || (sack->is_tlp_ack && step < qp->paths.busy);
 	if (is_lost) {
 		declare_head_lost(qp, index, MRC_LOSS_SACK, MRC_REASON_LOSS, 0, now_ns, &deferred);
 		deferred.is_path_alive = !sack->is_tlp_ack;
@@ -250,16 +250,16 @@ __noinline int tlp_send_probe(__u32 qp_index, __u64 now_ns)
 	if (!qp)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	if (qp->is_tlp_due && qp->busy_paths) {
+	if (qp->comp.is_tlp_due && qp->paths.busy) {
 		/* Neither the last probe nor the packet that it repeats was acknowledged. */
-		if (qp->tlp_count && qp->tlp_ev != TLP_EV_NONE)
-			left = ev_mark_bad(qp, qp->tlp_ev, MRC_REASON_LOSS, now_ns);
-		left_ev = qp->tlp_ev;
-		qp->is_tlp_due = 0;
-		qp->tlp_count++;
-		qp->tlp_ev = TX_SLOT(qp, PATH(qp, qp->path_oldest)->head)->ev_index;
-		qp->rto_retx_left = 1;
-		declare_head_lost(qp, qp->path_oldest, MRC_LOSS_TLP, MRC_REASON_NONE, 0, now_ns,
+		if (qp->comp.tlp_count && qp->comp.tlp_ev != TLP_EV_NONE)
+			left = ev_mark_bad(qp, qp->comp.tlp_ev, MRC_REASON_LOSS, now_ns);
+		left_ev = qp->comp.tlp_ev;
+		qp->comp.is_tlp_due = 0;
+		qp->comp.tlp_count++;
+		qp->comp.tlp_ev = TX_SLOT(qp, PATH(qp, qp->paths.oldest)->head)->ev_index;
+		qp->req.rto_retx_left = 1;
+		declare_head_lost(qp, qp->paths.oldest, MRC_LOSS_TLP, MRC_REASON_NONE, 0, now_ns,
 				  &deferred);
 		deferred.ev = left_ev;
 		deferred.left = left;

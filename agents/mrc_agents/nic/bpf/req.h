@@ -34,18 +34,18 @@ enum {
 static __always_inline void fill_tx_slot(struct mrc_qp *qp, const struct mrc_work *work,
 					 struct mrc_tx_slot *slot, __u64 now_ns)
 {
-	struct work_segment segment = work_next_segment(&qp->work, work, qp->pmtu_bytes);
+	struct work_segment segment = work_next_segment(&qp->req.work, work, qp->head.pmtu_bytes);
 
 	if (segment.is_first && work->has_immediate) {
-		qp->next_rqmsn++;
-		qp->outstanding_wimm++;
-		qp->wimm_messages |= 1ULL << (segment.msn & 63);
+		qp->req.next_rqmsn++;
+		qp->req.outstanding_wimm++;
+		qp->req.wimm_messages |= 1ULL << (segment.msn & 63);
 	}
 	slot->local_offset = segment.local_offset;
 	slot->remote_offset = segment.remote_offset;
 	slot->length = segment.length;
 	slot->msn = segment.msn;
-	slot->rqmsn = qp->next_rqmsn;
+	slot->rqmsn = qp->req.next_rqmsn;
 	slot->work_index = segment.work_index;
 	slot->retransmissions = 0;
 	slot->loss = MRC_LOSS_NONE;
@@ -55,16 +55,16 @@ static __always_inline void fill_tx_slot(struct mrc_qp *qp, const struct mrc_wor
 		    (segment.is_first ? WIRE_WRITE_ONLY : WIRE_WRITE_LAST) + !!work->has_immediate;
 	else
 		slot->opcode = segment.is_first ? WIRE_WRITE_FIRST : WIRE_WRITE_MIDDLE;
-	work_advance(&qp->work, work, &segment, now_ns);
+	work_advance(&qp->req.work, work, &segment, now_ns);
 }
 
 /* PSN of the oldest packet that waits for retransmission; only with lost_count > 0. */
 static __always_inline __u32 oldest_lost(struct mrc_qp *qp)
 {
-	__u32 una = qp->una_psn;
+	__u32 una = qp->comp.una_psn;
 
 	for (__u32 i = 0; i < MRC_PSN_WORDS; i++) {
-		__u64 bits = ring_window(qp->lost_bits, una + i * 64);
+		__u64 bits = ring_window(qp->req.lost_bits, una + i * 64);
 
 		if (bits)
 			return una + i * 64 + trailing_zeros(bits);
@@ -75,7 +75,7 @@ static __always_inline __u32 oldest_lost(struct mrc_qp *qp)
 /* Full packets that the window lets go, about. */
 static __always_inline __u16 window_packets(const struct mrc_qp *qp)
 {
-	__u32 packets = qp->cc.cwnd_bytes >> (qp->pmtu_shift & 31);
+	__u32 packets = qp->cc.cwnd_bytes >> (qp->req.pmtu_shift & 31);
 
 	return packets < MRC_PSN_RING ? packets : MRC_PSN_RING;
 }
@@ -98,18 +98,18 @@ static __always_inline int is_window_idle(struct mrc_qp *qp, struct mrc_work_rin
 	__s64 idle_bytes = cc_credit_bytes(&qp->cc);
 	__u64 wait_ns = paced_ns(IDLE_WINDOW_NS);
 
-	if (idle_bytes < qp->idle_min_bytes)
-		qp->idle_min_bytes = idle_bytes;
+	if (idle_bytes < qp->req.idle_min_bytes)
+		qp->req.idle_min_bytes = idle_bytes;
 	if (idle_bytes <= (__s64)(qp->cc.cwnd_bytes / IDLE_WINDOW_SHARE)) {
-		qp->idle_since_ns = 0;
+		qp->req.idle_since_ns = 0;
 		return 0;
 	}
-	if (!qp->idle_since_ns)
-		qp->idle_since_ns = now_ns;
-	if (!fabric_config.is_shaped && qp->rtt_ns / IDLE_WINDOW_RTT_SHARE > wait_ns)
-		wait_ns = qp->rtt_ns / IDLE_WINDOW_RTT_SHARE;
-	return qp->lost_count ||
-	       (has_packet_to_send(qp, ring) && now_ns - qp->idle_since_ns > wait_ns);
+	if (!qp->req.idle_since_ns)
+		qp->req.idle_since_ns = now_ns;
+	if (!fabric_config.is_shaped && qp->comp.rtt_ns / IDLE_WINDOW_RTT_SHARE > wait_ns)
+		wait_ns = qp->comp.rtt_ns / IDLE_WINDOW_RTT_SHARE;
+	return qp->req.lost_count ||
+	       (has_packet_to_send(qp, ring) && now_ns - qp->req.idle_since_ns > wait_ns);
 }
 
 /* Under the lock: the packet of a PSN is new, lost, or sent again to request an ACK. */
@@ -120,17 +120,17 @@ static __always_inline void tx_take_packet(struct mrc_qp *qp, struct mrc_work_ri
 
 	if (is_ack_request) {
 		slot->loss = MRC_LOSS_ACK;
-		qp->is_ack_requested = 1;
-	} else if (qp->lost_count) {
-		ring_clear(qp->lost_bits, psn);
-		qp->lost_count--;
-		qp->rto_retx_left -= !!qp->rto_retx_left;
+		qp->req.is_ack_requested = 1;
+	} else if (qp->req.lost_count) {
+		ring_clear(qp->req.lost_bits, psn);
+		qp->req.lost_count--;
+		qp->req.rto_retx_left -= !!qp->req.rto_retx_left;
 		if (slot->retransmissions < 255)
 			slot->retransmissions++;
 	} else {
-		fill_tx_slot(qp, work_current(&qp->work, ring), slot, now_ns);
-		qp->next_psn++;
-		qp->is_ack_requested = 0;
+		fill_tx_slot(qp, work_current(&qp->req.work, ring), slot, now_ns);
+		qp->req.next_psn++;
+		qp->req.is_ack_requested = 0;
 	}
 }
 
@@ -139,16 +139,16 @@ static __always_inline void tx_account(struct mrc_qp *qp, const struct mrc_nic_p
 				       __u32 psn, __u32 ev_index, const struct tx_desc *desc)
 {
 	struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
-	struct mrc_ev *ev = &qp->evs[EV_INDEX(ev_index)];
+	struct mrc_ev *ev = EV(qp, ev_index);
 
-	qp->inflight++;
+	qp->req.inflight++;
 	cc_on_send(&qp->cc, slot_nominal_bytes(slot));
 	slot->sent_ns = desc->model_ns;
 	slot->port_wait_ns = port_wait_ns(paths, ev->plane, desc->model_ns);
-	qp->last_sent_ns = rtt_larger(qp->last_sent_ns, desc->now_ns + slot->port_wait_ns);
-	slot->acked_at_send = qp->acked_total;
+	qp->req.last_sent_ns = rtt_larger(qp->req.last_sent_ns, desc->now_ns + slot->port_wait_ns);
+	slot->acked_at_send = qp->comp.acked_total;
 	slot->window_packets = window_packets(qp);
-	slot->order = qp->sent_order++;
+	slot->order = qp->req.sent_order++;
 	slot->ev_index = ev_index;
 	ev_packet_sent(qp, ev);
 	slot->path = ev->path;
@@ -160,7 +160,7 @@ static __always_inline void tx_describe(struct mrc_qp *qp, struct mrc_work_ring 
 					__u32 ev_index, struct tx_desc *desc)
 {
 	const struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
-	const struct mrc_ev *ev = &qp->evs[EV_INDEX(ev_index)];
+	const struct mrc_ev *ev = EV(qp, ev_index);
 	const struct mrc_work *work = &ring->entries[slot->work_index & (MRC_WORK_RING - 1)];
 
 	desc->psn = psn;
@@ -174,8 +174,9 @@ static __always_inline void tx_describe(struct mrc_qp *qp, struct mrc_work_ring 
 	desc->opcode = slot->opcode;
 	desc->loss = slot->loss;
 	desc->immediate = work->immediate;
-	desc->requests_sack = qp->requests_sack && (cc_requests_sack(&qp->cc, &qp->cc_parameters) ||
-						    slot->opcode >= WIRE_WRITE_LAST);
+	desc->requests_sack =
+	    qp->req.requests_sack &&
+	    (cc_requests_sack(&qp->cc, &qp->cc_parameters) || slot->opcode >= WIRE_WRITE_LAST);
 	desc->r_key = work->r_key;
 	desc->dmalen = work->length;
 }
@@ -186,24 +187,24 @@ static __always_inline int tx_send(struct mrc_qp *qp, struct mrc_work_ring *ring
 				   struct mrc_nic_paths *paths, int is_ack_request,
 				   struct tx_desc *desc)
 {
-	__u32 psn = qp->lost_count ? oldest_lost(qp) : qp->next_psn - is_ack_request;
+	__u32 psn = qp->req.lost_count ? oldest_lost(qp) : qp->req.next_psn - is_ack_request;
 	struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
 	int ev;
 
 	/* Stagger the first plane over QPs, or many single-packet QPs would share one. */
-	if (!qp->inflight)
-		qp->next_plane = paths->next_plane;
-	ev = ev_select(qp, paths, usable_planes(control, qp), qp->lost_count ? slot->path : -1,
+	if (!qp->req.inflight)
+		qp->req.next_plane = paths->next_plane;
+	ev = ev_select(qp, paths, usable_planes(control, qp), qp->req.lost_count ? slot->path : -1,
 		       desc->now_ns, &desc->deferred.restored_ev);
 	desc->deferred.is_blocked = ev < 0;
 	if (ev < 0)
 		return 0;
-	if (!qp->inflight)
-		paths->next_plane = qp->next_plane;
+	if (!qp->req.inflight)
+		paths->next_plane = qp->req.next_plane;
 	tx_take_packet(qp, ring, psn, is_ack_request, desc->now_ns);
 	/* A tail loss probe does not begin the RTO again, or it would never end. */
-	if (!qp->inflight && slot->loss != MRC_LOSS_TLP)
-		qp->progress_ns = desc->now_ns;
+	if (!qp->req.inflight && slot->loss != MRC_LOSS_TLP)
+		qp->head.progress_ns = desc->now_ns;
 	if (!is_ack_request)
 		tx_account(qp, paths, psn, ev, desc);
 	tx_describe(qp, ring, psn, ev, desc);
@@ -226,23 +227,23 @@ static __always_inline int build_next_packet_locked(struct mrc_qp *qp, struct mr
 	desc->deferred.restored_ev = -1;
 	if (qp->state != MRC_QP_RTS)
 		return 0;
-	if (!qp->inflight)
+	if (!qp->req.inflight)
 		desc->deferred.is_drifted = requester_drained(qp);
-	work_next(&qp->work, ring); /* a request that was stopped makes way for the next */
-	is_ready = qp->lost_count || has_packet_to_send(qp, ring);
-	is_ack_request = !is_ready && !qp->is_ack_requested && is_ack_missing(qp);
+	work_next(&qp->req.work, ring); /* a request that was stopped makes way for the next */
+	is_ready = qp->req.lost_count || has_packet_to_send(qp, ring);
+	is_ack_request = !is_ready && !qp->req.is_ack_requested && is_ack_missing(qp);
 	if (is_ack_request || (is_ready && window_is_open(qp)))
 		has_packet = tx_send(qp, ring, control, paths, is_ack_request, desc);
-	work_next(&qp->work, ring);
-	work_reap(&qp->work, &desc->deferred.reaped);
+	work_next(&qp->req.work, ring);
+	work_reap(&qp->req.work, &desc->deferred.reaped);
 	if (is_window_idle(qp, ring, desc->now_ns) && !desc->deferred.is_blocked &&
-	    !qp->is_kick_pending) {
-		qp->is_kick_pending = 1;
+	    !qp->head.is_kick_pending) {
+		qp->head.is_kick_pending = 1;
 		desc->deferred.tx_budget = packets_allowed(qp);
 	}
-	if (!qp->is_timer_armed &&
-	    (qp->inflight || qp->is_ack_requested || desc->deferred.is_blocked)) {
-		qp->is_timer_armed = 1;
+	if (!qp->head.is_timer_armed &&
+	    (qp->req.inflight || qp->req.is_ack_requested || desc->deferred.is_blocked)) {
+		qp->head.is_timer_armed = 1;
 		desc->deferred.is_timer_due = 1;
 	}
 	return has_packet;
@@ -301,7 +302,7 @@ __noinline int xmit_data(struct xdp_md *ctx)
 	qp = qp_find(desc->qp_index);
 	if (!qp)
 		return XDP_DROP;
-	format.to = QP_AV(qp, config, desc->plane, desc->entropy);
+	format.to = qp_av(&qp->head, config, desc->plane, desc->entropy);
 	format.head_bytes = write_header_bytes(desc->opcode);
 	format.dscp = desc->loss ? MRC_DSCP_TRIMMABLE_RETX : MRC_DSCP_TRIMMABLE;
 	format.flags_psn = (__u32)WIRE_BTH_TIMESTAMP << 24 | (desc->psn & WIRE_PSN_MASK);

@@ -10,10 +10,11 @@
 /* True if a new packet could be sent now, credit and EVs apart. */
 static __always_inline int has_packet_to_send(struct mrc_qp *qp, struct mrc_work_ring *ring)
 {
-	if (qp->next_psn - qp->una_psn >= qp->mpr_psns || !work_ready(&qp->work, ring))
+	if (qp->req.next_psn - qp->comp.una_psn >= qp->req.mpr_psns ||
+	    !work_ready(&qp->req.work, ring))
 		return 0;
-	return qp->work.sent_bytes || !work_current(&qp->work, ring)->has_immediate ||
-	       qp->outstanding_wimm < qp->max_wimm;
+	return qp->req.work.sent_bytes || !work_current(&qp->req.work, ring)->has_immediate ||
+	       qp->req.outstanding_wimm < qp->req.max_wimm;
 }
 
 /*
@@ -22,8 +23,8 @@ static __always_inline int has_packet_to_send(struct mrc_qp *qp, struct mrc_work
  */
 static __always_inline int is_ack_missing(struct mrc_qp *qp)
 {
-	return !qp->inflight && !qp->lost_count && qp->una_psn == qp->next_psn &&
-	       qp->work.done_msn != qp->work.next_msn;
+	return !qp->req.inflight && !qp->req.lost_count && qp->comp.una_psn == qp->req.next_psn &&
+	       qp->req.work.done_msn != qp->req.work.next_msn;
 }
 
 /*
@@ -33,7 +34,7 @@ static __always_inline int is_ack_missing(struct mrc_qp *qp)
  */
 static __always_inline int window_is_open(const struct mrc_qp *qp)
 {
-	return cc_may_send(&qp->cc) || (qp->rto_retx_left && qp->lost_count);
+	return cc_may_send(&qp->cc) || (qp->req.rto_retx_left && qp->req.lost_count);
 }
 
 #endif

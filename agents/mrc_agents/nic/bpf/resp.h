@@ -26,7 +26,7 @@ static __always_inline struct mrc_qp *resp_find_qp(__u32 qp_index, const struct 
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 
-	if (!qp || !stack_is_for(stack, qp->qpn, qp->peer_host)) {
+	if (!qp || !stack_is_for(stack, qp->head.qpn, qp->head.peer_host)) {
 		nic_count(MRC_NC_DROP_UNKNOWN_QP, 1);
 		return (void *)0;
 	}
@@ -42,9 +42,9 @@ static __always_inline int may_nak(struct mrc_qp *qp)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 
-	if (now_ns - qp->nak_ns < paced_ns(NAK_INTERVAL_NS))
+	if (now_ns - qp->resp.nak_ns < paced_ns(NAK_INTERVAL_NS))
 		return 0;
-	qp->nak_ns = now_ns;
+	qp->resp.nak_ns = now_ns;
 	return 1;
 }
 
@@ -56,8 +56,8 @@ static __always_inline int is_qp_in_error(__u32 qp_index, const struct wire_stac
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 
-	return qp && qp->state == MRC_QP_ERROR && stack_is_for(stack, qp->qpn, qp->peer_host) &&
-	       may_nak(qp);
+	return qp && qp->state == MRC_QP_ERROR &&
+	       stack_is_for(stack, qp->head.qpn, qp->head.peer_host) && may_nak(qp);
 }
 
 /* Takes a QP whose agent is gone to ERROR; returns whether that is so. */
@@ -125,9 +125,9 @@ __noinline int on_probe(struct xdp_md *ctx, __u32 plane)
 	if (!qp)
 		return XDP_DROP;
 	bpf_spin_lock(&qp->lock);
-	response->packet.psn = qp->cack_next;
+	response->packet.psn = qp->resp.cack_next;
 	sack_compose(qp, response);
-	qp->unsacked = 0;
+	qp->resp.unsacked = 0;
 	bpf_spin_unlock(&qp->lock);
 	response->ack_offset = id;
 	response->kind = RESPONSE_SACK;
@@ -166,7 +166,7 @@ static __always_inline int write_check_window(struct mrc_qp *qp, struct rx_respo
 	if (distance < tracked_range(qp))
 		return 0;
 	nic_count(MRC_NC_DROP_OUT_OF_WINDOW, 1);
-	if (distance < (__s32)qp->mpr_dest_psns)
+	if (distance < (__s32)qp->resp.mpr_dest_psns)
 		return respond_nak(response, RESPONSE_NACK, WIRE_NACK_NO_BITMAP);
 	return may_nak(qp) ? respond_nak(response, RESPONSE_NACK, WIRE_NACK_PSN_OOR_WINDOW)
 			   : XDP_DROP;
@@ -202,13 +202,13 @@ static __always_inline int write_place(struct xdp_md *ctx, struct mrc_qp *qp,
 				       struct rx_response *response)
 {
 	struct rx_packet *packet = &response->packet;
-	__s64 place = mr_of_qp(packet->qp_index, qp->is_writable, qp->pd, packet->r_key, packet->va,
-			       packet->length);
+	__s64 place = mr_of_qp(packet->qp_index, qp->head.is_writable, qp->head.pd, packet->r_key,
+			       packet->va, packet->length);
 	int result;
 
 	if (place < 0)
 		return respond_nak(response, RESPONSE_AETH, WIRE_AETH_NAK_REMOTE_ACCESS);
-	result = place_payload(ctx, qp->placings, packet->psn - qp->first_expected,
+	result = place_payload(ctx, qp->resp.placings, packet->psn - qp->resp.first_expected,
 			       write_header_bytes(packet->opcode), place, packet->length);
 	return result < 0 ? respond_nak(response, RESPONSE_NACK, WIRE_NACK_NO_PKT_BUFFER) : result;
 }
@@ -222,7 +222,7 @@ static __always_inline int write_receive(struct mrc_qp *qp, struct rx_response *
 	__u64 now_ns = 0;
 	int next;
 
-	if (qp->since_ack_path_probe + 1 >= MRC_ACK_PATH_SPACING)
+	if (qp->resp.since_ack_path_probe + 1 >= MRC_ACK_PATH_SPACING)
 		now_ns = bpf_ktime_get_ns();
 	bpf_spin_lock(&qp->lock);
 	if (is_new)
@@ -260,12 +260,12 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 		return is_qp_in_error(packet->qp_index, &head->stack)
 			   ? respond_nak(response, RESPONSE_NACK, WIRE_NACK_UNEXP_EVENT)
 			   : XDP_DROP;
-	packet->psn = psn_expand(qp->cack_next, packet->psn & WIRE_PSN_MASK);
+	packet->psn = psn_expand(qp->resp.cack_next, packet->psn & WIRE_PSN_MASK);
 	if (!(packet->psn & HEARTBEAT_PSN_MASK) && fail_orphan(packet->qp_index))
 		return respond_nak(response, RESPONSE_NACK, WIRE_NACK_UNEXP_EVENT);
-	distance = psn_distance(packet->psn, qp->cack_next);
+	distance = psn_distance(packet->psn, qp->resp.cack_next);
 	next = write_check_window(qp, response, distance);
-	is_new = distance >= 0 && !ring_test(qp->received_bits, packet->psn);
+	is_new = distance >= 0 && !ring_test(qp->resp.received_bits, packet->psn);
 	if (!next && is_new)
 		next = write_take_immediate(ctx, qp, response);
 	if (!next && is_new)
@@ -281,10 +281,11 @@ static __always_inline void write_sack(struct wire_sack *head, const struct mrc_
 				 (response->packet.is_probe ? WIRE_SETH_PROBE_RESPONSE : 0));
 	head->ack_psn_offset = bpf_htons(response->ack_offset);
 	head->entropy = bpf_htonl(response->packet.entropy);
-	head->spdcid = bpf_htons(qp->qpn);
-	head->dpdcid = bpf_htons(qp->peer_qpn);
-	head->cack_psn = bpf_htonl((~port_up_mask & ((1U << qp->plane_count) - 1) & 0xff) << 24 |
-				   (response->psn & WIRE_PSN_MASK));
+	head->spdcid = bpf_htons(qp->head.qpn);
+	head->dpdcid = bpf_htons(qp->head.peer_qpn);
+	head->cack_psn =
+	    bpf_htonl((~port_up_mask & ((1U << qp->evs.plane_count) - 1) & 0xff) << 24 |
+		      (response->psn & WIRE_PSN_MASK));
 	head->cc_type = 0;
 	head->mpr = response->mpr;
 	head->sack_offset = bpf_htons(response->base_offset);
@@ -302,8 +303,8 @@ static __always_inline void write_nack(struct wire_nack *head, const struct mrc_
 	head->reason = response->code;
 	head->vendor = 0;
 	head->entropy = bpf_htonl(response->packet.entropy);
-	head->spdcid = bpf_htons(qp->qpn);
-	head->dpdcid = bpf_htons(qp->peer_qpn);
+	head->spdcid = bpf_htons(qp->head.qpn);
+	head->dpdcid = bpf_htons(qp->head.peer_qpn);
 	head->psn = bpf_htonl(response->psn & WIRE_PSN_MASK);
 	head->cc_type = WIRE_NETH_CC_TYPE;
 	head->reserved_tail = 0;

@@ -84,16 +84,16 @@ static __always_inline int respond_nak(struct rx_response *response, __u32 kind,
 /* Messages that end within the PSNs of `mask`, now all received, are complete. */
 static __always_inline void complete_messages(struct mrc_qp *qp, __u32 word, __u64 mask)
 {
-	__u64 ends = qp->end_bits[word] & mask;
+	__u64 ends = qp->resp.end_bits[word] & mask;
 
 	if (!ends)
 		return;
-	qp->completed_messages += count_bits(ends);
-	qp->completed_psn = (qp->cack_next & ~63U) + highest_bit(ends);
-	qp->completed_wimm += count_bits(qp->wimm_bits[word] & ends);
-	qp->end_bits[word] &= ~ends;
-	qp->wimm_bits[word] &= ~ends;
-	qp->is_ack_owed = 1;
+	qp->resp.completed_messages += count_bits(ends);
+	qp->resp.completed_psn = (qp->resp.cack_next & ~63U) + highest_bit(ends);
+	qp->resp.completed_wimm += count_bits(qp->resp.wimm_bits[word] & ends);
+	qp->resp.end_bits[word] &= ~ends;
+	qp->resp.wimm_bits[word] &= ~ends;
+	qp->resp.is_ack_owed = 1;
 }
 
 /* A packet that had not been received before. */
@@ -101,45 +101,47 @@ static __always_inline void resp_receive(struct mrc_qp *qp, const struct rx_pack
 {
 	__u32 psn = packet->psn;
 
-	ring_set(qp->received_bits, psn);
+	ring_set(qp->resp.received_bits, psn);
 	if (packet->opcode >= WIRE_WRITE_LAST)
-		ring_set(qp->end_bits, psn);
+		ring_set(qp->resp.end_bits, psn);
 	if (packet->wimm) {
-		struct mrc_immediate *entry = &qp->immediates[packet->wimm & (MRC_WIMM_MAX - 1)];
+		struct mrc_immediate *entry =
+		    &qp->resp.immediates[packet->wimm & (MRC_WIMM_MAX - 1)];
 
-		ring_set(qp->wimm_bits, psn);
+		ring_set(qp->resp.wimm_bits, psn);
 		entry->immediate = packet->immediate;
 		entry->length = packet->message_bytes;
 		entry->r_key = packet->r_key;
 	}
-	qp->received_bytes += nominal_bytes(packet->length, packet->opcode);
-	qp->received_above++;
-	if (psn_distance(psn, qp->max_received) > 0)
-		qp->max_received = psn;
+	qp->resp.received_bytes += nominal_bytes(packet->length, packet->opcode);
+	qp->resp.received_above++;
+	if (psn_distance(psn, qp->resp.max_received) > 0)
+		qp->resp.max_received = psn;
 	for (int i = 0; i <= MRC_PSN_WORDS; i++) {
-		__u32 run = trailing_zeros(~ring_window(qp->received_bits, qp->cack_next));
-		__u32 word = ring_word(qp->cack_next);
-		__u32 in_word = 64 - (qp->cack_next & 63);
+		__u32 run =
+		    trailing_zeros(~ring_window(qp->resp.received_bits, qp->resp.cack_next));
+		__u32 word = ring_word(qp->resp.cack_next);
+		__u32 in_word = 64 - (qp->resp.cack_next & 63);
 		__u64 mask;
 
 		if (run > in_word)
 			run = in_word;
 		if (!run)
 			break;
-		mask = (~0ULL >> (64 - run)) << (qp->cack_next & 63);
-		qp->received_bits[word] &= ~mask;
+		mask = (~0ULL >> (64 - run)) << (qp->resp.cack_next & 63);
+		qp->resp.received_bits[word] &= ~mask;
 		complete_messages(qp, word, mask);
-		qp->cack_next += run;
-		qp->received_above -= run;
+		qp->resp.cack_next += run;
+		qp->resp.received_above -= run;
 	}
 }
 
 /* Fills in the fields of a SACK that depend on the QP's state. */
 static __always_inline void sack_compose(struct mrc_qp *qp, struct rx_response *response)
 {
-	__u32 cack = qp->cack_next - 1;
+	__u32 cack = qp->resp.cack_next - 1;
 
-	qp->sack_count++;
+	qp->resp.sack_count++;
 	response->psn = cack;
 	/* What is further back than 16 bits reach must not look like a PSN of today. */
 	response->ack_offset = response->packet.psn - cack;
@@ -147,15 +149,15 @@ static __always_inline void sack_compose(struct mrc_qp *qp, struct rx_response *
 		response->ack_offset = ACK_OFFSET_MIN;
 	/* Starts above cack; where arrivals reach beyond it, every second one ends there. */
 	response->base_offset = 1;
-	if (psn_distance(qp->max_received, cack) > 64 && (qp->sack_count & 1))
-		response->base_offset = psn_distance(qp->max_received, cack) - 63;
-	response->bitmap = ring_window(qp->received_bits, cack + response->base_offset);
-	response->above = qp->received_above;
-	response->bytes = qp->received_bytes;
-	response->mpr = qp->is_mpr_dynamic ? qp->tracked_psns / MRC_MPR_UNIT : 0;
-	response->penalty = qp->penalty;
-	if (!qp->penalty && qp->restores_left) {
-		qp->restores_left--;
+	if (psn_distance(qp->resp.max_received, cack) > 64 && (qp->resp.sack_count & 1))
+		response->base_offset = psn_distance(qp->resp.max_received, cack) - 63;
+	response->bitmap = ring_window(qp->resp.received_bits, cack + response->base_offset);
+	response->above = qp->resp.received_above;
+	response->bytes = qp->resp.received_bytes;
+	response->mpr = qp->resp.is_mpr_dynamic ? qp->resp.tracked_psns / MRC_MPR_UNIT : 0;
+	response->penalty = qp->resp.penalty;
+	if (!qp->resp.penalty && qp->resp.restores_left) {
+		qp->resp.restores_left--;
 		response->penalty = PENALTY_ENDS;
 	}
 }
@@ -166,10 +168,10 @@ static __always_inline void sack_compose(struct mrc_qp *qp, struct rx_response *
  */
 static __always_inline __s32 tracked_range(const struct mrc_qp *qp)
 {
-	__s32 left = psn_distance(qp->tracked_from_psn, qp->cack_next);
-	__s32 range = qp->tracked_psns;
+	__s32 left = psn_distance(qp->resp.tracked_from_psn, qp->resp.cack_next);
+	__s32 range = qp->resp.tracked_psns;
 
-	return left > range && left <= (__s32)qp->mpr_dest_psns ? left : range;
+	return left > range && left <= (__s32)qp->resp.mpr_dest_psns ? left : range;
 }
 
 /*
@@ -187,26 +189,26 @@ static __always_inline int resp_choose(struct mrc_qp *qp, struct rx_response *re
 
 	if (!is_new || packet->is_retransmission)
 		ack_path_invalidate(qp, packet->plane);
-	response->receives = qp->completed_wimm - qp->delivered_wimm;
-	if ((qp->is_ack_owed && !packet->is_marked) ||
-	    (!is_new && qp->completed_messages &&
-	     psn_distance(packet->psn, qp->completed_psn) <= 0)) {
-		qp->is_ack_owed = 0;
+	response->receives = qp->resp.completed_wimm - qp->resp.delivered_wimm;
+	if ((qp->resp.is_ack_owed && !packet->is_marked) ||
+	    (!is_new && qp->resp.completed_messages &&
+	     psn_distance(packet->psn, qp->resp.completed_psn) <= 0)) {
+		qp->resp.is_ack_owed = 0;
 		response->kind = RESPONSE_AETH;
 		response->code = WIRE_AETH_ACK;
-		response->psn = qp->completed_psn;
-		response->msn = qp->completed_messages;
-		packet->is_retransmission |= !is_new || packet->psn != qp->completed_psn;
+		response->psn = qp->resp.completed_psn;
+		response->msn = qp->resp.completed_messages;
+		packet->is_retransmission |= !is_new || packet->psn != qp->resp.completed_psn;
 		return MRC_STAGE_SEND_RESPONSE;
 	}
 	is_urgent =
 	    !is_new || packet->is_marked || packet->requests_sack || packet->is_retransmission;
-	qp->unsacked++;
+	qp->resp.unsacked++;
 	if (!is_urgent && is_ack_path_probe_due(qp, now_ns))
 		return MRC_STAGE_SEND_ACK_PATH_PROBE;
-	if (!is_urgent && qp->unsacked < qp->sack_every)
+	if (!is_urgent && qp->resp.unsacked < qp->resp.sack_every)
 		return XDP_DROP; /* SACKs are coalesced, and nothing makes this one due */
-	qp->unsacked = 0;
+	qp->resp.unsacked = 0;
 	response->kind = RESPONSE_SACK;
 	sack_compose(qp, response);
 	return MRC_STAGE_SEND_RESPONSE;
@@ -222,11 +224,11 @@ __noinline int deliver_immediate(__u32 qp_index)
 	if (!qp || !ring)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	if (qp->delivered_wimm != qp->completed_wimm) {
+	if (qp->resp.delivered_wimm != qp->resp.completed_wimm) {
 		struct mrc_immediate *entry;
 
-		number = ++qp->delivered_wimm;
-		entry = &qp->immediates[number & (MRC_WIMM_MAX - 1)];
+		number = ++qp->resp.delivered_wimm;
+		entry = &qp->resp.immediates[number & (MRC_WIMM_MAX - 1)];
 		work_arrive(ring, number, entry->immediate, entry->length, entry->r_key);
 	}
 	bpf_spin_unlock(&qp->lock);
@@ -243,10 +245,10 @@ __noinline int deliver_immediate(__u32 qp_index)
 static __always_inline __s64 wimm_number(const struct mrc_qp *qp, __u32 qp_index, __u32 rqmsn)
 {
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
-	__s32 ahead = (__s16)(rqmsn - qp->completed_wimm);
-	__u32 number = qp->completed_wimm + ahead;
+	__s32 ahead = (__s16)(rqmsn - qp->resp.completed_wimm);
+	__u32 number = qp->resp.completed_wimm + ahead;
 
-	if (ahead <= 0 || number - qp->delivered_wimm > qp->max_wimm_dest)
+	if (ahead <= 0 || number - qp->resp.delivered_wimm > qp->resp.max_wimm_dest)
 		return 0;
 	return ring && (__s32)(ring->receive_tail - number) >= 0 ? (__s64)number : -1;
 }

@@ -36,9 +36,9 @@ enum {
  */
 static __always_inline __u64 rto_backoff_ns(const struct mrc_qp *qp)
 {
-	__u64 shift = rtt_larger(qp->retries, qp->linear_count) - qp->linear_count;
+	__u64 shift = rtt_larger(qp->head.retries, qp->comp.linear_count) - qp->comp.linear_count;
 
-	shift = rtt_smaller(rtt_smaller(shift, qp->exponential_count), RTO_BACKOFF_SHIFT_MAX);
+	shift = rtt_smaller(rtt_smaller(shift, qp->comp.exponential_count), RTO_BACKOFF_SHIFT_MAX);
 	return rtt_smaller(rtt_rto_ns(qp) << shift, RTO_MAX_NS);
 }
 
@@ -48,16 +48,16 @@ static __always_inline __u64 rto_backoff_ns(const struct mrc_qp *qp)
  */
 static __always_inline __u64 rto_start_ns(const struct mrc_qp *qp)
 {
-	const struct mrc_tx_slot *slot = TX_SLOT(qp, PATH(qp, qp->path_oldest)->head);
+	const struct mrc_tx_slot *slot = TX_SLOT(qp, PATH(qp, qp->paths.oldest)->head);
 
-	return qp->progress_ns + (qp->busy_paths ? slot->port_wait_ns : 0);
+	return qp->head.progress_ns + (qp->paths.busy ? slot->port_wait_ns : 0);
 }
 
 static __always_inline __u64 rto_timer_interval_ns(const struct mrc_qp *qp)
 {
-	__u64 interval_ns = qp->rto_ns / RTO_TIMER_EXPIRIES_PER_RTO;
+	__u64 interval_ns = qp->head.rto_ns / RTO_TIMER_EXPIRIES_PER_RTO;
 
-	return qp->pto_min_ns ? rtt_smaller(qp->pto_min_ns, interval_ns) : interval_ns;
+	return qp->comp.pto_min_ns ? rtt_smaller(qp->comp.pto_min_ns, interval_ns) : interval_ns;
 }
 
 /*
@@ -66,22 +66,22 @@ static __always_inline __u64 rto_timer_interval_ns(const struct mrc_qp *qp)
  */
 static __always_inline __u64 tlp_deadline_ns(const struct mrc_qp *qp)
 {
-	const struct mrc_tx_slot *slot = TX_SLOT(qp, PATH(qp, qp->path_oldest)->head);
+	const struct mrc_tx_slot *slot = TX_SLOT(qp, PATH(qp, qp->paths.oldest)->head);
 
-	return rtt_larger(qp->last_sent_ns + tlp_calc_pto_ns(qp, slot),
-			  qp->progress_ns + qp->srtt_ns / PTO_RTT_SHARE);
+	return rtt_larger(qp->req.last_sent_ns + tlp_calc_pto_ns(qp, slot),
+			  qp->head.progress_ns + qp->comp.srtt_ns / PTO_RTT_SHARE);
 }
 
 /* Under the lock: whether tail loss probes are sent; after a time-out the RTO backs off instead. */
 static __always_inline int sends_tlp(const struct mrc_qp *qp)
 {
-	return qp->pto_min_ns && !qp->is_tlp_due && !qp->retries;
+	return qp->comp.pto_min_ns && !qp->comp.is_tlp_due && !qp->head.retries;
 }
 
 /* Under the lock, with packets in flight: whether a tail loss probe is due. */
 static __always_inline int is_tlp_due(const struct mrc_qp *qp, __u64 now_ns)
 {
-	return sends_tlp(qp) && !qp->lost_count && (__s64)(now_ns - tlp_deadline_ns(qp)) > 0;
+	return sends_tlp(qp) && !qp->req.lost_count && (__s64)(now_ns - tlp_deadline_ns(qp)) > 0;
 }
 
 /*
@@ -91,18 +91,19 @@ static __always_inline int is_tlp_due(const struct mrc_qp *qp, __u64 now_ns)
  */
 static __always_inline __u32 tx_budget_of_timer(struct mrc_qp *qp, __u64 now_ns)
 {
-	int is_idle_path = (__s64)(now_ns - qp->progress_ns) >= (__s64)rto_timer_interval_ns(qp);
+	int is_idle_path =
+	    (__s64)(now_ns - qp->head.progress_ns) >= (__s64)rto_timer_interval_ns(qp);
 	__u32 frames;
 
-	if (!is_idle_path &&
-	    (__s64)(now_ns - qp->timer_kick_ns) < (__s64)(qp->rto_ns / RTO_TIMER_EXPIRIES_PER_RTO))
-		return qp->rto_retx_left;
+	if (!is_idle_path && (__s64)(now_ns - qp->req.timer_kick_ns) <
+				 (__s64)(qp->head.rto_ns / RTO_TIMER_EXPIRIES_PER_RTO))
+		return qp->req.rto_retx_left;
 	frames = is_idle_path || fabric_config.is_shaped
 		     ? packets_allowed(qp)
-		     : packets_for_credit(qp, qp->idle_min_bytes);
-	qp->timer_kick_ns = now_ns;
-	qp->idle_min_bytes = cc_credit_bytes(&qp->cc);
-	return frames < qp->rto_retx_left ? qp->rto_retx_left : frames;
+		     : packets_for_credit(qp, qp->req.idle_min_bytes);
+	qp->req.timer_kick_ns = now_ns;
+	qp->req.idle_min_bytes = cc_credit_bytes(&qp->cc);
+	return frames < qp->req.rto_retx_left ? qp->req.rto_retx_left : frames;
 }
 
 /*
@@ -112,17 +113,17 @@ static __always_inline __u32 tx_budget_of_timer(struct mrc_qp *qp, __u64 now_ns)
 static __always_inline __u64 rto_timer_delay_ns(struct mrc_qp *qp, __u64 now_ns)
 {
 	__u64 delay_ns = rto_timer_interval_ns(qp), least_ns = delay_ns / RTO_TIMER_MIN_SHARE;
-	__u32 index = qp->path_oldest;
+	__u32 index = qp->paths.oldest;
 	__s64 left_ns, probe_ns;
 
-	if (!qp->inflight)
+	if (!qp->req.inflight)
 		return delay_ns;
 	left_ns = rto_start_ns(qp) + rto_backoff_ns(qp) - now_ns;
 	probe_ns = tlp_deadline_ns(qp) - now_ns;
 	if (sends_tlp(qp))
 		left_ns = rtt_smaller(probe_ns, left_ns);
 	delay_ns = rtt_larger(rtt_smaller(left_ns, delay_ns), least_ns);
-	for (__u32 i = 0; qp->reo_wnd_min_ns && i < LOSS_PATHS && i < qp->busy_paths; i++) {
+	for (__u32 i = 0; qp->comp.reo_wnd_min_ns && i < LOSS_PATHS && i < qp->paths.busy; i++) {
 		const struct mrc_path *path = PATH(qp, index);
 		const struct mrc_tx_slot *slot = TX_SLOT(qp, path->head);
 
@@ -142,8 +143,9 @@ static __always_inline __u64 rto_timer_delay_ns(struct mrc_qp *qp, __u64 now_ns)
  */
 static __always_inline int is_given_up(const struct mrc_qp *qp, __u64 now_ns)
 {
-	return qp->give_up_ns ? qp->retries && now_ns - qp->stalled_ns >= qp->give_up_ns
-			      : qp->retries > qp->retry_limit;
+	return qp->head.give_up_ns
+		   ? qp->head.retries && now_ns - qp->head.stalled_ns >= qp->head.give_up_ns
+		   : qp->head.retries > qp->head.retry_limit;
 }
 
 /* Has what waited for receives sent again, once its time has come; returns how many packets. */
@@ -155,14 +157,14 @@ __noinline int release_held(__u32 qp_index, __u64 now_ns)
 	if (!qp)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	if (qp->held_count && (__s64)(now_ns - qp->rnr_until_ns) >= 0) {
-		count = qp->held_count;
+	if (qp->req.held_count && (__s64)(now_ns - qp->head.rnr_until_ns) >= 0) {
+		count = qp->req.held_count;
 		for (__u32 i = 0; i < MRC_PSN_WORDS; i++) {
-			qp->lost_bits[i] |= qp->held_bits[i];
-			qp->held_bits[i] = 0;
+			qp->req.lost_bits[i] |= qp->req.held_bits[i];
+			qp->req.held_bits[i] = 0;
 		}
-		qp->lost_count += count;
-		qp->held_count = 0;
+		qp->req.lost_count += count;
+		qp->req.held_count = 0;
 	}
 	bpf_spin_unlock(&qp->lock);
 	return count;
@@ -182,31 +184,33 @@ static int rto_timer_expired(void *map, __u32 *key, struct mrc_qp *given)
 	if (!qp || !ring || !control)
 		return 0;
 	is_orphan = is_agent_dead(control, now_ns);
-	released = qp->held_count ? release_held(qp_index, now_ns) : 0;
+	released = qp->req.held_count ? release_held(qp_index, now_ns) : 0;
 	bpf_spin_lock(&qp->lock);
-	qp->timer_expired_ns = now_ns;
+	qp_skip_pause(qp->head.timer_due_ns, qp->head.rto_ns, now_ns, &qp->head.progress_ns,
+		      &qp->head.stalled_ns);
 	if (qp->state != MRC_QP_RTS) {
 		is_idle = 1;
 	} else if (is_orphan) {
 		is_failed = 1;
 		qp->state = MRC_QP_ERROR;
-	} else if (qp->inflight || (is_ack_missing(qp) && !has_packet_to_send(qp, ring))) {
+	} else if (qp->req.inflight || (is_ack_missing(qp) && !has_packet_to_send(qp, ring))) {
 		is_expired = (__s64)(now_ns - rto_start_ns(qp)) > (__s64)rto_backoff_ns(qp);
 		if (is_expired) {
-			if (!qp->retries)
-				qp->stalled_ns = qp->progress_ns;
-			qp->progress_ns = now_ns;
-			qp->retries++;
-			qp->is_ack_requested = 0;
+			if (!qp->head.retries)
+				qp->head.stalled_ns = qp->head.progress_ns;
+			qp->head.progress_ns = now_ns;
+			qp->head.retries++;
+			qp->req.is_ack_requested = 0;
 		}
 		is_failed = is_given_up(qp, now_ns);
 		if (is_failed)
 			qp->state = MRC_QP_ERROR;
 	} else {
-		is_idle = !qp->lost_count && !qp->held_count && !has_packet_to_send(qp, ring);
+		is_idle =
+		    !qp->req.lost_count && !qp->req.held_count && !has_packet_to_send(qp, ring);
 	}
 	if (is_idle || is_failed)
-		qp->is_timer_armed = 0;
+		qp->head.is_timer_armed = 0;
 	bpf_spin_unlock(&qp->lock);
 
 	if (is_failed) {
@@ -222,18 +226,19 @@ static int rto_timer_expired(void *map, __u32 *key, struct mrc_qp *given)
 			break;
 	}
 	bpf_spin_lock(&qp->lock);
-	is_tlp = !is_expired && qp->inflight && is_tlp_due(qp, now_ns);
+	is_tlp = !is_expired && qp->req.inflight && is_tlp_due(qp, now_ns);
 	if (is_tlp)
-		qp->is_tlp_due = 1;
+		qp->comp.is_tlp_due = 1;
 	delay_ns = rto_timer_delay_ns(qp, now_ns);
-	if (qp->held_count && (__s64)(qp->rnr_until_ns - now_ns) < (__s64)delay_ns)
-		delay_ns = rtt_larger(qp->rnr_until_ns - now_ns, RNR_MIN_NS);
-	if (window_is_open(qp) && (qp->lost_count || has_packet_to_send(qp, ring))) {
+	if (qp->req.held_count && (__s64)(qp->head.rnr_until_ns - now_ns) < (__s64)delay_ns)
+		delay_ns = rtt_larger(qp->head.rnr_until_ns - now_ns, RNR_MIN_NS);
+	qp->head.timer_due_ns = now_ns + delay_ns;
+	if (window_is_open(qp) && (qp->req.lost_count || has_packet_to_send(qp, ring))) {
 		wanted = tx_budget_of_timer(qp, now_ns);
 		wanted = wanted < losses ? losses : wanted;
 		wanted = wanted < released ? released : wanted;
-		qp->is_kick_pending |= !!wanted;
-	} else if (is_ack_missing(qp) && !qp->is_ack_requested) {
+		qp->head.is_kick_pending |= !!wanted;
+	} else if (is_ack_missing(qp) && !qp->req.is_ack_requested) {
 		wanted = 1;
 	}
 	bpf_spin_unlock(&qp->lock);
@@ -249,10 +254,15 @@ static int rto_timer_expired(void *map, __u32 *key, struct mrc_qp *given)
 static __noinline int rto_timer_start(__u32 qp_index)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	__u64 now_ns = bpf_ktime_get_ns();
 
 	if (!qp)
 		return 0;
-	qp->timer_expired_ns = bpf_ktime_get_ns();
+	bpf_spin_lock(&qp->lock);
+	qp_skip_pause(qp->head.timer_due_ns, qp->head.rto_ns, now_ns, &qp->head.progress_ns,
+		      &qp->head.stalled_ns);
+	qp->head.timer_due_ns = now_ns + rto_timer_interval_ns(qp);
+	bpf_spin_unlock(&qp->lock);
 	qp_timer_start(&qp->timer, &qps, rto_timer_expired, rto_timer_interval_ns(qp));
 	return 0;
 }
@@ -262,7 +272,8 @@ static __noinline int rto_timer_check(__u32 qp_index)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 
-	if (!qp || !qp->is_timer_armed || !qp_timer_has_stopped(qp->timer_expired_ns, qp->rto_ns))
+	if (!qp || !qp->head.is_timer_armed ||
+	    !qp_timer_has_stopped(qp->head.timer_due_ns, qp->head.rto_ns))
 		return 0;
 	nic_count(MRC_NC_CLOCK_RESTARTS, 1);
 	return rto_timer_start(qp_index);

@@ -40,7 +40,7 @@ static __always_inline __u64 slot_departed_ns(const struct mrc_tx_slot *slot)
 /* By how much the RTT of a full packet is longer: each link takes longer to pass it on. */
 static __always_inline __u64 rtt_to_full_ns(const struct mrc_qp *qp, const struct mrc_tx_slot *slot)
 {
-	return (__u64)(qp->pmtu_bytes - slot->length) * qp->byte_time_ps / PS_PER_NS;
+	return (__u64)(qp->head.pmtu_bytes - slot->length) * qp->comp.byte_time_ps / PS_PER_NS;
 }
 
 /*
@@ -53,23 +53,23 @@ static __always_inline void rtt_update(struct mrc_qp *qp, const struct mrc_tx_sl
 	__s64 rtt_ns = now_ns - slot_departed_ns(slot);
 	__u64 full_rtt_ns = (rtt_ns > 0 ? rtt_ns : 1) + rtt_to_full_ns(qp, slot);
 	__s64 rtt = full_rtt_ns < RTT_MAX_NS ? full_rtt_ns : RTT_MAX_NS;
-	__s64 srtt = (__s64)qp->srtt_ns << RTT_FRACTION_BITS | qp->srtt_fraction;
-	__s64 rttvar = (__s64)qp->rttvar_ns << RTT_FRACTION_BITS | qp->rttvar_fraction;
+	__s64 srtt = (__s64)qp->comp.srtt_ns << RTT_FRACTION_BITS | qp->comp.srtt_fraction;
+	__s64 rttvar = (__s64)qp->comp.rttvar_ns << RTT_FRACTION_BITS | qp->comp.rttvar_fraction;
 	__s64 more = (rtt << RTT_FRACTION_BITS) - srtt, deviation;
 
-	qp->evs[slot->ev_index & (MRC_EV_MAX - 1)].rtt_ns = full_rtt_ns;
+	qp->evs.ev[slot->ev_index & (MRC_EV_MAX - 1)].rtt_ns = full_rtt_ns;
 	if (!srtt) {
-		qp->srtt_ns = rtt;
-		qp->rttvar_ns = rtt / 2;
+		qp->comp.srtt_ns = rtt;
+		qp->comp.rttvar_ns = rtt / 2;
 		return;
 	}
 	deviation = (more > 0 ? more : -more) - rttvar;
 	rttvar += deviation >> (deviation > 0 ? RTTVAR_GAIN_SHIFT : RTTVAR_DECAY_SHIFT);
 	srtt += more >> SRTT_GAIN_SHIFT;
-	qp->srtt_ns = srtt >> RTT_FRACTION_BITS;
-	qp->srtt_fraction = srtt;
-	qp->rttvar_ns = rttvar >> RTT_FRACTION_BITS;
-	qp->rttvar_fraction = rttvar;
+	qp->comp.srtt_ns = srtt >> RTT_FRACTION_BITS;
+	qp->comp.srtt_fraction = srtt;
+	qp->comp.rttvar_ns = rttvar >> RTT_FRACTION_BITS;
+	qp->comp.rttvar_fraction = rttvar;
 }
 
 /*
@@ -92,11 +92,11 @@ static __always_inline __u64 rtt_smaller(__u64 a, __u64 b)
 /* Before any doubling; rto_ns until there is a sample, and never more. */
 static __always_inline __u64 rtt_rto_ns(const struct mrc_qp *qp)
 {
-	__u64 rto_ns = qp->srtt_ns + (__u64)RTO_RTTVARS * qp->rttvar_ns;
+	__u64 rto_ns = qp->comp.srtt_ns + (__u64)RTO_RTTVARS * qp->comp.rttvar_ns;
 
-	rto_ns = rtt_larger(rto_ns, (__u64)RTO_MIN_RTTS * qp->srtt_ns);
-	rto_ns = rtt_larger(rto_ns, qp->rto_min_ns);
-	return qp->srtt_ns ? rtt_smaller(rto_ns, qp->rto_ns) : qp->rto_ns;
+	rto_ns = rtt_larger(rto_ns, (__u64)RTO_MIN_RTTS * qp->comp.srtt_ns);
+	rto_ns = rtt_larger(rto_ns, qp->comp.rto_min_ns);
+	return qp->comp.srtt_ns ? rtt_smaller(rto_ns, qp->head.rto_ns) : qp->head.rto_ns;
 }
 
 /* That of a packet, as far as is known. */
@@ -105,7 +105,7 @@ static __always_inline __u64 rtt_expected_ns(const struct mrc_qp *qp,
 {
 	__u64 shorter_ns = rtt_to_full_ns(qp, slot);
 
-	return rtt_larger(qp->srtt_ns, shorter_ns) - shorter_ns;
+	return rtt_larger(qp->comp.srtt_ns, shorter_ns) - shorter_ns;
 }
 
 /* Time without an acknowledgement after which a tail loss probe is sent; without a sample half the
@@ -115,10 +115,10 @@ static __always_inline __u64 tlp_calc_pto_ns(const struct mrc_qp *qp,
 {
 	__u64 rtt_ns = rtt_expected_ns(qp, slot);
 
-	if (!qp->srtt_ns)
-		return qp->rto_ns / 2;
-	rtt_ns += rtt_larger(rtt_ns / PTO_RTT_SHARE, (__u64)RTO_RTTVARS * qp->rttvar_ns);
-	return rtt_larger(rtt_ns, qp->pto_min_ns);
+	if (!qp->comp.srtt_ns)
+		return qp->head.rto_ns / 2;
+	rtt_ns += rtt_larger(rtt_ns / PTO_RTT_SHARE, (__u64)RTO_RTTVARS * qp->comp.rttvar_ns);
+	return rtt_larger(rtt_ns, qp->comp.pto_min_ns);
 }
 
 /*
@@ -127,10 +127,10 @@ static __always_inline __u64 tlp_calc_pto_ns(const struct mrc_qp *qp,
  */
 static __always_inline __u64 rack_reo_wnd_ns(const struct mrc_qp *qp)
 {
-	__u64 reo_wnd_ns =
-	    qp->rttvar_ns + (__u64)(qp->srtt_ns / REO_WND_RTT_SHARE) * (1 + qp->reo_wnd_steps);
+	__u64 reo_wnd_ns = qp->comp.rttvar_ns + (__u64)(qp->comp.srtt_ns / REO_WND_RTT_SHARE) *
+						    (1 + qp->comp.reo_wnd_steps);
 
-	return rtt_larger(reo_wnd_ns, qp->reo_wnd_min_ns);
+	return rtt_larger(reo_wnd_ns, qp->comp.reo_wnd_min_ns);
 }
 
 /*
@@ -140,12 +140,12 @@ static __always_inline __u64 rack_reo_wnd_ns(const struct mrc_qp *qp)
 static __always_inline void rack_update_reo_wnd(struct mrc_qp *qp, int is_spurious)
 {
 	if (is_spurious) {
-		if (qp->reo_wnd_steps < REO_WND_STEPS_MAX)
-			qp->reo_wnd_steps++;
-		qp->reo_wnd_losses = REO_WND_PERSIST;
-		qp->tlp_ev = TLP_EV_NONE;
-	} else if (qp->reo_wnd_losses && !--qp->reo_wnd_losses) {
-		qp->reo_wnd_steps = 0;
+		if (qp->comp.reo_wnd_steps < REO_WND_STEPS_MAX)
+			qp->comp.reo_wnd_steps++;
+		qp->comp.reo_wnd_losses = REO_WND_PERSIST;
+		qp->comp.tlp_ev = TLP_EV_NONE;
+	} else if (qp->comp.reo_wnd_losses && !--qp->comp.reo_wnd_losses) {
+		qp->comp.reo_wnd_steps = 0;
 	}
 }
 
@@ -155,23 +155,23 @@ static __always_inline void rack_update_reo_wnd(struct mrc_qp *qp, int is_spurio
  */
 static __always_inline void rack_update(struct mrc_qp *qp, const struct mrc_tx_slot *slot)
 {
-	if ((__s16)(slot->order - qp->rack_order) > 0 && !slot->retransmissions)
-		qp->rack_order = slot->order;
+	if ((__s16)(slot->order - qp->comp.rack_order) > 0 && !slot->retransmissions)
+		qp->comp.rack_order = slot->order;
 }
 
 /* True if a packet of the QP that was sent later, on any path, has been acknowledged. */
 static __always_inline int rack_sent_after(const struct mrc_qp *qp, const struct mrc_tx_slot *slot)
 {
-	return (__s16)(qp->rack_order - slot->order) > 0;
+	return (__s16)(qp->comp.rack_order - slot->order) > 0;
 }
 
 /* When a packet with rack_sent_after() is lost. Its EV may be of a plane that is slower. */
 static __always_inline __u64 rack_deadline_ns(const struct mrc_qp *qp,
 					      const struct mrc_tx_slot *slot)
 {
-	__u32 ev_rtt_ns = qp->evs[slot->ev_index & (MRC_EV_MAX - 1)].rtt_ns;
+	__u32 ev_rtt_ns = qp->evs.ev[slot->ev_index & (MRC_EV_MAX - 1)].rtt_ns;
 
-	return slot_departed_ns(slot) + rtt_larger(qp->srtt_ns, ev_rtt_ns) -
+	return slot_departed_ns(slot) + rtt_larger(qp->comp.srtt_ns, ev_rtt_ns) -
 	       rtt_to_full_ns(qp, slot) + rack_reo_wnd_ns(qp);
 }
 

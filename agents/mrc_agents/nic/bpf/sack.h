@@ -34,17 +34,17 @@ static __noinline int ev_mark_bad_by_peer(__u32 qp_index, __u32 ev, __u64 now_ns
 static __always_inline void find_late_packet(struct mrc_qp *qp, struct sack_ctx *sack, __u64 now_ns)
 {
 	struct mrc_tx_slot *slot = TX_SLOT(qp, sack->ack);
-	const struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->lost_ev)];
+	const struct mrc_ev *ev = EV(qp, slot->lost_ev);
 
 	sack->is_late = 0;
 	if (sack->is_probe || sack->is_retransmission || !slot->has_lost_ev ||
-	    qp->next_psn - sack->ack - 1 >= MRC_PSN_RING || ev->entropy != sack->entropy)
+	    qp->req.next_psn - sack->ack - 1 >= MRC_PSN_RING || ev->entropy != sack->entropy)
 		return;
 	slot->has_lost_ev = 0;
 	sack->late_ev = slot->lost_ev;
 	sack->is_late = (ev->reason == MRC_REASON_LOSS || ev->reason == MRC_REASON_TIMEOUT) &&
 			slot->lost_at == (__u16)ev->lost_packets &&
-			(!slot->retransmissions || now_ns - slot->sent_ns <= qp->srtt_ns);
+			(!slot->retransmissions || now_ns - slot->sent_ns <= qp->comp.srtt_ns);
 }
 
 /* An EV that left for a packet that was only late comes back, and its path is trusted. */
@@ -60,7 +60,7 @@ static __noinline int ev_return_late(__u32 qp_index, __u32 ev, __u64 now_ns)
 	bpf_spin_unlock(&qp->lock);
 	if (!has_returned)
 		return 0;
-	path_trust(qp, qp->evs[EV_INDEX(ev)].entropy);
+	path_trust(qp, EV(qp, ev)->entropy);
 	return ev_report_transition(qp_index, ev, MRC_EV_ASSUMED_BAD, MRC_EV_GOOD, MRC_REASON_LATE);
 }
 
@@ -71,11 +71,11 @@ static __noinline int ev_return_late(__u32 qp_index, __u32 ev, __u64 now_ns)
 static __always_inline int is_overtaking(struct mrc_qp *qp, struct sack_ctx *sack)
 {
 	const struct mrc_tx_slot *slot = TX_SLOT(qp, sack->ack);
-	const struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->ev_index)];
+	const struct mrc_ev *ev = EV(qp, slot->ev_index);
 
 	sack->is_tlp_ack = 0;
 	/* Which copy it was must be certain. */
-	if (sack->is_probe || qp->next_psn - sack->ack - 1 >= MRC_PSN_RING ||
+	if (sack->is_probe || qp->req.next_psn - sack->ack - 1 >= MRC_PSN_RING ||
 	    ev->entropy != sack->entropy || slot->retransmissions != sack->is_retransmission)
 		return 0;
 	sack->overtaken_path = slot->path;
@@ -85,7 +85,7 @@ static __always_inline int is_overtaking(struct mrc_qp *qp, struct sack_ctx *sac
 	if (sack->is_tlp_ack)
 		return 1;
 	return is_overtaken_on_path(qp, sack, slot->path) &&
-	       PATH(qp, slot->path)->passed++ >= qp->reorder_packets;
+	       PATH(qp, slot->path)->passed++ >= qp->comp.reorder_packets;
 }
 
 /* Under the lock: the packet that triggered the SACK, unless another SACK covered it first. */
@@ -93,7 +93,7 @@ static __always_inline void process_sack_trigger(struct mrc_qp *qp, struct sack_
 						 const struct tx_desc *desc)
 {
 	struct mrc_tx_slot *slot = TX_SLOT(qp, sack->ack);
-	struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->ev_index)];
+	struct mrc_ev *ev = EV(qp, slot->ev_index);
 
 	if (!is_outstanding(qp, sack->ack))
 		return;
@@ -102,7 +102,7 @@ static __always_inline void process_sack_trigger(struct mrc_qp *qp, struct sack_
 		sack->congestion.rtt_ns = full_packet_rtt_ns(qp, slot, sizeof(struct wire_sack),
 							     desc->model_ns - slot->sent_ns);
 		sack->plane = ev->plane;
-		qp->rtt_ns = sack->rtt_ns;
+		qp->comp.rtt_ns = sack->rtt_ns;
 		rtt_update(qp, slot, desc->now_ns);
 	}
 	if (slot->retransmissions && !sack->is_retransmission)
@@ -119,10 +119,10 @@ static __always_inline void apply_ev_advice(struct mrc_qp *qp, struct sack_ctx *
 	struct mrc_ev *ev;
 
 	if (!sack->advice || sack->is_probe || sack->advice == WIRE_SETH_ADVICE_MASK ||
-	    qp->next_psn - sack->ack - 1 >= MRC_PSN_RING)
+	    qp->req.next_psn - sack->ack - 1 >= MRC_PSN_RING)
 		return;
 	sack->marked_ev = TX_SLOT(qp, sack->ack)->ev_index;
-	ev = &qp->evs[EV_INDEX(sack->marked_ev)];
+	ev = EV(qp, sack->marked_ev);
 	if (ev->entropy != sack->entropy)
 		return;
 	ev->marks++;
@@ -133,9 +133,9 @@ static __always_inline void apply_ev_advice(struct mrc_qp *qp, struct sack_ctx *
 /* Under the lock: arrivals in the bitmap whose own SACK has not come. */
 static __always_inline __u64 sack_new_bits(struct mrc_qp *qp, const struct sack_ctx *sack)
 {
-	__u64 new_bits = sack->bitmap & ~ring_window(qp->acked_bits, sack->base);
-	__s32 behind = psn_distance(qp->una_psn, sack->base);
-	__s32 ahead = psn_distance(qp->next_psn, sack->base);
+	__u64 new_bits = sack->bitmap & ~ring_window(qp->comp.acked_bits, sack->base);
+	__s32 behind = psn_distance(qp->comp.una_psn, sack->base);
+	__s32 ahead = psn_distance(qp->req.next_psn, sack->base);
 
 	if (behind > 0)
 		new_bits = behind < 64 ? new_bits & ~0ULL << behind : 0;
@@ -149,8 +149,9 @@ static __always_inline int completes_nothing(struct mrc_qp *qp, const struct sac
 					     const struct tx_desc *desc)
 {
 	return !sack->new_bits && !sack->is_overtaken && !sack->is_probe && !desc->is_loss_due &&
-	       sack->advice != WIRE_SETH_ALWAYS_SKIP && !ring_test(qp->acked_bits, qp->una_psn) &&
-	       psn_distance(qp->peer_cack_next, qp->una_psn) <= 0;
+	       sack->advice != WIRE_SETH_ALWAYS_SKIP &&
+	       !ring_test(qp->comp.acked_bits, qp->comp.una_psn) &&
+	       psn_distance(qp->comp.peer_cack_next, qp->comp.una_psn) <= 0;
 }
 
 /*
@@ -170,22 +171,22 @@ static __always_inline int process_sack(__u32 qp_index)
 	if (!qp || !ring || !control || !paths || !sack || !desc)
 		return 1;
 	bpf_spin_lock(&qp->lock);
-	cack = psn_expand(qp->una_psn, sack->cack);
-	if (qp->state != MRC_QP_RTS || psn_distance(cack, qp->next_psn) >= 0) {
+	cack = psn_expand(qp->comp.una_psn, sack->cack);
+	if (qp->state != MRC_QP_RTS || psn_distance(cack, qp->req.next_psn) >= 0) {
 		is_stale = 1;
 		goto unlock;
 	}
-	sack->packets = qp->acked_total;
-	sack->bytes = qp->acked_bytes;
-	if (psn_distance(cack + 1, qp->peer_cack_next) > 0)
-		qp->peer_cack_next = cack + 1;
-	if (cack + 1 == qp->peer_cack_next) { /* what an older SACK says no longer holds */
-		qp->peer_sack_down = sack->ports_down;
-		if (sack->mpr && sack->mpr <= MRC_MPR_MAX && qp->is_mpr_dynamic)
-			qp->mpr_psns = sack->mpr * MRC_MPR_UNIT;
+	sack->packets = qp->comp.acked_total;
+	sack->bytes = qp->comp.acked_bytes;
+	if (psn_distance(cack + 1, qp->comp.peer_cack_next) > 0)
+		qp->comp.peer_cack_next = cack + 1;
+	if (cack + 1 == qp->comp.peer_cack_next) { /* what an older SACK says no longer holds */
+		qp->evs.peer_sack_down = sack->ports_down;
+		if (sack->mpr && sack->mpr <= MRC_MPR_MAX && qp->resp.is_mpr_dynamic)
+			qp->req.mpr_psns = sack->mpr * MRC_MPR_UNIT;
 	}
 	/* In a probe's response the field is the probe's id, and no PSN caused it. */
-	sack->ack = sack->is_probe ? qp->una_psn - 1 : sack->ack + cack;
+	sack->ack = sack->is_probe ? qp->comp.una_psn - 1 : sack->ack + cack;
 	sack->base += cack;
 	find_late_packet(qp, sack, desc->now_ns);
 	process_sack_trigger(qp, sack, desc);
@@ -195,8 +196,8 @@ static __always_inline int process_sack(__u32 qp_index)
 	advance_una(qp);
 	sack->new_bits = sack_new_bits(qp, sack);
 	desc->is_loss_due = is_loss_due(qp, desc->now_ns);
-	sack->packets = qp->acked_total - sack->packets;
-	sack->bytes = qp->acked_bytes - sack->bytes;
+	sack->packets = qp->comp.acked_total - sack->packets;
+	sack->bytes = qp->comp.acked_bytes - sack->bytes;
 	desc->is_packet_decided = completes_nothing(qp, sack, desc);
 	if (desc->is_packet_decided)
 		desc->has_packet = build_next_packet_locked(qp, ring, control, paths, desc);
@@ -219,7 +220,7 @@ __noinline int on_sack(struct xdp_md *ctx)
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	qp_index = stack_qp_index(&head->stack);
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
-	if (!qp || !stack_is_for(&head->stack, qp->qpn, qp->peer_host))
+	if (!qp || !stack_is_for(&head->stack, qp->head.qpn, qp->head.peer_host))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	desc->qp_index = qp_index;
 	desc->now_ns = bpf_ktime_get_ns();

@@ -22,10 +22,10 @@ static __always_inline __u32 shuffle_bits(__u64 now_ns)
 static __always_inline __u32 shuffle_next(struct mrc_qp *qp, __u32 usable_planes, __u64 now_ns)
 {
 	__u32 plane = ev_next_plane(qp, usable_planes), back = shuffle_bits(now_ns);
-	struct mrc_ev_plane *set = &qp->planes[plane];
-	__u32 slice = plane * qp->evs_per_plane;
+	struct mrc_ev_plane *set = &qp->evs.planes[plane];
+	__u32 slice = plane * qp->evs.per_plane;
 	__u32 cursor = set->cursor < set->active_count ? set->cursor : 0;
-	__u8 ev = qp->order[EV_INDEX(slice + cursor)];
+	__u8 ev = qp->evs.order[EV_INDEX(slice + cursor)];
 
 	ev_swap(qp, slice, cursor, back < cursor ? cursor - back : 0);
 	set->cursor = cursor + 1;

@@ -28,22 +28,22 @@ __noinline int rc_complete_acked(__u32 qp_index, __u64 now_ns, __u64 model_ns, _
 		return 0;
 	bpf_spin_lock(&qp->lock);
 	for (int i = 0; i < RC_PSNS_PER_STEP; i++) {
-		struct mrc_rc_slot *slot = RC_SLOT(qp, qp->una_psn);
+		struct mrc_rc_slot *slot = RC_SLOT(qp, qp->req.una_psn);
 
-		if (is_end || qp->una_psn == qp->acked_psn)
+		if (is_end || qp->req.una_psn == qp->req.acked_psn)
 			break;
 		packets++;
 		bytes += slot->length;
 		is_end = rc_ends_message(slot->opcode);
-		qp->una_psn++;
+		qp->req.una_psn++;
 	}
-	qp->acked_bytes += bytes;
+	qp->req.acked_bytes += bytes;
 	dcqcn_on_ack(&qp->dcqcn, &qp->cc, model_ns, bytes, rtt_ns);
 	if (is_end) {
-		start_ns = work_complete(&qp->work);
-		work_reap(&qp->work, &reaped);
+		start_ns = work_complete(&qp->req.work);
+		work_reap(&qp->req.work, &reaped);
 	}
-	is_more = qp->una_psn != qp->acked_psn;
+	is_more = qp->req.una_psn != qp->req.acked_psn;
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_ACKED_PACKETS, packets);
 	nic_count(MRC_NC_ACKED_BYTES, bytes);
@@ -80,7 +80,7 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	qp_index = stack_qp_index(&head->stack);
 	qp = rc_find(qp_index);
-	if (!qp || !stack_is_for(&head->stack, qp->qpn, qp->peer_host))
+	if (!qp || !stack_is_for(&head->stack, qp->head.qpn, qp->head.peer_host))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	psn = bpf_ntohl(head->stack.bth.flags_psn) & WIRE_PSN_MASK;
 	syndrome = bpf_ntohl(head->syndrome_msn) >> 24;
@@ -95,35 +95,35 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 	desc->ack_rtt_ns = 0;
 
 	bpf_spin_lock(&qp->lock);
-	psn = psn_expand(qp->acked_psn, psn);
+	psn = psn_expand(qp->req.acked_psn, psn);
 	/* A NAK names the packet it waits for or refuses, an ACK the last one it has: one that was
 	 * sent. */
-	is_stale = qp->state != MRC_QP_RTS || psn_distance(psn, qp->max_psn) >= 0;
+	is_stale = qp->state != MRC_QP_RTS || psn_distance(psn, qp->req.max_psn) >= 0;
 	if (kind == RC_AETH_ACK)
 		psn++;
-	is_stale |= psn_distance(psn, qp->acked_psn) < 0;
+	is_stale |= psn_distance(psn, qp->req.acked_psn) < 0;
 	if (!is_stale) {
 		struct mrc_rc_slot *slot = RC_SLOT(qp, psn - 1);
 
-		if (psn != qp->acked_psn) {
-			qp->progress_ns = now_ns;
-			qp->retries = 0;
-			qp->rnr_retries = 0;
+		if (psn != qp->req.acked_psn) {
+			qp->head.progress_ns = now_ns;
+			qp->head.retries = 0;
+			qp->head.rnr_retries = 0;
 			if (kind == RC_AETH_ACK && !slot->is_resent) {
 				rtt_ns = now_ns - slot->sent_ns;
 				desc->ack_rtt_ns = model_ns - slot->sent_ns;
 				plane = slot->plane;
 			}
-			qp->acked_psn = psn;
-			if (psn_distance(qp->next_psn, psn) < 0)
-				qp->next_psn = psn;
+			qp->req.acked_psn = psn;
+			if (psn_distance(qp->req.next_psn, psn) < 0)
+				qp->req.next_psn = psn;
 		}
 		if (is_cnp)
 			dcqcn_on_cnp(&qp->dcqcn, &qp->cc, model_ns);
 		if (kind == RC_AETH_RNR_NAK || syndrome == RC_NAK_SEQUENCE)
 			rc_go_back_n(qp, MRC_LOSS_NACK);
 		if (kind == RC_AETH_RNR_NAK) {
-			is_waiting = !qp->is_rnr_wait;
+			is_waiting = !qp->req.is_rnr_wait;
 			is_rnr_over = rc_wait_for_receive(qp, now_ns);
 		}
 		if (is_rnr_over || (kind == RC_AETH_NAK && syndrome != RC_NAK_SEQUENCE)) {

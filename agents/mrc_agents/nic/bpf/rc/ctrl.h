@@ -15,10 +15,10 @@ __noinline int rc_set_limits(__u32 qp_index, __u32 give_up_us, __u32 rnr_timer_u
 	if (!qp)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	qp->give_up_ns = give_up_ns_of(give_up_us);
-	qp->rnr_timer_ns = rnr_timer_us * 1000ULL;
-	qp->rnr_limit = rnr_limit;
-	qp->is_writable = is_writable;
+	qp->head.give_up_ns = give_up_ns_of(give_up_us);
+	qp->head.rnr_timer_ns = rnr_timer_us * 1000ULL;
+	qp->head.rnr_limit = rnr_limit;
+	qp->head.is_writable = is_writable;
 	bpf_spin_unlock(&qp->lock);
 	return 1;
 }
@@ -36,10 +36,10 @@ __noinline int rc_set_state(__u32 qp_index, __u32 to, __u32 first_psn)
 	if (to == MRC_QP_ERROR) {
 		is_changed = from != MRC_QP_RESET && from != MRC_QP_ERROR;
 	} else if (from == MRC_QP_RTR) {
-		qp->next_psn = first_psn;
-		qp->max_psn = first_psn;
-		qp->una_psn = first_psn;
-		qp->acked_psn = first_psn;
+		qp->req.next_psn = first_psn;
+		qp->req.max_psn = first_psn;
+		qp->req.una_psn = first_psn;
+		qp->req.acked_psn = first_psn;
 		is_changed = 1;
 	}
 	if (is_changed)

@@ -44,12 +44,12 @@ static __always_inline int rc_on_doorbell(__u32 qp_index, struct tx_desc *desc)
 
 	if (!qp)
 		return XDP_DROP;
-	inflight = qp->next_psn - qp->acked_psn;
+	inflight = qp->req.next_psn - qp->req.acked_psn;
 	room = rc_packets_allowed(qp);
-	if (qp->acked_psn != qp->max_psn &&
-	    (qp->is_kick_pending || room <= (inflight + room) / RC_IDLE_SHARE))
+	if (qp->req.acked_psn != qp->req.max_psn &&
+	    (qp->head.is_kick_pending || room <= (inflight + room) / RC_IDLE_SHARE))
 		return XDP_DROP;
-	qp->doorbell_ns = bpf_ktime_get_ns();
+	qp->req.doorbell_ns = bpf_ktime_get_ns();
 	return rc_on_transmit(qp_index, desc);
 }
 
@@ -71,12 +71,12 @@ static __always_inline int rc_on_kick(struct xdp_md *ctx)
 	if (!qp)
 		return XDP_DROP;
 	request->frames_left--;
-	qp->is_kick_pending = request->frames_left != 0;
+	qp->head.is_kick_pending = request->frames_left != 0;
 	if (!request->frames_left)
 		rc_rto_timer_check(request->qp_index);
 	verdict = rc_on_transmit(request->qp_index, desc);
 	if (verdict == XDP_DROP)
-		qp->is_kick_pending = 0;
+		qp->head.is_kick_pending = 0;
 	return verdict;
 }
 

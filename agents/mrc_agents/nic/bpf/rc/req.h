@@ -13,7 +13,7 @@
 #include "rto_timer.h"
 #include "wire.h"
 
-#define RC_SLOT(qp, psn) (&(qp)->tx[(psn) & (MRC_PSN_RING - 1)])
+#define RC_SLOT(qp, psn) (&(qp)->req.tx[(psn) & (MRC_PSN_RING - 1)])
 
 enum {
 	RC_IDLE_SHARE = 8,	/* part of the window that may lie idle until the timer fires */
@@ -24,7 +24,7 @@ enum {
 static __always_inline void rc_fill_slot(struct mrc_rc_qp *qp, const struct mrc_work *work,
 					 struct mrc_rc_slot *slot, __u64 now_ns)
 {
-	struct work_segment segment = work_next_segment(&qp->work, work, qp->pmtu_bytes);
+	struct work_segment segment = work_next_segment(&qp->req.work, work, qp->head.pmtu_bytes);
 
 	slot->local_offset = segment.local_offset;
 	slot->remote_offset = segment.remote_offset;
@@ -37,20 +37,20 @@ static __always_inline void rc_fill_slot(struct mrc_rc_qp *qp, const struct mrc_
 		    (segment.is_first ? RC_WRITE_ONLY : RC_WRITE_LAST) + !!work->has_immediate;
 	else
 		slot->opcode = segment.is_first ? RC_WRITE_FIRST : RC_WRITE_MIDDLE;
-	work_advance(&qp->work, work, &segment, now_ns);
+	work_advance(&qp->req.work, work, &segment, now_ns);
 }
 
 /* The EV of the next packet: the only one, or the next in turn whose port works. */
 static __always_inline __u32 rc_next_ev(struct mrc_rc_qp *qp, __u32 port_up_mask)
 {
-	__u32 entropy = qp->evs[0];
+	__u32 entropy = qp->req.evs[0];
 
-	if (qp->ev_count <= 1)
+	if (qp->req.ev_count <= 1)
 		return entropy;
 	for (int i = 0; i < MRC_PLANE_MAX; i++) {
-		if (++qp->next_ev >= qp->ev_count)
-			qp->next_ev = 0;
-		entropy = qp->evs[qp->next_ev & (MRC_EV_MAX - 1)];
+		if (++qp->req.next_ev >= qp->req.ev_count)
+			qp->req.next_ev = 0;
+		entropy = qp->req.evs[qp->req.next_ev & (MRC_EV_MAX - 1)];
 		if (port_up_mask >> (entropy >> MRC_EV_PLANE_SHIFT) & 1)
 			break;
 	}
@@ -61,12 +61,12 @@ static __always_inline __u32 rc_next_ev(struct mrc_rc_qp *qp, __u32 port_up_mask
 static __always_inline int rc_needs_frames(const struct mrc_rc_qp *qp, struct mrc_work_ring *ring,
 					   __u64 now_ns)
 {
-	if (qp->is_kick_pending)
+	if (qp->head.is_kick_pending)
 		return 0;
-	return qp->next_psn != qp->max_psn ||
-	       (work_ready(&qp->work, ring) &&
-		(!qp->doorbell_ns ||
-		 (__s64)(now_ns - qp->doorbell_ns) > (__s64)paced_ns(RC_DOORBELL_NS)));
+	return qp->req.next_psn != qp->req.max_psn ||
+	       (work_ready(&qp->req.work, ring) &&
+		(!qp->req.doorbell_ns ||
+		 (__s64)(now_ns - qp->req.doorbell_ns) > (__s64)paced_ns(RC_DOORBELL_NS)));
 }
 
 /* Under the lock: decides the next packet and writes it into `desc`; whether there is one. */
@@ -79,23 +79,23 @@ static __always_inline int rc_next_packet_locked(struct mrc_rc_qp *qp, struct mr
 	__builtin_memset(deferred, 0, sizeof(*deferred));
 	if (qp->state != MRC_QP_RTS)
 		return 0;
-	work_next(&qp->work, ring);
-	is_again = qp->next_psn != qp->max_psn;
+	work_next(&qp->req.work, ring);
+	is_again = qp->req.next_psn != qp->req.max_psn;
 	room = rc_packets_allowed(qp);
-	if (room && (is_again || work_ready(&qp->work, ring))) {
-		struct mrc_rc_slot *slot = RC_SLOT(qp, qp->next_psn);
-		struct mrc_work *work = work_current(&qp->work, ring);
+	if (room && (is_again || work_ready(&qp->req.work, ring))) {
+		struct mrc_rc_slot *slot = RC_SLOT(qp, qp->req.next_psn);
+		struct mrc_work *work = work_current(&qp->req.work, ring);
 
-		desc->loss = is_again ? qp->loss : MRC_LOSS_NONE;
+		desc->loss = is_again ? qp->req.loss : MRC_LOSS_NONE;
 		if (is_again)
 			slot->is_resent = 1;
 		else
 			rc_fill_slot(qp, work, slot, desc->now_ns);
-		if (qp->acked_psn == qp->max_psn)
-			qp->progress_ns = desc->now_ns;
-		desc->psn = qp->next_psn++;
+		if (qp->req.acked_psn == qp->req.max_psn)
+			qp->head.progress_ns = desc->now_ns;
+		desc->psn = qp->req.next_psn++;
 		if (!is_again)
-			qp->max_psn = qp->next_psn;
+			qp->req.max_psn = qp->req.next_psn;
 		desc->entropy = rc_next_ev(qp, port_up_mask);
 		desc->plane = desc->entropy >> MRC_EV_PLANE_SHIFT;
 		slot->sent_ns = desc->model_ns;
@@ -111,16 +111,16 @@ static __always_inline int rc_next_packet_locked(struct mrc_rc_qp *qp, struct mr
 		has_packet = 1;
 		room--;
 	}
-	work_next(&qp->work, ring);
-	work_reap(&qp->work, &deferred->reaped);
+	work_next(&qp->req.work, ring);
+	work_reap(&qp->req.work, &deferred->reaped);
 	/* A little credit is only an acknowledgement overtaken by a later one. */
-	window = qp->next_psn - qp->acked_psn + room;
+	window = qp->req.next_psn - qp->req.acked_psn + room;
 	if (room > window / RC_IDLE_SHARE && rc_needs_frames(qp, ring, desc->now_ns)) {
-		qp->is_kick_pending = 1;
+		qp->head.is_kick_pending = 1;
 		deferred->tx_budget = room;
 	}
-	if (!qp->is_timer_armed && qp->acked_psn != qp->max_psn) {
-		qp->is_timer_armed = 1;
+	if (!qp->head.is_timer_armed && qp->req.acked_psn != qp->req.max_psn) {
+		qp->head.is_timer_armed = 1;
 		deferred->is_timer_due = 1;
 	}
 	return has_packet;
@@ -163,7 +163,7 @@ __noinline int rc_xmit_data(struct xdp_md *ctx)
 	qp = rc_find(desc->qp_index);
 	if (!qp)
 		return XDP_DROP;
-	format.to = QP_AV(qp, config, desc->plane, desc->entropy);
+	format.to = qp_av(&qp->head, config, desc->plane, desc->entropy);
 	format.head_bytes = rc_header_bytes(desc->opcode);
 	format.flags_psn = (__u32)WIRE_BTH_ACK_REQUEST << 24 | (desc->psn & WIRE_PSN_MASK);
 	if (!tx_data_begin(ctx, config, desc, &format))

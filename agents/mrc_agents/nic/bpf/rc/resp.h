@@ -37,7 +37,7 @@ static __always_inline int rc_respond(const struct mrc_rc_qp *qp, struct rc_resp
 {
 	response->syndrome = syndrome;
 	response->psn = psn;
-	response->msn = qp->completed_messages;
+	response->msn = qp->resp.completed_messages;
 	return MRC_STAGE_SEND_RESPONSE;
 }
 
@@ -46,7 +46,7 @@ static __always_inline int rc_on_duplicate(const struct mrc_rc_qp *qp, struct rc
 {
 	nic_count(MRC_NC_RX_DATA, 1);
 	nic_count(MRC_NC_RX_DUPLICATE, 1);
-	return rc_respond(qp, response, WIRE_AETH_ACK, qp->expected_psn - 1);
+	return rc_respond(qp, response, WIRE_AETH_ACK, qp->resp.expected_psn - 1);
 }
 
 static __always_inline int rc_load_reth(struct xdp_md *ctx, struct rc_packet *packet)
@@ -67,10 +67,11 @@ static __always_inline int rc_on_gap(struct mrc_rc_qp *qp, struct rc_response *r
 	__u32 is_new;
 
 	bpf_spin_lock(&qp->lock);
-	is_new = !qp->is_nak_sent && psn_distance(response->packet.psn, qp->expected_psn) > 0;
+	is_new =
+	    !qp->resp.is_nak_sent && psn_distance(response->packet.psn, qp->resp.expected_psn) > 0;
 	if (is_new) {
-		qp->is_nak_sent = 1;
-		rc_respond(qp, response, RC_NAK_SEQUENCE, qp->expected_psn);
+		qp->resp.is_nak_sent = 1;
+		rc_respond(qp, response, RC_NAK_SEQUENCE, qp->resp.expected_psn);
 	}
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_DROP_OUT_OF_ORDER, 1);
@@ -85,10 +86,10 @@ static __always_inline int rc_locate_any_order(struct xdp_md *ctx, const struct 
 
 	if (!rc_has_reth(packet->opcode) || !rc_ends_message(packet->opcode))
 		return rc_respond(qp, response, RC_NAK_INVALID_REQUEST, packet->psn);
-	if (psn_distance(packet->psn, qp->delivered_psn) >= MRC_PSN_RING)
+	if (psn_distance(packet->psn, qp->resp.delivered_psn) >= MRC_PSN_RING)
 		return nic_drop(MRC_NC_DROP_OUT_OF_ORDER);
-	if (psn_distance(packet->psn, qp->expected_psn) < 0 ||
-	    ring_test(qp->received_bits, packet->psn))
+	if (psn_distance(packet->psn, qp->resp.expected_psn) < 0 ||
+	    ring_test(qp->resp.received_bits, packet->psn))
 		return rc_on_duplicate(qp, response);
 	if (rc_load_reth(ctx, packet))
 		return XDP_DROP;
@@ -105,16 +106,17 @@ static __always_inline int rc_locate(struct xdp_md *ctx, struct mrc_rc_qp *qp,
 				     struct rc_response *response)
 {
 	struct rc_packet *packet = &response->packet;
-	int distance = psn_distance(packet->psn, qp->expected_psn);
+	int distance = psn_distance(packet->psn, qp->resp.expected_psn);
 	__u32 is_first = rc_has_reth(packet->opcode), is_new, left_bytes;
 
 	if (distance)
 		return distance > 0 ? rc_on_gap(qp, response) : rc_on_duplicate(qp, response);
 	bpf_spin_lock(&qp->lock);
-	is_new = packet->psn == qp->expected_psn; /* unless another CPU has just taken a copy */
-	packet->va = qp->write_va;
-	packet->r_key = qp->write_r_key;
-	packet->message_bytes = left_bytes = qp->write_left_bytes;
+	is_new =
+	    packet->psn == qp->resp.expected_psn; /* unless another CPU has just taken a copy */
+	packet->va = qp->resp.write_va;
+	packet->r_key = qp->resp.write_r_key;
+	packet->message_bytes = left_bytes = qp->resp.write_left_bytes;
 	bpf_spin_unlock(&qp->lock);
 	if (!is_new)
 		return drop_concurrent_copy();
@@ -138,10 +140,11 @@ static __always_inline int rc_load_immediate(struct xdp_md *ctx, const struct mr
 	if (!rc_has_immediate(opcode))
 		return 0;
 	ring = bpf_map_lookup_elem(&work_ring, &qp_index);
-	if (!ring || (__s32)(ring->receive_tail - qp->delivered - qp->waiting_immediates) <= 0) {
+	if (!ring ||
+	    (__s32)(ring->receive_tail - qp->resp.delivered - qp->resp.waiting_immediates) <= 0) {
 		nic_count(MRC_NC_DROP_NO_RECEIVE, 1);
 		return rc_respond(qp, response, RC_RNR_TIMER,
-				  qp->is_any_order ? qp->expected_psn : response->packet.psn);
+				  qp->is_any_order ? qp->resp.expected_psn : response->packet.psn);
 	}
 	if (bpf_xdp_load_bytes(ctx, rc_header_bytes(opcode) - sizeof(immediate), &immediate,
 			       sizeof(immediate)))
@@ -155,12 +158,12 @@ static __always_inline int rc_place(struct xdp_md *ctx, struct mrc_rc_qp *qp,
 				    struct rc_response *response)
 {
 	const struct rc_packet *packet = &response->packet;
-	__s64 place = mr_of_qp(response->qp_index, qp->is_writable, qp->pd, packet->r_key,
+	__s64 place = mr_of_qp(response->qp_index, qp->head.is_writable, qp->head.pd, packet->r_key,
 			       packet->va, packet->length);
 
 	if (place < 0)
 		return rc_respond(qp, response, RC_NAK_REMOTE_ACCESS, packet->psn);
-	if (place_payload(ctx, qp->placings, packet->psn - qp->first_expected,
+	if (place_payload(ctx, qp->resp.placings, packet->psn - qp->resp.first_expected,
 			  rc_header_bytes(packet->opcode), place, packet->length))
 		return XDP_DROP;
 	nic_count(MRC_NC_RX_DATA, 1);
@@ -172,51 +175,52 @@ static __always_inline int rc_place(struct xdp_md *ctx, struct mrc_rc_qp *qp,
 static __always_inline void rc_receive(struct mrc_rc_qp *qp, struct rc_packet *packet)
 {
 	if (rc_has_reth(packet->opcode)) {
-		qp->write_va = packet->va;
-		qp->write_r_key = packet->r_key;
-		qp->write_left_bytes = packet->message_bytes;
-		qp->write_bytes = packet->message_bytes;
+		qp->resp.write_va = packet->va;
+		qp->resp.write_r_key = packet->r_key;
+		qp->resp.write_left_bytes = packet->message_bytes;
+		qp->resp.write_bytes = packet->message_bytes;
 	}
-	packet->message_bytes = qp->write_bytes;
-	if (!qp->waiting_immediates) /* or another CPU is about to report them */
-		qp->delivered_psn = packet->psn;
-	qp->expected_psn++;
-	qp->is_nak_sent = 0;
-	qp->write_va += packet->length;
-	qp->write_left_bytes -= packet->length;
-	qp->completed_messages += rc_ends_message(packet->opcode);
+	packet->message_bytes = qp->resp.write_bytes;
+	if (!qp->resp.waiting_immediates) /* or another CPU is about to report them */
+		qp->resp.delivered_psn = packet->psn;
+	qp->resp.expected_psn++;
+	qp->resp.is_nak_sent = 0;
+	qp->resp.write_va += packet->length;
+	qp->resp.write_left_bytes -= packet->length;
+	qp->resp.completed_messages += rc_ends_message(packet->opcode);
 }
 
 /* The same with is_any_order: a packet that had not been taken before. */
 static __always_inline void rc_receive_any_order(struct mrc_rc_qp *qp, __u32 psn)
 {
-	ring_set(qp->received_bits, psn);
+	ring_set(qp->resp.received_bits, psn);
 	for (int i = 0; i <= MRC_PSN_WORDS; i++) {
-		__u32 run = trailing_zeros(~ring_window(qp->received_bits, qp->expected_psn));
-		__u32 in_word = 64 - (qp->expected_psn & 63);
+		__u32 run =
+		    trailing_zeros(~ring_window(qp->resp.received_bits, qp->resp.expected_psn));
+		__u32 in_word = 64 - (qp->resp.expected_psn & 63);
 		__u64 mask;
 
 		if (run > in_word)
 			run = in_word;
 		if (!run)
 			break;
-		mask = (~0ULL >> (64 - run)) << (qp->expected_psn & 63);
-		qp->received_bits[ring_word(qp->expected_psn)] &= ~mask;
-		qp->completed_messages += run; /* on the wire every packet is one */
-		qp->expected_psn += run;
+		mask = (~0ULL >> (64 - run)) << (qp->resp.expected_psn & 63);
+		qp->resp.received_bits[ring_word(qp->resp.expected_psn)] &= ~mask;
+		qp->resp.completed_messages += run; /* on the wire every packet is one */
+		qp->resp.expected_psn += run;
 	}
 }
 
 /* Under the lock: the immediate waits until nothing below its packet is missing. */
 static __always_inline void rc_keep_immediate(struct mrc_rc_qp *qp, const struct rc_packet *packet)
 {
-	struct mrc_immediate *entry = &qp->immediates[packet->psn & (MRC_PSN_RING - 1)];
+	struct mrc_immediate *entry = &qp->resp.immediates[packet->psn & (MRC_PSN_RING - 1)];
 
 	entry->immediate = packet->immediate;
 	entry->r_key = packet->r_key;
 	entry->length = mr_message_bytes(packet->r_key, packet->va, packet->message_bytes);
-	ring_set(qp->immediate_bits, packet->psn);
-	qp->waiting_immediates++;
+	ring_set(qp->resp.immediate_bits, packet->psn);
+	qp->resp.waiting_immediates++;
 }
 
 /* Reports the next immediate below which nothing is missing; whether there was one. */
@@ -230,22 +234,23 @@ __noinline int rc_deliver_immediate(__u32 qp_index)
 		return 0;
 	bpf_spin_lock(&qp->lock);
 	for (int i = 0; i <= MRC_PSN_WORDS && !number; i++) {
-		__s32 left = psn_distance(qp->expected_psn, qp->delivered_psn);
-		__u32 step = trailing_zeros(ring_window(qp->immediate_bits, qp->delivered_psn));
+		__s32 left = psn_distance(qp->resp.expected_psn, qp->resp.delivered_psn);
+		__u32 step =
+		    trailing_zeros(ring_window(qp->resp.immediate_bits, qp->resp.delivered_psn));
 		struct mrc_immediate *entry;
 
 		if (left <= 0)
 			break;
 		if (step >= 64 || (__s32)step >= left) {
-			qp->delivered_psn += left < 64 ? left : 64;
+			qp->resp.delivered_psn += left < 64 ? left : 64;
 			continue;
 		}
-		qp->delivered_psn += step;
-		ring_clear(qp->immediate_bits, qp->delivered_psn);
-		entry = &qp->immediates[qp->delivered_psn & (MRC_PSN_RING - 1)];
-		qp->delivered_psn++;
-		qp->waiting_immediates--;
-		number = ++qp->delivered;
+		qp->resp.delivered_psn += step;
+		ring_clear(qp->resp.immediate_bits, qp->resp.delivered_psn);
+		entry = &qp->resp.immediates[qp->resp.delivered_psn & (MRC_PSN_RING - 1)];
+		qp->resp.delivered_psn++;
+		qp->resp.waiting_immediates--;
+		number = ++qp->resp.delivered;
 		work_arrive(ring, number, entry->immediate, entry->length, entry->r_key);
 	}
 	bpf_spin_unlock(&qp->lock);
@@ -263,18 +268,18 @@ static __always_inline int rc_take(struct mrc_rc_qp *qp, struct rc_response *res
 
 	bpf_spin_lock(&qp->lock);
 	if (qp->is_any_order) {
-		is_due = packet->psn == qp->expected_psn;
+		is_due = packet->psn == qp->resp.expected_psn;
 		rc_receive_any_order(qp, packet->psn);
 	} else {
 		rc_receive(qp, packet);
 	}
 	if (has_immediate)
 		rc_keep_immediate(qp, packet);
-	response->is_cnp =
-	    response->is_marked && (__s64)(now_ns - qp->cnp_ns) >= (__s64)qp->cnp_interval_ns;
+	response->is_cnp = response->is_marked &&
+			   (__s64)(now_ns - qp->resp.cnp_ns) >= (__s64)qp->resp.cnp_interval_ns;
 	if (response->is_cnp)
-		qp->cnp_ns = now_ns;
-	rc_respond(qp, response, WIRE_AETH_ACK, qp->expected_psn - 1);
+		qp->resp.cnp_ns = now_ns;
+	rc_respond(qp, response, WIRE_AETH_ACK, qp->resp.expected_psn - 1);
 	bpf_spin_unlock(&qp->lock);
 	for (int i = 0; is_due && i < MRC_WORK_RING; i++) {
 		if (!rc_deliver_immediate(response->qp_index))
@@ -305,11 +310,12 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 	response->is_cnp = 0;
 	response->is_marked = stack_is_marked(stack);
 	qp = rc_find(response->qp_index);
-	if (!qp || !stack_is_for(stack, qp->qpn, qp->peer_host))
+	if (!qp || !stack_is_for(stack, qp->head.qpn, qp->head.peer_host))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	if (qp->state != MRC_QP_RTR && qp->state != MRC_QP_RTS)
 		return nic_drop(MRC_NC_DROP_QP_STATE);
-	packet->psn = psn_expand(qp->expected_psn, bpf_ntohl(stack->bth.flags_psn) & WIRE_PSN_MASK);
+	packet->psn =
+	    psn_expand(qp->resp.expected_psn, bpf_ntohl(stack->bth.flags_psn) & WIRE_PSN_MASK);
 	if (!(packet->psn & HEARTBEAT_PSN_MASK) && rc_fail_orphan(response->qp_index))
 		return nic_drop(MRC_NC_DROP_QP_STATE);
 	next = qp->is_any_order ? rc_locate_any_order(ctx, qp, response)
@@ -341,7 +347,7 @@ __noinline int rc_xmit_response(struct xdp_md *ctx)
 		dscp_ecn = MRC_DSCP_CONTROL << 2;
 		traffic_class = MRC_CLASS_CONTROL;
 	}
-	to = QP_AV(qp, config, response->plane, response->entropy);
+	to = qp_av(&qp->head, config, response->plane, response->entropy);
 	head = packet_make(ctx, config, &to, bytes, sizeof(struct wire_acknowledge), dscp_ecn,
 			   opcode, 0, response->psn & WIRE_PSN_MASK);
 	if (!head)

@@ -20,32 +20,32 @@ enum {
 /* Packets that rate and window let leave now; 0: none. */
 static __always_inline __u32 rc_packets_allowed(const struct mrc_rc_qp *qp)
 {
-	__u32 inflight = qp->next_psn - qp->acked_psn;
+	__u32 inflight = qp->req.next_psn - qp->req.acked_psn;
 	__u64 window = dcqcn_window_bytes(&qp->dcqcn, &qp->cc) / qp->cc.mtu_bytes;
 
-	if (window > qp->window_packets)
-		window = qp->window_packets;
-	return !qp->is_rnr_wait && inflight < window ? window - inflight : 0;
+	if (window > qp->req.window_packets)
+		window = qp->req.window_packets;
+	return !qp->req.is_rnr_wait && inflight < window ? window - inflight : 0;
 }
 
 /* Goes back to the oldest packet that has not been acknowledged. */
 static __always_inline void rc_go_back_n(struct mrc_rc_qp *qp, __u32 loss)
 {
-	qp->next_psn = qp->acked_psn;
-	qp->loss = loss;
+	qp->req.next_psn = qp->req.acked_psn;
+	qp->req.loss = loss;
 }
 
 /* Under the lock: the peer has no receive; returns whether that has been so too often. */
 static __always_inline int rc_wait_for_receive(struct mrc_rc_qp *qp, __u64 now_ns)
 {
-	qp->progress_ns = now_ns; /* it is there */
-	qp->retries = 0;
-	if (qp->is_rnr_wait)
+	qp->head.progress_ns = now_ns; /* it is there */
+	qp->head.retries = 0;
+	if (qp->req.is_rnr_wait)
 		return 0;
-	qp->is_rnr_wait = 1;
-	qp->rnr_until_ns = now_ns + qp->rnr_timer_ns;
-	qp->rnr_retries++;
-	return qp->rnr_limit < MRC_RNR_FOREVER && qp->rnr_retries > qp->rnr_limit;
+	qp->req.is_rnr_wait = 1;
+	qp->head.rnr_until_ns = now_ns + qp->head.rnr_timer_ns;
+	qp->head.rnr_retries++;
+	return qp->head.rnr_limit < MRC_RNR_FOREVER && qp->head.rnr_retries > qp->head.rnr_limit;
 }
 
 /*
@@ -54,17 +54,18 @@ static __always_inline int rc_wait_for_receive(struct mrc_rc_qp *qp, __u64 now_n
  */
 static __always_inline int rc_is_given_up(const struct mrc_rc_qp *qp, __u64 now_ns)
 {
-	return qp->give_up_ns ? qp->retries && now_ns - qp->stalled_ns >= qp->give_up_ns
-			      : qp->retries > qp->retry_limit;
+	return qp->head.give_up_ns
+		   ? qp->head.retries && now_ns - qp->head.stalled_ns >= qp->head.give_up_ns
+		   : qp->head.retries > qp->head.retry_limit;
 }
 
 /* When the timer is to expire next: after a part of the RTO, or when an RNR wait ends. */
 static __always_inline __u64 rc_timer_delay_ns(const struct mrc_rc_qp *qp, __u64 now_ns)
 {
-	__u64 delay_ns = qp->rto_ns / RC_TIMER_EXPIRIES_PER_RTO;
-	__s64 left_ns = qp->rnr_until_ns - now_ns;
+	__u64 delay_ns = qp->head.rto_ns / RC_TIMER_EXPIRIES_PER_RTO;
+	__s64 left_ns = qp->head.rnr_until_ns - now_ns;
 
-	if (!qp->is_rnr_wait || left_ns >= (__s64)delay_ns)
+	if (!qp->req.is_rnr_wait || left_ns >= (__s64)delay_ns)
 		return delay_ns;
 	return left_ns < RC_RNR_MIN_NS ? RC_RNR_MIN_NS : left_ns;
 }
@@ -83,36 +84,40 @@ static int rc_rto_timer_expired(void *map, __u32 *key, struct mrc_rc_qp *given)
 		return 0;
 	is_orphan = is_agent_dead(control, now_ns);
 	bpf_spin_lock(&qp->lock);
-	qp->timer_expired_ns = now_ns;
-	if (qp->is_rnr_wait && (__s64)(now_ns - qp->rnr_until_ns) >= 0) {
-		qp->is_rnr_wait = 0;
-		qp->progress_ns = now_ns;
+	qp_skip_pause(qp->head.timer_due_ns, qp->head.rto_ns, now_ns, &qp->head.progress_ns,
+		      &qp->head.stalled_ns);
+	if (qp->req.is_rnr_wait && (__s64)(now_ns - qp->head.rnr_until_ns) >= 0) {
+		qp->req.is_rnr_wait = 0;
+		qp->head.progress_ns = now_ns;
 	}
 	if (qp->state != MRC_QP_RTS) {
 		is_idle = 1;
 	} else if (is_orphan) {
 		is_failed = 1;
-	} else if (qp->acked_psn != qp->max_psn) {
-		if (!qp->is_rnr_wait && (__s64)(now_ns - qp->progress_ns) > (__s64)qp->rto_ns) {
-			if (!qp->retries)
-				qp->stalled_ns = qp->progress_ns;
-			qp->progress_ns = now_ns;
-			qp->retries++;
+	} else if (qp->req.acked_psn != qp->req.max_psn) {
+		if (!qp->req.is_rnr_wait &&
+		    (__s64)(now_ns - qp->head.progress_ns) > (__s64)qp->head.rto_ns) {
+			if (!qp->head.retries)
+				qp->head.stalled_ns = qp->head.progress_ns;
+			qp->head.progress_ns = now_ns;
+			qp->head.retries++;
 			rc_go_back_n(qp, MRC_LOSS_TIMEOUT);
 		}
 		is_failed = rc_is_given_up(qp, now_ns);
 	} else {
-		is_idle = !work_ready(&qp->work, ring);
+		is_idle = !work_ready(&qp->req.work, ring);
 	}
 	if (is_failed)
 		qp->state = MRC_QP_ERROR;
 	if (is_idle || is_failed)
-		qp->is_timer_armed = 0;
-	if (!is_idle && !is_failed && (qp->next_psn != qp->max_psn || work_ready(&qp->work, ring)))
+		qp->head.is_timer_armed = 0;
+	if (!is_idle && !is_failed &&
+	    (qp->req.next_psn != qp->req.max_psn || work_ready(&qp->req.work, ring)))
 		wanted = rc_packets_allowed(qp);
 	if (wanted)
-		qp->is_kick_pending = 1;
+		qp->head.is_kick_pending = 1;
 	delay_ns = rc_timer_delay_ns(qp, now_ns);
+	qp->head.timer_due_ns = now_ns + delay_ns;
 	bpf_spin_unlock(&qp->lock);
 	if (is_failed)
 		qp_fail(qp_index, MRC_QP_RTS,
@@ -129,12 +134,17 @@ static int rc_rto_timer_expired(void *map, __u32 *key, struct mrc_rc_qp *given)
 static __noinline int rc_rto_timer_start(__u32 qp_index)
 {
 	struct mrc_rc_qp *qp = rc_find(qp_index);
-	__u64 now_ns = bpf_ktime_get_ns();
+	__u64 now_ns = bpf_ktime_get_ns(), delay_ns;
 
 	if (!qp)
 		return 0;
-	qp->timer_expired_ns = now_ns;
-	qp_timer_start(&qp->timer, &rc_qps, rc_rto_timer_expired, rc_timer_delay_ns(qp, now_ns));
+	bpf_spin_lock(&qp->lock);
+	qp_skip_pause(qp->head.timer_due_ns, qp->head.rto_ns, now_ns, &qp->head.progress_ns,
+		      &qp->head.stalled_ns);
+	delay_ns = rc_timer_delay_ns(qp, now_ns);
+	qp->head.timer_due_ns = now_ns + delay_ns;
+	bpf_spin_unlock(&qp->lock);
+	qp_timer_start(&qp->timer, &rc_qps, rc_rto_timer_expired, delay_ns);
 	return 0;
 }
 
@@ -143,7 +153,8 @@ static __noinline int rc_rto_timer_check(__u32 qp_index)
 {
 	struct mrc_rc_qp *qp = rc_find(qp_index);
 
-	if (!qp || !qp->is_timer_armed || !qp_timer_has_stopped(qp->timer_expired_ns, qp->rto_ns))
+	if (!qp || !qp->head.is_timer_armed ||
+	    !qp_timer_has_stopped(qp->head.timer_due_ns, qp->head.rto_ns))
 		return 0;
 	nic_count(MRC_NC_CLOCK_RESTARTS, 1);
 	return rc_rto_timer_start(qp_index);
