@@ -69,6 +69,7 @@ KEEP(enum, mrc_doorbell_format);
 KEEP(struct, mrc_doorbell);
 KEEP(enum, mrc_command);
 KEEP(struct, mrc_kick);
+KEEP(enum, mrc_stage);
 KEEP(enum, mrc_event_kind);
 KEEP(enum, mrc_status);
 KEEP(struct, mrc_event);

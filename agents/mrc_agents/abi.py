@@ -473,6 +473,20 @@ class ReservedKey(IntEnum):
     WRITE_END = 4
 
 
+class Stage(IntEnum):
+    """enum mrc_stage."""
+
+    CALL_RC = 16
+    JUDGE_EVS = 17
+    COMPLETE = 18
+    DETECT_LOSS = 19
+    NEXT_PACKET = 20
+    SEND_DATA = 21
+    SEND_RESPONSE = 22
+    SEND_ACK_PATH_PROBE = 23
+    TRANSMIT = 256
+
+
 class CompletionStatus(IntEnum):
     """enum mrc_status."""
 

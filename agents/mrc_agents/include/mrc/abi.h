@@ -15,6 +15,7 @@
 #include <mrc/fault_abi.h>
 #include <mrc/port_abi.h>
 #include <mrc/nic_abi.h>
+#include <mrc/stage_abi.h>
 #include <mrc/qp_abi.h>
 #include <mrc/work_abi.h>
 #include <mrc/link_probe_abi.h>

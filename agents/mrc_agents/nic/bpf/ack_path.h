@@ -37,12 +37,7 @@ static __always_inline void ack_path_av(const struct mrc_nic_config *config,
 	known = &qp->resp.ack_path[plane];
 	if (known->is_good)
 		entropy = known->entropy;
-	to->to = carrier_fill(qp->head.template_hi, qp->head.template_lo, qp->head.is_local, plane,
-			      entropy_uplink(entropy), config->uplinks_per_pair);
-	to->peer_host = qp->head.peer_host;
-	to->peer_qpn = qp->head.peer_qpn;
-	to->plane = plane;
-	to->entropy = entropy;
+	*to = qp_av(&qp->head, config, plane, entropy);
 }
 
 /* Under the lock: a packet on one of the QP's own EVs has arrived. */

@@ -21,11 +21,6 @@ enum {
 	COMPLETE_STEPS = 16,
 };
 
-enum complete_result {
-	COMPLETE_MORE = 1,     /* the edge may move further */
-	COMPLETE_LOSS_DUE = 2, /* what was acknowledged may prove packets lost */
-};
-
 /* Under the lock: whether PSN `psn` has been sent, and not yet been acknowledged. */
 static __always_inline int is_outstanding(const struct mrc_qp *qp, __u32 psn)
 {
@@ -72,19 +67,19 @@ static __always_inline __u32 messages_to_complete(const struct mrc_qp *qp)
 }
 
 /*
- * Moves the left edge over what has arrived, and completes one message that has been acknowledged.
- * Returns complete_result bits.
+ * Moves the left edge over what has arrived, completes one message that has been acknowledged, and
+ * says in tx_descs whether losses are due. Returns whether there is more of it to do.
  */
 __noinline int complete_acked(__u32 qp_index, __u64 now_ns)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
-	__u32 is_complete = 0, packets, result = COMPLETE_MORE;
+	struct tx_desc *desc = lookup0(&tx_descs);
+	__u32 is_complete = 0, packets, is_more = 1;
 	struct reaped_work reaped;
-	struct mrc_histogram *histogram;
 	__u64 start_ns = 0, bytes;
 
-	if (!qp || !ring)
+	if (!qp || !ring || !desc)
 		return 0;
 	bpf_spin_lock(&qp->lock);
 	packets = qp->comp.acked_total;
@@ -93,12 +88,12 @@ __noinline int complete_acked(__u32 qp_index, __u64 now_ns)
 		__u32 una = qp->comp.una_psn;
 
 		if (una == qp->req.next_psn) {
-			result = 0;
+			is_more = 0;
 			break;
 		}
 		if (!ring_test(qp->comp.acked_bits, una)) {
 			if (psn_distance(qp->comp.peer_cack_next, una) <= 0) {
-				result = 0;
+				is_more = 0;
 				break;
 			}
 			on_packet_acked(qp, una, now_ns);
@@ -119,25 +114,22 @@ __noinline int complete_acked(__u32 qp_index, __u64 now_ns)
 		qp->req.wimm_messages &= ~(1ULL << (msn & 63));
 		is_complete = 1;
 		if (messages_to_complete(qp))
-			result |= COMPLETE_MORE;
+			is_more = 1;
 	}
 	work_reap(&qp->req.work, &reaped);
 	packets = qp->comp.acked_total - packets;
 	bytes = qp->comp.acked_bytes - bytes;
-	if (is_loss_due(qp, now_ns))
-		result |= COMPLETE_LOSS_DUE;
+	desc->is_loss_due = is_loss_due(qp, now_ns);
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_ACKED_PACKETS, packets);
 	nic_count(MRC_NC_ACKED_BYTES, bytes);
 	if (is_complete) {
 		nic_count(MRC_NC_MESSAGES, 1);
-		histogram = lookup0(&message_histogram);
-		if (histogram)
-			histogram_add(histogram, now_ns - start_ns);
+		nic_record(&message_histogram, 0, now_ns - start_ns);
 	}
 	if (reaped.is_finished)
 		report_completion(qp_index, reaped.index, reaped.iterations);
-	return result;
+	return is_more;
 }
 
 /* Under the lock: the common part of complete_acked(): moves the left edge over what is known to be
@@ -184,40 +176,48 @@ __noinline int process_sack_bitmap(__u32 qp_index, __u64 now_ns)
 	return 0;
 }
 
-/*
- * The work that a handler with NIC_POST_PROCESS leaves, each step in a lock section of
- * its own; then whether a packet is planned.
- */
-static __always_inline int post_process(const struct tx_desc *desc)
+/* MRC_STAGE_COMPLETE: each step in a lock section of its own. */
+static __always_inline int stage_complete(const struct tx_desc *desc)
 {
-	__u32 qp_index = desc->qp_index, result = COMPLETE_MORE, is_due = desc->is_loss_due;
+	__u32 qp_index = desc->qp_index;
 	struct sack_ctx *sack = lookup0(&sack_ctxs);
 	__u64 now_ns = desc->now_ns;
-	__u32 is_overtaken;
 
 	if (!sack)
-		return 0;
+		return XDP_DROP;
 	if (desc->is_packet_decided) {
 		run_deferred(qp_index, &desc->deferred);
-		return desc->has_packet;
+		return desc->has_packet ? MRC_STAGE_SEND_DATA : XDP_DROP;
 	}
-	is_overtaken = desc->cause == ACK_KIND_SACK && sack->is_overtaken;
 	if (desc->cause == ACK_KIND_SACK && sack->new_bits)
 		process_sack_bitmap(qp_index, now_ns);
-	for (int i = 0; result & COMPLETE_MORE && i < COMPLETIONS_PER_SACK; i++) {
-		result = complete_acked(qp_index, now_ns);
-		is_due = result & COMPLETE_LOSS_DUE;
+	for (int i = 0; i < COMPLETIONS_PER_SACK; i++) {
+		if (!complete_acked(qp_index, now_ns))
+			break;
 	}
 	if (desc->cause == ACK_KIND_ACK)
 		cc_on_transport_ack(qp_index, desc->model_ns, desc->ack_rtt_ns);
 	if (desc->cause != ACK_KIND_NACK && sack->is_tlp_ack)
 		tlp_process_ack(qp_index, now_ns);
-	is_due |= is_overtaken; /* a loss changes which path has its turn */
+	return MRC_STAGE_DETECT_LOSS;
+}
+
+/* MRC_STAGE_DETECT_LOSS, likewise. */
+static __always_inline int stage_detect_loss(const struct tx_desc *desc)
+{
+	__u32 qp_index = desc->qp_index, is_due, is_overtaken;
+	struct sack_ctx *sack = lookup0(&sack_ctxs);
+	__u64 now_ns = desc->now_ns;
+
+	if (!sack)
+		return XDP_DROP;
+	is_overtaken = desc->cause == ACK_KIND_SACK && sack->is_overtaken;
+	is_due = desc->is_loss_due | is_overtaken; /* a loss changes which path has its turn */
 	for (__u32 i = 0; is_overtaken && i < LOSSES_PER_SACK; i++)
 		is_overtaken = detect_overtaken(qp_index, i, now_ns);
 	for (int i = 0; is_due && i < LOSSES_PER_SACK; i++)
 		is_due = rack_detect_loss(qp_index, MRC_REASON_LOSS, now_ns);
-	return build_next_packet(qp_index);
+	return MRC_STAGE_NEXT_PACKET;
 }
 
 /*
@@ -253,17 +253,15 @@ static __noinline int on_nak(__u32 qp_index, __u32 psn, __u32 syndrome, __u32 ms
 /*
  * A transport ACK: completes messages. It stands for the SACK of the packet that completed the last
  * of them, so it acknowledges everything up to that message's end, and its own EV is the one that
- * packet came by (docs/reference/protocol.md, "Transport acknowledgement"). Returns a verdict or
- * NIC_POST_PROCESS.
+ * packet came by (docs/reference/protocol.md, "Transport acknowledgement"). Returns a stage.
  */
 __noinline int on_ack(struct xdp_md *ctx)
 {
 	struct wire_acknowledge *head = frame_exactly(ctx, sizeof(*head));
-	__u32 qp_index, syndrome, psn, msn, is_retransmission, plane = 0, is_stale, is_due = 0;
+	__u32 qp_index, syndrome, psn, msn, is_retransmission, plane = 0, is_stale;
 	struct sack_ctx *sack = lookup0(&sack_ctxs);
 	struct tx_desc *desc = lookup0(&tx_descs);
 	__u64 now_ns, rtt_ns = 0;
-	struct mrc_histogram *histogram;
 	struct mrc_qp *qp;
 
 	if (!head || !desc || !sack)
@@ -315,22 +313,18 @@ __noinline int on_ack(struct xdp_md *ctx)
 			qp->comp.peer_cack_next = psn + 1;
 		if ((__s16)(msn - qp->comp.acked_msn) > 0)
 			qp->comp.acked_msn = msn & 0xffff;
-		is_due = is_loss_due(qp, now_ns);
+		desc->is_loss_due = is_loss_due(qp, now_ns);
 	}
 	bpf_spin_unlock(&qp->lock);
 	if (is_stale)
 		return nic_drop(MRC_NC_DROP_STALE_ACK);
 	nic_count(MRC_NC_RX_ACK, 1);
-	if (rtt_ns) {
-		histogram = bpf_map_lookup_elem(&rtt_histogram, &plane);
-		if (histogram)
-			histogram_add(histogram, rtt_ns);
-	}
+	if (rtt_ns)
+		nic_record(&rtt_histogram, plane, rtt_ns);
 	desc->qp_index = qp_index;
-	desc->is_loss_due = is_due;
 	desc->cause = ACK_KIND_ACK;
 	desc->is_packet_decided = 0;
-	return NIC_POST_PROCESS;
+	return MRC_STAGE_COMPLETE;
 }
 
 /*
@@ -349,13 +343,36 @@ static __always_inline int hold_for_receive(struct mrc_qp *qp, __u32 psn, __u64 
 }
 
 /*
+ * Under the lock: what a NACK says of the QP, whose packet it is about unless it is stale. Returns
+ * the state that the QP leaves for ERROR, with *status, or MRC_QP_ERROR.
+ */
+static __always_inline __u32 nack_judge_qp(struct mrc_qp *qp, __u32 reason, int is_stale,
+					   int is_rnr_over, __u32 *status)
+{
+	int is_over = reason != WIRE_NACK_TRIMMED && reason != WIRE_NACK_TRIMMED_LASTHOP &&
+		      reason != WIRE_NACK_PSN_OOR_WINDOW;
+
+	*status = MRC_STATUS_REMOTE_OPERATION;
+	if (reason == WIRE_NACK_NO_BITMAP || reason == WIRE_NACK_NO_PKT_BUFFER) {
+		*status = MRC_STATUS_RETRY_EXCEEDED;
+		qp->head.retries += !is_stale;
+		is_over = qp->head.retries > qp->head.retry_limit;
+	} else if (reason == WIRE_NACK_NO_RESOURCE) {
+		*status = MRC_STATUS_RNR_RETRY_EXCEEDED;
+		qp->head.retries = 0; /* the peer lives; packets in flight may time out */
+		is_over = is_rnr_over;
+	}
+	return is_over ? qp_to_error(qp) : MRC_QP_ERROR;
+}
+
+/*
  * The responder refuses one packet: it is sent again at once, on another EV, or when there may be a
- * receive for it (docs/reference/protocol.md, "NETH"). Returns a verdict or NIC_POST_PROCESS.
+ * receive for it (docs/reference/protocol.md, "NETH"). Returns a stage.
  */
 __noinline int on_nack(struct xdp_md *ctx)
 {
 	struct wire_nack *head = frame_exactly(ctx, sizeof(*head));
-	__u32 qp_index, psn, entropy, reason, ev_index = 0, status = MRC_STATUS_RETRY_EXCEEDED;
+	__u32 qp_index, psn, entropy, reason, ev_index = 0, status = 0;
 	__u32 is_stale = 1, is_skipped = 0, is_rnr_over = 0, from = MRC_QP_ERROR, is_trim;
 	__u32 cwnd_change = MRC_CC_NONE;
 	struct tx_desc *desc = lookup0(&tx_descs);
@@ -408,19 +425,7 @@ __noinline int on_nack(struct xdp_md *ctx)
 			if (reason == WIRE_NACK_TRIMMED)
 				is_skipped = ev_skip(qp, ev_index, MRC_REASON_TRIM, now_ns);
 		}
-		if (reason == WIRE_NACK_NO_BITMAP || reason == WIRE_NACK_NO_PKT_BUFFER) {
-			qp->head.retries += !is_stale;
-			if (qp->head.retries > qp->head.retry_limit)
-				from = qp_to_error(qp);
-		} else if (reason == WIRE_NACK_NO_RESOURCE) {
-			status = MRC_STATUS_RNR_RETRY_EXCEEDED;
-			qp->head.retries = 0; /* the peer lives; packets in flight may time out */
-			if (is_rnr_over)
-				from = qp_to_error(qp);
-		} else if (!is_trim && reason != WIRE_NACK_PSN_OOR_WINDOW) {
-			status = MRC_STATUS_REMOTE_OPERATION;
-			from = qp_to_error(qp);
-		}
+		from = nack_judge_qp(qp, reason, is_stale, is_rnr_over, &status);
 	}
 	desc->is_loss_due = is_loss_due(qp, now_ns);
 	bpf_spin_unlock(&qp->lock);
@@ -432,7 +437,7 @@ __noinline int on_nack(struct xdp_md *ctx)
 	cwnd_count_change(cwnd_change);
 	if (is_skipped)
 		ev_count_transition(qp_index, ev_index, MRC_EV_GOOD, MRC_EV_SKIP, MRC_REASON_TRIM);
-	return NIC_POST_PROCESS;
+	return MRC_STAGE_COMPLETE;
 }
 
 #endif

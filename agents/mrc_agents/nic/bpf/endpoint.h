@@ -6,15 +6,10 @@
 #ifndef MRC_ENDPOINT_H
 #define MRC_ENDPOINT_H
 
-#include "nic_action.h"
 #include "nic_maps.h"
 #include "packet.h"
 #include "probe.h"
-
-enum {
-	RESPONSE_AFTER_BTH =
-	    sizeof(struct wire_endpoint_response) - sizeof(struct wire_stack) + WIRE_ICRC_BYTES,
-};
+#include "stage.h"
 
 /* The content of a PORT_STATUS_UPDATE. */
 struct port_status_update {
@@ -48,11 +43,10 @@ __noinline int on_endpoint_request(struct xdp_md *ctx, __u32 plane)
 	struct mrc_nic_config *config = lookup0(&nic_config);
 	struct wire_endpoint_response *head;
 	struct packet_av to;
-	struct mrc_port *port;
 	__u64 source;
 	struct port_status_update update;
 	__be16 timestamp;
-	__u32 id, port_id, operation;
+	__u32 id, operation;
 
 	if (!request || !config)
 		return nic_drop(MRC_NC_DROP_LENGTH);
@@ -82,21 +76,16 @@ __noinline int on_endpoint_request(struct xdp_md *ctx, __u32 plane)
 	to.peer_host = source - 1;
 	to.peer_qpn = WIRE_ENDPOINT_QP;
 	to.to = carrier_to(config, to.peer_host, plane, entropy_uplink(to.entropy));
-	port_id = nic_port_id(config, plane);
-	port = bpf_map_lookup_elem(&port_table, &port_id);
-	if (!port || frame_resize(ctx, sizeof(*head) + WIRE_ICRC_BYTES))
-		return nic_drop(MRC_NC_DROP_LENGTH);
-	head = frame_head(ctx, sizeof(*head));
+	head = packet_make(ctx, config, &to, sizeof(*head), sizeof(*head), MRC_DSCP_CONTROL << 2,
+			   WIRE_ENDPOINT_RESPONSE, 0, id);
 	if (!head)
 		return nic_drop(MRC_NC_DROP_LENGTH);
-	write_stack(&head->stack, config, port, &to, MRC_DSCP_CONTROL << 2, WIRE_ENDPOINT_RESPONSE,
-		    0, id, RESPONSE_AFTER_BTH);
 	head->operation = bpf_htons(operation << 2);
 	__builtin_memset(head->reserved, 0, sizeof(head->reserved));
 	head->tx_timestamp = timestamp;
 	__builtin_memset(head->reserved_tail, 0, sizeof(head->reserved_tail));
 	nic_count(MRC_NC_TX_PROBE_RESPONSE, 1);
-	return nic_xmit_on(to.plane, MRC_CLASS_CONTROL);
+	return stage_transmit(to.plane, MRC_CLASS_CONTROL);
 }
 
 #endif

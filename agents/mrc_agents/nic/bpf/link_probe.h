@@ -7,14 +7,9 @@
 #define MRC_LINK_PROBE_H
 
 #include <mrc/link_probe_abi.h>
-#include "nic_action.h"
 #include "nic_maps.h"
 #include "packet.h"
-
-enum {
-	LINK_PROBE_AFTER_BTH =
-	    sizeof(struct wire_link_probe) - sizeof(struct wire_stack) + WIRE_ICRC_BYTES,
-};
+#include "stage.h"
 
 MMAPABLE_ARRAY(link_probe_paths, struct mrc_link_probe_path, 1); /* at load */
 MMAPABLE_ARRAY(link_probing, struct mrc_link_probing, 1);
@@ -47,8 +42,7 @@ __noinline int send_link_probe(struct xdp_md *ctx)
 	struct mrc_link_probe_path *path;
 	struct wire_link_probe *head;
 	struct packet_av to = {};
-	struct mrc_port *port;
-	__u32 index, round, port_id;
+	__u32 index, round;
 	__u64 now_ns = bpf_ktime_get_ns();
 
 	if (!config || !probing || !request || request->probe_cursor >= request->probe_count)
@@ -57,30 +51,25 @@ __noinline int send_link_probe(struct xdp_md *ctx)
 	path = bpf_map_lookup_elem(&link_probe_paths, &index);
 	if (!path)
 		return XDP_DROP;
-	port_id = nic_port_id(config, path->plane);
-	port = bpf_map_lookup_elem(&port_table, &port_id);
-	if (!port || frame_resize(ctx, sizeof(*head) + WIRE_ICRC_BYTES))
-		return nic_drop(MRC_NC_DROP_LENGTH);
-	head = frame_head(ctx, sizeof(*head));
-	if (!head)
-		return nic_drop(MRC_NC_DROP_LENGTH);
-	round = path->next_round;
-	close_round(path, round, probing->lag_rounds);
-	path->next_round = round + 1;
-	path->sent++;
 	to.to.hi = path->carrier_hi;
 	to.to.lo = path->carrier_lo;
 	to.plane = path->plane;
 	to.entropy = path->plane << MRC_EV_PLANE_SHIFT;
 	to.peer_host = config->host_index;
 	to.peer_qpn = WIRE_ENDPOINT_QP;
-	write_stack(&head->stack, config, port, &to, MRC_DSCP_CONTROL << 2, WIRE_LINK_PROBE, 0, 0,
-		    LINK_PROBE_AFTER_BTH);
+	head = packet_make(ctx, config, &to, sizeof(*head), sizeof(*head), MRC_DSCP_CONTROL << 2,
+			   WIRE_LINK_PROBE, 0, 0);
+	if (!head)
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	round = path->next_round;
+	close_round(path, round, probing->lag_rounds);
+	path->next_round = round + 1;
+	path->sent++;
 	head->path = bpf_htonl(index);
 	head->round = bpf_htonl(round);
 	head->sent_ns = bpf_cpu_to_be64(now_ns);
 	nic_count(MRC_NC_TX_LINK_PROBE, 1);
-	return nic_xmit_on(to.plane, MRC_CLASS_CONTROL);
+	return stage_transmit(to.plane, MRC_CLASS_CONTROL);
 }
 
 /* A packet with that opcode, whose stack has been checked: ours if it says so. */

@@ -228,10 +228,20 @@ static __always_inline int drop_concurrent_copy(void)
 	return nic_drop(MRC_NC_RX_DUPLICATE);
 }
 
-/* The packet has not been placed after all: the next copy will be. */
-static __always_inline void place_undo(__u32 *placings, __u32 ordinal)
+/*
+ * Places the payload behind `head_bytes` of headers. Returns 0, the verdict on a copy that another
+ * CPU has in hand, or a negative number if its bytes cannot be written: the next copy will be.
+ */
+static __always_inline int place_payload(struct xdp_md *ctx, __u32 *placings, __u32 ordinal,
+					 __u32 head_bytes, __u64 place, __u32 length)
 {
+	if (!place_begin(placings, ordinal))
+		return drop_concurrent_copy();
+	if (!mr_copy(ctx, head_bytes, place, length, MR_FROM_FRAME))
+		return 0;
 	placings[ordinal & (MRC_PSN_RING - 1)] = ordinal / MRC_PSN_RING;
+	nic_count(MRC_NC_DROP_BOUNDS, 1);
+	return -1;
 }
 
 #endif

@@ -151,7 +151,7 @@ struct tx_deferred {
 	struct reaped_work reaped;
 };
 
-/* The acknowledgement that post_process() completes. */
+/* The acknowledgement that is being processed. */
 enum ack_kind {
 	ACK_KIND_SACK,
 	ACK_KIND_ACK,
@@ -166,11 +166,6 @@ struct tx_desc {
 	__u64 now_ns;
 	__u64 model_ns; /* the same in the time of a shaped fabric, which lags when its drainer is
 			 * late; a packet leaves in it, an RTT ends by the clock: lateness shows */
-	__u64 template_hi;
-	__u64 template_lo;
-	__u32 is_local;
-	__u32 peer_host;
-	__u32 peer_qpn;
 	__u32 psn;
 	__u32 entropy;
 	__u32 plane;
@@ -186,9 +181,9 @@ struct tx_desc {
 	__u32 loss;	 /* enum mrc_loss: why it is sent again, if it is */
 	__u32 requests_sack;
 	struct tx_deferred deferred;
-	__u32 qp_index;		 /* this and all below: of post_process() */
+	__u32 qp_index;		 /* this and all below: for MRC_STAGE_COMPLETE and later ones */
 	__u32 cause;		 /* enum ack_kind */
-	__u32 is_packet_decided; /* nothing to post-process, and the next packet has been decided */
+	__u32 is_packet_decided; /* nothing to complete, and the next packet has been decided */
 	__u32 has_packet;	 /* if is_packet_decided: whether there is one */
 	__u32 is_loss_due;
 	__s64 ack_rtt_ns; /* sampled by an ACK, in model time; 0 or less: no valid sample */
@@ -244,6 +239,15 @@ static __always_inline void *lookup0(void *map)
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(map, &zero);
+}
+
+/* Adds a time to histogram `key` of a map. */
+static __always_inline void nic_record(void *map, __u32 key, __u64 ns)
+{
+	struct mrc_histogram *histogram = bpf_map_lookup_elem(map, &key);
+
+	if (histogram)
+		histogram_add(histogram, ns);
 }
 
 static __always_inline void nic_count(__u32 counter, __u64 amount)

@@ -88,6 +88,26 @@ static __always_inline struct carrier carrier_fill(__u64 hi, __u64 lo, int is_lo
 	return to;
 }
 
+static __always_inline __u32 entropy_uplink(__u32 entropy)
+{
+	return entropy >> MRC_EV_UPLINK_SHIFT & MRC_EV_UPLINK_MASK;
+}
+
+/* The address vector of a packet of a QP, whatever its transport. */
+static __always_inline struct packet_av qp_av(const struct mrc_qp_head *head,
+					      const struct mrc_nic_config *config, __u32 plane,
+					      __u32 entropy)
+{
+	return (struct packet_av){
+	    .to = carrier_fill(head->template_hi, head->template_lo, head->is_local, plane,
+			       entropy_uplink(entropy), config->uplinks_per_pair),
+	    .peer_host = head->peer_host,
+	    .peer_qpn = head->peer_qpn,
+	    .plane = plane,
+	    .entropy = entropy,
+	};
+}
+
 /* Carrier to a host for which there is no QP, and so no template. */
 static __always_inline struct carrier carrier_to(const struct mrc_nic_config *config,
 						 __u32 peer_host, __u32 plane, __u32 uplink)
@@ -169,6 +189,27 @@ static __always_inline __u32 nic_port_id(const struct mrc_nic_config *config, __
 	return config->port_id[plane & (MRC_PLANE_MAX - 1)];
 }
 
+/*
+ * Makes the frame, whatever it held, a packet of `bytes` and iCRC, with its headers up to the BTH.
+ * Returns its start, of which `size` bytes may be written, or NULL if it cannot be.
+ */
+static __always_inline void *packet_make(struct xdp_md *ctx, const struct mrc_nic_config *config,
+					 const struct packet_av *to, __u32 bytes, __u32 size,
+					 __u32 dscp_ecn, __u32 opcode, __u32 pad, __u32 flags_psn)
+{
+	__u32 port_id = nic_port_id(config, to->plane);
+	struct mrc_port *port = bpf_map_lookup_elem(&port_table, &port_id);
+	struct wire_stack *stack;
+
+	if (!port || frame_resize(ctx, bytes + WIRE_ICRC_BYTES))
+		return (void *)0;
+	stack = frame_head(ctx, size);
+	if (stack)
+		write_stack(stack, config, port, to, dscp_ecn, opcode, pad, flags_psn,
+			    bytes - sizeof(*stack) + WIRE_ICRC_BYTES);
+	return stack;
+}
+
 /* Bytes in front of the payload of a data packet with a timestamp. */
 static __always_inline __u32 write_header_bytes(__u32 opcode)
 {
@@ -192,9 +233,20 @@ static __always_inline __u32 stack_entropy(const struct wire_stack *stack)
 	return bpf_ntohl(stack->inner.version_class_flow) << 16 | bpf_ntohs(stack->udp.source);
 }
 
-static __always_inline __u32 entropy_uplink(__u32 entropy)
+/* True if a switch has marked the packet. */
+static __always_inline int stack_is_marked(const struct wire_stack *stack)
 {
-	return entropy >> MRC_EV_UPLINK_SHIFT & MRC_EV_UPLINK_MASK;
+	return (bpf_ntohl(stack->outer.version_class_flow) >> 20 & WIRE_CE) == WIRE_CE;
+}
+
+/* Bytes behind `head_bytes` of headers; more than any packet has if the padding does not fit. */
+static __always_inline __u32 stack_payload_bytes(const struct wire_stack *stack, __u32 head_bytes)
+{
+	__u32 pad = stack->bth.pad_version >> 4 & 3;
+	__u32 length = offsetof(struct wire_stack, udp) + bpf_ntohs(stack->udp.length) -
+		       head_bytes - WIRE_ICRC_BYTES - pad;
+
+	return pad == (-length & 3) ? length : ~0U;
 }
 
 /* True if the versions in a frame are those of the protocol. */

@@ -8,15 +8,13 @@
 
 #include "ack_path.h"
 #include "ev.h"
-#include "nic_action.h"
 #include "nic_maps.h"
 #include "packet.h"
 #include "resp_state.h"
+#include "stage.h"
 
 enum {
 	PROBE_ID_MASK = 0xffff,
-	REQUEST_AFTER_BTH =
-	    sizeof(struct wire_endpoint_request) - sizeof(struct wire_stack) + WIRE_ICRC_BYTES,
 };
 
 /* A probe to send: what its response must match, and which way it goes. */
@@ -57,26 +55,20 @@ static __always_inline __s32 probe_register(const struct probe_desc *desc, __u64
 	return id;
 }
 
-/* Makes the frame, whatever it held, the probe `id`; returns an action. */
+/* Makes the frame, whatever it held, the probe `id`. Returns a stage. */
 static __always_inline int xmit_probe(struct xdp_md *ctx, const struct mrc_nic_config *config,
 				      const struct probe_desc *desc, __u32 id, __u64 now_ns)
 {
 	int is_reliability = desc->kind == MRC_PROBE_RELIABILITY;
 	int is_update = desc->kind == MRC_PROBE_PORT_STATUS;
-	__u32 port_id = nic_port_id(config, desc->to.plane);
 	struct wire_endpoint_request *head;
 	struct wire_probe *probe_head;
-	struct mrc_port *port;
 
-	port = bpf_map_lookup_elem(&port_table, &port_id);
-	if (!port || frame_resize(ctx, sizeof(*head) + WIRE_ICRC_BYTES))
-		return nic_drop(MRC_NC_DROP_LENGTH);
-	head = frame_head(ctx, sizeof(*head));
+	head = packet_make(
+	    ctx, config, &desc->to, sizeof(*head), sizeof(*head), MRC_DSCP_CONTROL << 2,
+	    is_reliability ? WIRE_PROBE : WIRE_ENDPOINT_REQUEST, 0, is_reliability ? 0 : id);
 	if (!head)
 		return nic_drop(MRC_NC_DROP_LENGTH);
-	write_stack(&head->stack, config, port, &desc->to, MRC_DSCP_CONTROL << 2,
-		    is_reliability ? WIRE_PROBE : WIRE_ENDPOINT_REQUEST, 0, is_reliability ? 0 : id,
-		    REQUEST_AFTER_BTH);
 	if (is_reliability) {
 		probe_head = (void *)head; /* of the same length, with its last 4 bytes in common */
 		probe_head->reserved = 0;
@@ -93,14 +85,14 @@ static __always_inline int xmit_probe(struct xdp_md *ctx, const struct mrc_nic_c
 	head->tx_timestamp = bpf_htons(now_ns >> 7);
 	head->timestamp_type = bpf_htons(WIRE_ERTH_TIMESTAMP_128NS);
 	nic_count(is_update ? MRC_NC_TX_PORT_STATUS : MRC_NC_TX_PROBE, 1);
-	return nic_xmit_on(desc->to.plane, MRC_CLASS_CONTROL);
+	return stage_transmit(desc->to.plane, MRC_CLASS_CONTROL);
 }
 
 /* A probe on an EV of a QP; returns whether there is such a QP. */
 static __always_inline int probe_fill_desc(const struct mrc_nic_config *config,
 					   struct probe_desc *desc)
 {
-	__u32 qp_index = desc->qp_index;
+	__u32 qp_index = desc->qp_index, entropy, plane;
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 	struct mrc_ev *ev;
 
@@ -116,15 +108,12 @@ static __always_inline int probe_fill_desc(const struct mrc_nic_config *config,
 			ev->probe_successes = 0;
 		ev->is_probe_pending = 1;
 	}
-	desc->to.entropy = ev->entropy;
-	desc->to.plane = ev->plane;
+	entropy = ev->entropy;
+	plane = ev->plane;
 	bpf_spin_unlock(&qp->lock);
-	desc->to.to = carrier_fill(qp->head.template_hi, qp->head.template_lo, qp->head.is_local,
-				   desc->to.plane, entropy_uplink(desc->to.entropy),
-				   config->uplinks_per_pair);
-	desc->to.peer_host = qp->head.peer_host;
-	desc->to.peer_qpn =
-	    desc->kind == MRC_PROBE_RELIABILITY ? qp->head.peer_qpn : WIRE_ENDPOINT_QP;
+	desc->to = qp_av(&qp->head, config, plane, entropy);
+	if (desc->kind != MRC_PROBE_RELIABILITY)
+		desc->to.peer_qpn = WIRE_ENDPOINT_QP;
 	desc->qpn = qp->head.qpn;
 	return 1;
 }
@@ -175,7 +164,7 @@ __noinline int xmit_ack_path_probe(struct xdp_md *ctx)
 	struct mrc_nic_control *control = lookup0(&nic_control);
 	struct rx_response *response = lookup0(&rx_responses);
 	struct probe_desc desc = {.kind = MRC_PROBE_ACK_PATH};
-	__u32 qp_index, usable, random = bpf_get_prandom_u32();
+	__u32 qp_index, usable, entropy, random = bpf_get_prandom_u32();
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct mrc_qp *qp;
 	__s32 id;
@@ -192,19 +181,15 @@ __noinline int xmit_ack_path_probe(struct xdp_md *ctx)
 	desc.qp_index = qp_index;
 	desc.qpn = qp->head.qpn;
 	bpf_spin_lock(&qp->lock);
-	desc.to.entropy = ack_path_probe_ev(qp, usable, random);
+	entropy = ack_path_probe_ev(qp, usable, random);
 	bpf_spin_unlock(&qp->lock);
-	desc.to.plane = desc.to.entropy >> MRC_EV_PLANE_SHIFT;
-	desc.to.to =
-	    carrier_fill(qp->head.template_hi, qp->head.template_lo, qp->head.is_local,
-			 desc.to.plane, entropy_uplink(desc.to.entropy), config->uplinks_per_pair);
-	desc.to.peer_host = qp->head.peer_host;
+	desc.to = qp_av(&qp->head, config, entropy >> MRC_EV_PLANE_SHIFT, entropy);
 	desc.to.peer_qpn = WIRE_ENDPOINT_QP;
 	id = probe_register(&desc, now_ns);
 	if (id < 0)
 		return XDP_DROP;
 	bpf_spin_lock(&qp->lock);
-	ack_path_probe_sent(qp, desc.to.entropy, id);
+	ack_path_probe_sent(qp, entropy, id);
 	bpf_spin_unlock(&qp->lock);
 	return xmit_probe(ctx, config, &desc, id, now_ns);
 }
@@ -275,7 +260,7 @@ __noinline int probe_acked(__u32 id, __u32 kind, __u32 qp_index, __u32 entropy, 
 
 /*
  * The response to an ACK-path probe: responses of that plane take its EV from now on, and its
- * frame becomes the SACK that the probe took the place of. Returns a verdict or NIC_TX_RESPONSE.
+ * frame becomes the SACK that the probe took the place of. Returns a stage.
  */
 static __always_inline int on_ack_path_response(struct mrc_probe *probe, __u32 id, __u32 plane,
 						__u64 now_ns)
@@ -301,10 +286,10 @@ static __always_inline int on_ack_path_response(struct mrc_probe *probe, __u32 i
 	}
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_RX_PROBE_RESPONSE, 1);
-	return is_alive ? NIC_TX_RESPONSE : XDP_DROP;
+	return is_alive ? MRC_STAGE_SEND_RESPONSE : XDP_DROP;
 }
 
-/* The peer's response to an endpoint request. Returns a verdict or NIC_TX_RESPONSE. */
+/* The peer's response to an endpoint request. Returns a stage. */
 __noinline int on_endpoint_response(struct xdp_md *ctx, __u32 plane)
 {
 	struct wire_endpoint_response *head = frame_exactly(ctx, sizeof(*head));

@@ -157,4 +157,16 @@ static __always_inline int is_agent_dead(struct mrc_nic_control *control, __u64 
 	return control->silences >= HEARTBEAT_LOOKS;
 }
 
+/* Looks for the agent at some PSNs; returns whether it is gone, and the QP has been ended for that. */
+static __always_inline int qp_end_orphan(struct bpf_spin_lock *lock, __u32 *state, __u32 qp_index,
+					 __u32 psn)
+{
+	struct mrc_nic_control *control = lookup0(&nic_control);
+
+	if (psn & HEARTBEAT_PSN_MASK || !control || !is_agent_dead(control, bpf_ktime_get_ns()))
+		return 0;
+	qp_end(lock, state, qp_index);
+	return 1;
+}
+
 #endif

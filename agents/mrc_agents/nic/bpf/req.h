@@ -112,6 +112,105 @@ static __always_inline int is_window_idle(struct mrc_qp *qp, struct mrc_work_rin
 	       (has_packet_to_send(qp, ring) && now_ns - qp->req.idle_since_ns > wait_ns);
 }
 
+/* Under the lock: the packet of a PSN is new, lost, or sent again to request an ACK. */
+static __always_inline void tx_take_packet(struct mrc_qp *qp, struct mrc_work_ring *ring, __u32 psn,
+					   int is_ack_request, __u64 now_ns)
+{
+	struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
+
+	if (is_ack_request) {
+		slot->loss = MRC_LOSS_ACK;
+		qp->req.is_ack_requested = 1;
+	} else if (qp->req.lost_count) {
+		ring_clear(qp->req.lost_bits, psn);
+		qp->req.lost_count--;
+		qp->req.rto_retx_left -= !!qp->req.rto_retx_left;
+		if (slot->retransmissions < 255)
+			slot->retransmissions++;
+	} else {
+		fill_tx_slot(qp, work_current(&qp->req.work, ring), slot, now_ns);
+		qp->req.next_psn++;
+		qp->req.is_ack_requested = 0;
+	}
+}
+
+/* Under the lock: the packet leaves on an EV, and is in flight. */
+static __always_inline void tx_account(struct mrc_qp *qp, const struct mrc_nic_paths *paths,
+				       __u32 psn, __u32 ev_index, const struct tx_desc *desc)
+{
+	struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
+	struct mrc_ev *ev = EV(qp, ev_index);
+
+	qp->req.inflight++;
+	cc_on_send(&qp->cc, slot_nominal_bytes(slot));
+	slot->sent_ns = desc->model_ns;
+	slot->port_wait_ns = port_wait_ns(paths, ev->plane, desc->model_ns);
+	qp->req.last_sent_ns = rtt_larger(qp->req.last_sent_ns, desc->now_ns + slot->port_wait_ns);
+	slot->acked_at_send = qp->comp.acked_total;
+	slot->window_packets = window_packets(qp);
+	slot->order = qp->req.sent_order++;
+	slot->ev_index = ev_index;
+	ev_packet_sent(qp, ev);
+	slot->path = ev->path;
+	path_sent(qp, slot->path, psn);
+}
+
+/* Under the lock: writes into `desc` what the packet says. */
+static __always_inline void tx_describe(struct mrc_qp *qp, struct mrc_work_ring *ring, __u32 psn,
+					__u32 ev_index, struct tx_desc *desc)
+{
+	const struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
+	const struct mrc_ev *ev = EV(qp, ev_index);
+	const struct mrc_work *work = &ring->entries[slot->work_index & (MRC_WORK_RING - 1)];
+
+	desc->psn = psn;
+	desc->entropy = ev->entropy;
+	desc->plane = ev->plane;
+	desc->local_offset = slot->local_offset;
+	desc->remote_offset = work_address(work, slot->remote_offset);
+	desc->length = slot->length;
+	desc->msn = slot->msn;
+	desc->rqmsn = slot->rqmsn;
+	desc->opcode = slot->opcode;
+	desc->loss = slot->loss;
+	desc->immediate = work->immediate;
+	desc->requests_sack =
+	    qp->req.requests_sack &&
+	    (cc_requests_sack(&qp->cc, &qp->cc_parameters) || slot->opcode >= WIRE_WRITE_LAST);
+	desc->r_key = work->r_key;
+	desc->dmalen = work->length;
+}
+
+/* Under the lock: the next packet leaves, if there is an EV for it; returns whether there is. */
+static __always_inline int tx_send(struct mrc_qp *qp, struct mrc_work_ring *ring,
+				   const struct mrc_nic_control *control,
+				   struct mrc_nic_paths *paths, int is_ack_request,
+				   struct tx_desc *desc)
+{
+	__u32 psn = qp->req.lost_count ? oldest_lost(qp) : qp->req.next_psn - is_ack_request;
+	struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
+	int ev;
+
+	/* Stagger the first plane over QPs, or many single-packet QPs would share one. */
+	if (!qp->req.inflight)
+		qp->req.next_plane = paths->next_plane;
+	ev = ev_select(qp, paths, usable_planes(control, qp), qp->req.lost_count ? slot->path : -1,
+		       desc->now_ns, &desc->deferred.restored_ev);
+	desc->deferred.is_blocked = ev < 0;
+	if (ev < 0)
+		return 0;
+	if (!qp->req.inflight)
+		paths->next_plane = qp->req.next_plane;
+	tx_take_packet(qp, ring, psn, is_ack_request, desc->now_ns);
+	/* A tail loss probe does not begin the RTO again, or it would never end. */
+	if (!qp->req.inflight && slot->loss != MRC_LOSS_TLP)
+		qp->head.progress_ns = desc->now_ns;
+	if (!is_ack_request)
+		tx_account(qp, paths, psn, ev, desc);
+	tx_describe(qp, ring, psn, ev, desc);
+	return 1;
+}
+
 /*
  * Under the lock: decides the next packet of a QP, a retransmission first, and writes it into
  * `desc`, whose times the caller has set. Returns whether there is one. Also decides whether more
@@ -122,7 +221,7 @@ static __always_inline int build_next_packet_locked(struct mrc_qp *qp, struct mr
 						    struct mrc_nic_paths *paths,
 						    struct tx_desc *desc)
 {
-	int has_packet = 0, is_ready, is_ack_request, ev;
+	int has_packet = 0, is_ready, is_ack_request;
 
 	__builtin_memset(&desc->deferred, 0, sizeof(desc->deferred));
 	desc->deferred.restored_ev = -1;
@@ -133,82 +232,8 @@ static __always_inline int build_next_packet_locked(struct mrc_qp *qp, struct mr
 	work_next(&qp->req.work, ring); /* a request that was stopped makes way for the next */
 	is_ready = qp->req.lost_count || has_packet_to_send(qp, ring);
 	is_ack_request = !is_ready && !qp->req.is_ack_requested && is_ack_missing(qp);
-	if (is_ack_request || (is_ready && window_is_open(qp))) {
-		__u32 psn =
-		    qp->req.lost_count ? oldest_lost(qp) : qp->req.next_psn - is_ack_request;
-		struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
-		struct mrc_work *work;
-
-		/* Stagger the first plane over QPs, or many single-packet QPs would share one. */
-		if (!qp->req.inflight)
-			qp->req.next_plane = paths->next_plane;
-		ev = ev_select(qp, paths, usable_planes(control, qp),
-			       qp->req.lost_count ? slot->path : -1, desc->now_ns,
-			       &desc->deferred.restored_ev);
-		if (ev < 0) {
-			desc->deferred.is_blocked = 1;
-			goto unsent;
-		}
-		if (!qp->req.inflight)
-			paths->next_plane = qp->req.next_plane;
-		if (is_ack_request) {
-			slot->loss = MRC_LOSS_ACK;
-			qp->req.is_ack_requested = 1;
-		} else if (qp->req.lost_count) {
-			ring_clear(qp->req.lost_bits, psn);
-			qp->req.lost_count--;
-			qp->req.rto_retx_left -= !!qp->req.rto_retx_left;
-			if (slot->retransmissions < 255)
-				slot->retransmissions++;
-		} else {
-			fill_tx_slot(qp, work_current(&qp->req.work, ring), slot, desc->now_ns);
-			qp->req.next_psn++;
-			qp->req.is_ack_requested = 0;
-		}
-		/* A tail loss probe does not begin the RTO again, or it would never end. */
-		if (!qp->req.inflight && slot->loss != MRC_LOSS_TLP)
-			qp->head.progress_ns = desc->now_ns;
-		if (!is_ack_request) {
-			qp->req.inflight++;
-			cc_on_send(&qp->cc, slot_nominal_bytes(slot));
-			slot->sent_ns = desc->model_ns;
-			slot->port_wait_ns = port_wait_ns(paths, EV(qp, ev)->plane, desc->model_ns);
-			qp->req.last_sent_ns =
-			    rtt_larger(qp->req.last_sent_ns, desc->now_ns + slot->port_wait_ns);
-			slot->acked_at_send = qp->comp.acked_total;
-			slot->window_packets = window_packets(qp);
-			slot->order = qp->req.sent_order++;
-			slot->ev_index = ev;
-			ev_packet_sent(qp, EV(qp, ev));
-			slot->path = EV(qp, ev)->path;
-			path_sent(qp, slot->path, psn);
-		}
-
-		work = &ring->entries[slot->work_index & (MRC_WORK_RING - 1)];
-		desc->psn = psn;
-		desc->entropy = EV(qp, ev)->entropy;
-		desc->plane = EV(qp, ev)->plane;
-		desc->local_offset = slot->local_offset;
-		desc->remote_offset = work_address(work, slot->remote_offset);
-		desc->length = slot->length;
-		desc->msn = slot->msn;
-		desc->rqmsn = slot->rqmsn;
-		desc->opcode = slot->opcode;
-		desc->loss = slot->loss;
-		desc->immediate = work->immediate;
-		desc->requests_sack =
-		    qp->req.requests_sack && (cc_requests_sack(&qp->cc, &qp->cc_parameters) ||
-					      slot->opcode >= WIRE_WRITE_LAST);
-		desc->r_key = work->r_key;
-		desc->dmalen = work->length;
-		desc->template_hi = qp->head.template_hi;
-		desc->template_lo = qp->head.template_lo;
-		desc->is_local = qp->head.is_local;
-		desc->peer_host = qp->head.peer_host;
-		desc->peer_qpn = qp->head.peer_qpn;
-		has_packet = 1;
-	}
-unsent:
+	if (is_ack_request || (is_ready && window_is_open(qp)))
+		has_packet = tx_send(qp, ring, control, paths, is_ack_request, desc);
 	work_next(&qp->req.work, ring);
 	work_reap(&qp->req.work, &desc->deferred.reaped);
 	if (is_window_idle(qp, ring, desc->now_ns) && !desc->deferred.is_blocked &&
@@ -266,12 +291,18 @@ __noinline int build_next_packet(__u32 qp_index)
  */
 __noinline int xmit_data(struct xdp_md *ctx)
 {
+	struct mrc_nic_config *config = lookup0(&nic_config);
 	struct tx_desc *desc = lookup0(&tx_descs);
 	struct tx_format format = {.stack_bytes = sizeof(struct wire_write)};
 	struct wire_write *head;
+	struct mrc_qp *qp;
 
-	if (!desc)
+	if (!desc || !config)
 		return XDP_DROP;
+	qp = qp_find(desc->qp_index);
+	if (!qp)
+		return XDP_DROP;
+	format.to = qp_av(&qp->head, config, desc->plane, desc->entropy);
 	format.head_bytes = write_header_bytes(desc->opcode);
 	format.dscp = desc->loss ? MRC_DSCP_TRIMMABLE_RETX : MRC_DSCP_TRIMMABLE;
 	format.flags_psn = (__u32)WIRE_BTH_TIMESTAMP << 24 | (desc->psn & WIRE_PSN_MASK);
@@ -279,7 +310,7 @@ __noinline int xmit_data(struct xdp_md *ctx)
 		format.flags_psn |= (__u32)WIRE_BTH_RETRANSMISSION << 24;
 	if (desc->requests_sack)
 		format.flags_psn |= (__u32)WIRE_BTH_ACK_REQUEST << 24;
-	head = tx_data_begin(ctx, desc, desc->plane, &format);
+	head = tx_data_begin(ctx, config, desc, &format);
 	if (!head)
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	head->rqmsn = bpf_htons(desc->rqmsn);
@@ -289,8 +320,7 @@ __noinline int xmit_data(struct xdp_md *ctx)
 	head->va = bpf_cpu_to_be64(desc->remote_offset);
 	head->r_key = bpf_htonl(desc->r_key);
 	head->dmalen = bpf_htonl(desc->dmalen);
-	return tx_data_end(ctx, desc, desc->plane, format.head_bytes,
-			   format.head_bytes > sizeof(*head));
+	return tx_data_end(ctx, desc, format.head_bytes, format.head_bytes > sizeof(*head));
 }
 
 #endif

@@ -6,21 +6,17 @@
 #ifndef MRC_RESP_H
 #define MRC_RESP_H
 
-#include <stddef.h>
-#include <mrc/cc_window.h>
 #include <mrc/fabric_config.h>
 #include <mrc/psn.h>
 #include "ack_path.h"
 #include "mr.h"
-#include "nic_action.h"
 #include "nic_maps.h"
 #include "packet.h"
 #include "qp.h"
 #include "resp_state.h"
+#include "stage.h"
 
 enum {
-	UDP_TO_PAYLOAD_BYTES = sizeof(struct wire_write) - offsetof(struct wire_stack, udp) +
-			       WIRE_ICRC_BYTES, /* without immediate, with iCRC */
 	NAK_INTERVAL_NS = 100000, /* between NACKs for PSNs beyond the window, paced */
 };
 
@@ -63,20 +59,20 @@ static __always_inline int is_qp_in_error(__u32 qp_index, const struct wire_stac
 	       stack_is_for(stack, qp->head.qpn, qp->head.peer_host) && may_nak(qp);
 }
 
-/* Takes a QP whose agent is gone to ERROR; returns whether that is so. */
-static __always_inline int fail_orphan(struct mrc_qp *qp, __u32 qp_index)
+/* Notes what all packets say. */
+static __always_inline void packet_begin(struct rx_packet *packet, const struct wire_stack *stack,
+					 __u32 plane)
 {
-	struct mrc_nic_control *control = lookup0(&nic_control);
-	__u32 from;
+	__u32 flags_psn = bpf_ntohl(stack->bth.flags_psn);
 
-	if (!control || !is_agent_dead(control, bpf_ktime_get_ns()))
-		return 0;
-	bpf_spin_lock(&qp->lock);
-	from = qp_to_error(qp);
-	bpf_spin_unlock(&qp->lock);
-	if (from != MRC_QP_ERROR)
-		qp_fail(qp_index, from, MRC_STATUS_FLUSHED);
-	return 1;
+	packet->qp_index = stack_qp_index(stack);
+	packet->plane = plane;
+	packet->entropy = stack_entropy(stack);
+	packet->psn = flags_psn;
+	packet->is_retransmission = !!(flags_psn >> 24 & WIRE_BTH_RETRANSMISSION);
+	packet->is_marked = stack_is_marked(stack);
+	packet->requests_sack = flags_psn >> 31;
+	packet->is_probe = 0;
 }
 
 /* On a trimmed data packet: sends a NACK, and changes nothing. */
@@ -88,10 +84,7 @@ __noinline int on_trimmed(struct xdp_md *ctx, __u32 plane, __u32 dscp)
 	if (!head || !response ||
 	    !(head->stack.bth.flags_psn & bpf_htonl((__u32)WIRE_BTH_TIMESTAMP << 24)))
 		return nic_drop(MRC_NC_DROP_MALFORMED);
-	response->packet.qp_index = stack_qp_index(&head->stack);
-	response->packet.plane = plane;
-	response->packet.entropy = stack_entropy(&head->stack);
-	response->packet.psn = bpf_ntohl(head->stack.bth.flags_psn);
+	packet_begin(&response->packet, &head->stack, plane);
 	response->packet.tx_timestamp = head->tx_timestamp;
 	if (!resp_find_qp(response->packet.qp_index, &head->stack))
 		return XDP_DROP;
@@ -101,7 +94,7 @@ __noinline int on_trimmed(struct xdp_md *ctx, __u32 plane, __u32 dscp)
 						    : WIRE_NACK_TRIMMED_LASTHOP);
 }
 
-/* A reliability probe: its SACK goes back at once, on its path. A verdict or NIC_TX_RESPONSE. */
+/* A reliability probe: its SACK goes back at once, on its path. Returns a stage. */
 __noinline int on_probe(struct xdp_md *ctx, __u32 plane)
 {
 	struct wire_probe *head = frame_exactly(ctx, sizeof(*head));
@@ -111,13 +104,9 @@ __noinline int on_probe(struct xdp_md *ctx, __u32 plane)
 
 	if (!head || !response)
 		return nic_drop(MRC_NC_DROP_LENGTH);
-	response->packet.qp_index = stack_qp_index(&head->stack);
-	response->packet.plane = plane;
-	response->packet.entropy = stack_entropy(&head->stack);
+	packet_begin(&response->packet, &head->stack, plane);
 	response->packet.tx_timestamp = head->tx_timestamp;
 	response->packet.is_retransmission = 0;
-	response->packet.is_marked =
-	    (bpf_ntohl(head->stack.outer.version_class_flow) >> 20 & WIRE_CE) == WIRE_CE;
 	response->packet.is_probe = 1;
 	id = bpf_ntohs(head->probe_id);
 	qp = resp_find_qp(response->packet.qp_index, &head->stack);
@@ -131,121 +120,146 @@ __noinline int on_probe(struct xdp_md *ctx, __u32 plane)
 	response->ack_offset = id;
 	response->kind = RESPONSE_SACK;
 	nic_count(MRC_NC_RX_PROBE, 1);
-	return NIC_TX_RESPONSE;
+	return MRC_STAGE_SEND_RESPONSE;
 }
 
-/* A data packet, whose stack has been checked. Returns a verdict or NIC_TX_RESPONSE. */
+/* Notes what a data packet says. Returns 0, or the verdict on one that cannot be. */
+static __always_inline int write_parse(struct rx_packet *packet, const struct wire_write *head,
+				       __u32 plane)
+{
+	__u32 opcode = head->stack.bth.opcode, dmalen = bpf_ntohl(head->dmalen);
+	__u32 length = stack_payload_bytes(&head->stack, write_header_bytes(opcode));
+
+	if (!(head->stack.bth.flags_psn & bpf_htonl((__u32)WIRE_BTH_TIMESTAMP << 24)))
+		return nic_drop(MRC_NC_DROP_MALFORMED); /* without TSETH all else lies elsewhere */
+	if (length > MRC_PMTU_MAX || length > dmalen ||
+	    (opcode >= WIRE_WRITE_ONLY && length != dmalen))
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	packet_begin(packet, &head->stack, plane);
+	packet->tx_timestamp = head->tx_timestamp;
+	packet->msn = bpf_ntohs(head->msn);
+	packet->rqmsn = bpf_ntohs(head->rqmsn);
+	packet->opcode = opcode;
+	packet->r_key = bpf_ntohl(head->r_key);
+	packet->length = length;
+	packet->va = bpf_be64_to_cpu(head->va);
+	packet->message_bytes = mr_message_bytes(packet->r_key, packet->va, dmalen);
+	return 0;
+}
+
+/* Returns 0 if a packet so far above cack_psn can be tracked, else the stage that follows. */
+static __always_inline int write_check_window(struct mrc_qp *qp, struct rx_response *response,
+					      __s32 distance)
+{
+	if (distance < tracked_range(qp))
+		return 0;
+	nic_count(MRC_NC_DROP_OUT_OF_WINDOW, 1);
+	if (distance < (__s32)qp->resp.mpr_dest_psns)
+		return respond_nak(response, RESPONSE_NACK, WIRE_NACK_NO_BITMAP);
+	return may_nak(qp) ? respond_nak(response, RESPONSE_NACK, WIRE_NACK_PSN_OOR_WINDOW)
+			   : XDP_DROP;
+}
+
+/* Reads the immediate, if there is one. Returns 0, or the stage of one that nobody waits for. */
+static __always_inline int write_take_immediate(struct xdp_md *ctx, const struct mrc_qp *qp,
+						struct rx_response *response)
+{
+	struct rx_packet *packet = &response->packet;
+	__be32 immediate;
+	__s64 wimm;
+
+	packet->wimm = 0;
+	if (write_header_bytes(packet->opcode) == sizeof(struct wire_write))
+		return 0;
+	wimm = wimm_number(qp, packet->qp_index, packet->rqmsn);
+	if (!wimm)
+		return respond_nak(response, RESPONSE_AETH, WIRE_AETH_NAK_INVALID_REQUEST);
+	if (wimm < 0) {
+		nic_count(MRC_NC_DROP_NO_RECEIVE, 1);
+		return respond_nak(response, RESPONSE_NACK, WIRE_NACK_NO_RESOURCE);
+	}
+	if (bpf_xdp_load_bytes(ctx, sizeof(struct wire_write), &immediate, sizeof(immediate)))
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	packet->wimm = wimm;
+	packet->immediate = bpf_ntohl(immediate);
+	return 0;
+}
+
+/* Places the payload. Returns 0, or the stage that follows when it may or can not be. */
+static __always_inline int write_place(struct xdp_md *ctx, struct mrc_qp *qp,
+				       struct rx_response *response)
+{
+	struct rx_packet *packet = &response->packet;
+	__s64 place = mr_of_qp(packet->qp_index, qp->head.is_writable, qp->head.pd, packet->r_key,
+			       packet->va, packet->length);
+	int result;
+
+	if (place < 0)
+		return respond_nak(response, RESPONSE_AETH, WIRE_AETH_NAK_REMOTE_ACCESS);
+	result = place_payload(ctx, qp->resp.placings, packet->psn - qp->resp.first_expected,
+			       write_header_bytes(packet->opcode), place, packet->length);
+	return result < 0 ? respond_nak(response, RESPONSE_NACK, WIRE_NACK_NO_PKT_BUFFER) : result;
+}
+
+/* A packet is in place, or, not new, was before. Returns the stage of its response. */
+static __always_inline int write_receive(struct mrc_qp *qp, struct rx_response *response,
+					 int is_new)
+{
+	struct mrc_nic_counters *counters = lookup0(&nic_counters);
+	struct rx_packet *packet = &response->packet;
+	__u64 now_ns = 0;
+	int next;
+
+	if (qp->resp.since_ack_path_probe + 1 >= MRC_ACK_PATH_SPACING)
+		now_ns = bpf_ktime_get_ns();
+	bpf_spin_lock(&qp->lock);
+	if (is_new)
+		resp_receive(qp, packet);
+	next = resp_choose(qp, response, is_new, now_ns);
+	bpf_spin_unlock(&qp->lock);
+	if (counters) {
+		counters->value[MRC_NC_RX_DATA] += 1;
+		counters->value[MRC_NC_RX_PLACED_BYTES] += is_new ? packet->length : 0;
+		counters->value[MRC_NC_RX_DUPLICATE] += !is_new;
+	}
+	for (int i = 0; i < MRC_WIMM_MAX && response->receives; i++)
+		response->receives = deliver_immediate(packet->qp_index);
+	return next;
+}
+
+/* A data packet, whose stack has been checked. Returns a stage. */
 __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 {
 	struct wire_write *head = frame_head(ctx, sizeof(*head));
 	struct rx_response *response = lookup0(&rx_responses);
-	__u32 udp_bytes, pad, length, distance, dmalen, is_new, opcode, rqmsn;
-	__u32 head_bytes, has_immediate, flags_psn, psn;
-	struct mrc_nic_counters *counters;
 	struct rx_packet *packet;
 	struct mrc_qp *qp;
-	__s64 offset, wimm;
-	__be32 immediate;
-	__u64 va, now_ns = 0;
+	int next, is_new;
+	__s32 distance;
 
 	if (!head || !response)
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	packet = &response->packet;
-	opcode = head->stack.bth.opcode;
-	head_bytes = write_header_bytes(opcode);
-	has_immediate = head_bytes > sizeof(*head);
-	udp_bytes = bpf_ntohs(head->stack.udp.length);
-	pad = head->stack.bth.pad_version >> 4 & 3;
-	length = udp_bytes - UDP_TO_PAYLOAD_BYTES - (has_immediate ? 4 : 0) - pad;
-	dmalen = bpf_ntohl(head->dmalen);
-	flags_psn = bpf_ntohl(head->stack.bth.flags_psn);
-	if (!(flags_psn >> 24 & WIRE_BTH_TIMESTAMP))
-		return nic_drop(MRC_NC_DROP_MALFORMED); /* without TSETH all else lies elsewhere */
-	if (length > MRC_PMTU_MAX || length > dmalen || pad != (-length & 3) ||
-	    (opcode >= WIRE_WRITE_ONLY && length != dmalen))
-		return nic_drop(MRC_NC_DROP_LENGTH);
-	packet->qp_index = stack_qp_index(&head->stack);
-	packet->plane = plane;
-	packet->entropy = stack_entropy(&head->stack);
-	packet->is_retransmission = !!(flags_psn >> 24 & WIRE_BTH_RETRANSMISSION);
-	packet->requests_sack = flags_psn >> 31;
-	packet->is_marked =
-	    (bpf_ntohl(head->stack.outer.version_class_flow) >> 20 & WIRE_CE) == WIRE_CE;
-	packet->tx_timestamp = head->tx_timestamp;
-	packet->msn = bpf_ntohs(head->msn);
-	packet->is_end = opcode >= WIRE_WRITE_LAST;
-	packet->wimm = 0;
-	packet->is_probe = 0;
-	rqmsn = bpf_ntohs(head->rqmsn);
-	packet->r_key = bpf_ntohl(head->r_key);
-	va = bpf_be64_to_cpu(head->va);
-	packet->message_bytes = mr_message_bytes(packet->r_key, va, dmalen);
-
-	packet->psn = flags_psn;
+	next = write_parse(packet, head, plane);
+	if (next)
+		return next;
 	qp = resp_find_qp(packet->qp_index, &head->stack);
 	if (!qp)
 		return is_qp_in_error(packet->qp_index, &head->stack)
 			   ? respond_nak(response, RESPONSE_NACK, WIRE_NACK_UNEXP_EVENT)
 			   : XDP_DROP;
-	psn = psn_expand(qp->resp.cack_next, flags_psn & WIRE_PSN_MASK);
-	packet->psn = psn;
-	if (!(psn & HEARTBEAT_PSN_MASK) && fail_orphan(qp, packet->qp_index))
+	packet->psn = psn_expand(qp->resp.cack_next, packet->psn & WIRE_PSN_MASK);
+	if (qp_end_orphan(&qp->lock, &qp->state, packet->qp_index, packet->psn))
 		return respond_nak(response, RESPONSE_NACK, WIRE_NACK_UNEXP_EVENT);
-	distance = psn - qp->resp.cack_next;
-	if ((__s32)distance >= tracked_range(qp)) {
-		nic_count(MRC_NC_DROP_OUT_OF_WINDOW, 1);
-		if ((__s32)distance < (__s32)qp->resp.mpr_dest_psns)
-			return respond_nak(response, RESPONSE_NACK, WIRE_NACK_NO_BITMAP);
-		return may_nak(qp) ? respond_nak(response, RESPONSE_NACK, WIRE_NACK_PSN_OOR_WINDOW)
-				   : XDP_DROP;
-	}
-	is_new = (__s32)distance >= 0 && !ring_test(qp->resp.received_bits, psn);
-	if (is_new) {
-		if (has_immediate) {
-			wimm = wimm_number(qp, packet->qp_index, rqmsn);
-			if (!wimm)
-				return respond_nak(response, RESPONSE_AETH,
-						   WIRE_AETH_NAK_INVALID_REQUEST);
-			if (wimm < 0) {
-				nic_count(MRC_NC_DROP_NO_RECEIVE, 1);
-				return respond_nak(response, RESPONSE_NACK, WIRE_NACK_NO_RESOURCE);
-			}
-			if (bpf_xdp_load_bytes(ctx, sizeof(*head), &immediate, sizeof(immediate)))
-				return nic_drop(MRC_NC_DROP_LENGTH);
-			packet->wimm = wimm;
-			packet->immediate = bpf_ntohl(immediate);
-		}
-		offset = mr_of_qp(packet->qp_index, qp->head.is_writable, qp->head.pd,
-				  packet->r_key, va, length);
-		if (offset < 0)
-			return respond_nak(response, RESPONSE_AETH, WIRE_AETH_NAK_REMOTE_ACCESS);
-		if (!place_begin(qp->resp.placings, psn - qp->resp.first_expected))
-			return drop_concurrent_copy();
-		if (mr_copy(ctx, head_bytes, offset, length, MR_FROM_FRAME)) {
-			place_undo(qp->resp.placings, psn - qp->resp.first_expected);
-			nic_count(MRC_NC_DROP_BOUNDS, 1);
-			return respond_nak(response, RESPONSE_NACK, WIRE_NACK_NO_PKT_BUFFER);
-		}
-	}
+	distance = psn_distance(packet->psn, qp->resp.cack_next);
+	next = write_check_window(qp, response, distance);
+	is_new = distance >= 0 && !ring_test(qp->resp.received_bits, packet->psn);
+	if (!next && is_new)
+		next = write_take_immediate(ctx, qp, response);
+	if (!next && is_new)
+		next = write_place(ctx, qp, response);
 	/* Marked as received only after its bytes are in place. */
-	if (qp->resp.since_ack_path_probe + 1 >= MRC_ACK_PATH_SPACING)
-		now_ns = bpf_ktime_get_ns();
-	bpf_spin_lock(&qp->lock);
-	if (is_new)
-		resp_receive(qp, packet, cc_nominal_bytes(udp_bytes));
-	resp_choose(qp, response, is_new, now_ns);
-	bpf_spin_unlock(&qp->lock);
-	counters = lookup0(&nic_counters);
-	if (counters) {
-		counters->value[MRC_NC_RX_DATA] += 1;
-		counters->value[MRC_NC_RX_PLACED_BYTES] += is_new ? length : 0;
-		counters->value[MRC_NC_RX_DUPLICATE] += !is_new;
-	}
-	for (int i = 0; i < MRC_WIMM_MAX && response->receives; i++)
-		response->receives = deliver_immediate(packet->qp_index);
-	if (response->kind == RESPONSE_ACK_PATH_PROBE)
-		return NIC_TX_ACK_PATH_PROBE;
-	return response->kind == RESPONSE_NONE ? XDP_DROP : NIC_TX_RESPONSE;
+	return next ?: write_receive(qp, response, is_new);
 }
 
 static __always_inline void write_sack(struct wire_sack *head, const struct mrc_qp *qp,
@@ -293,9 +307,8 @@ __noinline int xmit_response(struct xdp_md *ctx)
 	struct mrc_nic_control *control = lookup0(&nic_control);
 	struct rx_response *response = lookup0(&rx_responses);
 	__u32 opcode = WIRE_ACKNOWLEDGE, bytes = sizeof(struct wire_acknowledge);
-	__u32 port_id, flags_psn, qp_index;
+	__u32 flags_psn;
 	struct packet_av to;
-	struct mrc_port *port;
 	struct mrc_qp *qp;
 	union {
 		struct wire_stack *stack;
@@ -306,15 +319,10 @@ __noinline int xmit_response(struct xdp_md *ctx)
 
 	if (!config || !control || !response)
 		return XDP_DROP;
-	qp_index = response->packet.qp_index;
-	qp = bpf_map_lookup_elem(&qps, &qp_index);
+	qp = qp_find(response->packet.qp_index);
 	if (!qp)
 		return XDP_DROP;
 	ack_path_av(config, control, qp, response->packet.plane, response->packet.entropy, &to);
-	port_id = nic_port_id(config, to.plane);
-	port = bpf_map_lookup_elem(&port_table, &port_id);
-	if (!port)
-		return XDP_DROP;
 	flags_psn = response->psn & WIRE_PSN_MASK;
 	if (response->kind != RESPONSE_NACK && response->packet.is_retransmission)
 		flags_psn |= (__u32)WIRE_BTH_RETRANSMISSION << 24;
@@ -325,13 +333,10 @@ __noinline int xmit_response(struct xdp_md *ctx)
 		opcode = WIRE_NACK;
 		bytes = sizeof(*head.nack);
 	}
-	if (frame_resize(ctx, bytes + WIRE_ICRC_BYTES))
-		return nic_drop(MRC_NC_DROP_LENGTH);
-	head.stack = frame_head(ctx, sizeof(*head.acknowledge) + WIRE_ICRC_BYTES);
+	head.stack = packet_make(ctx, config, &to, bytes, sizeof(*head.acknowledge),
+				 MRC_DSCP_CONTROL << 2, opcode, 0, flags_psn);
 	if (!head.stack)
 		return nic_drop(MRC_NC_DROP_LENGTH);
-	write_stack(head.stack, config, port, &to, MRC_DSCP_CONTROL << 2, opcode, 0, flags_psn,
-		    bytes - sizeof(*head.stack) + WIRE_ICRC_BYTES);
 	if (response->kind == RESPONSE_SACK) {
 		head.sack = frame_head(ctx, sizeof(*head.sack) + WIRE_ICRC_BYTES);
 		if (!head.sack)
@@ -352,7 +357,7 @@ __noinline int xmit_response(struct xdp_md *ctx)
 		nic_count(MRC_NC_TX_SACK, 1);
 	else
 		nic_count(response->code == WIRE_AETH_ACK ? MRC_NC_TX_ACK : MRC_NC_TX_NAK, 1);
-	return nic_xmit_on(to.plane, MRC_CLASS_CONTROL);
+	return stage_transmit(to.plane, MRC_CLASS_CONTROL);
 }
 
 #endif

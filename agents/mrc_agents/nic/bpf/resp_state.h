@@ -9,15 +9,16 @@
 
 #include <mrc/psn.h>
 #include "ack_path.h"
-#include "nic_action.h"
+#include "cc.h"
 #include "nic_maps.h"
+#include "stage.h"
 #include "work.h"
 
 enum {
 	ACK_OFFSET_MIN = -32768,
 };
 
-/* The fields of a packet that its response needs. */
+/* The content of a packet. */
 struct rx_packet {
 	__u32 qp_index;
 	__u32 plane;
@@ -28,20 +29,21 @@ struct rx_packet {
 	__u8 is_retransmission;
 	__u8 is_marked;
 	__u8 requests_sack;
-	__u8 is_end;   /* the last packet of its message */
-	__u8 is_probe; /* a reliability probe */
-	__u32 wimm;    /* number of the message among those with immediate; 0: it has none */
+	__u8 is_probe; /* a reliability probe; all below: a data packet */
+	__u16 rqmsn;
+	__u16 opcode;
+	__u32 wimm; /* number of the message among those with immediate; 0: it has none */
 	__u32 immediate;
 	__u32 message_bytes;
 	__u32 r_key;
+	__u32 length;
+	__u64 va;
 };
 
 enum response_kind {
-	RESPONSE_NONE = 0, /* SACKs are coalesced, and nothing makes this one due */
 	RESPONSE_SACK,
 	RESPONSE_AETH, /* ACK or NAK */
 	RESPONSE_NACK,
-	RESPONSE_ACK_PATH_PROBE, /* an EV probe instead of a SACK */
 };
 
 /* A response, and to which packet; too large for the stack that functions share. */
@@ -73,7 +75,7 @@ static __always_inline int respond_nak(struct rx_response *response, __u32 kind,
 	response->code = code;
 	response->psn = response->packet.psn;
 	response->msn = response->packet.msn;
-	return NIC_TX_RESPONSE;
+	return MRC_STAGE_SEND_RESPONSE;
 }
 
 /* Messages that end within the PSNs of `mask`, now all received, are complete. */
@@ -92,13 +94,12 @@ static __always_inline void complete_messages(struct mrc_qp *qp, __u32 word, __u
 }
 
 /* A packet that had not been received before. */
-static __always_inline void resp_receive(struct mrc_qp *qp, const struct rx_packet *packet,
-					 __u32 nominal_bytes)
+static __always_inline void resp_receive(struct mrc_qp *qp, const struct rx_packet *packet)
 {
 	__u32 psn = packet->psn;
 
 	ring_set(qp->resp.received_bits, psn);
-	if (packet->is_end)
+	if (packet->opcode >= WIRE_WRITE_LAST)
 		ring_set(qp->resp.end_bits, psn);
 	if (packet->wimm) {
 		struct mrc_immediate *entry =
@@ -109,7 +110,7 @@ static __always_inline void resp_receive(struct mrc_qp *qp, const struct rx_pack
 		entry->length = packet->message_bytes;
 		entry->r_key = packet->r_key;
 	}
-	qp->resp.received_bytes += nominal_bytes;
+	qp->resp.received_bytes += nominal_bytes(packet->length, packet->opcode);
 	qp->resp.received_above++;
 	if (psn_distance(psn, qp->resp.max_received) > 0)
 		qp->resp.max_received = psn;
@@ -175,14 +176,14 @@ static __always_inline __s32 tracked_range(const struct mrc_qp *qp)
 }
 
 /*
- * Which response a packet gets. A completed message is acknowledged by the packet that completed
+ * Which response a packet gets, as the stage that follows. A completed message is acknowledged by the packet that completed
  * it; a marked packet gets its SACK first, and the ACK is left to the next one. A duplicate of a
  * completed message means that its ACK was lost. An ACK that stands for another packet than the
  * first transmission of the one it names says so by rtx: it gives no RTT sample. `now_ns`: see
  * is_ack_path_probe_due().
  */
-static __always_inline void resp_choose(struct mrc_qp *qp, struct rx_response *response, int is_new,
-					__u64 now_ns)
+static __always_inline int resp_choose(struct mrc_qp *qp, struct rx_response *response, int is_new,
+				       __u64 now_ns)
 {
 	struct rx_packet *packet = &response->packet;
 	int is_urgent;
@@ -199,21 +200,19 @@ static __always_inline void resp_choose(struct mrc_qp *qp, struct rx_response *r
 		response->psn = qp->resp.completed_psn;
 		response->msn = qp->resp.completed_messages;
 		packet->is_retransmission |= !is_new || packet->psn != qp->resp.completed_psn;
-		return;
+		return MRC_STAGE_SEND_RESPONSE;
 	}
 	is_urgent =
 	    !is_new || packet->is_marked || packet->requests_sack || packet->is_retransmission;
 	qp->resp.unsacked++;
-	if (!is_urgent && is_ack_path_probe_due(qp, now_ns)) {
-		response->kind = RESPONSE_ACK_PATH_PROBE;
-		return;
-	}
-	response->kind = RESPONSE_NONE;
+	if (!is_urgent && is_ack_path_probe_due(qp, now_ns))
+		return MRC_STAGE_SEND_ACK_PATH_PROBE;
 	if (!is_urgent && qp->resp.unsacked < qp->resp.sack_every)
-		return;
+		return XDP_DROP; /* SACKs are coalesced, and nothing makes this one due */
 	qp->resp.unsacked = 0;
 	response->kind = RESPONSE_SACK;
 	sack_compose(qp, response);
+	return MRC_STAGE_SEND_RESPONSE;
 }
 
 /* Reports the next WRITE with immediate, in order; returns whether there was one. */

@@ -145,8 +145,8 @@ static __always_inline __u64 sack_new_bits(struct mrc_qp *qp, const struct sack_
 }
 
 /* Under the lock: whether a SACK leaves nothing to do but to decide the next packet. */
-static __always_inline int needs_no_post_process(struct mrc_qp *qp, const struct sack_ctx *sack,
-						 const struct tx_desc *desc)
+static __always_inline int completes_nothing(struct mrc_qp *qp, const struct sack_ctx *sack,
+					     const struct tx_desc *desc)
 {
 	return !sack->new_bits && !sack->is_overtaken && !sack->is_probe && !desc->is_loss_due &&
 	       sack->advice != WIRE_SETH_ALWAYS_SKIP &&
@@ -155,7 +155,7 @@ static __always_inline int needs_no_post_process(struct mrc_qp *qp, const struct
 }
 
 /*
- * Applies a SACK to its QP but for what is left to post_process(), mostly nothing: then the next
+ * Applies a SACK to its QP but for what is left to later stages, mostly nothing: then the next
  * packet is decided in the same lock section. Returns whether the SACK is stale.
  */
 static __always_inline int process_sack(__u32 qp_index)
@@ -198,7 +198,7 @@ static __always_inline int process_sack(__u32 qp_index)
 	desc->is_loss_due = is_loss_due(qp, desc->now_ns);
 	sack->packets = qp->comp.acked_total - sack->packets;
 	sack->bytes = qp->comp.acked_bytes - sack->bytes;
-	desc->is_packet_decided = needs_no_post_process(qp, sack, desc);
+	desc->is_packet_decided = completes_nothing(qp, sack, desc);
 	if (desc->is_packet_decided)
 		desc->has_packet = build_next_packet_locked(qp, ring, control, paths, desc);
 unlock:
@@ -206,14 +206,13 @@ unlock:
 	return is_stale;
 }
 
-/* A SACK. Returns a verdict or NIC_POST_PROCESS. */
+/* A SACK. Returns a stage. */
 __noinline int on_sack(struct xdp_md *ctx)
 {
 	struct wire_sack *head = frame_exactly(ctx, sizeof(*head));
 	struct sack_ctx *sack = lookup0(&sack_ctxs);
 	struct tx_desc *desc = lookup0(&tx_descs);
 	struct mrc_nic_counters *counters;
-	struct mrc_histogram *histogram;
 	__u32 qp_index, advice;
 	struct mrc_qp *qp;
 
@@ -256,25 +255,23 @@ __noinline int on_sack(struct xdp_md *ctx)
 		counters->value[MRC_NC_ACKED_BYTES] += sack->bytes;
 	}
 	cwnd_count_change(sack->cwnd_change);
-	if (sack->rtt_ns) {
-		histogram = bpf_map_lookup_elem(&rtt_histogram, &sack->plane);
-		if (histogram)
-			histogram_add(histogram, sack->rtt_ns);
-	}
-	return NIC_POST_PROCESS;
+	if (sack->rtt_ns)
+		nic_record(&rtt_histogram, sack->plane, sack->rtt_ns);
+	return sack->is_marked || sack->is_late || sack->is_probe ? MRC_STAGE_JUDGE_EVS
+								  : MRC_STAGE_COMPLETE;
 }
 
 /*
- * The parts of a SACK about EVs: advice against one, a late packet, and a probe acknowledged.
- * Called by the program itself and not by on_sack(), whose stack it would share.
+ * MRC_STAGE_JUDGE_EVS: the parts of a SACK about EVs: advice against one, a late packet, and a probe
+ * acknowledged.
  */
-__noinline int sack_report(__u32 qp_index)
+__noinline int stage_judge_evs(__u32 qp_index)
 {
 	struct sack_ctx *sack = lookup0(&sack_ctxs);
 	struct tx_desc *desc = lookup0(&tx_descs);
 
 	if (!sack || !desc)
-		return 0;
+		return XDP_DROP;
 	if (sack->is_marked && sack->advice == WIRE_SETH_ALWAYS_SKIP)
 		ev_mark_bad_by_peer(qp_index, sack->marked_ev, desc->now_ns);
 	else if (sack->is_marked)
@@ -285,16 +282,7 @@ __noinline int sack_report(__u32 qp_index)
 	if (sack->is_probe)
 		probe_acked(sack->probe_id, MRC_PROBE_RELIABILITY, qp_index, sack->entropy,
 			    sack->advice == WIRE_SETH_SKIP_ONCE);
-	return 0;
-}
-
-/* True if sack_report() has anything to do. */
-static __always_inline int sack_has_report(const struct tx_desc *desc)
-{
-	const struct sack_ctx *sack = lookup0(&sack_ctxs);
-
-	return desc->cause == ACK_KIND_SACK && sack &&
-	       (sack->is_marked || sack->is_late || sack->is_probe);
+	return MRC_STAGE_COMPLETE;
 }
 
 #endif

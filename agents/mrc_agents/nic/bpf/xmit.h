@@ -9,14 +9,15 @@
 #include <mrc/emit.h>
 #include "icrc.h"
 #include "mr.h"
-#include "nic_action.h"
 #include "nic_maps.h"
 #include "packet.h"
+#include "stage.h"
 
 #define PORT_WAIT_MAX_NS 1000000000ULL
 
 /* The format of a transport's data packets. */
 struct tx_format {
+	struct packet_av to;
 	__u32 head_bytes;  /* in front of the payload */
 	__u32 stack_bytes; /* of these, that the caller writes in place: the result has so many */
 	__u32 dscp;
@@ -28,13 +29,15 @@ struct tx_format {
  * path: a NIC that has its port to itself knows how long. Control packets have priority and are
  * short; pauses, credits and the fabric's own load of the port are not foreseen.
  */
-static __always_inline void port_occupy(__u32 plane, const struct mrc_port *port, __u64 now_ns,
-					__u32 length_bytes)
+static __always_inline void port_occupy(const struct mrc_nic_config *config, __u32 plane,
+					__u64 now_ns, __u32 length_bytes)
 {
+	__u32 port_id = nic_port_id(config, plane);
+	struct mrc_port *port = bpf_map_lookup_elem(&port_table, &port_id);
 	struct mrc_nic_paths *paths = lookup0(&nic_paths);
 	__u64 *idle_ns, *carry;
 
-	if (!paths || !port->rate_bps)
+	if (!paths || !port || !port->rate_bps)
 		return;
 	idle_ns = &paths->port_idle_ns[plane & (MRC_PLANE_MAX - 1)];
 	carry = &paths->port_carry[plane & (MRC_PLANE_MAX - 1)];
@@ -60,39 +63,19 @@ static __always_inline __u32 port_wait_ns(const struct mrc_nic_paths *paths, __u
  * Makes the frame, whatever it held, the packet, with its headers up to the BTH. Returns
  * its start, or NULL when that is not possible.
  */
-static __always_inline void *tx_data_begin(struct xdp_md *ctx, const struct tx_desc *desc,
-					   __u32 plane, const struct tx_format *format)
+static __always_inline void *tx_data_begin(struct xdp_md *ctx, const struct mrc_nic_config *config,
+					   const struct tx_desc *desc,
+					   const struct tx_format *format)
 {
-	struct mrc_nic_config *config = lookup0(&nic_config);
-	__u32 pad = -desc->length & 3, length_bytes, port_id;
-	struct packet_av to;
-	struct wire_stack *stack;
-	struct mrc_port *port;
+	__u32 pad = -desc->length & 3, bytes = format->head_bytes + desc->length + pad;
 
-	if (!config)
-		return (void *)0;
-	port_id = nic_port_id(config, plane);
-	port = bpf_map_lookup_elem(&port_table, &port_id);
-	length_bytes = format->head_bytes + desc->length + pad + WIRE_ICRC_BYTES;
-	if (!port || frame_resize(ctx, length_bytes))
-		return (void *)0;
-	port_occupy(plane, port, desc->model_ns, length_bytes);
-	stack = frame_head(ctx, format->stack_bytes);
-	if (!stack)
-		return (void *)0;
-	to.to = carrier_fill(desc->template_hi, desc->template_lo, desc->is_local, plane,
-			     entropy_uplink(desc->entropy), config->uplinks_per_pair);
-	to.peer_host = desc->peer_host;
-	to.peer_qpn = desc->peer_qpn;
-	to.plane = plane;
-	to.entropy = desc->entropy;
-	write_stack(stack, config, port, &to, format->dscp << 2 | WIRE_ECT0, desc->opcode, pad,
-		    format->flags_psn, length_bytes - sizeof(*stack));
-	return stack;
+	port_occupy(config, desc->plane, desc->model_ns, bytes + WIRE_ICRC_BYTES);
+	return packet_make(ctx, config, &format->to, bytes, format->stack_bytes,
+			   format->dscp << 2 | WIRE_ECT0, desc->opcode, pad, format->flags_psn);
 }
 
 /* Puts immediate, payload and padding behind the headers, and counts the packet. */
-static __always_inline int tx_data_end(struct xdp_md *ctx, const struct tx_desc *desc, __u32 plane,
+static __always_inline int tx_data_end(struct xdp_md *ctx, const struct tx_desc *desc,
 				       __u32 head_bytes, int has_immediate)
 {
 	__be32 immediate = bpf_htonl(desc->immediate), zeros = 0;
@@ -109,13 +92,13 @@ static __always_inline int tx_data_end(struct xdp_md *ctx, const struct tx_desc 
 	nic_count(MRC_NC_TX_DATA, 1);
 	if (desc->loss)
 		nic_count(MRC_NC_TX_RETRANSMIT_SACK + desc->loss - MRC_LOSS_SACK, 1);
-	return nic_xmit_on(plane, MRC_CLASS_DATA);
+	return stage_transmit(desc->plane, MRC_CLASS_DATA);
 }
 
 /* Completes the frame; returns what port_xmit() does. */
-static __always_inline int nic_tx_finish(struct xdp_md *ctx, __u32 action)
+static __always_inline int nic_tx_finish(struct xdp_md *ctx, __u32 stage)
 {
-	__u32 traffic_class = action >> NIC_XMIT_CLASS_SHIFT & 15;
+	__u32 traffic_class = stage >> STAGE_TRANSMIT_CLASS_SHIFT & 15;
 	struct mrc_nic_config *config = lookup0(&nic_config);
 	struct mrc_nic_control *control = lookup0(&nic_control);
 	struct mrc_port *port;
@@ -123,7 +106,7 @@ static __always_inline int nic_tx_finish(struct xdp_md *ctx, __u32 action)
 
 	if (!config || !control)
 		return XDP_DROP;
-	port_id = nic_port_id(config, action);
+	port_id = nic_port_id(config, stage);
 	port = bpf_map_lookup_elem(&port_table, &port_id);
 	if (!port || write_icrc(ctx, control))
 		return nic_drop(MRC_NC_DROP_LENGTH);
@@ -132,10 +115,10 @@ static __always_inline int nic_tx_finish(struct xdp_md *ctx, __u32 action)
 	return port_xmit(ctx, port_id, port, traffic_class);
 }
 
-/* Transmits the frame by an action of NIC_XMIT or above; returns the XDP verdict. */
-static __always_inline int nic_xmit(struct xdp_md *ctx, __u32 action)
+/* MRC_STAGE_TRANSMIT and above; returns the XDP verdict. */
+static __always_inline int nic_xmit(struct xdp_md *ctx, __u32 stage)
 {
-	return port_xmit_end(ctx, nic_tx_finish(ctx, action));
+	return port_xmit_end(ctx, nic_tx_finish(ctx, stage));
 }
 
 #endif

@@ -5,6 +5,7 @@
 
 #include <mrc/dcqcn.h>
 #include <mrc/psn.h>
+#include "../stage.h"
 #include "req.h"
 
 enum {
@@ -19,7 +20,6 @@ enum {
 __noinline int rc_complete_acked(__u32 qp_index, __u64 now_ns, __u64 model_ns, __u32 rtt_ns)
 {
 	struct mrc_rc_qp *qp = rc_find(qp_index);
-	struct mrc_histogram *histogram = lookup0(&message_histogram);
 	__u32 packets = 0, bytes = 0, is_end = 0, is_more;
 	struct reaped_work reaped = {};
 	__u64 start_ns = 0;
@@ -49,8 +49,7 @@ __noinline int rc_complete_acked(__u32 qp_index, __u64 now_ns, __u64 model_ns, _
 	nic_count(MRC_NC_ACKED_BYTES, bytes);
 	if (is_end) {
 		nic_count(MRC_NC_MESSAGES, 1);
-		if (histogram)
-			histogram_add(histogram, now_ns - start_ns);
+		nic_record(&message_histogram, 0, now_ns - start_ns);
 	}
 	if (reaped.is_finished)
 		report_completion(qp_index, reaped.index, reaped.iterations);
@@ -66,10 +65,7 @@ static __always_inline __u32 rc_status(__u32 syndrome)
 						: MRC_STATUS_REMOTE_OPERATION;
 }
 
-/*
- * ACK, NAK or CNP. Returns NIC_TX_DATA when the frame is to carry the next packet, else a
- * verdict.
- */
+/* ACK, NAK or CNP. Returns a stage. */
 __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 {
 	struct rc_cnp *head = frame_head(ctx, sizeof(struct wire_acknowledge));
@@ -77,8 +73,7 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 	struct tx_desc *desc = lookup0(&tx_descs);
 	__u32 qp_index, psn, syndrome, kind, is_stale, from = MRC_QP_ERROR, plane = 0;
 	__u32 is_waiting = 0, is_rnr_over = 0;
-	__u64 now_ns, model_ns, rtt_ns = 0, model_rtt_ns = 0;
-	struct mrc_histogram *histogram;
+	__u64 now_ns, model_ns, rtt_ns = 0;
 	struct mrc_rc_qp *qp;
 
 	if (!head || !desc || frame_bytes(ctx) != expected + WIRE_ICRC_BYTES)
@@ -96,6 +91,8 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 	model_ns = frame_model_ns(ctx) ?: now_ns;
 	desc->now_ns = now_ns;
 	desc->model_ns = model_ns;
+	desc->qp_index = qp_index;
+	desc->ack_rtt_ns = 0;
 
 	bpf_spin_lock(&qp->lock);
 	psn = psn_expand(qp->req.acked_psn, psn);
@@ -114,7 +111,7 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 			qp->head.rnr_retries = 0;
 			if (kind == RC_AETH_ACK && !slot->is_resent) {
 				rtt_ns = now_ns - slot->sent_ns;
-				model_rtt_ns = model_ns - slot->sent_ns;
+				desc->ack_rtt_ns = model_ns - slot->sent_ns;
 				plane = slot->plane;
 			}
 			qp->req.acked_psn = psn;
@@ -123,12 +120,11 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 		}
 		if (is_cnp)
 			dcqcn_on_cnp(&qp->dcqcn, &qp->cc, model_ns);
-		if (kind == RC_AETH_RNR_NAK) {
+		if (kind == RC_AETH_RNR_NAK || syndrome == RC_NAK_SEQUENCE)
 			rc_go_back_n(qp, MRC_LOSS_NACK);
+		if (kind == RC_AETH_RNR_NAK) {
 			is_waiting = !qp->req.is_rnr_wait;
 			is_rnr_over = rc_wait_for_receive(qp, now_ns);
-		} else if (kind == RC_AETH_NAK && syndrome == RC_NAK_SEQUENCE) {
-			rc_go_back_n(qp, MRC_LOSS_NACK);
 		}
 		if (is_rnr_over || (kind == RC_AETH_NAK && syndrome != RC_NAK_SEQUENCE)) {
 			from = qp->state;
@@ -145,14 +141,22 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 	else if (is_waiting)
 		rc_rto_timer_start(qp_index);
 	nic_count(is_cnp ? MRC_NC_RX_CNP : kind == RC_AETH_ACK ? MRC_NC_RX_ACK : MRC_NC_RX_NAK, 1);
-	histogram = bpf_map_lookup_elem(&rtt_histogram, &plane);
-	if (rtt_ns && histogram)
-		histogram_add(histogram, rtt_ns);
+	if (rtt_ns)
+		nic_record(&rtt_histogram, plane, rtt_ns);
+	return MRC_STAGE_COMPLETE;
+}
+
+/* MRC_STAGE_COMPLETE */
+static __always_inline int rc_stage_complete(const struct tx_desc *desc)
+{
+	__u32 rtt_ns = desc->ack_rtt_ns;
+
 	for (int i = 0; i < RC_STEPS_PER_ACK; i++) {
-		if (!rc_complete_acked(qp_index, now_ns, model_ns, i ? 0 : model_rtt_ns))
+		if (!rc_complete_acked(desc->qp_index, desc->now_ns, desc->model_ns, rtt_ns))
 			break;
+		rtt_ns = 0;
 	}
-	return rc_next_packet(qp_index) ? NIC_TX_DATA : XDP_DROP;
+	return MRC_STAGE_NEXT_PACKET;
 }
 
 #endif

@@ -13,8 +13,20 @@ struct {
 	__type(value, struct mrc_rc_qp);
 } rc_qps SEC(".maps");
 
-/* The response to a packet. */
+/* The content of a data packet; without RETH, where its message goes on. */
+struct rc_packet {
+	__u64 va;
+	__u32 r_key;
+	__u32 message_bytes; /* of its message from here on */
+	__u32 opcode;
+	__u32 length;
+	__u32 psn;
+	__u32 immediate;
+};
+
+/* A packet, and the response to it. */
 struct rc_response {
+	struct rc_packet packet;
 	__u32 qp_index;
 	__u32 entropy;
 	__u32 plane;

@@ -23,12 +23,13 @@
 /* The frame becomes a packet of the QP, if it has one to send. */
 static __always_inline int rc_on_transmit(__u32 qp_index, struct tx_desc *desc)
 {
+	desc->qp_index = qp_index;
 	desc->now_ns = bpf_ktime_get_ns();
 	desc->model_ns = desc->now_ns;
 	if (!rc_next_packet(qp_index))
 		return XDP_DROP;
 	nic_count(MRC_NC_KICK_PACKETS, 1);
-	return NIC_TX_DATA;
+	return MRC_STAGE_SEND_DATA;
 }
 
 /*
@@ -105,16 +106,36 @@ static __always_inline int rc_on_frame(struct xdp_md *ctx)
 	}
 }
 
+/* Takes a frame through one stage before MRC_STAGE_TRANSMIT; returns the next one. */
+static __always_inline int rc_run_stage(struct xdp_md *ctx, int stage)
+{
+	struct tx_desc *desc = lookup0(&tx_descs);
+
+	if (!desc)
+		return XDP_DROP;
+	switch (stage) {
+	case MRC_STAGE_COMPLETE:
+		return rc_stage_complete(desc);
+	case MRC_STAGE_NEXT_PACKET:
+		return rc_next_packet(desc->qp_index) ? MRC_STAGE_SEND_DATA : XDP_DROP;
+	case MRC_STAGE_SEND_DATA:
+		return rc_xmit_data(ctx);
+	default:
+		return rc_xmit_response(ctx);
+	}
+}
+
 SEC("xdp")
 int rc(struct xdp_md *ctx)
 {
-	int verdict = nic_is_kick(ctx) ? rc_on_kick(ctx) : rc_on_frame(ctx);
+	int next = nic_is_kick(ctx) ? rc_on_kick(ctx) : rc_on_frame(ctx);
 
-	if (verdict == NIC_TX_DATA)
-		verdict = rc_xmit_data(ctx);
-	else if (verdict == NIC_TX_RESPONSE)
-		verdict = rc_xmit_response(ctx);
-	return verdict >= NIC_XMIT ? nic_xmit(ctx, verdict) : verdict;
+#pragma clang loop unroll(full)
+	for (int stage = MRC_STAGE_COMPLETE; stage <= MRC_STAGE_SEND_RESPONSE; stage++) {
+		if (next == stage)
+			next = rc_run_stage(ctx, stage);
+	}
+	return next >= MRC_STAGE_TRANSMIT ? nic_xmit(ctx, next) : next;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -69,19 +69,14 @@ static __always_inline int rc_needs_frames(const struct mrc_rc_qp *qp, struct mr
 		 (__s64)(now_ns - qp->req.doorbell_ns) > (__s64)paced_ns(RC_DOORBELL_NS)));
 }
 
-struct rc_deferred {
-	__u32 tx_budget;
-	__u32 is_timer_due;
-	struct reaped_work reaped;
-};
-
 /* Under the lock: decides the next packet and writes it into `desc`; whether there is one. */
 static __always_inline int rc_next_packet_locked(struct mrc_rc_qp *qp, struct mrc_work_ring *ring,
-						 __u32 port_up_mask, struct tx_desc *desc,
-						 struct rc_deferred *deferred)
+						 __u32 port_up_mask, struct tx_desc *desc)
 {
+	struct tx_deferred *deferred = &desc->deferred;
 	__u32 room, window, is_again, has_packet = 0;
 
+	__builtin_memset(deferred, 0, sizeof(*deferred));
 	if (qp->state != MRC_QP_RTS)
 		return 0;
 	work_next(&qp->req.work, ring);
@@ -113,11 +108,6 @@ static __always_inline int rc_next_packet_locked(struct mrc_rc_qp *qp, struct mr
 		desc->opcode = qp->is_any_order ? rc_only_opcode(slot->opcode) : slot->opcode;
 		desc->r_key = work->r_key;
 		desc->immediate = work->immediate;
-		desc->template_hi = qp->head.template_hi;
-		desc->template_lo = qp->head.template_lo;
-		desc->is_local = qp->head.is_local;
-		desc->peer_host = qp->head.peer_host;
-		desc->peer_qpn = qp->head.peer_qpn;
 		has_packet = 1;
 		room--;
 	}
@@ -142,35 +132,41 @@ __noinline int rc_next_packet(__u32 qp_index)
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
 	struct mrc_nic_control *control = lookup0(&nic_control);
 	struct tx_desc *desc = lookup0(&tx_descs);
-	struct rc_deferred deferred = {};
 	int has_packet;
 
 	if (!qp || !ring || !control || !desc)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	has_packet = rc_next_packet_locked(qp, ring, control->port_up_mask, desc, &deferred);
+	has_packet = rc_next_packet_locked(qp, ring, control->port_up_mask, desc);
 	bpf_spin_unlock(&qp->lock);
-	if (deferred.is_timer_due)
+	if (desc->deferred.is_timer_due)
 		rc_rto_timer_start(qp_index);
-	if (deferred.tx_budget)
-		nic_event(MRC_EVENT_KICK, qp_index, deferred.tx_budget, 0, 0);
-	if (deferred.reaped.is_finished)
-		report_completion(qp_index, deferred.reaped.index, deferred.reaped.iterations);
+	if (desc->deferred.tx_budget)
+		nic_event(MRC_EVENT_KICK, qp_index, desc->deferred.tx_budget, 0, 0);
+	if (desc->deferred.reaped.is_finished)
+		report_completion(qp_index, desc->deferred.reaped.index,
+				  desc->deferred.reaped.iterations);
 	return has_packet;
 }
 
 /* Makes the frame, whatever it held, the packet that was decided. */
 __noinline int rc_xmit_data(struct xdp_md *ctx)
 {
+	struct mrc_nic_config *config = lookup0(&nic_config);
 	struct tx_desc *desc = lookup0(&tx_descs);
 	struct tx_format format = {.stack_bytes = sizeof(struct wire_stack), .dscp = MRC_DSCP_RC};
+	struct mrc_rc_qp *qp;
 	struct rc_reth reth;
 
-	if (!desc)
+	if (!desc || !config)
 		return XDP_DROP;
+	qp = rc_find(desc->qp_index);
+	if (!qp)
+		return XDP_DROP;
+	format.to = qp_av(&qp->head, config, desc->plane, desc->entropy);
 	format.head_bytes = rc_header_bytes(desc->opcode);
 	format.flags_psn = (__u32)WIRE_BTH_ACK_REQUEST << 24 | (desc->psn & WIRE_PSN_MASK);
-	if (!tx_data_begin(ctx, desc, desc->plane, &format))
+	if (!tx_data_begin(ctx, config, desc, &format))
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	if (rc_has_reth(desc->opcode)) {
 		reth.va = bpf_cpu_to_be64(desc->remote_offset);
@@ -179,8 +175,7 @@ __noinline int rc_xmit_data(struct xdp_md *ctx)
 		if (bpf_xdp_store_bytes(ctx, sizeof(struct wire_stack), &reth, sizeof(reth)))
 			return nic_drop(MRC_NC_DROP_BOUNDS);
 	}
-	return tx_data_end(ctx, desc, desc->plane, format.head_bytes,
-			   rc_has_immediate(desc->opcode));
+	return tx_data_end(ctx, desc, format.head_bytes, rc_has_immediate(desc->opcode));
 }
 
 #endif
