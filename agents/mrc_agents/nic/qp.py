@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from ctypes import Structure, c_uint32
 from dataclasses import asdict, dataclass, fields, replace
 from random import Random
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from mrc_agents.abi import (
     Cc,
@@ -25,7 +25,7 @@ from mrc_agents.abi import (
 )
 from mrc_agents.entropy import randbits
 from mrc_agents.errors import UsageError
-from mrc_agents.nic.work_queue import WorkQueue
+from mrc_agents.nic.work_queue import Transition, WorkQueue
 from mrc_agents.protocol import cc_profile
 from mrc_agents.protocol.sizes import write_nominal_bytes
 
@@ -172,14 +172,6 @@ def attribute_ranges(config: NicConfig, ev_count: int) -> dict[str, tuple[int, i
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
-    """A change of a QP's state: the states it may follow, and the attributes that may come with it."""
-
-    before: frozenset[QpState]
-    attributes: frozenset[str] = frozenset()
-
-
 CONNECTED: Final = frozenset({QpState.RTR, QpState.RTS})
 
 _ALIVE = frozenset({QpState.INIT, QpState.RTR, QpState.RTS})
@@ -199,6 +191,8 @@ TRANSITIONS: Final = {
 @dataclass(slots=True)
 class MrcQueuePair(WorkQueue):
     """The agent's side of an MRC QP."""
+
+    transitions: ClassVar = TRANSITIONS
 
     attributes: QpAttributes
     ev_profile: int | None = None  # id of the one that its EVs are from

@@ -4,21 +4,20 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from mrc_agents.abi import CcFormat, CcReason, Command, Limit, QpState
+from mrc_agents.abi import CcFormat, CcReason, Command, Limit, Qp, QpState
 from mrc_agents.algorithms import FIXED
 from mrc_agents.errors import UsageError
 from mrc_agents.nic.cc_profile_verbs import CcProfileVerbs
 from mrc_agents.nic.qp import (
     CONNECTED,
-    TRANSITIONS,
     MrcQueuePair,
     QpAttributes,
-    Transition,
     attribute_ranges,
     build_qp,
     draw_psn,
     largest_window_packets,
 )
+from mrc_agents.nic.rc_qp import RcAttributes, RcQueuePair, build_rc_qp
 from mrc_agents.nic.verb import verb
 from mrc_agents.nic.work_queue import QPN_MAX, QPN_MIN, WorkQueue
 from mrc_agents.protocol.cc_profile import CcParameters, Setting
@@ -46,13 +45,11 @@ def require_peer_first_psn(qpn: int, peer_first_psn: int | None) -> None:
         )
 
 
-def check_transition(
-    qp: WorkQueue, transitions: Mapping[str, Transition], state: str, attributes: Mapping[str, int]
-) -> None:
+def check_transition(qp: WorkQueue, state: str, attributes: Mapping[str, int]) -> None:
     """Raises UsageError unless a QP may go to that state, and with those attributes."""
-    if state not in transitions:
-        raise UsageError(f"state: {state}; {', '.join(transitions)} are accepted")
-    rule = transitions[state]
+    if state not in qp.transitions:
+        raise UsageError(f"state: {state}; {', '.join(qp.transitions)} are accepted")
+    rule = qp.transitions[state]
     if qp.state not in rule.before:
         names = " or ".join(before.name for before in rule.before)
         raise UsageError(f"QP {qp.qpn} is in state {qp.state.name}; {state} follows {names}")
@@ -131,7 +128,7 @@ class QueuePairVerbs(CcProfileVerbs):
         qp = MrcQueuePair(self.numbers.take(), checked)
         index = qp.index
         self._empty_ring(index)
-        self._device.qps.write(index, build_qp(qp, self._device.config))
+        self._write(qp, QpState.INIT)
         qp.ev_profile = ev_profile
         self._qps[index] = qp
         self._deny_paths(qp)
@@ -183,45 +180,59 @@ class QueuePairVerbs(CcProfileVerbs):
                 `max_wimm` and `first_psn` likewise. A reliable connection has the first three, `first_psn`,
                 and no RESET.
         """
-        qp = self._find(qpn)
-        check_transition(qp, TRANSITIONS, state, attributes)
+        qp = self._queue(qpn)
+        check_transition(qp, state, attributes)
         target = QpState[state]
         if target == QpState.RTR:
             self._to_rtr(qp, attributes)
         elif target == QpState.RTS:
-            qp.attributes = changed = qp.attributes.changed(attributes)
-            changed.check(self._device.config)
-            self._command(Command.RTS, qp, changed.mpr * Limit.MPR_UNIT, changed.max_wimm, changed.first_psn)
+            qp.change(attributes, self._device.config)
+            self._start(qp)
         elif target == QpState.ERROR:
             self._command(Command.ERROR, qp)
         else:
             if target == QpState.INIT:
                 qp.qpn = self.numbers.renew(qpn)
-                qp.attributes = qp.attributes.changed({"first_psn": draw_psn(), "peer_first_psn": None})
-            value = build_qp(qp, self._device.config)
-            value.state = target
+                qp.change({"first_psn": draw_psn(), "peer_first_psn": None}, self._device.config)
             self._empty_ring(qp.index)
-            self._device.qps.write(qp.index, value)
+            self._write(qp, target)
             qp.forget_work()
         qp.state = target
         return qp.qpn
 
-    def _to_rtr(self, qp: MrcQueuePair, attributes: dict[str, int]) -> None:
+    def _to_rtr(self, qp: MrcQueuePair | RcQueuePair, attributes: dict[str, int]) -> None:
         peer_qpn = attributes.pop("peer_qpn", 0)
         check_peer_qpn(peer_qpn)
-        changed = qp.attributes.changed(attributes)
-        require_peer_first_psn(qp.qpn, changed.peer_first_psn)
-        changed.check(self._device.config)
-        is_other_peer = changed.peer_host != qp.attributes.peer_host
-        if is_other_peer:
-            changed = changed.changed({"byte_time_ps": self._byte_time_ps(changed.peer_host)})
-        qp.attributes = changed
-        value = build_qp(qp, self._device.config)
-        value.head.peer_qpn = peer_qpn
-        value.state = QpState.RTR
-        self._device.qps.write(qp.index, value)
-        if is_other_peer:
+        before = qp.attributes.peer_host
+        require_peer_first_psn(qp.qpn, attributes.get("peer_first_psn", qp.attributes.peer_first_psn))
+        qp.change(attributes, self._device.config)
+        is_other_peer = qp.attributes.peer_host != before
+        if isinstance(qp, MrcQueuePair) and is_other_peer:
+            qp.change({"byte_time_ps": self._byte_time_ps(qp.attributes.peer_host)}, self._device.config)
+        self._write(qp, QpState.RTR, peer_qpn)
+        if isinstance(qp, MrcQueuePair) and is_other_peer:
             self._deny_paths(qp)
+
+    def _write(self, qp: MrcQueuePair | RcQueuePair, state: QpState, peer_qpn: int = 0) -> None:
+        """Give a QP to the kernel, as new but for its state and its peer."""
+        config = self._device.config
+        if isinstance(qp, RcQueuePair):
+            rc_value = build_rc_qp(qp, config)
+            rc_value.state, rc_value.head.peer_qpn = state, peer_qpn
+            self._device.rc_qps.write(qp.index, rc_value)
+        else:
+            value = build_qp(qp, config)
+            value.state, value.head.peer_qpn = state, peer_qpn
+            self._device.qps.write(qp.index, value)
+
+    def _start(self, qp: MrcQueuePair | RcQueuePair) -> None:
+        """Has the kernel take a QP from RTR to RTS."""
+        attributes = qp.attributes
+        if isinstance(attributes, RcAttributes):
+            self._command(Command.RC_RTS, qp, attributes.first_psn)
+        else:
+            psns = attributes.mpr * Limit.MPR_UNIT
+            self._command(Command.RTS, qp, psns, attributes.max_wimm, attributes.first_psn)
 
     def _command(self, command: Command, qp: WorkQueue, *arguments: int) -> None:
         if not self._device.command(command, qp.index, *arguments):
@@ -236,7 +247,7 @@ class QueuePairVerbs(CcProfileVerbs):
             peer_qpn: number of the peer's QP.
             peer_first_psn: the `first_psn` of the peer's QP; None where the QP was created with it.
         """
-        qp = self._find(qpn)
+        qp = self._queue(qpn)
         if qp.state != QpState.INIT:
             raise UsageError(f"QP {qpn} is in state {qp.state.name}; connect_qp needs INIT")
         given = {} if peer_first_psn is None else {"peer_first_psn": peer_first_psn}
@@ -272,10 +283,7 @@ class QueuePairVerbs(CcProfileVerbs):
     def destroy_qp(self, qpn: int) -> None:
         """Takes a QP out of use; packets for it are dropped from now on."""
         qp = self._find(qpn)
-        value = build_qp(qp, self._device.config)
-        value.state = QpState.RESET
-        value.head.qpn = 0
-        self._device.qps.write(qp.index, value)
+        self._device.qps.write(qp.index, Qp(state=QpState.RESET))
         del self._qps[qp.index]
         self.numbers.release(qpn)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from mrc_agents.abi import (
     Dcqcn,
@@ -16,10 +16,11 @@ from mrc_agents.abi import (
     RcResp,
     UsidLayout,
 )
+from mrc_agents.clock import monotonic_ns
 from mrc_agents.errors import UsageError
-from mrc_agents.nic.qp import PSN_MAX, Transition, build_head
+from mrc_agents.nic.qp import PSN_MAX, build_head
 from mrc_agents.nic.qp import TRANSITIONS as MRC_TRANSITIONS
-from mrc_agents.nic.work_queue import WorkQueue
+from mrc_agents.nic.work_queue import Transition, WorkQueue
 from mrc_agents.protocol.dcqcn import ONE_Q16, DcqcnParameters
 
 _U32_MAX: Final = (1 << 32) - 1
@@ -51,7 +52,7 @@ class RcAttributes:
         """WRITEs with immediate that may be outstanding: as many as messages."""
         return int(Limit.WORK_RING)
 
-    def changed(self, values: Mapping[str, int]) -> "RcAttributes":
+    def changed(self, values: Mapping[str, int | None]) -> "RcAttributes":
         """The same but for *values*, by name."""
         return replace(self, **cast("dict[str, Any]", values))
 
@@ -93,12 +94,14 @@ TRANSITIONS: Final = {
 class RcQueuePair(WorkQueue):
     """The agent's side of a reliable connection."""
 
+    transitions: ClassVar = TRANSITIONS
+
     attributes: RcAttributes
 
 
-def build_rc_qp(qp: RcQueuePair, config: NicConfig, now_ns: int) -> RcQp:
-    """The kernel's QP in state INIT; *now_ns* is CLOCK_MONOTONIC."""
-    attributes = qp.attributes
+def build_rc_qp(qp: RcQueuePair, config: NicConfig) -> RcQp:
+    """The kernel's QP in state INIT."""
+    attributes, now_ns = qp.attributes, monotonic_ns()
     peer_first_psn = attributes.peer_first_psn or 0  # needed before the QP receives
     value = RcQp(
         state=QpState.INIT,

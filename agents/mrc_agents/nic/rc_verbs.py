@@ -5,17 +5,11 @@
 from dataclasses import asdict, fields
 from typing import Any
 
-from mrc_agents.abi import Command, Limit, QpState, RcQp
-from mrc_agents.clock import monotonic_ns
+from mrc_agents.abi import Limit, QpState, RcQp
 from mrc_agents.errors import UsageError
 from mrc_agents.nic.qp import draw_psn
-from mrc_agents.nic.qp_verbs import (
-    QueuePairVerbs,
-    check_peer_qpn,
-    check_transition,
-    require_peer_first_psn,
-)
-from mrc_agents.nic.rc_qp import TRANSITIONS, RcAttributes, RcQueuePair, build_rc_qp
+from mrc_agents.nic.qp_verbs import QueuePairVerbs
+from mrc_agents.nic.rc_qp import RcAttributes, RcQueuePair
 from mrc_agents.nic.verb import verb
 from mrc_agents.protocol.dcqcn import DcqcnParameters
 
@@ -57,62 +51,10 @@ class RcVerbs(QueuePairVerbs):
         checked.check(self._device.config)
         qp = RcQueuePair(self.numbers.take(), checked)
         self._empty_ring(qp.index)
-        self._device.rc_qps.write(qp.index, build_rc_qp(qp, self._device.config, monotonic_ns()))
+        self._write(qp, QpState.INIT)
         self._device.reliable_connections.add(qp.index)
         self._rc_qps[qp.index] = qp
         return qp.qpn
-
-    def modify_qp(self, qpn: int, state: str, **attributes: int) -> int:
-        """Moves a QP from one state to another, and sets what goes with that; returns its number.
-
-        Args:
-            qpn: the QP.
-            state: RTR, RTS or ERROR.
-            attributes: to RTR `peer_qpn`, `peer_first_psn` and `peer_host`, to RTS `first_psn`.
-        """
-        qp = self._find_rc(qpn)
-        if qp is None:
-            return super().modify_qp(qpn, state, **attributes)
-        check_transition(qp, TRANSITIONS, state, attributes)
-        target = QpState[state]
-        if target == QpState.RTR:
-            self._aim(qp, target, attributes.pop("peer_qpn", 0), attributes)
-        elif target == QpState.RTS:
-            qp.attributes = changed = qp.attributes.changed(attributes)
-            changed.check(self._device.config)
-            self._command(Command.RC_RTS, qp, changed.first_psn)
-        else:
-            self._command(Command.ERROR, qp)
-        qp.state = target
-        return qpn
-
-    def _aim(self, qp: RcQueuePair, state: QpState, peer_qpn: int, attributes: dict[str, int]) -> None:
-        check_peer_qpn(peer_qpn)
-        changed = qp.attributes.changed(attributes)
-        require_peer_first_psn(qp.qpn, changed.peer_first_psn)
-        changed.check(self._device.config)
-        qp.attributes = changed
-        value = build_rc_qp(qp, self._device.config, monotonic_ns())
-        value.head.peer_qpn = peer_qpn
-        value.state = qp.state = state
-        self._device.rc_qps.write(qp.index, value)
-
-    def connect_qp(self, qpn: int, peer_qpn: int, peer_first_psn: int | None = None) -> None:
-        """Moves a QP through RTR to RTS towards the peer's QP.
-
-        Args:
-            qpn: the QP, in INIT.
-            peer_qpn: number of the peer's QP.
-            peer_first_psn: the `first_psn` of the peer's QP; None where the QP was created with it.
-        """
-        qp = self._find_rc(qpn)
-        if qp is None:
-            super().connect_qp(qpn, peer_qpn, peer_first_psn)
-            return
-        if qp.state != QpState.INIT:
-            raise UsageError(f"QP {qpn} is in state {qp.state.name}; connect_qp needs INIT")
-        given = {} if peer_first_psn is None else {"peer_first_psn": peer_first_psn}
-        self._aim(qp, QpState.RTS, peer_qpn, given)
 
     def destroy_qp(self, qpn: int) -> None:
         """Takes a QP out of use; packets for it are dropped from now on."""

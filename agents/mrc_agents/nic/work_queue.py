@@ -1,11 +1,11 @@
 """The agent's state of a QP of any transport: its state, posted work, completions, arrivals."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import ClassVar, Final, NamedTuple, Protocol, Self
 
-from mrc_agents.abi import Limit, QpState
+from mrc_agents.abi import Limit, NicConfig, QpState
 from mrc_agents.protocol.retry_times import NO_END_US
 
 QPN_MIN: Final = 1 << Limit.QP_INDEX_BITS
@@ -37,6 +37,14 @@ class SenderAttributes(Protocol):
         """Payload of a packet."""
 
     @property
+    def peer_first_psn(self) -> int | None:
+        """PSN of the first packet expected."""
+
+    @property
+    def first_psn(self) -> int:
+        """PSN of the first packet sent."""
+
+    @property
     def rto_ns(self) -> int:
         """Retransmission time-out."""
 
@@ -47,6 +55,12 @@ class SenderAttributes(Protocol):
     @property
     def max_wimm(self) -> int:
         """WRITEs with immediate that may be outstanding."""
+
+    def changed(self, values: Mapping[str, int | None]) -> Self:
+        """The same but for *values*, by name."""
+
+    def check(self, config: NicConfig) -> None:
+        """Raises UsageError, naming the attribute and its range, when one does not fit the NIC."""
 
 
 class FinishedWork(NamedTuple):
@@ -68,6 +82,14 @@ class DeliveredWrite(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Transition:
+    """A change of a QP's state: the states it may follow, and the attributes that may come with it."""
+
+    before: frozenset[QpState]
+    attributes: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class QpLimits:
     """Limits that a program may change at any time."""
 
@@ -85,6 +107,8 @@ class QpLimits:
 @dataclass(slots=True)
 class WorkQueue:
     """A QP of any transport."""
+
+    transitions: ClassVar[Mapping[str, Transition]]  # by the state that a QP of this kind may go to
 
     qpn: int
     attributes: SenderAttributes
@@ -110,6 +134,12 @@ class WorkQueue:
         self.completions.clear()
         self.arrivals.clear()
         self.next_arrival = 1
+
+    def change(self, values: Mapping[str, int | None], config: NicConfig) -> None:
+        """Set attributes, by name; raises UsageError where they do not fit the NIC."""
+        changed = self.attributes.changed(values)
+        changed.check(config)
+        self.attributes = changed
 
     @property
     def index(self) -> int:

@@ -170,26 +170,19 @@ class CcParameters:
                 hint="lower target_delay or the link's rate",
             )
         threshold_ns = profile.qa_threshold_ns
+        named = {field.name: getattr(profile, field.name, 0) for field in fields(cls)}
         return cls(
-            mtu_bytes=profile.mtu_bytes,
-            base_rtt_ns=profile.base_rtt_ns,
-            target_delay_ns=profile.target_delay_ns,
-            no_delay_ns=profile.no_delay_ns,
-            qa_threshold_ns=NO_QA_THRESHOLD_NS if threshold_ns is None else threshold_ns,
-            adjust_period_threshold_ns=profile.adjust_period_threshold_ns,
-            adjust_bytes_threshold=profile.adjust_bytes_threshold,
-            max_cwnd_bytes=profile.max_cwnd_bytes,
-            fi_bytes=profile.fi_bytes,
-            pi_bytes=pi_bytes,
-            eta_bytes=profile.eta_bytes,
-            fi_scale_q16=_q16(profile.fi_scale),
-            gamma_q16=_q16(profile.gamma),
-            max_md_jump_q16=_q16(profile.max_md_jump),
-            delay_gain_q16=_q16(profile.delay_gain),
-            sack_threshold_bytes=profile.sack_threshold_bytes,
-            qa_gate=profile.qa_gate,
-            disable_qa=int(profile.disable_qa),
-            is_fixed=int(profile.is_fixed),
+            **named
+            | {
+                "qa_threshold_ns": NO_QA_THRESHOLD_NS if threshold_ns is None else threshold_ns,
+                "pi_bytes": pi_bytes,
+                "fi_scale_q16": _q16(profile.fi_scale),
+                "gamma_q16": _q16(profile.gamma),
+                "max_md_jump_q16": _q16(profile.max_md_jump),
+                "delay_gain_q16": _q16(profile.delay_gain),
+                "disable_qa": int(profile.disable_qa),
+                "is_fixed": int(profile.is_fixed),
+            }
         )
 
     @classmethod

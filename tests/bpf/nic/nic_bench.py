@@ -165,7 +165,7 @@ class NicBench(ProgramBench):
 
     def connect(self, index: int, attributes: RcAttributes, peer_qpn: int) -> None:
         """A reliable connection in RTS."""
-        value = build_rc_qp(RcQueuePair(QPN_MIN + index, attributes), self.config, time.monotonic_ns())
+        value = build_rc_qp(RcQueuePair(QPN_MIN + index, attributes), self.config)
         value.state, value.head.peer_qpn = QpState.RTS, peer_qpn
         self.rc_qps.write(index, value)
 

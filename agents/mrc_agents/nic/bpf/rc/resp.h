@@ -66,7 +66,7 @@ static __always_inline int rc_on_gap(struct mrc_rc_qp *qp, struct rc_response *r
 	return is_new ? MRC_STAGE_SEND_RESPONSE : XDP_DROP;
 }
 
-/* With is_any_order: finds where a packet goes. Returns 0 or, if it is not taken, the stage that follows. */
+/* With is_any_order: finds where a packet goes. Returns 0, or the stage of one that is not taken. */
 static __always_inline int rc_locate_any_order(struct xdp_md *ctx, const struct mrc_rc_qp *qp,
 					       struct rc_response *response)
 {
@@ -87,8 +87,8 @@ static __always_inline int rc_locate_any_order(struct xdp_md *ctx, const struct 
 }
 
 /*
- * The same where only the next packet is taken. A message is begun once,
- * ends exactly, and is not begun before the last one has ended.
+ * The same where only the next packet is taken. A message is begun once, ends exactly, and is not
+ * begun before the last one has ended.
  */
 static __always_inline int rc_locate(struct xdp_md *ctx, struct mrc_rc_qp *qp,
 				     struct rc_response *response)
@@ -141,7 +141,7 @@ static __always_inline int rc_load_immediate(struct xdp_md *ctx, const struct mr
 	return 0;
 }
 
-/* Places the payload. Returns 0, or the stage that follows when it may or can not be. */
+/* Places the payload. Returns 0, or the stage of a packet that is not placed. */
 static __always_inline int rc_place(struct xdp_md *ctx, struct mrc_rc_qp *qp,
 				    struct rc_response *response)
 {
