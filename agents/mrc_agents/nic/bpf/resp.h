@@ -185,7 +185,7 @@ static __always_inline int write_take_immediate(struct xdp_md *ctx, const struct
 	return 0;
 }
 
-/* Places the payload. Returns 0, or the stage that follows when it may or can not be. */
+/* Places the payload. Returns 0, or the stage of a packet that is not placed. */
 static __always_inline int write_place(struct xdp_md *ctx, struct mrc_qp *qp,
 				       struct rx_response *response)
 {
