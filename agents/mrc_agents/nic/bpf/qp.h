@@ -120,14 +120,16 @@ static __always_inline int qp_timer_has_stopped(const struct mrc_qp_head *head)
  */
 static __always_inline void qp_skip_pause(struct mrc_qp_head *head, __u64 now_ns)
 {
-	__s64 late_ns = now_ns - head->timer_due_ns;
+	__s64 late_ns = now_ns - head->timer_due_ns, ago_ns = now_ns - head->progress_ns;
 
 	if (late_ns <= (__s64)(head->rto_ns / QP_PAUSE_SHARE))
-		return;
+		late_ns = 0;
 	head->stalled_ns += late_ns;
-	head->progress_ns += late_ns;
-	if ((__s64)(head->progress_ns - now_ns) > 0) /* an acknowledgement came behind the pause */
-		head->progress_ns = now_ns;
+	ago_ns -= late_ns;
+	if (late_ns && ago_ns < 0) /* an acknowledgement came behind the pause */
+		ago_ns = 0;
+	barrier_var(ago_ns); /* else 6.1 checks all that follows for each of these cases */
+	head->progress_ns = now_ns - ago_ns;
 }
 
 enum {
@@ -140,12 +142,18 @@ enum {
  * True if the agent is dead: it is silent beyond its limit, and was so at looks before. After a
  * pause of the whole machine the kernel may look before the agent has had its turn.
  */
-static __always_inline int is_agent_dead(struct mrc_nic_control *control, __u64 now_ns)
+__noinline int is_agent_dead(__u64 now_ns)
 {
-	__u64 limit_ns = control->heartbeat_limit_ns, heartbeat_ns = control->heartbeat_ns;
-	__u64 found_ns = control->silence_ns;
-	int is_known = found_ns > heartbeat_ns;
+	struct mrc_nic_control *control = lookup0(&nic_control);
+	__u64 limit_ns, heartbeat_ns, found_ns;
+	int is_known;
 
+	if (!control)
+		return 0;
+	limit_ns = control->heartbeat_limit_ns;
+	heartbeat_ns = control->heartbeat_ns;
+	found_ns = control->silence_ns;
+	is_known = found_ns > heartbeat_ns;
 	if (!limit_ns || !heartbeat_ns || (__s64)(now_ns - heartbeat_ns) <= (__s64)limit_ns)
 		return 0;
 	if (!is_known)
@@ -161,9 +169,7 @@ static __always_inline int is_agent_dead(struct mrc_nic_control *control, __u64 
 static __always_inline int qp_end_orphan(struct bpf_spin_lock *lock, __u32 *state, __u32 qp_index,
 					 __u32 psn)
 {
-	struct mrc_nic_control *control = lookup0(&nic_control);
-
-	if (psn & HEARTBEAT_PSN_MASK || !control || !is_agent_dead(control, bpf_ktime_get_ns()))
+	if (psn & HEARTBEAT_PSN_MASK || !is_agent_dead(bpf_ktime_get_ns()))
 		return 0;
 	qp_end(lock, state, qp_index);
 	return 1;

@@ -164,14 +164,13 @@ static int rto_timer_expired(void *map, __u32 *key, struct mrc_qp *given)
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, key);
 	__u32 qp_index = *key, wanted = 0, is_failed = 0, is_expired = 0, is_idle = 0, is_orphan,
 	      is_tlp = 0, losses = 0, released;
-	struct mrc_nic_control *control = lookup0(&nic_control);
 	__u64 now_ns = bpf_ktime_get_ns(), delay_ns;
 
 	(void)map;
 	(void)given;
-	if (!qp || !ring || !control)
+	if (!qp || !ring)
 		return 0;
-	is_orphan = is_agent_dead(control, now_ns);
+	is_orphan = is_agent_dead(now_ns);
 	released = qp->req.held_count ? release_held(qp_index, now_ns) : 0;
 	bpf_spin_lock(&qp->lock);
 	qp_skip_pause(&qp->head, now_ns);

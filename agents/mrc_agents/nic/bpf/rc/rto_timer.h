@@ -63,14 +63,13 @@ static int rc_rto_timer_expired(void *map, __u32 *key, struct mrc_rc_qp *given)
 	struct mrc_rc_qp *qp = TIMER_ELEMENT(&rc_qps, key);
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, key);
 	__u32 qp_index = *key, wanted = 0, is_failed = 0, is_idle = 0, is_orphan;
-	struct mrc_nic_control *control = lookup0(&nic_control);
 	__u64 now_ns = bpf_ktime_get_ns(), delay_ns;
 
 	(void)map;
 	(void)given;
-	if (!qp || !ring || !control)
+	if (!qp || !ring)
 		return 0;
-	is_orphan = is_agent_dead(control, now_ns);
+	is_orphan = is_agent_dead(now_ns);
 	bpf_spin_lock(&qp->lock);
 	qp_skip_pause(&qp->head, now_ns);
 	if (qp->req.is_rnr_wait && (__s64)(now_ns - qp->head.rnr_until_ns) >= 0) {
