@@ -119,6 +119,17 @@ def test_want_of_resources_is_retried_up_to_the_limit(source: WriteSource, reaso
     assert CompletionStatus(event.c) == CompletionStatus.RETRY_EXCEEDED
 
 
+def test_want_of_resources_is_retried_for_as_long_as_a_program_says(source: WriteSource) -> None:
+    assert source.nic.command(Command.LIMITS, source.index, 3600 * 10**6, 1000, 7, 1)
+    packet = source.send()[0]
+    for _ in range(source.attributes.retry_limit + 2):
+        _, again = refuse(source, packet, NackReason.NO_BITMAP)
+        assert again is not None
+        packet = again
+    qp = source.nic.qp(source.index)
+    assert (qp.state, qp.head.stalled_ns) == (QpState.RTS, qp.head.progress_ns)
+
+
 def test_progress_forgives_retries(source: WriteSource) -> None:
     packets = source.send()
     refuse(source, packets[0], NackReason.NO_BITMAP)

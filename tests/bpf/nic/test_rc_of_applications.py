@@ -173,15 +173,6 @@ def test_rnr_naks_beyond_the_limit_end_it(source: RcSource) -> None:
     assert (event.b, event.c) == (QpState.ERROR, CompletionStatus.RNR_RETRY_EXCEEDED)
 
 
-def test_without_its_agent_it_stops(rc_nic: NicBench, distant: FarEnd) -> None:
-    source = RcSource(rc_nic, distant, rto_ns=RTO_NS, retry_limit=1000)
-    source.post(2048, iterations=1000)
-    source.send(1)
-    rc_nic.let_agent_die(looks=0)
-    assert rc_nic.await_error()[-1].c == CompletionStatus.FLUSHED
-    assert rc_nic.rc_qp(source.index).state == QpState.ERROR
-
-
 def test_without_its_agent_it_receives_no_more(target: RcTarget) -> None:
     target.nic.let_agent_die(looks=3)
     assert arrive(target, 0, b"nobody is there").verdict is Verdict.DROP

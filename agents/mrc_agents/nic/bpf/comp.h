@@ -347,7 +347,7 @@ static __always_inline int hold_for_receive(struct mrc_qp *qp, __u32 psn, __u64 
  * the state that the QP leaves for ERROR, with *status, or MRC_QP_ERROR.
  */
 static __always_inline __u32 nack_judge_qp(struct mrc_qp *qp, __u32 reason, int is_stale,
-					   int is_rnr_over, __u32 *status)
+					   int is_rnr_over, __u64 now_ns, __u32 *status)
 {
 	int is_over = reason != WIRE_NACK_TRIMMED && reason != WIRE_NACK_TRIMMED_LASTHOP &&
 		      reason != WIRE_NACK_PSN_OOR_WINDOW;
@@ -355,8 +355,9 @@ static __always_inline __u32 nack_judge_qp(struct mrc_qp *qp, __u32 reason, int 
 	*status = MRC_STATUS_REMOTE_OPERATION;
 	if (reason == WIRE_NACK_NO_BITMAP || reason == WIRE_NACK_NO_PKT_BUFFER) {
 		*status = MRC_STATUS_RETRY_EXCEEDED;
-		qp->head.retries += !is_stale;
-		is_over = qp->head.retries > qp->head.retry_limit;
+		if (!is_stale)
+			qp_count_retry(&qp->head);
+		is_over = qp_is_given_up(&qp->head, now_ns);
 	} else if (reason == WIRE_NACK_NO_RESOURCE) {
 		*status = MRC_STATUS_RNR_RETRY_EXCEEDED;
 		qp->head.retries = 0; /* the peer lives; packets in flight may time out */
@@ -425,7 +426,7 @@ __noinline int on_nack(struct xdp_md *ctx)
 			if (reason == WIRE_NACK_TRIMMED)
 				is_skipped = ev_skip(qp, ev_index, MRC_REASON_TRIM, now_ns);
 		}
-		from = nack_judge_qp(qp, reason, is_stale, is_rnr_over, &status);
+		from = nack_judge_qp(qp, reason, is_stale, is_rnr_over, now_ns, &status);
 	}
 	desc->is_loss_due = is_loss_due(qp, now_ns);
 	bpf_spin_unlock(&qp->lock);

@@ -70,17 +70,23 @@ static __always_inline int qp_set_limits(struct bpf_spin_lock *lock, struct mrc_
 	return 1;
 }
 
-/* Under the lock: nothing was acknowledged for a whole time-out. */
-static __always_inline void qp_time_out(struct mrc_qp_head *head, __u64 now_ns)
+/* Under the lock: packets are sent again: for a time-out, or as the peer could not take one. */
+static __always_inline void qp_count_retry(struct mrc_qp_head *head)
 {
 	if (!head->retries)
 		head->stalled_ns = head->progress_ns;
-	head->progress_ns = now_ns;
 	head->retries++;
 }
 
+/* Under the lock: nothing was acknowledged for a whole time-out. */
+static __always_inline void qp_time_out(struct mrc_qp_head *head, __u64 now_ns)
+{
+	qp_count_retry(head);
+	head->progress_ns = now_ns;
+}
+
 /*
- * Under the lock: whether time-outs in a row are too many: by their number, or by the time since
+ * Under the lock: whether retries in a row are too many: by their number, or by the time since
  * something was last acknowledged.
  */
 static __always_inline int qp_is_given_up(const struct mrc_qp_head *head, __u64 now_ns)
