@@ -149,7 +149,7 @@ def test_bytes_received_are_in_sacks_beside_the_penalty(target: WriteTarget) -> 
 def test_penalty_is_read_from_nsccs_own_cc_type_alone(
     nic: NicBench, distant: FarEnd, cc_type: int, reason: CcReason
 ) -> None:
-    cc = CcParameters.from_profile(derive_profile(CcLink(10**9, 10**6, 2048), {"disable_qa": True}))
+    cc = CcParameters.from_profile(derive_profile(CcLink(10**12, 1000, 2048), {"disable_qa": True}))
     source = WriteSource(nic, distant, replace(distant.attributes(), cc=cc))
     source.post(2048, iterations=2)
     assert len(source.send()) == 2

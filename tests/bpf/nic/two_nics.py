@@ -12,7 +12,7 @@ from typing import Any, Final, Self, cast
 from nic_bench import LIVE_FRAME, QP_COUNT, NicBench
 from program_bench import Verdict
 
-from mrc_agents.abi import EventKind, KickMode
+from mrc_agents.abi import Command, EventKind, KickMode
 from mrc_agents.errors import AgentError
 from mrc_agents.nic.config import NicSettings
 from mrc_agents.nic.device import NicDevice
@@ -53,7 +53,11 @@ class Device:
         self.qps, self.rc_qps = nic.qps, nic.rc_qps
         self.qp_count = QP_COUNT
         self.reliable_connections: set[int] = set()
-        self.command = nic.command
+
+    def command(self, command: Command, qp_index: int, *arguments: int) -> bool:
+        """Has the NIC change a QP; whether it did."""
+        mode = KickMode.RC_COMMAND if qp_index in self.reliable_connections else KickMode.COMMAND
+        return self._nic.command(command, qp_index, *arguments, mode=mode)
 
     def await_runs(self) -> None:
         """Programs run only while the test lets a frame arrive or runs a TX kick."""
