@@ -35,7 +35,7 @@ def epoch_ns() -> int:
 
 
 class Timeout:
-    """A wait in steps; by what a step takes longer than it should, the whole machine stood still.
+    """A wait in steps. A step counts as no longer than it should be: the rest is a pause of the machine.
 
     Args:
         timeout_ns: how long to wait in all.

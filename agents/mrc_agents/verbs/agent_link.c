@@ -45,7 +45,7 @@ static int receive_reply(struct agent_link *link, struct mrc_application_reply *
 	struct cmsghdr *header;
 	ssize_t length = -1;
 
-	/* In steps of a second: a pause of the whole machine, in which nobody waited, ends one. */
+	/* In steps of a second: a pause of the whole machine costs one step. */
 	for (int seconds = 0; seconds < REPLY_TIMEOUT_SECONDS; seconds += errno != EINTR) {
 		length = recvmsg(link->socket, &message, MSG_CMSG_CLOEXEC);
 		if (length >= 0 || (errno != EINTR && errno != EAGAIN))

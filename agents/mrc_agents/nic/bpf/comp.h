@@ -268,7 +268,7 @@ __noinline int on_ack(struct xdp_md *ctx)
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	qp_index = stack_qp_index(&head->stack);
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
-	if (!qp || !stack_is_for(&head->stack, qp->head.qpn, qp->head.peer_host))
+	if (!qp || !stack_is_for(&head->stack, &qp->head))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	psn = bpf_ntohl(head->stack.bth.flags_psn) & WIRE_PSN_MASK;
 	msn = bpf_ntohl(head->syndrome_msn);
@@ -384,7 +384,7 @@ __noinline int on_nack(struct xdp_md *ctx)
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	qp_index = stack_qp_index(&head->stack);
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
-	if (!qp || !stack_is_for(&head->stack, qp->head.qpn, qp->head.peer_host))
+	if (!qp || !stack_is_for(&head->stack, &qp->head))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	psn = bpf_ntohl(head->psn) & WIRE_PSN_MASK;
 	entropy = bpf_ntohl(head->entropy);

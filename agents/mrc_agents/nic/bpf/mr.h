@@ -119,18 +119,18 @@ static __noinline __s64 mr_mailbox(__u32 qp_index, __u64 va, __u32 length)
 }
 
 /* The same for a QP whose peer may write or not. Nothing may be anywhere. */
-static __always_inline __s64 mr_of_qp(__u32 qp_index, __u32 is_writable, __u32 pd, __u32 r_key,
+static __always_inline __s64 mr_of_qp(__u32 qp_index, const struct mrc_qp_head *head, __u32 r_key,
 				      __u64 va, __u32 length)
 {
 	if (r_key - 1 < MRC_KEY_SEND_LAST_IMMEDIATE)
 		return length ? mr_mailbox(qp_index, va, length) : 0;
 	if (r_key == MRC_KEY_WRITE_END && !length)
 		return 0;
-	if (!is_writable) {
+	if (!head->is_writable) {
 		nic_count(MRC_NC_DROP_R_KEY, 1);
 		return -1;
 	}
-	return length ? mr_check(r_key, pd, va, length) : 0;
+	return length ? mr_check(r_key, head->pd, va, length) : 0;
 }
 
 static __always_inline long mr_copy_bytes(struct xdp_md *ctx, __u32 frame_offset,

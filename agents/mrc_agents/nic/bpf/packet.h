@@ -287,10 +287,11 @@ static __always_inline __u32 stack_qp_index(const struct wire_stack *stack)
 	return stack_qpn(stack) & ((1 << MRC_QP_INDEX_BITS) - 1);
 }
 
-/* True if a packet is for the QP of that number, and from its peer. */
-static __always_inline int stack_is_for(const struct wire_stack *stack, __u32 qpn, __u32 peer_host)
+/* True if a packet is for the QP, and from its peer. */
+static __always_inline int stack_is_for(const struct wire_stack *stack,
+					const struct mrc_qp_head *head)
 {
-	return stack_qpn(stack) == qpn && stack_is_from(stack, peer_host);
+	return stack_qpn(stack) == head->qpn && stack_is_from(stack, head->peer_host);
 }
 
 /*

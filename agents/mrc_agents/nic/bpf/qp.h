@@ -11,7 +11,7 @@
 
 enum {
 	QP_TIMER_SILENCE_S = 1, /* a timer that has not fired for so long has stopped */
-	QP_PAUSE_SHARE = 4,	/* part of the RTO: a timer that is later slept, as all did */
+	QP_PAUSE_SHARE = 4,	/* part of the RTO: a timer that is later was paused */
 	QP_RNR_MIN_NS = 10000,	/* IBTA's shortest RNR timer */
 };
 
@@ -39,7 +39,7 @@ static __always_inline void qp_fail(__u32 qp_index, __u32 from, __u32 status)
 	nic_event(MRC_EVENT_QP_STATE, qp_index, from, MRC_QP_ERROR, (__u64)status << 32);
 }
 
-/* A program takes a QP to ERROR; returns whether it was alive. */
+/* Takes a QP to ERROR, with its work flushed; returns whether it was alive. */
 static __always_inline int qp_end(struct bpf_spin_lock *lock, __u32 *state, __u32 qp_index)
 {
 	__u32 from;
@@ -121,8 +121,8 @@ static __always_inline int qp_timer_has_stopped(const struct mrc_qp_head *head)
 }
 
 /*
- * Under the lock: does not count a pause of the whole machine (steal, a snapshot, live migration) as
- * time without an acknowledgement. The timer of the QP is late by it: its peer did not wait either.
+ * Under the lock: leaves a pause of the whole machine (steal, a snapshot, live migration) out of the
+ * time without an acknowledgement. The timer of the QP is late by the pause.
  */
 static __always_inline void qp_skip_pause(struct mrc_qp_head *head, __u64 now_ns)
 {

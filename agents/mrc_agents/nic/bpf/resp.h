@@ -25,7 +25,7 @@ static __always_inline struct mrc_qp *resp_find_qp(__u32 qp_index, const struct 
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 
-	if (!qp || !stack_is_for(stack, qp->head.qpn, qp->head.peer_host)) {
+	if (!qp || !stack_is_for(stack, &qp->head)) {
 		nic_count(MRC_NC_DROP_UNKNOWN_QP, 1);
 		return (void *)0;
 	}
@@ -55,8 +55,7 @@ static __always_inline int is_qp_in_error(__u32 qp_index, const struct wire_stac
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 
-	return qp && qp->state == MRC_QP_ERROR &&
-	       stack_is_for(stack, qp->head.qpn, qp->head.peer_host) && may_nak(qp);
+	return qp && qp->state == MRC_QP_ERROR && stack_is_for(stack, &qp->head) && may_nak(qp);
 }
 
 /* Notes what all packets say. */
@@ -190,8 +189,8 @@ static __always_inline int write_place(struct xdp_md *ctx, struct mrc_qp *qp,
 				       struct rx_response *response)
 {
 	struct rx_packet *packet = &response->packet;
-	__s64 place = mr_of_qp(packet->qp_index, qp->head.is_writable, qp->head.pd, packet->r_key,
-			       packet->va, packet->length);
+	__s64 place =
+	    mr_of_qp(packet->qp_index, &qp->head, packet->r_key, packet->va, packet->length);
 	int result;
 
 	if (place < 0)

@@ -220,7 +220,7 @@ __noinline int on_sack(struct xdp_md *ctx)
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	qp_index = stack_qp_index(&head->stack);
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
-	if (!qp || !stack_is_for(&head->stack, qp->head.qpn, qp->head.peer_host))
+	if (!qp || !stack_is_for(&head->stack, &qp->head))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	desc->qp_index = qp_index;
 	desc->now_ns = bpf_ktime_get_ns();

@@ -80,7 +80,7 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	qp_index = stack_qp_index(&head->stack);
 	qp = rc_find(qp_index);
-	if (!qp || !stack_is_for(&head->stack, qp->head.qpn, qp->head.peer_host))
+	if (!qp || !stack_is_for(&head->stack, &qp->head))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	psn = bpf_ntohl(head->stack.bth.flags_psn) & WIRE_PSN_MASK;
 	syndrome = bpf_ntohl(head->syndrome_msn) >> 24;

@@ -146,8 +146,8 @@ static __always_inline int rc_place(struct xdp_md *ctx, struct mrc_rc_qp *qp,
 				    struct rc_response *response)
 {
 	const struct rc_packet *packet = &response->packet;
-	__s64 place = mr_of_qp(response->qp_index, qp->head.is_writable, qp->head.pd, packet->r_key,
-			       packet->va, packet->length);
+	__s64 place =
+	    mr_of_qp(response->qp_index, &qp->head, packet->r_key, packet->va, packet->length);
 
 	if (place < 0)
 		return rc_respond(qp, response, RC_NAK_REMOTE_ACCESS, packet->psn);
@@ -298,7 +298,7 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 	response->is_cnp = 0;
 	response->is_marked = stack_is_marked(stack);
 	qp = rc_find(response->qp_index);
-	if (!qp || !stack_is_for(stack, qp->head.qpn, qp->head.peer_host))
+	if (!qp || !stack_is_for(stack, &qp->head))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	if (qp->state != MRC_QP_RTR && qp->state != MRC_QP_RTS)
 		return nic_drop(MRC_NC_DROP_QP_STATE);
