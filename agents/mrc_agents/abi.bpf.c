@@ -6,6 +6,7 @@
 #include <mrc/queue_abi.h>
 #include <mrc/rc_abi.h>
 #include <mrc/virtual_abi.h>
+#include "collectives/element_abi.h"
 #include "nic/bpf/cc/nscc.h"
 
 /* A global of pointer type keeps a type in the BTF even where no map uses it. */
@@ -109,3 +110,8 @@ KEEP(struct, mrc_virtual_lab);
 KEEP(struct, mrc_virtual_report);
 KEEP(struct, mrc_virtual_totals);
 KEEP(enum, mrc_virtual_payload);
+KEEP(enum, mrc_coll_type);
+KEEP(enum, mrc_coll_reduction);
+KEEP(struct, mrc_transfer);
+KEEP(struct, mrc_schedule_connection);
+KEEP(struct, mrc_virtual_schedule);

@@ -72,6 +72,31 @@ class CcReason(IntEnum):
     REASON_COUNT = 12
 
 
+class CollReduction(IntEnum):
+    """enum mrc_coll_reduction."""
+
+    SUM = 0
+    PRODUCT = 1
+    MIN = 2
+    MAX = 3
+    AND = 4
+    OR = 5
+    XOR = 6
+
+
+class CollType(IntEnum):
+    """enum mrc_coll_type."""
+
+    F32 = 0
+    F64 = 1
+    F16 = 2
+    BF16 = 3
+    I8 = 4
+    U8 = 5
+    I32 = 6
+    I64 = 7
+
+
 class Command(IntEnum):
     """enum mrc_command."""
 
@@ -2259,6 +2284,58 @@ class Region(Structure):
     )
 
 
+class ScheduleConnection(Structure):
+    """struct mrc_schedule_connection, 56 bytes."""
+
+    target_address: int
+    source_nic: int
+    source_qp: int
+    target_nic: int
+    target_qp: int
+    local_offset: int
+    r_key: int
+    window_packets: int
+    pmtu_bytes: int
+    in_flight: int
+    waiting: "Array[c_uint32]"
+    pad0: int
+
+    _fields_ = (
+        ("target_address", c_uint64),
+        ("source_nic", c_uint32),
+        ("source_qp", c_uint32),
+        ("target_nic", c_uint32),
+        ("target_qp", c_uint32),
+        ("local_offset", c_uint32),
+        ("r_key", c_uint32),
+        ("window_packets", c_uint32),
+        ("pmtu_bytes", c_uint32),
+        ("in_flight", c_uint32),
+        ("waiting", (c_uint32 * 2)),
+        ("pad0", c_uint32),
+    )
+
+
+class Transfer(Structure):
+    """struct mrc_transfer, 24 bytes."""
+
+    connection: int
+    source_start: int
+    target_start: int
+    count: int
+    reduce_start: int
+    after: int
+
+    _fields_ = (
+        ("connection", c_int32),
+        ("source_start", c_int32),
+        ("target_start", c_int32),
+        ("count", c_int32),
+        ("reduce_start", c_int32),
+        ("after", c_int32),
+    )
+
+
 class VirtualLabParts(Structure):
     """struct mrc_virtual_lab, 48 bytes."""
 
@@ -2314,6 +2391,50 @@ class VirtualReport(Structure):
         ("nic", c_uint32),
         ("pad0", c_uint32),
         ("event", Event),
+    )
+
+
+class VirtualSchedule(Structure):
+    """struct mrc_virtual_schedule, 112 bytes."""
+
+    transfers: int
+    connections: int
+    carried_first: int
+    carried_members: int
+    follower_first: int
+    follower_members: int
+    next: int
+    transfer_count: int
+    connection_count: int
+    element: int
+    reduction: int
+    in_flight_max: int
+    operation: int
+    outstanding: int
+    last_connection: int
+    unposted: "Array[c_uint32]"
+    end_ns: int
+    reaction_ns: int
+
+    _fields_ = (
+        ("transfers", c_uint64),
+        ("connections", c_uint64),
+        ("carried_first", c_uint64),
+        ("carried_members", c_uint64),
+        ("follower_first", c_uint64),
+        ("follower_members", c_uint64),
+        ("next", c_uint64),
+        ("transfer_count", c_uint32),
+        ("connection_count", c_uint32),
+        ("element", c_uint32),
+        ("reduction", c_uint32),
+        ("in_flight_max", c_uint32),
+        ("operation", c_uint32),
+        ("outstanding", c_uint32),
+        ("last_connection", c_uint32),
+        ("unposted", (c_uint32 * 2)),
+        ("end_ns", c_uint64),
+        ("reaction_ns", c_uint64),
     )
 
 

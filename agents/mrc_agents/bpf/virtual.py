@@ -14,7 +14,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Self
 
-from mrc_agents.abi import Event, FoundMap, VirtualLabParts, VirtualPayload, VirtualReport, VirtualTotals
+from mrc_agents.abi import (
+    Event,
+    FoundMap,
+    VirtualLabParts,
+    VirtualPayload,
+    VirtualReport,
+    VirtualSchedule,
+    VirtualTotals,
+)
 from mrc_agents.errors import PreflightError
 from mrc_agents.objects import OBJECTS_DIR, how_to_build
 
@@ -193,6 +201,18 @@ class VirtualRuntime:
         """Somebody has read what a NIC reported while nobody attended it."""
         self._library.mrc_virtual_empty_ring(nic)
 
+    def expect(self, schedule: VirtualSchedule, *, is_expected: bool) -> None:
+        """Carry the messages of a schedule, which stays where it is with its arrays; or forget it."""
+        self._library.mrc_virtual_set_schedule(byref(schedule), is_expected)
+
+    def begin_operation(self, schedule: VirtualSchedule) -> None:
+        """Post the messages that wait for nothing."""
+        self._library.mrc_virtual_begin_operation(byref(schedule))
+
+    def take_arrival(self, schedule: VirtualSchedule, transfer: int, time_ns: int) -> None:
+        """Book a message whose arrival was reported."""
+        self._library.mrc_virtual_take_arrival(byref(schedule), transfer, time_ns)
+
     def totals(self) -> VirtualTotals:
         totals = VirtualTotals()
         self._library.mrc_virtual_read_totals(byref(totals))
@@ -215,6 +235,9 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         "reports": (POINTER(VirtualReport), c_void_p),
         "take_reports": (None,),
         "empty_ring": (None, c_uint32),
+        "set_schedule": (None, POINTER(VirtualSchedule), c_int),
+        "begin_operation": (None, POINTER(VirtualSchedule)),
+        "take_arrival": (None, POINTER(VirtualSchedule), c_uint32, c_uint64),
         "read_totals": (None, POINTER(VirtualTotals)),
     }
     for name, (result, *arguments) in signatures.items():

@@ -20,27 +20,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-
-enum mrc_coll_type {
-	MRC_COLL_F32,
-	MRC_COLL_F64,
-	MRC_COLL_F16,
-	MRC_COLL_BF16,
-	MRC_COLL_I8,
-	MRC_COLL_U8,
-	MRC_COLL_I32,
-	MRC_COLL_I64,
-};
-
-enum mrc_coll_reduction {
-	MRC_COLL_SUM,
-	MRC_COLL_PRODUCT,
-	MRC_COLL_MIN,
-	MRC_COLL_MAX,
-	MRC_COLL_AND, /* bits; of integers only */
-	MRC_COLL_OR,
-	MRC_COLL_XOR,
-};
+#include "element_abi.h"
 
 /* 0 stands for the default. */
 struct mrc_coll_options {

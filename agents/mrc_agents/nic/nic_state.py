@@ -2,7 +2,7 @@
 
 from ctypes import addressof, memset, sizeof
 
-from mrc_agents.abi import Qp, QpState, RcQp
+from mrc_agents.abi import Limit, Qp, QpState, RcQp
 from mrc_agents.errors import UsageError
 from mrc_agents.nic.config import NicSettings
 from mrc_agents.nic.denylist import Denylist
@@ -12,7 +12,7 @@ from mrc_agents.nic.memory import RegionTable
 from mrc_agents.nic.qp import MrcQueuePair
 from mrc_agents.nic.qp_numbers import QpNumbers
 from mrc_agents.nic.rc_qp import RcQueuePair
-from mrc_agents.nic.work_queue import qp_index
+from mrc_agents.nic.work_queue import is_under_way, qp_index
 
 
 class NicState:
@@ -41,11 +41,12 @@ class NicState:
     def sending(self) -> list[int]:
         """Indices of the QPs in the NIC, of any transport, that have work under way."""
         queues = (*self._qps.values(), *self._rc_qps.values())
-        return [
-            qp.index
-            for qp in queues
-            if qp.state == QpState.RTS and (qp.posted or any(self._device.work[qp.index].notify))
-        ]
+        return [qp.index for qp in queues if qp.state == QpState.RTS and self._has_work(qp.index)]
+
+    def _has_work(self, index: int) -> bool:
+        """Return True if the last request in a QP's ring is under way, or an application may post."""
+        ring = self._device.work[index]
+        return is_under_way(ring.entries[(ring.tail - 1) % Limit.WORK_RING]) or any(ring.notify)
 
     def _empty_ring(self, index: int) -> None:
         """Reset a QP's ring to empty; only its turn continues."""

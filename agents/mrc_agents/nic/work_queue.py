@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, NamedTuple, Protocol, Self
 
-from mrc_agents.abi import Limit, NicConfig, QpState
+from mrc_agents.abi import Limit, NicConfig, QpState, Work
 from mrc_agents.protocol.retry_times import NO_END_US
 
 QPN_MIN: Final = 1 << Limit.QP_INDEX_BITS
@@ -19,6 +19,11 @@ def qp_index(qpn: int) -> int:
     numbers").
     """
     return qpn & QPN_MIN - 1
+
+
+def is_under_way(work: Work) -> bool:
+    """Return True if a place of a work ring holds a request that has not completed."""
+    return bool(work.iterations and not work.is_completed)
 
 
 class SenderAttributes(Protocol):

@@ -9,6 +9,7 @@ from mrc_agents.nic.config import NicSettings
 from mrc_agents.nic.device import NicDevice
 from mrc_agents.nic.nic_state import NicState
 from mrc_agents.nic.verb import verb
+from mrc_agents.nic.work_queue import is_under_way
 
 _U32_MAX = 0xFFFFFFFF
 
@@ -74,8 +75,9 @@ class WorkVerbs(NicState):
             )
         if length:
             self._regions.check(local_offset, local_slots * length)
-        if len(qp.posted) >= Limit.WORK_RING - 1:
-            raise UsageError(f"QP {qpn} holds {len(qp.posted)} work requests already")
+        ring = self._device.work[qp.index]
+        if is_under_way(ring.entries[(ring.tail + 1) % Limit.WORK_RING]):
+            raise UsageError(f"QP {qpn} holds {Limit.WORK_RING - 1} work requests already")
         work_id = self._next_work_id
         self._next_work_id += 1
         work = Work(
@@ -92,7 +94,6 @@ class WorkVerbs(NicState):
             immediate=immediate or 0,
         )
         qp.posted.append(work_id)
-        ring = self._device.work[qp.index]
         ring.entries[ring.tail % Limit.WORK_RING] = work
         ring.tail += 1
         packets = max(1, -(-length // qp.attributes.pmtu_bytes)) * min(depth, iterations)

@@ -53,6 +53,18 @@ API void mrc_virtual_take_reports(void);
 /* Somebody has read the ring of a NIC that was not attended. */
 API void mrc_virtual_empty_ring(__u32 nic);
 
+/*
+ * Messages of operations. A schedule stays where it is, with its arrays, while its messages are
+ * expected. An operation whose `outstanding` has become 0, or a message that is unposted, is announced
+ * by a report of VIRTUAL_NO_NIC.
+ */
+API void mrc_virtual_set_schedule(struct mrc_virtual_schedule *schedule, int is_expected);
+/* Posts what waits for nothing. */
+API void mrc_virtual_begin_operation(struct mrc_virtual_schedule *schedule);
+/* A message has arrived which was reported. */
+API void mrc_virtual_take_arrival(struct mrc_virtual_schedule *schedule, __u32 transfer,
+				  __u64 time_ns);
+
 API void mrc_virtual_read_totals(struct mrc_virtual_totals *totals);
 
 #endif

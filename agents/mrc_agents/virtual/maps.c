@@ -94,6 +94,7 @@ int mrc_virtual_begin(const struct mrc_virtual_lab *lab)
 	}
 	virtual_begin_events(lab->seed, lab->shuffles_ties);
 	virtual_begin_reports(lab->nic_count);
+	virtual_begin_messages(lab->nic_count);
 	virtual_begin_frames((const void *)lab->nic_of_port, lab->port_count);
 	return 0;
 }
@@ -104,6 +105,7 @@ void mrc_virtual_end(void)
 	virtual_end_payload();
 	virtual_end_frames();
 	virtual_end_reports();
+	virtual_end_messages();
 	virtual_end_events();
 	for (__u32 i = 0; i < virtual_map_count; i++) {
 		struct virtual_map_entry *entry = &virtual_maps[i];

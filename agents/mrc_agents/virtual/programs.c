@@ -85,6 +85,11 @@ void virtual_request_tx(__u32 qp_index, __u32 frames)
 	request->frames_left = frames;
 }
 
+struct mrc_work_ring *virtual_work_ring(__u32 qp_index)
+{
+	return bpf_map_lookup_elem(&work_ring, &qp_index);
+}
+
 __u32 virtual_event_room(void)
 {
 	return sizeof(*nic_events.max_entries) / sizeof(int);

@@ -47,6 +47,19 @@ int virtual_has_reports(void)
 	return report_count != 0;
 }
 
+static void add_report(struct mrc_virtual_report report)
+{
+	if (report_count == report_room) {
+		report_room = report_room ? report_room * 2 : REPORTS_FIRST_ROOM;
+		reports = realloc(reports, report_room * sizeof(*reports));
+		if (!reports) {
+			perror("virtual time: reports");
+			abort();
+		}
+	}
+	reports[report_count++] = report;
+}
+
 void *bpf_ringbuf_reserve(void *ring, __u64 bytes, __u64 flags)
 {
 	__u32 nic = virtual_entered_nic();
@@ -71,16 +84,29 @@ void bpf_ringbuf_submit(void *submitted, __u64 flags)
 		    (struct virtual_event){.nic = nic, .a = event->qp_index, .b = event->a});
 		return;
 	}
-	if (report_count == report_room) {
-		report_room = report_room ? report_room * 2 : REPORTS_FIRST_ROOM;
-		reports = realloc(reports, report_room * sizeof(*reports));
-		if (!reports) {
-			perror("virtual time: reports");
-			abort();
-		}
-	}
 	unread[nic]++;
-	reports[report_count++] = (struct mrc_virtual_report){.nic = nic, .event = *event};
+	add_report((struct mrc_virtual_report){.nic = nic, .event = *event});
+}
+
+void virtual_call_python(void)
+{
+	add_report((struct mrc_virtual_report){.nic = VIRTUAL_NO_NIC});
+}
+
+void virtual_take_messages(void)
+{
+	__u32 left = 0;
+
+	for (__u32 i = 0; i < report_count; i++) {
+		struct mrc_virtual_report report = reports[i];
+
+		if (report.nic != VIRTUAL_NO_NIC && is_attended[report.nic] &&
+		    virtual_take_message(report.nic, &report.event))
+			unread[report.nic]--;
+		else
+			reports[left++] = report;
+	}
+	report_count = left;
 }
 
 void bpf_ringbuf_discard(void *discarded, __u64 flags)
@@ -98,6 +124,11 @@ long bpf_ringbuf_output(void *ring, void *data, __u64 bytes, __u64 flags)
 	return -1;
 }
 
+int virtual_is_attended(__u32 nic)
+{
+	return is_attended[nic];
+}
+
 void mrc_virtual_attend(__u32 nic, int attended)
 {
 	is_attended[nic] = !!attended;
@@ -112,7 +143,7 @@ const struct mrc_virtual_report *mrc_virtual_reports(__u32 *count)
 void mrc_virtual_take_reports(void)
 {
 	for (__u32 i = 0; i < report_count; i++)
-		if (is_attended[reports[i].nic])
+		if (reports[i].nic != VIRTUAL_NO_NIC && is_attended[reports[i].nic])
 			unread[reports[i].nic] = 0;
 	report_count = 0;
 }

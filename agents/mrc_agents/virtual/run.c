@@ -33,6 +33,9 @@ __u64 mrc_virtual_run(__u64 until_ns, __u64 events_max)
 		}
 		virtual_now_ns = event.time_ns;
 		run_event(&event);
+		/* At the end of the time what Python has to do then may come first. */
+		if (virtual_has_reports() && virtual_now_ns < until_ns)
+			virtual_take_messages();
 	}
 	return virtual_now_ns;
 }

@@ -45,7 +45,8 @@ const struct mrc_port *virtual_port(__u32 port_id);
 void virtual_show_arrival(__u32 entry);
 /* Requests frames of a QP from the entered NIC's program: it builds them in live frames. */
 void virtual_request_tx(__u32 qp_index, __u32 frames);
-__u32 virtual_event_room(void); /* bytes of a NIC's ring of events */
+struct mrc_work_ring *virtual_work_ring(__u32 qp_index); /* of the entered NIC */
+__u32 virtual_event_room(void);				 /* bytes of a NIC's ring of events */
 int virtual_is_event_ring(const void *ring);
 
 /* ---- maps.c */
@@ -87,6 +88,16 @@ void virtual_run_timer(const struct virtual_event *event);
 void virtual_begin_reports(__u32 nic_count);
 void virtual_end_reports(void);
 int virtual_has_reports(void);
+int virtual_is_attended(__u32 nic);
+/* Lets the loop return to Python although no NIC has reported anything. */
+void virtual_call_python(void);
+/* Takes those of messages of schedules; what that brings about may be reported in turn. */
+void virtual_take_messages(void);
+
+/* ---- messages.c */
+void virtual_begin_messages(__u32 nic_count);
+void virtual_end_messages(void);
+int virtual_take_message(__u32 nic, const struct mrc_event *event);
 
 /* ---- frames.c */
 void virtual_begin_frames(const __u32 *nic_of_port, __u32 port_count);

@@ -140,11 +140,15 @@ class VirtualLab:
         return None
 
     def _dispatch(self) -> None:
-        """Hands what NICs have reported to their agents."""
+        """Hands what NICs have reported to their agents; a report of no NIC is for who takes turns."""
         reports = self.runtime.take_reports()
         start = 0
         while start < len(reports):
             nic = reports[start][0]
+            if nic == NO_NIC:
+                self.notify()
+                start += 1
+                continue
             end = start
             while end < len(reports) and reports[end][0] == nic:
                 end += 1

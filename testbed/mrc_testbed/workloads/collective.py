@@ -5,13 +5,7 @@ from typing import Final
 
 from mrc_testbed.errors import UsageError
 from mrc_testbed.units import format_size_bytes
-from mrc_testbed.workloads.collective_schedule import (
-    CollectiveKind,
-    CollectiveSchedule,
-    build_schedule,
-    bus_factor,
-    needs_receive_memory,
-)
+from mrc_testbed.workloads.collective_kind import CollectiveKind, bus_factor, needs_receive_memory
 from mrc_testbed.workloads.element_type import ELEMENT_BYTES, DType, ReduceOp
 
 PAGE_BYTES: Final = 4096
@@ -45,17 +39,6 @@ class Collective:
     def is_training(self) -> bool:
         """Return True if it is the steps of a job."""
         return self.compute_ns is not None
-
-    def schedule(self) -> CollectiveSchedule:
-        """The transfers of one operation."""
-        return build_schedule(
-            self.kind,
-            ranks=len(self.ranks),
-            count=self.count,
-            element_bytes=ELEMENT_BYTES[self.dtype],
-            channels=self.channels,
-            root=self.root,
-        )
 
     def memory_bytes(self) -> int:
         """Memory that each rank needs, whole pages."""

@@ -6,11 +6,9 @@ and writing new inputs is not part of its time. In training they are done while 
 """
 
 import enum
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from random import Random
-from typing import Final
 
 import numpy as np
 
@@ -18,21 +16,17 @@ from mrc_agents.clock import monotonic_ns
 from mrc_agents.nic.context import RECEIVES_MAX, Arrival, MemoryRegion, QpError, QueuePair
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.workloads.collective import Collective
-from mrc_testbed.workloads.collective_schedule import arrivals_by_connection, first_transfers, followers
-from mrc_testbed.workloads.element import Array, Inputs, reduce_into
+from mrc_testbed.workloads.collective_schedule import build_schedule
+from mrc_testbed.workloads.element import Array, Inputs
+from mrc_testbed.workloads.element_type import ELEMENT_BYTES
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.load import Load
+from mrc_testbed.workloads.messages import Ends, Messages
 from mrc_testbed.workloads.operation_publisher import OperationListener
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.sender import BatchRecord
 from mrc_testbed.workloads.transport import Event, Transport
-
-_IMMEDIATE_MASK: Final = 0xFFFFFFFF
-
-UNDER_WAY_MAX: Final = 32
-"""Messages of a connection that were posted and have not arrived: half of a QP's work ring, in which the
-requests of those that have arrived stay until they are acknowledged."""
 
 
 class _Phase(enum.Enum):
@@ -66,10 +60,14 @@ class RunningCollective:
         self._collective = collective
         self._transport = transport
         self._random = Random(seed)
-        self._schedule = collective.schedule()
-        self._carried = arrivals_by_connection(self._schedule)
-        self._followers = followers(self._schedule)
-        self._first = tuple(first_transfers(self._schedule))
+        self._schedule = schedule = build_schedule(
+            collective.kind,
+            ranks=len(collective.ranks),
+            count=collective.count,
+            element_bytes=ELEMENT_BYTES[collective.dtype],
+            channels=collective.channels,
+            root=collective.root,
+        )
         self._held = ExitStack()
         self._regions: list[MemoryRegion] = []
         self._memory: list[Array] = []
@@ -78,20 +76,21 @@ class RunningCollective:
         self._inputs: Inputs | None = None
         self._phase = _Phase.PREPARED
         self._left: int | None = None
+        self._messages: Messages | None = None
         self._operation = 0
-        self._outstanding = 0
         self._step_begin_ns = self._begin_ns = self._end_ns = 0
         self._first_begin_ns = 0
-        self._reaction_ns = 0
-        self._last_rank = collective.ranks[0]
         self._records: list[OperationRecord] = []
         self._on_operation = on_operation
-        count = len(self._schedule.connections)
+        count = len(schedule.connections)
+        # messages and bytes that each connection carries in an operation
+        self._carried = np.bincount(schedule.transfers["connection"], minlength=count)
+        elements = np.zeros(count, np.int64)
+        np.add.at(elements, schedule.transfers["connection"], schedule.transfers["count"])
+        self._carried_bytes = elements * ELEMENT_BYTES[collective.dtype]
         self._compared_bytes = [0] * count
         self._wrong_bytes = [0] * count
         self._errors: dict[int, str] = {}
-        self._under_way = [0] * count
-        self._waiting: list[deque[int]] = [deque() for _ in range(count)]
 
     # ---- set-up and removal
 
@@ -104,6 +103,7 @@ class RunningCollective:
             self._regions.append(region)
             memory = np.frombuffer(region.view, dtype=collective.dtype)
             self._memory.append(memory[: schedule.memory_count])
+        fars: list[QueuePair] = []
         for index, between in enumerate(schedule.connections):
             source, target = collective.ranks[between.source], collective.ranks[between.target]
             near, far = self._transport.connect(source, target, self._random.getrandbits(31))
@@ -111,7 +111,11 @@ class RunningCollective:
             self._held.callback(near.close)
             far.post_receive(RECEIVES_MAX)
             self._near.append(near)
+            fars.append(far)
             self._connection_of[near] = self._connection_of[far] = index
+        ends = Ends(self._regions, self._memory, self._near, fars, collective.reduction)
+        self._messages = self._transport.messages(schedule, ends, self._fail)
+        self._held.callback(self._messages.close)
         self._inputs = Inputs(
             len(collective.ranks), collective.dtype, collective.reduction, self._random.getrandbits(31)
         )
@@ -174,7 +178,8 @@ class RunningCollective:
             return
         match event:
             case Arrival():
-                self._arrive(event)
+                self._carrier.take(event)
+                self._look()
             case QpError(qp=qp, reason=reason):
                 self._fail(self._connection_of[qp], reason)
 
@@ -185,10 +190,13 @@ class RunningCollective:
                 self._fail(index, reason)
 
     def advance(self, now_ns: int) -> None:
-        """Begins to communicate when the step has computed."""
+        """Begins to communicate when the step has computed; goes on with what was done elsewhere."""
         deadline_ns = self.deadline_ns
         if deadline_ns is not None and now_ns >= deadline_ns:
             self._communicate()
+        elif self._phase is _Phase.COMMUNICATING:
+            self._carrier.advance()
+            self._look()
 
     # ---- results
 
@@ -200,8 +208,8 @@ class RunningCollective:
                 qpn=self._near[index].qpn if self._near else 0,
                 start_ns=self._first_begin_ns,
                 end_ns=self._end_ns,
-                messages=done * len(self._carried[index]),
-                payload_bytes=done * self._carried_bytes(index),
+                messages=done * int(self._carried[index]),
+                payload_bytes=done * int(self._carried_bytes[index]),
                 compared_bytes=self._compared_bytes[index],
                 wrong_bytes=self._wrong_bytes[index],
                 error=self._errors.get(index),
@@ -216,14 +224,6 @@ class RunningCollective:
     def operations(self) -> Sequence[OperationRecord]:
         """Operations completed, oldest first."""
         return list(self._records)
-
-    def _carried_bytes(self, connection: int) -> int:
-        elements = sum(self._schedule.transfers[index].count for index in self._carried[connection])
-        return elements * self._item_bytes
-
-    @property
-    def _item_bytes(self) -> int:
-        return self._memory[0].itemsize if self._memory else 0
 
     # ---- one step after the other
 
@@ -245,78 +245,19 @@ class RunningCollective:
 
     def _communicate(self) -> None:
         self._phase = _Phase.COMMUNICATING
-        self._outstanding = len(self._schedule.transfers)
-        self._reaction_ns = 0
         self._begin_ns = monotonic_ns()
         if not self._collective.is_training:
             self._step_begin_ns = self._begin_ns
-        for index in self._first:
-            self._send(index)
+        self._carrier.begin(self._operation, self._end_ns)
 
-    def _send(self, index: int) -> None:
-        """Post a message, or let it wait until one of its connection has arrived."""
-        connection = self._schedule.transfers[index].connection
-        if self._under_way[connection] < UNDER_WAY_MAX:
-            self._post(index)
-        else:
-            self._waiting[connection].append(index)
-
-    def _post(self, index: int) -> None:
-        transfer = self._schedule.transfers[index]
-        self._under_way[transfer.connection] += 1
-        between = self._schedule.connections[transfer.connection]
-        try:
-            self._near[transfer.connection].send_write(
-                self._regions[between.source],
-                self._regions[between.target].remote,
-                length=transfer.count * self._item_bytes,
-                local_at=transfer.source_start * self._item_bytes,
-                remote_at=transfer.target_start * self._item_bytes,
-                immediate=self._operation & _IMMEDIATE_MASK,
-            )
-        except TestbedError as error:
-            self._fail(transfer.connection, error.message)
-
-    def _arrive(self, event: Arrival) -> None:
-        connection = self._connection_of[event.qp]
-        carried = self._carried[connection]
-        place = event.number - 1 - self._operation * len(carried)
-        if not 0 <= place < len(carried):
-            self._fail(connection, f"message {event.number} came in operation {self._operation}")
-            return
-        index = carried[place]
-        transfer = self._schedule.transfers[index]
-        length = transfer.count * self._item_bytes
-        if (event.immediate, event.length) != (self._operation & _IMMEDIATE_MASK, length):
-            self._fail(
-                connection,
-                f"message {event.number} has {event.length} bytes and immediate {event.immediate}; "
-                f"{length} and {self._operation} were sent",
-            )
-            return
-        self._under_way[connection] -= 1
-        if self._waiting[connection]:
-            self._post(self._waiting[connection].popleft())
-        end_ns = event.time_ns
-        if transfer.reduce_start is not None:
-            memory = self._memory[self._schedule.connections[connection].target]
-            reduce_into(
-                memory[transfer.reduce_start : transfer.reduce_start + transfer.count],
-                memory[transfer.target_start : transfer.target_start + transfer.count],
-                self._collective.reduction,
-            )
-            end_ns = monotonic_ns()
-        for follower in self._followers[index]:
-            self._send(follower)
-        self._reaction_ns += monotonic_ns() - event.time_ns
-        if end_ns >= self._end_ns:
-            self._end_ns = end_ns
-            self._last_rank = self._collective.ranks[self._schedule.connections[connection].target]
-        self._outstanding -= 1
-        if not self._outstanding and self.is_under_way:
+    def _look(self) -> None:
+        """Finish the operation when all of its messages have arrived."""
+        if self._phase is _Phase.COMMUNICATING and not self._carrier.outstanding:
             self._finish_operation()
 
     def _finish_operation(self) -> None:
+        messages = self._carrier
+        self._end_ns = messages.end_ns
         compared_bytes = wrong_bytes = 0
         for interval in self._schedule.results:
             found = self._memory[interval.rank][interval.start : interval.start + interval.count]
@@ -332,10 +273,10 @@ class RunningCollective:
                 step_begin_ns=self._step_begin_ns,
                 begin_ns=self._begin_ns,
                 end_ns=self._end_ns,
-                reaction_ns=self._reaction_ns // len(self._schedule.transfers),
+                reaction_ns=messages.reaction_ns // len(self._schedule.transfers),
                 compared_bytes=compared_bytes,
                 wrong_bytes=wrong_bytes,
-                last_rank=self._last_rank,
+                last_rank=self._collective.ranks[self._schedule.connections[messages.last_connection].target],
             )
         )
         if self._on_operation is not None:
@@ -346,12 +287,19 @@ class RunningCollective:
     def _fail(self, connection: int, reason: str) -> None:
         self._errors.setdefault(connection, reason)
         self._end_ns = max(self._end_ns, monotonic_ns())
+        self._carrier.close()
         self._end()
 
     def _end(self) -> None:
         if self._on_operation is not None:
             self._on_operation.ended(self.load.name)
         self._phase = _Phase.OVER
+
+    @property
+    def _carrier(self) -> Messages:
+        if self._messages is None:
+            raise ValueError("not prepared")
+        return self._messages
 
     def _require_inputs(self) -> Inputs:
         if self._inputs is None:

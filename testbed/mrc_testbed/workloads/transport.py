@@ -11,10 +11,14 @@ mrc_agents.nic.context.QueuePair for all. A transport belongs to one thread.
 import select
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mrc_agents.nic.context import Context, MemoryRegion, QueueEntry, QueuePair
 from mrc_testbed.errors import AgentError
+
+if TYPE_CHECKING:
+    from mrc_testbed.workloads.collective_schedule import CollectiveSchedule
+    from mrc_testbed.workloads.messages import Ends, Messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,15 @@ class Transport:
     def connect(self, source: str, target: str, seed: int) -> tuple[QueuePair, QueuePair]:
         """The QPs at both hosts of a new connection; see Connector."""
         return self._connector.connect(self._nics[source], self._nics[target], seed)
+
+    def messages(
+        self, schedule: "CollectiveSchedule", ends: "Ends", fail: Callable[[int, str], None]
+    ) -> "Messages":
+        """The messages of a collective; see `Messages`."""
+        # numpy, which takes a tenth of a second to import, is for those who reduce
+        from mrc_testbed.workloads.messages import PostedMessages  # noqa: PLC0415
+
+        return PostedMessages(schedule, ends, fail)
 
     def fileno(self) -> int:
         """Readable when there may be events."""

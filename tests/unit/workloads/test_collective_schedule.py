@@ -9,16 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.workloads.collective_schedule import (
-    COLLECTIVE_KINDS,
-    SLICE_BYTES_MIN,
-    arrivals_by_connection,
-    build_schedule,
-    bus_factor,
-    connections_of,
-    first_transfers,
-    followers,
-)
+from mrc_agents.abi import Transfer
+from mrc_testbed.workloads.collective_kind import COLLECTIVE_KINDS, bus_factor, connections_of
+from mrc_testbed.workloads.collective_schedule import SLICE_BYTES_MIN, build_schedule
 
 
 @st.composite
@@ -41,19 +34,24 @@ def value(rank, element):
     return (element + 1) * 1000**rank
 
 
+def transfers_of(schedule):
+    return [Transfer(*each) for each in schedule.transfers.tolist()]
+
+
 def carry_out(schedule, seed):
     """The ranks' memories after one operation; connections keep their order, nothing else does."""
     memory = [[None] * schedule.memory_count for _ in range(schedule.ranks)]
     for rank, start, count in schedule.inputs:
         memory[rank][start : start + count] = [value(rank, start + i) for i in range(count)]
-    carried = arrivals_by_connection(schedule)
-    waiting = followers(schedule)
+    transfers = transfers_of(schedule)
+    carried = [schedule.carried().of(index).tolist() for index in range(len(schedule.connections))]
+    followers = schedule.followers()
     wires: list[deque[Any]] = [deque() for _ in schedule.connections]
     sent_on = [0] * len(wires)
     drawn = random.Random(seed)
 
     def send(index):
-        transfer = schedule.transfers[index]
+        transfer = transfers[index]
         assert carried[transfer.connection][sent_on[transfer.connection]] == index, "out of order"
         sent_on[transfer.connection] += 1
         source = schedule.connections[transfer.connection].source
@@ -61,17 +59,17 @@ def carry_out(schedule, seed):
         assert None not in data
         wires[transfer.connection].append((index, data))
 
-    for index in first_transfers(schedule):
+    for index in followers.of_none().tolist():
         send(index)
     while busy := [wire for wire in wires if wire]:
         index, data = drawn.choice(busy).popleft()
-        transfer = schedule.transfers[index]
+        transfer = transfers[index]
         target = memory[schedule.connections[transfer.connection].target]
         target[transfer.target_start : transfer.target_start + transfer.count] = data
-        if transfer.reduce_start is not None:
+        if transfer.reduce_start >= 0:
             for i, each in enumerate(data):
                 target[transfer.reduce_start + i] += each
-        for follower in waiting[index]:
+        for follower in followers.of(index).tolist():
             send(follower)
     assert sent_on == [len(each) for each in carried]
     return memory
@@ -113,7 +111,7 @@ def test_results_cover_what_a_rank_must_receive(kind, each_rank_holds):
 def test_the_busiest_connection_carries_the_bus_factor_times_the_data(kind):
     schedule = build_schedule(kind, ranks=4, count=4000, element_bytes=4, channels=1)
     sent = [0] * 4
-    for transfer in schedule.transfers:
+    for transfer in transfers_of(schedule):
         sent[schedule.connections[transfer.connection].source] += transfer.count
     assert max(sent) == 4000 * bus_factor(kind, 4)
 
@@ -126,8 +124,8 @@ def test_channels_share_the_data(kind):
     assert len(two.connections) == 2 * len(one.connections)
     assert two.connections == connections_of(kind, 3, 2)
     for channel in (0, 1):
-        carried = [t.count for t in two.transfers if two.connections[t.connection].channel == channel]
-        assert sum(carried) == sum(t.count for t in one.transfers) // 2
+        carried = [t.count for t in transfers_of(two) if two.connections[t.connection].channel == channel]
+        assert sum(carried) == sum(t.count for t in transfers_of(one)) // 2
 
 
 def test_a_large_chunk_goes_in_slices_and_a_small_one_whole():
@@ -136,4 +134,4 @@ def test_a_large_chunk_goes_in_slices_and_a_small_one_whole():
         for count in (1 << 20, 1 << 10)
     )
     assert len(large.transfers) == 4 * len(small.transfers) == 4 * 4 * 6
-    assert list(accumulate(t.count for t in large.transfers[:4]))[-1] == (1 << 20) // 4
+    assert list(accumulate(t.count for t in transfers_of(large)[:4]))[-1] == (1 << 20) // 4

@@ -7,7 +7,7 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.faults.rule import FrameRule
 from mrc_testbed.faults.schedule import Schedule
 from mrc_testbed.virtual.target import VirtualTarget
-from mrc_testbed.workloads.collective_schedule import COLLECTIVE_KINDS
+from mrc_testbed.workloads.collective_kind import COLLECTIVE_KINDS
 from mrc_testbed.workloads.load import build_loads
 from mrc_testbed.workloads.spec import CollectiveSpec, Training, WriteBw
 
@@ -96,6 +96,34 @@ def test_a_byte_that_changes_on_its_way_is_found(engine, nics):
     engine.start("main")
     outcomes = engine.collect(later())
     assert {each.flow.source for each in outcomes if each.wrong_bytes} == {"h2"}
+
+
+def carried(kind, posts, disturb):
+    """Outcomes of three operations through loss, their times, and the frames that crossed links."""
+    with virtual_nics(CLOS) as nics, nics.engine(is_killed=lambda _: True, posts=posts) as engine:
+        engine.prepare(loads(kind=kind, iterations=3, qps=2), 1)
+        lossy = FrameRule(action="lose", ratio=0.02)
+        for port in CLOS.ports_of(CLOS.node("h2")):
+            VirtualTarget(nics.lab).set_rule(port.id, 0, lossy, 1, Schedule(0, 0, None))
+        engine.start("main")
+        engine.wait(in_ms(3))
+        disturb(nics.lab.agent("h1"))
+        engine.wait(in_ms(4))
+        nics.lab.agent("h1").thaw()
+        return engine.collect(later()), engine.operations("main"), nics.lab.runtime.totals().arrivals
+
+
+@pytest.mark.parametrize("kind", COLLECTIVE_KINDS)
+@pytest.mark.parametrize("happens", ["nothing", "freeze", "kill"])
+def test_the_library_carries_messages_as_python_does(kind, happens):
+    def disturb(agent):
+        if happens != "nothing":
+            getattr(agent, happens)()
+
+    outcomes, operations, frames = carried(kind, False, disturb)
+    assert (outcomes, operations, frames) == carried(kind, True, disturb)
+    assert len(operations) == (0 if happens == "kill" else 3)
+    assert all(each.error is None for each in outcomes) or happens == "kill"
 
 
 def test_training_computes_before_it_communicates(engine):

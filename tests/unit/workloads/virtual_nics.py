@@ -17,6 +17,7 @@ from mrc_testbed.virtual.engine import VirtualEngine, VirtualTransport
 from mrc_testbed.virtual.lab import VirtualLab, virtual_lab
 from mrc_testbed.workloads.connectors import MrcConnector
 from mrc_testbed.workloads.operation_publisher import OperationListener
+from mrc_testbed.workloads.transport import Transport
 
 MS = 1_000_000
 MEMORY_BYTES = 1 << 20
@@ -31,6 +32,12 @@ def fabric(**sizes: int) -> Clos:
 
 def in_ms(ms: int) -> int:
     return monotonic_ns() + ms * MS
+
+
+class PostingTransport(VirtualTransport):
+    """Posts messages of collectives from Python, as in a live lab."""
+
+    messages = Transport.messages
 
 
 class Nics:
@@ -48,8 +55,11 @@ class Nics:
         connector: MrcConnector | None = None,
         listener: OperationListener | None = None,
         is_killed: Callable[[str], bool] = lambda _: False,
+        *,
+        posts: bool = False,
     ) -> Iterator[VirtualEngine]:
-        transport = self.transport(connector)
+        kind = PostingTransport if posts else VirtualTransport
+        transport = kind(connector or MrcConnector(self.lab.clos), self.lab)
         with closing(
             VirtualEngine(self.lab, transport, listener, is_killed, machine=StoppedClock())
         ) as engine:

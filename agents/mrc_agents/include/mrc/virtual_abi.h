@@ -50,4 +50,54 @@ enum mrc_virtual_payload {
 	    1, /* copied once, from memory to memory, where it arrives */
 };
 
+/* One message of an operation. Places are elements of a rank's region; -1: none. */
+struct mrc_transfer {
+	__s32 connection;
+	__s32 source_start;
+	__s32 target_start;
+	__s32 count;
+	__s32 reduce_start; /* where it is added up; -1: it is where it belongs */
+	__s32 after;	    /* transfer that must have arrived at the source before; -1: none */
+};
+
+/* A connection that carries messages of a schedule. Lists hold 1 + a transfer; 0: it is empty. */
+struct mrc_schedule_connection {
+	__u64 target_address; /* of the far region */
+	__u32 source_nic;
+	__u32 source_qp; /* index, as target_qp */
+	__u32 target_nic;
+	__u32 target_qp;
+	__u32 local_offset; /* of the near region in its NIC's memory */
+	__u32 r_key;
+	__u32 window_packets;
+	__u32 pmtu_bytes;
+	__u32 in_flight;  /* posted and not arrived */
+	__u32 waiting[2]; /* first and last of those that are not posted before others arrive */
+	__u32 pad0;
+};
+
+/*
+ * Messages of operations, one operation after the other; addresses are this process's. Members of
+ * group i, in order, are members[first[i]] and on, up to members[first[i + 1]]: the transfers that
+ * connection i carries, and those that follow transfer i.
+ */
+struct mrc_virtual_schedule {
+	__u64 transfers;   /* of a struct mrc_transfer */
+	__u64 connections; /* of a struct mrc_schedule_connection */
+	__u64 carried_first, carried_members;
+	__u64 follower_first, follower_members;
+	__u64 next; /* of a __u32 by transfer: the one behind it in a list */
+	__u32 transfer_count;
+	__u32 connection_count;
+	__u32 element;	 /* enum mrc_coll_type */
+	__u32 reduction; /* enum mrc_coll_reduction */
+	__u32 in_flight_max;
+	__u32 operation;       /* of so many messages of a connection before, and their immediate */
+	__u32 outstanding;     /* of its messages; 0: none is under way */
+	__u32 last_connection; /* by which the latest one came */
+	__u32 unposted[2];     /* first and last that the agent of their NIC has to post */
+	__u64 end_ns;	       /* when the latest one had been reduced */
+	__u64 reaction_ns;     /* from arrivals to the end of what they brought about, added up */
+};
+
 #endif

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * Messages of operations between ranks. A schedule says which message leaves once which other has
+ * arrived: here each is posted as the agent of its NIC would, reduced where it lies, and followed
+ * by those that wait for it. Python is called when an operation is over, and where the agent of a
+ * NIC has to post, since it is frozen or dead, or the work ring is full.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include "api.h"
+#include "../collectives/coll.h"
+
+enum {
+	FRAMES_PER_RUN = 256, /* that an agent requests at once */
+};
+
+/* The schedule and connection whose messages arrive at a QP. */
+struct receiver {
+	struct mrc_virtual_schedule *schedule;
+	__u32 connection;
+};
+
+static struct receiver *receivers; /* by NIC and QP */
+static __u32 qp_count;
+
+void virtual_begin_messages(__u32 nic_count)
+{
+	qp_count = virtual_find_map("work_ring")->map->count;
+	receivers = calloc((size_t)nic_count * qp_count, sizeof(*receivers));
+	if (!receivers) {
+		perror("virtual time: messages");
+		abort();
+	}
+}
+
+void virtual_end_messages(void)
+{
+	free(receivers);
+	receivers = 0;
+}
+
+static struct mrc_schedule_connection *connection_of(const struct mrc_virtual_schedule *schedule,
+						     __u32 index)
+{
+	return (struct mrc_schedule_connection *)schedule->connections + index;
+}
+
+static const struct mrc_transfer *transfer_of(const struct mrc_virtual_schedule *schedule,
+					      __u32 index)
+{
+	return (const struct mrc_transfer *)schedule->transfers + index;
+}
+
+/* ---- lists of transfers, each in one at most */
+
+static void append(const struct mrc_virtual_schedule *schedule, __u32 list[2], __u32 index)
+{
+	__u32 *next = (__u32 *)schedule->next;
+
+	next[index] = 0;
+	if (list[0])
+		next[list[1] - 1] = index + 1;
+	else
+		list[0] = index + 1;
+	list[1] = index + 1;
+}
+
+static __u32 take_first(const struct mrc_virtual_schedule *schedule, __u32 list[2])
+{
+	__u32 index = list[0] - 1;
+
+	list[0] = ((const __u32 *)schedule->next)[index];
+	return index;
+}
+
+/* ---- posting */
+
+static int is_full(const struct mrc_work_ring *ring)
+{
+	const struct mrc_work *oldest = &ring->entries[(ring->tail + 1) % MRC_WORK_RING];
+
+	return oldest->iterations && !oldest->is_completed;
+}
+
+static void request_frames(__u32 nic, __u32 qp_index, __u32 packets)
+{
+	while (packets) {
+		__u32 frames = packets < FRAMES_PER_RUN ? packets : FRAMES_PER_RUN;
+
+		virtual_enter_nic(nic);
+		virtual_request_tx(qp_index, frames);
+		virtual_run_frames(nic, frames);
+		packets -= frames;
+	}
+}
+
+static void post(struct mrc_virtual_schedule *schedule, __u32 index)
+{
+	const struct mrc_transfer *transfer = transfer_of(schedule, index);
+	struct mrc_schedule_connection *connection = connection_of(schedule, transfer->connection);
+	__u32 bytes = transfer->count * coll_element_bytes(schedule->element), packets;
+	struct mrc_work_ring *ring;
+
+	connection->in_flight++;
+	virtual_enter_nic(connection->source_nic);
+	ring = virtual_work_ring(connection->source_qp);
+	if (!virtual_is_attended(connection->source_nic) || is_full(ring)) {
+		append(schedule, schedule->unposted, index);
+		virtual_call_python();
+		return;
+	}
+	ring->entries[ring->tail % MRC_WORK_RING] = (struct mrc_work){
+	    .length = bytes,
+	    .iterations = 1,
+	    .local_offset = connection->local_offset +
+			    transfer->source_start * coll_element_bytes(schedule->element),
+	    .local_slots = 1,
+	    .remote_offset = transfer->target_start * coll_element_bytes(schedule->element),
+	    .remote_slots = 1,
+	    .r_key = connection->r_key,
+	    .depth = 1,
+	    .has_immediate = 1,
+	    .immediate = schedule->operation,
+	    .is_silent = 1,
+	};
+	ring->tail++;
+	packets = (bytes + connection->pmtu_bytes - 1) / connection->pmtu_bytes;
+	request_frames(connection->source_nic, connection->source_qp,
+		       packets < connection->window_packets ? packets : connection->window_packets);
+}
+
+/* Posts a message, or lets it wait until one of its connection has arrived. */
+static void send_transfer(struct mrc_virtual_schedule *schedule, __u32 index)
+{
+	struct mrc_schedule_connection *connection =
+	    connection_of(schedule, transfer_of(schedule, index)->connection);
+
+	if (connection->in_flight < schedule->in_flight_max)
+		post(schedule, index);
+	else
+		append(schedule, connection->waiting, index);
+}
+
+/* ---- arrivals */
+
+static void reduce(const struct mrc_virtual_schedule *schedule, const struct mrc_transfer *transfer,
+		   __u64 region)
+{
+	__u64 bytes = coll_element_bytes(schedule->element);
+
+	coll_reduce((void *)(region + transfer->reduce_start * bytes),
+		    (const void *)(region + transfer->target_start * bytes),
+		    transfer->count * bytes, schedule->element, schedule->reduction);
+}
+
+void mrc_virtual_take_arrival(struct mrc_virtual_schedule *schedule, __u32 index, __u64 time_ns)
+{
+	const __u32 *first = (const __u32 *)schedule->follower_first;
+	const __u32 *members = (const __u32 *)schedule->follower_members;
+	const struct mrc_transfer *transfer = transfer_of(schedule, index);
+	struct mrc_schedule_connection *connection = connection_of(schedule, transfer->connection);
+	__u64 end_ns = time_ns;
+
+	connection->in_flight--;
+	if (connection->waiting[0])
+		post(schedule, take_first(schedule, connection->waiting));
+	if (transfer->reduce_start >= 0) {
+		reduce(schedule, transfer, connection->target_address);
+		end_ns = virtual_now_ns;
+	}
+	for (__u32 i = first[index]; i < first[index + 1]; i++)
+		send_transfer(schedule, members[i]);
+	schedule->reaction_ns += virtual_now_ns - time_ns;
+	if (end_ns >= schedule->end_ns) {
+		schedule->end_ns = end_ns;
+		schedule->last_connection = transfer->connection;
+	}
+	if (!--schedule->outstanding)
+		virtual_call_python();
+}
+
+/* Takes a report if it is of a message that a schedule expects. */
+int virtual_take_message(__u32 nic, const struct mrc_event *event)
+{
+	const struct receiver *receiver = &receivers[nic * qp_count + event->qp_index];
+	struct mrc_virtual_schedule *schedule = receiver->schedule;
+	const __u32 *first, *members;
+	__u32 carried, place, index;
+
+	if (event->kind != MRC_EVENT_RECEIVE || !schedule || !schedule->outstanding)
+		return 0;
+	first = (const __u32 *)schedule->carried_first + receiver->connection;
+	members = (const __u32 *)schedule->carried_members;
+	carried = first[1] - first[0];
+	place = event->a - 1 - schedule->operation * carried;
+	if (place >= carried || event->b != schedule->operation)
+		return 0;
+	index = members[first[0] + place];
+	if (event->d != transfer_of(schedule, index)->count * coll_element_bytes(schedule->element))
+		return 0;
+	mrc_virtual_take_arrival(schedule, index, event->time_ns);
+	return 1;
+}
+
+/* ---- from one operation to the next */
+
+void mrc_virtual_set_schedule(struct mrc_virtual_schedule *schedule, int is_expected)
+{
+	for (__u32 i = 0; i < schedule->connection_count; i++) {
+		const struct mrc_schedule_connection *connection = connection_of(schedule, i);
+
+		receivers[connection->target_nic * qp_count + connection->target_qp] =
+		    (struct receiver){is_expected ? schedule : 0, i};
+	}
+}
+
+void mrc_virtual_begin_operation(struct mrc_virtual_schedule *schedule)
+{
+	schedule->outstanding = schedule->transfer_count;
+	for (__u32 i = 0; i < schedule->transfer_count; i++)
+		if (transfer_of(schedule, i)->after < 0)
+			send_transfer(schedule, i);
+}
