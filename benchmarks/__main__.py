@@ -49,6 +49,7 @@ NAMES = (
     "gray_alert",
     "launched",
     "virtual_training",
+    "virtual_speed",
 )
 
 

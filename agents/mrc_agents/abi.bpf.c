@@ -114,4 +114,4 @@ KEEP(enum, mrc_coll_type);
 KEEP(enum, mrc_coll_reduction);
 KEEP(struct, mrc_transfer);
 KEEP(struct, mrc_schedule_connection);
-KEEP(struct, mrc_virtual_schedule);
+KEEP(struct, mrc_message_schedule);

@@ -1400,6 +1400,50 @@ class LosslessSettings(Structure):
     )
 
 
+class MessageSchedule(Structure):
+    """struct mrc_message_schedule, 112 bytes."""
+
+    transfers: int
+    connections: int
+    carried_first: int
+    carried_members: int
+    follower_first: int
+    follower_members: int
+    next: int
+    transfer_count: int
+    connection_count: int
+    element: int
+    reduction: int
+    in_flight_max: int
+    operation: int
+    outstanding: int
+    last_connection: int
+    unposted: "Array[c_uint32]"
+    end_ns: int
+    reaction_ns: int
+
+    _fields_ = (
+        ("transfers", c_uint64),
+        ("connections", c_uint64),
+        ("carried_first", c_uint64),
+        ("carried_members", c_uint64),
+        ("follower_first", c_uint64),
+        ("follower_members", c_uint64),
+        ("next", c_uint64),
+        ("transfer_count", c_uint32),
+        ("connection_count", c_uint32),
+        ("element", c_uint32),
+        ("reduction", c_uint32),
+        ("in_flight_max", c_uint32),
+        ("operation", c_uint32),
+        ("outstanding", c_uint32),
+        ("last_connection", c_uint32),
+        ("unposted", (c_uint32 * 2)),
+        ("end_ns", c_uint64),
+        ("reaction_ns", c_uint64),
+    )
+
+
 class NicConfig(Structure):
     """struct mrc_nic_config, 112 bytes."""
 
@@ -2391,50 +2435,6 @@ class VirtualReport(Structure):
         ("nic", c_uint32),
         ("pad0", c_uint32),
         ("event", Event),
-    )
-
-
-class VirtualSchedule(Structure):
-    """struct mrc_virtual_schedule, 112 bytes."""
-
-    transfers: int
-    connections: int
-    carried_first: int
-    carried_members: int
-    follower_first: int
-    follower_members: int
-    next: int
-    transfer_count: int
-    connection_count: int
-    element: int
-    reduction: int
-    in_flight_max: int
-    operation: int
-    outstanding: int
-    last_connection: int
-    unposted: "Array[c_uint32]"
-    end_ns: int
-    reaction_ns: int
-
-    _fields_ = (
-        ("transfers", c_uint64),
-        ("connections", c_uint64),
-        ("carried_first", c_uint64),
-        ("carried_members", c_uint64),
-        ("follower_first", c_uint64),
-        ("follower_members", c_uint64),
-        ("next", c_uint64),
-        ("transfer_count", c_uint32),
-        ("connection_count", c_uint32),
-        ("element", c_uint32),
-        ("reduction", c_uint32),
-        ("in_flight_max", c_uint32),
-        ("operation", c_uint32),
-        ("outstanding", c_uint32),
-        ("last_connection", c_uint32),
-        ("unposted", (c_uint32 * 2)),
-        ("end_ns", c_uint64),
-        ("reaction_ns", c_uint64),
     )
 
 

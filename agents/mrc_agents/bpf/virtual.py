@@ -17,10 +17,10 @@ from typing import Final, Self
 from mrc_agents.abi import (
     Event,
     FoundMap,
+    MessageSchedule,
     VirtualLabParts,
     VirtualPayload,
     VirtualReport,
-    VirtualSchedule,
     VirtualTotals,
 )
 from mrc_agents.errors import PreflightError
@@ -201,17 +201,17 @@ class VirtualRuntime:
         """Somebody has read what a NIC reported while nobody attended it."""
         self._library.mrc_virtual_empty_ring(nic)
 
-    def expect(self, schedule: VirtualSchedule, *, is_expected: bool) -> None:
-        """Carry the messages of a schedule, which stays where it is with its arrays; or forget it."""
-        self._library.mrc_virtual_set_schedule(byref(schedule), is_expected)
-
-    def begin_operation(self, schedule: VirtualSchedule) -> None:
-        """Post the messages that wait for nothing."""
+    def begin_operation(self, schedule: MessageSchedule) -> None:
+        """Post the messages of a schedule that wait for nothing; it stays where it is, with its arrays."""
         self._library.mrc_virtual_begin_operation(byref(schedule))
 
-    def take_arrival(self, schedule: VirtualSchedule, transfer: int, time_ns: int) -> None:
-        """Book a message whose arrival was reported."""
-        self._library.mrc_virtual_take_arrival(byref(schedule), transfer, time_ns)
+    def take_arrival(self, schedule: MessageSchedule, transfer: int) -> None:
+        """Reduce a message whose arrival was reported, and post those that wait for it."""
+        self._library.mrc_virtual_take_arrival(byref(schedule), transfer)
+
+    def expect(self, schedule: MessageSchedule, *, is_expected: bool) -> None:
+        """Take arrivals of a schedule's messages here, or leave them to Python again."""
+        self._library.mrc_virtual_expect(byref(schedule), is_expected)
 
     def totals(self) -> VirtualTotals:
         totals = VirtualTotals()
@@ -235,9 +235,9 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         "reports": (POINTER(VirtualReport), c_void_p),
         "take_reports": (None,),
         "empty_ring": (None, c_uint32),
-        "set_schedule": (None, POINTER(VirtualSchedule), c_int),
-        "begin_operation": (None, POINTER(VirtualSchedule)),
-        "take_arrival": (None, POINTER(VirtualSchedule), c_uint32, c_uint64),
+        "begin_operation": (None, POINTER(MessageSchedule)),
+        "take_arrival": (None, POINTER(MessageSchedule), c_uint32),
+        "expect": (None, POINTER(MessageSchedule), c_int),
         "read_totals": (None, POINTER(VirtualTotals)),
     }
     for name, (result, *arguments) in signatures.items():

@@ -54,16 +54,15 @@ API void mrc_virtual_take_reports(void);
 API void mrc_virtual_empty_ring(__u32 nic);
 
 /*
- * Messages of operations. A schedule stays where it is, with its arrays, while its messages are
- * expected. An operation whose `outstanding` has become 0, or a message that is unposted, is announced
- * by a report of VIRTUAL_NO_NIC.
+ * Messages of operations. A schedule stays where it is, with its arrays, as long as it is used. That
+ * an operation's `outstanding` has become 0, or a message is unposted, a report of VIRTUAL_NO_NIC
+ * says, unless Python called.
  */
-API void mrc_virtual_set_schedule(struct mrc_virtual_schedule *schedule, int is_expected);
-/* Posts what waits for nothing. */
-API void mrc_virtual_begin_operation(struct mrc_virtual_schedule *schedule);
-/* A message has arrived which was reported. */
-API void mrc_virtual_take_arrival(struct mrc_virtual_schedule *schedule, __u32 transfer,
-				  __u64 time_ns);
+API void mrc_virtual_begin_operation(struct mrc_message_schedule *schedule);
+/* A message has arrived, which was reported: what waits for it is posted. */
+API void mrc_virtual_take_arrival(struct mrc_message_schedule *schedule, __u32 transfer);
+/* Takes arrivals of a schedule's messages as soon as NICs of the lab report them, or not any more. */
+API void mrc_virtual_expect(struct mrc_message_schedule *schedule, int is_expected);
 
 API void mrc_virtual_read_totals(struct mrc_virtual_totals *totals);
 

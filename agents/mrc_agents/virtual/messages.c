@@ -16,7 +16,7 @@ enum {
 
 /* The schedule and connection whose messages arrive at a QP. */
 struct receiver {
-	struct mrc_virtual_schedule *schedule;
+	struct mrc_message_schedule *schedule;
 	__u32 connection;
 };
 
@@ -39,13 +39,13 @@ void virtual_end_messages(void)
 	receivers = 0;
 }
 
-static struct mrc_schedule_connection *connection_of(const struct mrc_virtual_schedule *schedule,
+static struct mrc_schedule_connection *connection_of(const struct mrc_message_schedule *schedule,
 						     __u32 index)
 {
 	return (struct mrc_schedule_connection *)schedule->connections + index;
 }
 
-static const struct mrc_transfer *transfer_of(const struct mrc_virtual_schedule *schedule,
+static const struct mrc_transfer *transfer_of(const struct mrc_message_schedule *schedule,
 					      __u32 index)
 {
 	return (const struct mrc_transfer *)schedule->transfers + index;
@@ -53,7 +53,7 @@ static const struct mrc_transfer *transfer_of(const struct mrc_virtual_schedule 
 
 /* ---- lists of transfers, each in one at most */
 
-static void append(const struct mrc_virtual_schedule *schedule, __u32 list[2], __u32 index)
+static void append(const struct mrc_message_schedule *schedule, __u32 list[2], __u32 index)
 {
 	__u32 *next = (__u32 *)schedule->next;
 
@@ -65,7 +65,7 @@ static void append(const struct mrc_virtual_schedule *schedule, __u32 list[2], _
 	list[1] = index + 1;
 }
 
-static __u32 take_first(const struct mrc_virtual_schedule *schedule, __u32 list[2])
+static __u32 take_first(const struct mrc_message_schedule *schedule, __u32 list[2])
 {
 	__u32 index = list[0] - 1;
 
@@ -74,6 +74,16 @@ static __u32 take_first(const struct mrc_virtual_schedule *schedule, __u32 list[
 }
 
 /* ---- posting */
+
+/* The work ring of a QP whose agent posts without delay; 0: there is none. */
+static struct mrc_work_ring *attended_ring(const struct mrc_schedule_connection *connection)
+{
+	if (connection->source_nic == VIRTUAL_NO_NIC ||
+	    !virtual_is_attended(connection->source_nic))
+		return 0;
+	virtual_enter_nic(connection->source_nic);
+	return virtual_work_ring(connection->source_qp);
+}
 
 static int is_full(const struct mrc_work_ring *ring)
 {
@@ -94,7 +104,7 @@ static void request_frames(__u32 nic, __u32 qp_index, __u32 packets)
 	}
 }
 
-static void post(struct mrc_virtual_schedule *schedule, __u32 index)
+static void post(struct mrc_message_schedule *schedule, __u32 index)
 {
 	const struct mrc_transfer *transfer = transfer_of(schedule, index);
 	struct mrc_schedule_connection *connection = connection_of(schedule, transfer->connection);
@@ -102,11 +112,9 @@ static void post(struct mrc_virtual_schedule *schedule, __u32 index)
 	struct mrc_work_ring *ring;
 
 	connection->in_flight++;
-	virtual_enter_nic(connection->source_nic);
-	ring = virtual_work_ring(connection->source_qp);
-	if (!virtual_is_attended(connection->source_nic) || is_full(ring)) {
+	ring = attended_ring(connection);
+	if (!ring || is_full(ring)) {
 		append(schedule, schedule->unposted, index);
-		virtual_call_python();
 		return;
 	}
 	ring->entries[ring->tail % MRC_WORK_RING] = (struct mrc_work){
@@ -130,7 +138,7 @@ static void post(struct mrc_virtual_schedule *schedule, __u32 index)
 }
 
 /* Posts a message, or lets it wait until one of its connection has arrived. */
-static void send_transfer(struct mrc_virtual_schedule *schedule, __u32 index)
+static void send_transfer(struct mrc_message_schedule *schedule, __u32 index)
 {
 	struct mrc_schedule_connection *connection =
 	    connection_of(schedule, transfer_of(schedule, index)->connection);
@@ -143,7 +151,7 @@ static void send_transfer(struct mrc_virtual_schedule *schedule, __u32 index)
 
 /* ---- arrivals */
 
-static void reduce(const struct mrc_virtual_schedule *schedule, const struct mrc_transfer *transfer,
+static void reduce(const struct mrc_message_schedule *schedule, const struct mrc_transfer *transfer,
 		   __u64 region)
 {
 	__u64 bytes = coll_element_bytes(schedule->element);
@@ -153,37 +161,28 @@ static void reduce(const struct mrc_virtual_schedule *schedule, const struct mrc
 		    transfer->count * bytes, schedule->element, schedule->reduction);
 }
 
-void mrc_virtual_take_arrival(struct mrc_virtual_schedule *schedule, __u32 index, __u64 time_ns)
+void mrc_virtual_take_arrival(struct mrc_message_schedule *schedule, __u32 index)
 {
 	const __u32 *first = (const __u32 *)schedule->follower_first;
 	const __u32 *members = (const __u32 *)schedule->follower_members;
 	const struct mrc_transfer *transfer = transfer_of(schedule, index);
 	struct mrc_schedule_connection *connection = connection_of(schedule, transfer->connection);
-	__u64 end_ns = time_ns;
 
+	schedule->outstanding--;
 	connection->in_flight--;
 	if (connection->waiting[0])
 		post(schedule, take_first(schedule, connection->waiting));
-	if (transfer->reduce_start >= 0) {
+	if (transfer->reduce_start >= 0)
 		reduce(schedule, transfer, connection->target_address);
-		end_ns = virtual_now_ns;
-	}
 	for (__u32 i = first[index]; i < first[index + 1]; i++)
 		send_transfer(schedule, members[i]);
-	schedule->reaction_ns += virtual_now_ns - time_ns;
-	if (end_ns >= schedule->end_ns) {
-		schedule->end_ns = end_ns;
-		schedule->last_connection = transfer->connection;
-	}
-	if (!--schedule->outstanding)
-		virtual_call_python();
 }
 
 /* Takes a report if it is of a message that a schedule expects. */
 int virtual_take_message(__u32 nic, const struct mrc_event *event)
 {
 	const struct receiver *receiver = &receivers[nic * qp_count + event->qp_index];
-	struct mrc_virtual_schedule *schedule = receiver->schedule;
+	struct mrc_message_schedule *schedule = receiver->schedule;
 	const __u32 *first, *members;
 	__u32 carried, place, index;
 
@@ -198,23 +197,29 @@ int virtual_take_message(__u32 nic, const struct mrc_event *event)
 	index = members[first[0] + place];
 	if (event->d != transfer_of(schedule, index)->count * coll_element_bytes(schedule->element))
 		return 0;
-	mrc_virtual_take_arrival(schedule, index, event->time_ns);
+	mrc_virtual_take_arrival(schedule, index);
+	schedule->end_ns = virtual_now_ns;
+	schedule->last_connection = receiver->connection;
+	if (!schedule->outstanding || schedule->unposted[0])
+		virtual_call_python();
 	return 1;
 }
 
 /* ---- from one operation to the next */
 
-void mrc_virtual_set_schedule(struct mrc_virtual_schedule *schedule, int is_expected)
+void mrc_virtual_expect(struct mrc_message_schedule *schedule, int is_expected)
 {
 	for (__u32 i = 0; i < schedule->connection_count; i++) {
 		const struct mrc_schedule_connection *connection = connection_of(schedule, i);
 
+		if (connection->source_nic == VIRTUAL_NO_NIC)
+			continue;
 		receivers[connection->target_nic * qp_count + connection->target_qp] =
 		    (struct receiver){is_expected ? schedule : 0, i};
 	}
 }
 
-void mrc_virtual_begin_operation(struct mrc_virtual_schedule *schedule)
+void mrc_virtual_begin_operation(struct mrc_message_schedule *schedule)
 {
 	schedule->outstanding = schedule->transfer_count;
 	for (__u32 i = 0; i < schedule->transfer_count; i++)

@@ -11,7 +11,7 @@ from typing import Final
 
 from mrc_testbed.soak.avoided import AVOIDED
 from mrc_testbed.soak.document import Values, refused_faults
-from mrc_testbed.workloads.collective_kind import COLLECTIVE_KINDS
+from mrc_testbed.workloads.collective import COLLECTIVE_KINDS
 
 HOSTS_MAX: Final = 8
 QPS_MAX: Final = 3 * 2 * 2 * (HOSTS_MAX - 1)

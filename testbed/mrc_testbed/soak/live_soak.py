@@ -38,7 +38,7 @@ from mrc_testbed.soak.violation import Violation
 from mrc_testbed.topology.forwarding import FIB_STRIDE, fib_entries
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.units import parse_duration_ns
-from mrc_testbed.workloads.collective_kind import COLLECTIVE_KINDS
+from mrc_testbed.workloads.collective import COLLECTIVE_KINDS
 
 SETTLE_NS: Final = 10_000_000_000
 """After a round, at most: agents that were started again look at their ports, the last frames arrive."""

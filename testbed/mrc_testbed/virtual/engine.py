@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from mrc_agents.nic.context import Context
+from mrc_agents.nic.context import Context, QueuePair
 from mrc_agents.nic.nic_maps import NicMaps
 from mrc_testbed.fabric.ranks import Write
 from mrc_testbed.scenario.run.protocols import Clock
@@ -21,10 +20,6 @@ from mrc_testbed.workloads.operation_publisher import OperationListener
 from mrc_testbed.workloads.program import Program
 from mrc_testbed.workloads.running import RunningWorkload
 from mrc_testbed.workloads.transport import Connector, Transport
-
-if TYPE_CHECKING:
-    from mrc_testbed.workloads.collective_schedule import CollectiveSchedule
-    from mrc_testbed.workloads.messages import Ends, Messages
 
 _FOR_EVER_NS = (1 << 63) - 1
 
@@ -95,12 +90,9 @@ class VirtualTransport(Transport):
 
         return Context(VirtualConnection(self._lab, host, on_event), NicMaps(self._lab.node_pins(host)))
 
-    def messages(
-        self, schedule: "CollectiveSchedule", ends: "Ends", fail: Callable[[int, str], None]
-    ) -> "Messages":
-        from mrc_testbed.virtual.messages import LibraryMessages  # noqa: PLC0415 - see Transport
-
-        return LibraryMessages(schedule, ends, fail, self._lab)
+    def sending_of(self, qp: QueuePair) -> tuple[int, int] | None:
+        reactions = self._lab.agent(qp.host).reactions
+        return None if reactions is None else reactions.verbs.sending_of(qp.qpn)
 
     def _attend(self, nic: Context) -> None:
         pass

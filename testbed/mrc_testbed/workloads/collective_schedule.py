@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from mrc_agents.abi import Transfer
-from mrc_testbed.workloads.collective_kind import (
+from mrc_testbed.workloads.collective import (
     CollectiveKind,
     RankConnection,
     connections_of,

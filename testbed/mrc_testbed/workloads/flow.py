@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mrc_testbed.errors import UsageError, did_you_mean
-from mrc_testbed.workloads.collective import Collective
-from mrc_testbed.workloads.collective_kind import connections_of
+from mrc_testbed.workloads.collective import Collective, connections_of
 from mrc_testbed.workloads.program import Program, check_connected
 from mrc_testbed.workloads.spec import (
     CollectiveSpec,

@@ -113,8 +113,8 @@ class RunningCollective:
             self._near.append(near)
             fars.append(far)
             self._connection_of[near] = self._connection_of[far] = index
-        ends = Ends(self._regions, self._memory, self._near, fars, collective.reduction)
-        self._messages = self._transport.messages(schedule, ends, self._fail)
+        ends = Ends(self._regions, self._near, fars)
+        self._messages = Messages(schedule, collective, ends, self._transport, self._fail)
         self._held.callback(self._messages.close)
         self._inputs = Inputs(
             len(collective.ranks), collective.dtype, collective.reduction, self._random.getrandbits(31)
@@ -252,11 +252,11 @@ class RunningCollective:
 
     def _look(self) -> None:
         """Finish the operation when all of its messages have arrived."""
-        if self._phase is _Phase.COMMUNICATING and not self._carrier.outstanding:
+        if self._phase is _Phase.COMMUNICATING and not self._carrier.state.outstanding:
             self._finish_operation()
 
     def _finish_operation(self) -> None:
-        messages = self._carrier
+        messages = self._carrier.state
         self._end_ns = messages.end_ns
         compared_bytes = wrong_bytes = 0
         for interval in self._schedule.results:

@@ -11,14 +11,10 @@ mrc_agents.nic.context.QueuePair for all. A transport belongs to one thread.
 import select
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from mrc_agents.nic.context import Context, MemoryRegion, QueueEntry, QueuePair
 from mrc_testbed.errors import AgentError
-
-if TYPE_CHECKING:
-    from mrc_testbed.workloads.collective_schedule import CollectiveSchedule
-    from mrc_testbed.workloads.messages import Ends, Messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +70,9 @@ class Transport:
         """The QPs at both hosts of a new connection; see Connector."""
         return self._connector.connect(self._nics[source], self._nics[target], seed)
 
-    def messages(
-        self, schedule: "CollectiveSchedule", ends: "Ends", fail: Callable[[int, str], None]
-    ) -> "Messages":
-        """The messages of a collective; see `Messages`."""
-        # numpy, which takes a tenth of a second to import, is for those who reduce
-        from mrc_testbed.workloads.messages import PostedMessages  # noqa: PLC0415
-
-        return PostedMessages(schedule, ends, fail)
+    def sending_of(self, qp: QueuePair) -> tuple[int, int] | None:  # noqa: ARG002 - of other transports
+        """Packets that a QP may have in flight, and payload bytes of one; None: only its agent posts."""
+        return None
 
     def fileno(self) -> int:
         """Readable when there may be events."""

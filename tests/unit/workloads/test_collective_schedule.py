@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc_agents.abi import Transfer
-from mrc_testbed.workloads.collective_kind import COLLECTIVE_KINDS, bus_factor, connections_of
+from mrc_testbed.workloads.collective import COLLECTIVE_KINDS, bus_factor, connections_of
 from mrc_testbed.workloads.collective_schedule import SLICE_BYTES_MIN, build_schedule
 
 

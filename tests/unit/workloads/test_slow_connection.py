@@ -25,9 +25,7 @@ def test_no_more_messages_are_posted_than_a_work_ring_holds(posts):
         engine.start("ring")
         most = 0
         while not engine.wait(in_ms(1)):
-            found = ring._messages
-            in_flight = found._in_flight if posts else [each.in_flight for each in found._connections]
-            most = max(most, *in_flight)
+            most = max(most, *(each.in_flight for each in ring._messages._connections))
         outcomes = engine.collect(in_ms(0))
     assert most == IN_FLIGHT_MAX
     assert [(each.error, each.wrong_bytes) for each in outcomes] == [(None, 0)] * HOSTS

@@ -37,7 +37,7 @@ def in_ms(ms: int) -> int:
 class PostingTransport(VirtualTransport):
     """Posts messages of collectives from Python, as in a live lab."""
 
-    messages = Transport.messages
+    sending_of = Transport.sending_of
 
 
 class Nics:

@@ -60,11 +60,14 @@ struct mrc_transfer {
 	__s32 after;	    /* transfer that must have arrived at the source before; -1: none */
 };
 
-/* A connection that carries messages of a schedule. Lists hold 1 + a transfer; 0: it is empty. */
+/*
+ * A connection that carries messages of a schedule. Lists hold 1 + a transfer; 0: it is empty. What
+ * stands before the lists is of the library's own NICs alone.
+ */
 struct mrc_schedule_connection {
-	__u64 target_address; /* of the far region */
-	__u32 source_nic;
-	__u32 source_qp; /* index, as target_qp */
+	__u64 target_address; /* of the far region: of all NICs */
+	__u32 source_nic;     /* ~0: Python posts its messages */
+	__u32 source_qp;      /* index, as target_qp */
 	__u32 target_nic;
 	__u32 target_qp;
 	__u32 local_offset; /* of the near region in its NIC's memory */
@@ -81,7 +84,7 @@ struct mrc_schedule_connection {
  * group i, in order, are members[first[i]] and on, up to members[first[i + 1]]: the transfers that
  * connection i carries, and those that follow transfer i.
  */
-struct mrc_virtual_schedule {
+struct mrc_message_schedule {
 	__u64 transfers;   /* of a struct mrc_transfer */
 	__u64 connections; /* of a struct mrc_schedule_connection */
 	__u64 carried_first, carried_members;

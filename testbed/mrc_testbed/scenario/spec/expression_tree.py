@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeVar
 from mrc_testbed.errors import did_you_mean
 from mrc_testbed.scenario.spec.quantity import WORKLOAD_TIMES, Dimension, QuantityKind
 from mrc_testbed.units import format_duration_ns
-from mrc_testbed.workloads.collective_kind import COLLECTIVE_KINDS
+from mrc_testbed.workloads.collective import COLLECTIVE_KINDS
 
 Window = Literal["before", "during", "after", "from"]
 ArithmeticOperator = Literal["+", "-", "*", "/"]

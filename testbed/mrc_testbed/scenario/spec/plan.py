@@ -20,8 +20,7 @@ from mrc_testbed.scenario.spec.figure_spec import PlannedFigure
 from mrc_testbed.shown import format_size
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.transport.transport_kind import AnyCongestion, GoneCongestion, GoneKind, TransportKind
-from mrc_testbed.workloads.collective import Collective
-from mrc_testbed.workloads.collective_kind import CollectiveKind
+from mrc_testbed.workloads.collective import Collective, CollectiveKind
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.program import Program, SharedWork
