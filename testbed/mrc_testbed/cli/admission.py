@@ -6,7 +6,7 @@ from typing import Final
 
 from mrc_testbed.cli.options import Settings
 from mrc_testbed.cli.render import say
-from mrc_testbed.document import Location, Problem
+from mrc_testbed.document.problem import Location, Problem
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.preflight import check_live
 from mrc_testbed.scenario.spec.demand import Demand, fabric_demand, plan_demand

@@ -8,7 +8,6 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from mrc_testbed import document
 from mrc_testbed.campaign.plan import plan_campaign
 from mrc_testbed.campaign.spec import campaign_schema
 from mrc_testbed.cli.admission import Admission
@@ -16,7 +15,8 @@ from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import OutputFormat, Settings, command
 from mrc_testbed.cli.ready import complete, file_or_ready
 from mrc_testbed.cli.render import bad, good, show, write_out
-from mrc_testbed.document import Kind
+from mrc_testbed.document import envelope as document
+from mrc_testbed.document.envelope import Kind
 from mrc_testbed.errors import UsageError
 from mrc_testbed.printable import printable
 from mrc_testbed.scenario.spec.load import load_scenario, scenario_schema, scenario_variants

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mrc_testbed import document
+from mrc_testbed.document import envelope as document
 from mrc_testbed.errors import UsageError
 from mrc_testbed.shown import format_time
 from mrc_testbed.topology import timing

@@ -13,7 +13,7 @@ from core_only import commands as without_extras
 
 from mrc_testbed.cli.app import run
 from mrc_testbed.cli.commands import ALIASES, LISTED, OBSERVE, RENAMED, registered
-from mrc_testbed.cli.fault import example
+from mrc_testbed.cli.fault import adders, example
 from mrc_testbed.faults.interactive import parse_fault
 from mrc_testbed.faults.spec import KINDS
 from mrc_testbed.topology.resolve import resolve_topology
@@ -51,7 +51,8 @@ def commands(app, prefix=""):
     for each in app.registered_commands:
         yield f"{prefix}{each.name}", each
     for group in app.registered_groups:
-        inner = application(OBSERVE) if group.name == "observe" else group.typer_instance
+        made = {"observe": application(OBSERVE), "add": adders(KINDS)}
+        inner = made.get(group.name) or group.typer_instance
         yield from commands(inner, f"{prefix}{group.name} ")
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrc_testbed.cli.app import run
-from mrc_testbed.document.yaml_tree import TEXT_BYTES_MAX
+from mrc_testbed.document.text_file import TEXT_BYTES_MAX
 from mrc_testbed.installation import shipped
 from mrc_testbed.printable import printable, printable_lines
 

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.document import Tree, validate_values
+from mrc_testbed.document.envelope import validate_values
+from mrc_testbed.document.problem import Tree
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.spec import NicSpec, TopologySpec
 
