@@ -35,13 +35,7 @@ from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.units import format_size_bytes
 
-PROGRAM_OBJECTS: Final = (
-    "forward.bpf.o",
-    "emit.bpf.o",
-    "nic.bpf.o",
-    "rc.bpf.o",
-    "load.bpf.o",
-)
+PROGRAM_OBJECTS: Final = ("forward.bpf.o", "emit.bpf.o", "nic.bpf.o", "rc.bpf.o", "load.bpf.o")
 """Programs that labs and faults of this machine load, the switch first."""
 
 _SPECS: Final = (TopologySpec(), TopologySpec(port_rate=100_000_000))
@@ -131,10 +125,7 @@ def lab_checks(clos: Clos, *, has_containers: bool) -> tuple[Check, ...]:
 
 def doctor_checks() -> tuple[Check, ...]:
     """All checks for the default lab, also the slow ones that load and attach the data plane for a moment."""
-    needed = (
-        *machine_checks(),
-        *lab_checks(resolve_topology(TopologySpec()), has_containers=False),
-    )
+    needed = (*machine_checks(), *lab_checks(resolve_topology(TopologySpec()), has_containers=False))
     if all(check.is_met for check in needed):
         needed = (*needed, _attempt("native XDP on veth, BPF accepted by the verifier", check_data_plane))
     return (*needed, virtual_time_check(), _docker())

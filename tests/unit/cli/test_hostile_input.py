@@ -183,10 +183,7 @@ WORDS = st.sampled_from(FLAGS + ARGUMENTS)
 
 
 @FEW
-@given(
-    st.sampled_from(["validate", "inspect", "graph", "run", "compare"]),
-    st.lists(WORDS, max_size=5),
-)
+@given(st.sampled_from(["validate", "inspect", "graph", "run", "compare"]), st.lists(WORDS, max_size=5))
 def test_any_command_line_is_answered(mrc_testbed, command, words):
     checked(mrc_testbed, command, *words, statuses=(0, 2, 3))
 

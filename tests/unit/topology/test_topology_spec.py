@@ -10,10 +10,7 @@ from mrc_testbed.topology.spec import NicSpec, TopologySpec
 LIMITS: list[tuple[dict[str, Tree], list[str]]] = [
     ({"planes": 17}, ["planes: must be at most 16, found 17"]),
     ({"planes": 0}, ["planes: must be at least 1, found 0"]),
-    (
-        {"t0": 1025},
-        ["t0: t0 x uplinks_per_pair is 1025, but a uSID has room for 1024 of them per plane"],
-    ),
+    ({"t0": 1025}, ["t0: t0 x uplinks_per_pair is 1025, but a uSID has room for 1024 of them per plane"]),
     (
         {"t1": 400, "uplinks_per_pair": 3},
         ["t1: t1 x uplinks_per_pair is 1200, but a uSID has room for 1024 of them per plane"],

@@ -147,12 +147,7 @@ def _resolve_transport(spec: TransportSpec, clos: Clos, problems: list[Problem])
         problems.append(Problem(("spec", "transport", "ev_selector"), f"{spec.kind} has no EVs to select"))
     try:
         congestion = choose_congestion(
-            clos,
-            spec.kind,
-            spec.cc,
-            window_packets=spec.window,
-            evs=spec.evs,
-            settings=spec.cc_profile,
+            clos, spec.kind, spec.cc, window_packets=spec.window, evs=spec.evs, settings=spec.cc_profile
         )
     except UsageError as error:
         key, _, complaint = error.message.partition(": ")

@@ -282,16 +282,12 @@ class ScenarioSpec(StrictModel):
             where = f"column {quantity.column}: "
             if quantity.window == "before" and fault.at_ns == 0:
                 yield _problem(
-                    place,
-                    text,
-                    f"{where}nothing is measured before {fault.id}, which starts at 0s",
+                    place, text, f"{where}nothing is measured before {fault.id}, which starts at 0s"
                 )
             ends_with_run = self.end_of(fault) in {None, self.end_ns}
             if quantity.window == "after" and ends_with_run:
                 yield _problem(
-                    place,
-                    text,
-                    f"{where}nothing is measured after {fault.id}, which lasts until the end",
+                    place, text, f"{where}nothing is measured after {fault.id}, which lasts until the end"
                 )
 
     def _beyond_the_run(
