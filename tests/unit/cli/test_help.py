@@ -299,8 +299,10 @@ def test_no_command_imports_a_slow_package_to_be_parsed():
     assert not imported_by(*(["observe", each.name, "--help"] for each in OBSERVE)) & SLOW
 
 
-RUNS = ("jinja2", "numpy", "psutil", "mrc_testbed.bundle", "mrc_testbed.campaign", "mrc_testbed.soak")
-RUNS += ("mrc_testbed.report.page", "mrc_testbed.scenario.run", "mrc_testbed.virtual.world")
+RUNS = (
+    *("jinja2", "numpy", "psutil", "mrc_testbed.bundle", "mrc_testbed.campaign", "mrc_testbed.soak"),
+    *("mrc_testbed.report.page", "mrc_testbed.scenario.run", "mrc_testbed.virtual.world"),
+)
 NEVER_USED = {
     "fault add --help": ("jinja2", "yaml", "mrc_testbed.fabric.lab", "mrc_testbed.faults.ledger"),
     "fault add loss --help": ("jinja2", "yaml", "mrc_testbed.fabric.lab", "mrc_testbed.faults.ledger"),
