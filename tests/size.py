@@ -17,6 +17,8 @@ from typing import Final
 import typer.main
 
 from mrc_testbed.cli.commands import LISTED, OBSERVE, Listed, registered
+from mrc_testbed.cli.fault import adders
+from mrc_testbed.faults.spec import KINDS
 
 ROOT: Final = Path(__file__).parents[1]
 PRODUCT: Final = ("testbed", "agents", "mrc-torch")
@@ -128,7 +130,9 @@ def commands() -> dict[str, list[str]]:
     def group(listed: tuple[Listed, ...]) -> object:
         return typer.main.get_group(registered({each.module: None for each in listed}))
 
+    kinds = typer.main.get_group(adders(KINDS))
     found = dict(walk(group(LISTED), "")) | dict(walk(group(OBSERVE), "observe"))
+    found |= dict(walk(kinds, "fault add"))
     groups = {name.rpartition(" ")[0] for name in found}  # one that loads its commands later looks like one
     return {name: options for name, options in found.items() if name not in groups}
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from mrc_testbed.document import Kind, load
+from mrc_testbed.document.envelope import Kind, load
 from mrc_testbed.soak.document import Values
 
 CORPUS: Final = Path(__file__).parent / "corpus"

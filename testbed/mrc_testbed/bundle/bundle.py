@@ -57,7 +57,7 @@ _FILES: Final[dict[Holds, re.Pattern[str]]] = {"run": re.compile(_RUN), "campaig
 class Header(BaseModel):
     """bundle.json."""
 
-    model_config = ConfigDict(frozen=True, strict=True)
+    model_config = ConfigDict(frozen=True, strict=True, defer_build=True)
 
     schema_version: Literal[1]
     holds: Holds

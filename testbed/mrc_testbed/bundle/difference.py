@@ -14,13 +14,7 @@ from mrc_testbed.document.text_file import read_result
 
 LIVE_TOLERANCE: Final = 0.05
 
-_MEASURED_FILES: Final = (
-    "events.jsonl",
-    "series.csv",
-    "flows.csv",
-    "operations.csv",
-    "histograms.json",
-)
+_MEASURED_FILES: Final = ("events.jsonl", "series.csv", "flows.csv", "operations.csv", "histograms.json")
 """Files that hold nothing but what happened: no name of the run, date or machine."""
 _OF_THE_EXECUTION: Final = ("run", "started_utc", "ended_utc", "time_zero_utc", "provenance")
 """Keys of a manifest that differ between any two runs."""

@@ -19,7 +19,6 @@ from mrc_testbed.document.one_step import room_hint, scratch_near
 from mrc_testbed.document.text_file import open_result
 from mrc_testbed.errors import TestbedError, UsageError
 
-_PLAN: Final = TypeAdapter(CampaignPlan)
 _SHOWN_CHARACTERS: Final = 60
 
 
@@ -76,7 +75,7 @@ def _expect_same_plan(first: Source, other: Source) -> None:
 
 def _tree(plan: CampaignPlan) -> dict[str, Any]:
     """A plan without its shard: each run by its key, then what is of the campaign."""
-    whole: dict[str, Any] = _PLAN.dump_python(replace(plan, shard=None), mode="json")
+    whole: dict[str, Any] = TypeAdapter(CampaignPlan).dump_python(replace(plan, shard=None), mode="json")
     runs = dict(zip((run.key for run in plan.runs), whole.pop("runs"), strict=True))
     source = whole.pop("source")
     return runs | whole | {"source": source}

@@ -270,11 +270,7 @@ def virtual_stage(force: Callable[[], object] | None) -> Stage:
 
 
 def live_stage(
-    *,
-    name: str,
-    runtime: str | None,
-    force: Callable[[], object] | None,
-    progress: Progress,
+    *, name: str, runtime: str | None, force: Callable[[], object] | None, progress: Progress
 ) -> Stage:
     """Labs of this machine.
 

@@ -34,7 +34,7 @@ from mrc_testbed.scenario.spec.quantity import Better, Dimension
 
 BASELINE_SCHEMA_VERSION: Final = 2
 _DIGITS: Final = 6
-_STRICT: Final = ConfigDict(extra="forbid", frozen=True)
+_STRICT: Final = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 Outcome = Literal["worse", "better", "within", "not shown", "cannot tell", "gone"]
 

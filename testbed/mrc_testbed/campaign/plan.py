@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from mrc_testbed import document
 from mrc_testbed.campaign.cell_expectation import SCENARIO, CampaignExpectation, CellId, check_quantities
 from mrc_testbed.campaign.shard import Shard
 from mrc_testbed.campaign.spec import REPEAT_IS_GONE, RUNS_MAX, CampaignSpec, ScenarioEntry, seed_list
 from mrc_testbed.campaign.statistics import SEEDS_MIN
-from mrc_testbed.document import Document, Kind, Location, Metadata, Problem, Tree
+from mrc_testbed.document import envelope as document
+from mrc_testbed.document.envelope import Document, Kind, Metadata
+from mrc_testbed.document.problem import Location, Problem, Tree
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.spec.expression_tree import Quantity
 from mrc_testbed.scenario.spec.load import Scenario, build_scenario, scenario_variants
@@ -110,10 +111,7 @@ class CampaignPlan:
 
 
 def plan_campaign(
-    path: Path,
-    *,
-    seed: int | None = None,
-    admit: Admit = lambda _scenario, _plan: None,
+    path: Path, *, seed: int | None = None, admit: Admit = lambda _scenario, _plan: None
 ) -> CampaignPlan:
     """The plan of the Campaign file at *path*.
 

@@ -6,7 +6,7 @@ from pydantic import BeforeValidator, Discriminator, Field, JsonValue, Tag
 from pydantic.json_schema import SkipJsonSchema
 
 from mrc_testbed.campaign.cell_expectation import parse_campaign_expectation
-from mrc_testbed.document import Kind, json_schema
+from mrc_testbed.document.envelope import Kind, json_schema
 from mrc_testbed.document.fields import StrictModel
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.spec.scenario_spec import SEED_MAX, accepted_by

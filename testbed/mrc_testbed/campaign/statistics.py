@@ -129,12 +129,7 @@ def estimate(values: Sequence[float]) -> Estimate:
     from scipy import stats  # noqa: PLC0415
 
     interval = stats.bootstrap(
-        (values,),
-        np.median,
-        confidence_level=CONFIDENCE,
-        n_resamples=_RESAMPLES,
-        method="percentile",
-        rng=0,
+        (values,), np.median, confidence_level=CONFIDENCE, n_resamples=_RESAMPLES, method="percentile", rng=0
     ).confidence_interval
     return Estimate(len(values), middle, float(interval.low), float(interval.high))
 

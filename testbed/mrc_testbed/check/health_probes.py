@@ -27,9 +27,7 @@ _Probe = tuple[Node, Node, int]
 
 
 def probe_paths(
-    site: Site,
-    rounds: Sequence[Sequence[tuple[Node, Node]]],
-    progress: Callable[[str], object],
+    site: Site, rounds: Sequence[Sequence[tuple[Node, Node]]], progress: Callable[[str], object]
 ) -> tuple[list[PathFigures], int]:
     """Figures of the paths of all pairs, and how many there are.
 
@@ -57,9 +55,7 @@ def probe_paths(
     return list(ways.values()), path_count
 
 
-def _both_directions(
-    rounds: Sequence[Sequence[tuple[Node, Node]]],
-) -> Iterable[Sequence[tuple[Node, Node]]]:
+def _both_directions(rounds: Sequence[Sequence[tuple[Node, Node]]]) -> Iterable[Sequence[tuple[Node, Node]]]:
     """Rounds in which each host sends and receives: probes hardly load a link."""
     for place in range(0, len(rounds), 2):
         yield [pair for pairs in rounds[place : place + 2] for pair in pairs]

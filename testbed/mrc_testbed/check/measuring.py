@@ -15,7 +15,8 @@ from mrc_testbed.check.figures import AllReduceFigures, CheckFigures, PairFigure
 from mrc_testbed.check.health_probes import figures_of_link_probe, probe_paths
 from mrc_testbed.check.judgement import SLOW_BANDWIDTH, bandwidth_shares, way_states
 from mrc_testbed.check.site import Site
-from mrc_testbed.document import Tree, validate_values
+from mrc_testbed.document.envelope import validate_values
+from mrc_testbed.document.problem import Tree
 from mrc_testbed.errors import AgentError
 from mrc_testbed.probing.localisation import localise
 from mrc_testbed.topology.element import Node

@@ -6,13 +6,13 @@ from typing import Final
 
 from mrc_testbed.cli.options import Settings
 from mrc_testbed.cli.render import say
-from mrc_testbed.document import Location, Problem
+from mrc_testbed.document.problem import Location, Problem
 from mrc_testbed.errors import UsageError
-from mrc_testbed.fabric.preflight import check_live
 from mrc_testbed.scenario.spec.demand import Demand, fabric_demand, plan_demand
 from mrc_testbed.scenario.spec.load import Scenario
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.shown import format_time
+from mrc_testbed.topology.resolve import check_live
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.virtual import limits
 

@@ -22,7 +22,7 @@ from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import Settings, command, with_parameters
 from mrc_testbed.cli.render import bad, good, plain_table, show
 from mrc_testbed.cli.typed_run import TypedRun
-from mrc_testbed.document import Tree
+from mrc_testbed.document.problem import Tree
 from mrc_testbed.errors import UsageError
 from mrc_testbed.shown import format_number, format_rate, format_size, format_time
 from mrc_testbed.units import format_size_bytes, parse_size_bytes

@@ -10,7 +10,7 @@ import typer
 
 from mrc_testbed.cli.suggestion import hosts as host_names
 from mrc_testbed.cli.where import VirtualOption
-from mrc_testbed.document import Tree
+from mrc_testbed.document.problem import Tree
 from mrc_testbed.errors import UsageError, did_you_mean
 from mrc_testbed.transport.transport_kind import TRANSPORT_KINDS, any_algorithms, refuse_gone
 

@@ -10,7 +10,7 @@ from mrc_testbed.cli.interruption import force_end
 from mrc_testbed.cli.options import Settings
 from mrc_testbed.cli.render import say
 from mrc_testbed.cli.typed_run import RUNS, TypedRun, carry_out, typed_plans
-from mrc_testbed.document import Tree
+from mrc_testbed.document.problem import Tree
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab

@@ -9,7 +9,6 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from mrc_testbed import document
 from mrc_testbed.campaign.execution import (
     carry_out_virtually,
     execute_campaign,
@@ -48,7 +47,8 @@ from mrc_testbed.cli.where import (
     VirtualOption,
     cluster_at,
 )
-from mrc_testbed.document import Kind
+from mrc_testbed.document import envelope as document
+from mrc_testbed.document.envelope import Kind
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.scenario.run.stage import remove_orphans
 

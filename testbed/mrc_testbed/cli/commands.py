@@ -46,7 +46,7 @@ PANELS: Final = {
         Listed("campaign", "campaign", "Run scenarios x parameters x seeds and summarise them."),
     ),
     "Results": (
-        Listed("report", "scenario", "Show the results of a finished run and where its report is."),
+        Listed("report", "report", "Show the results of a finished run and where its report is."),
         Listed("compare", "campaign", "Compare two runs: every figure that both have, and the ratio."),
         Listed("bundle", "bundle", "Pack results into one file, or unpack such a file."),
         Listed("replay", "bundle", "Repeat a run or campaign as planned and report differences."),
@@ -143,7 +143,7 @@ def lazy(listed: Iterable[Listed], renamed: Mapping[str, str] | None = None) -> 
 def add_listed(app: typer.Typer, listed: Iterable[Listed], panel: str | None = None) -> None:
     """Add a table to *app*, whose class is `lazy` of it, under the heading *panel*."""
     for each in listed:
-        app.command(each.name, help=each.summary, rich_help_panel=panel)(_not_imported)
+        app.command(each.name, help=each.summary, rich_help_panel=panel)(not_imported)
 
 
 def add_all(app: typer.Typer) -> None:
@@ -151,7 +151,7 @@ def add_all(app: typer.Typer) -> None:
     for panel, listed in PANELS.items():
         add_listed(app, listed, panel)
     for alias in ALIASES:
-        app.command(alias, hidden=True)(_not_imported)
+        app.command(alias, hidden=True)(not_imported)
 
 
 def registered(modules: Iterable[str]) -> typer.Typer:
@@ -162,5 +162,5 @@ def registered(modules: Iterable[str]) -> typer.Typer:
     return app
 
 
-def _not_imported() -> None:
-    """Stand for a command until LazyGroup imports it."""
+def not_imported() -> None:
+    """Stand for a command until its group makes it."""

@@ -2,30 +2,36 @@
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 from textwrap import fill
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
+from typer.core import TyperGroup
+from typer.main import get_group
 
 from mrc_agents.clock import monotonic_ns
 from mrc_agents.entropy import randbits
+from mrc_testbed.cli.commands import not_imported
 from mrc_testbed.cli.options import DEFAULT_SEED, Settings, command, with_parameters
 from mrc_testbed.cli.render import at_full_width, known, rows_table, show, show_rows
 from mrc_testbed.cli.suggestion import faults as fault_names
 from mrc_testbed.cli.suggestion import hosts, links, nodes
 from mrc_testbed.errors import UsageError
-from mrc_testbed.faults.drill import Score
-from mrc_testbed.faults.fault_event import FaultEvent
-from mrc_testbed.faults.interactive import LabFaults, parse_fault, plan_fault
-from mrc_testbed.faults.ledger import Entry
 from mrc_testbed.faults.spec import KINDS, meaning, own_fields
 from mrc_testbed.report.table import Columns
 from mrc_testbed.shown import format_time
 from mrc_testbed.units import format_duration_ns
+
+if TYPE_CHECKING:
+    from mrc_testbed.faults.drill import Score
+    from mrc_testbed.faults.fault_event import FaultEvent
+    from mrc_testbed.faults.interactive import LabFaults
+    from mrc_testbed.faults.ledger import Entry
 
 _SUGGESTED: Final = {"towards": hosts, "link": links, "node": nodes}
 _TYPES: Final = {"integer": int, "number": float, "boolean": bool}
@@ -52,7 +58,6 @@ _PLACES_SHOWN_MAX: Final = 3
 _WIDTH: Final = 78
 
 app = typer.Typer(no_args_is_help=True, help="Inject faults into a running lab and clear them.")
-add_app = typer.Typer(no_args_is_help=True, help="Inject a fault; each kind has its own options.")
 
 
 _KIND_COLUMNS: Final[Columns] = {
@@ -101,7 +106,7 @@ def kind_options(kind: str) -> list[inspect.Parameter]:
 def example(kind: str) -> str:
     """A command line that adds a fault of that kind."""
     model = KINDS[kind]
-    properties = model.model_json_schema()["properties"]
+    properties = _schema(kind)["properties"]
     required = {field.alias or name for name, field in model.model_fields.items() if field.is_required()}
     own = [
         f" --{name} {_EXAMPLES.get(name) or properties[name]['examples'][0]}"
@@ -111,9 +116,13 @@ def example(kind: str) -> str:
     return f"mrc-testbed fault add {kind} --{model.selects} {model.example}{''.join(own)} --for 5s"
 
 
+@cache
+def _schema(kind: str) -> dict[str, Any]:
+    return KINDS[kind].model_json_schema()
+
+
 def _annotations(kind: str) -> Iterator[tuple[str, Any]]:
-    model = KINDS[kind]
-    schema = model.model_json_schema()
+    model, schema = KINDS[kind], _schema(kind)
     properties = schema["properties"]
     selector = schema["$defs"][properties["select"]["$ref"].rpartition("/")[2]]["properties"]
     yield model.selects, _annotated(model.selects, {})
@@ -141,7 +150,7 @@ def _described(schema: dict[str, Any]) -> str:
     return f"{schema['description'].partition('. ')[0].rstrip('.')}{like}."
 
 
-def _entry_row(entry: Entry, now_ns: int) -> dict[str, Any]:
+def _entry_row(entry: "Entry", now_ns: int) -> dict[str, Any]:
     """A fault in a lab's ledger; *left_ns* is None where it lasts until cleared."""
     fault = entry.fault
     return {
@@ -157,7 +166,7 @@ def _entry_row(entry: Entry, now_ns: int) -> dict[str, Any]:
     }
 
 
-def _cleared_row(event: FaultEvent) -> dict[str, Any]:
+def _cleared_row(event: "FaultEvent") -> dict[str, Any]:
     """A fault that was cleared, and the packets that it matched, hit and dropped."""
     hit = [account for account in event.accounts if account.count]
     lost = hit if event.is_losing else []
@@ -192,19 +201,47 @@ def _adding(kind: str) -> Callable[..., None]:
     return add
 
 
+def adders(kinds: Iterable[str]) -> typer.Typer:
+    """An application with the commands that add these kinds."""
+    adding = typer.Typer(rich_markup_mode="rich")
+    for kind in kinds:
+        command(adding, kind, flags=("name", "dry_run", "seed"), needs_root=True)(_adding(kind))
+    return adding
+
+
+class _KindGroup(TyperGroup):
+    """The kinds; the options of one, which take a while, are made when it is typed."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] in KINDS:
+            self.commands[args[0]] = get_group(adders(args[:1])).commands[args[0]]
+        return super().resolve_command(ctx, args)
+
+
+add_app = typer.Typer(
+    cls=_KindGroup, no_args_is_help=True, help="Inject a fault; each kind has its own options."
+)
 for _kind in KINDS:
-    command(add_app, _kind, flags=("name", "dry_run", "seed"), needs_root=True)(_adding(_kind))
+    add_app.command(_kind, help=meaning(_kind))(not_imported)
 app.add_typer(add_app, name="add")
 
 
+def _lab_faults(settings: Settings) -> "contextlib.closing[LabFaults]":
+    from mrc_testbed.faults.interactive import LabFaults  # noqa: PLC0415 - takes a while to import
+
+    return contextlib.closing(LabFaults(settings.name))
+
+
 def _add(settings: Settings, kind: str, given: dict[str, Any]) -> None:
+    from mrc_testbed.faults.interactive import parse_fault, plan_fault  # noqa: PLC0415 - likewise
+
     place = given.pop(KINDS[kind].selects, None)
     if place is None:
         raise UsageError(f"{kind} needs --{KINDS[kind].selects}: where it is to act")
     is_hidden = bool(given.get("hidden"))
     usual = randbits(32) if is_hidden else DEFAULT_SEED  # whoever knows the default one knows what it draws
     seed = usual if settings.seed is None else settings.seed
-    with contextlib.closing(LabFaults(settings.name)) as faults:
+    with _lab_faults(settings) as faults:
         fault = parse_fault(kind, place, given, faults.taken_ids())
         planned = plan_fault(fault, faults.clos, seed)
         event = None if settings.is_dry_run else faults.add(fault, seed)
@@ -247,7 +284,7 @@ def list_faults(settings: Settings) -> None:
 
     First clears faults that are overdue or whose run has died.
     """
-    with contextlib.closing(LabFaults(settings.name)) as faults:
+    with _lab_faults(settings) as faults:
         entries = faults.shown_entries()
     now_ns = monotonic_ns()
     rows = [_entry_row(entry, now_ns) for entry in entries]
@@ -281,7 +318,7 @@ def clear(
     """
     if clear_all == bool(fault_ids):
         raise UsageError("name the faults to clear, or give --all", hint="mrc-testbed fault list")
-    with contextlib.closing(LabFaults(settings.name)) as faults:
+    with _lab_faults(settings) as faults:
         if clear_all:
             events = faults.clear_all()
         else:
@@ -307,7 +344,7 @@ def reveal(settings: Settings) -> None:
 
     [bold]Example[/bold]: mrc-testbed fault reveal
     """
-    with contextlib.closing(LabFaults(settings.name)) as faults:
+    with _lab_faults(settings) as faults:
         scores = faults.reveal()
     now_ns = monotonic_ns()
     show_rows(
@@ -334,7 +371,7 @@ def _added(document: Mapping[str, Any]) -> RenderableType:
     return Group(head, *(Text(f"  {place}") for place in document["nodes"] or document["links"]))
 
 
-def show_scores(settings: Settings, scores: Sequence[Score]) -> None:
+def show_scores(settings: Settings, scores: "Sequence[Score]") -> None:
     """Print the scores of a run to stderr, before its result."""
     settings.progress.hide()
     table = rows_table(_SCORE_COLUMNS, [asdict(score) for score in scores])

@@ -52,10 +52,7 @@ def summary_rows(clos: Clos) -> Rows:
     else:
         rows += [
             ("port rate", format_rate(spec.port_rate) + other_rates(clos)),
-            (
-                "link delay",
-                format_time(spec.link_delay) + _but(len(overriding_delays_ns(clos)), "link"),
-            ),
+            ("link delay", format_time(spec.link_delay) + _but(len(overriding_delays_ns(clos)), "link")),
             *([("NIC delay", format_time(spec.nic.delay))] if spec.nic.delay else []),
             ("buffer per port", f"{format_size(data_buffer_bytes(clos))} for data"),
             ("T0-T1 links", _thresholds(clos) + _but(len(overrides_by_port(clos)), "port")),

@@ -134,8 +134,7 @@ def inspect(
 def graph(
     settings: Settings,
     style: Annotated[
-        GraphFormat,
-        typer.Option("--format", "-f", help="text for terminals, dot for Graphviz, or svg."),
+        GraphFormat, typer.Option("--format", "-f", help="text for terminals, dot for Graphviz, or svg.")
     ] = GraphFormat.TEXT,
 ) -> None:
     """Draw a fabric.

@@ -16,9 +16,9 @@ from mrc_testbed.cli.interruption import force_end
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.output import OutputError
 from mrc_testbed.cli.render import say
-from mrc_testbed.cli.scenario import show_finished
+from mrc_testbed.cli.report import show_finished
 from mrc_testbed.cli.typed_run import RUNS, TypedRun, carry_out, typed_plans
-from mrc_testbed.document import Tree
+from mrc_testbed.document.problem import Tree
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab
@@ -91,8 +91,7 @@ def launch(
     ] = None,
     report: ReportOption = False,
     runs: Annotated[
-        Path | None,
-        typer.Option("--runs", metavar="FOLDER", help="Keep results and report, in this folder."),
+        Path | None, typer.Option("--runs", metavar="FOLDER", help="Keep results and report, in this folder.")
     ] = None,
 ) -> int:
     """Run a program with one rank per host, such as a training job.

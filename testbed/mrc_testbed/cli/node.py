@@ -37,8 +37,7 @@ def execute(
     node: Annotated[str, typer.Argument(autocompletion=nodes, help="Name of a switch or host.")],
     arguments: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="Program and arguments.")],
     rdma: Annotated[
-        bool,
-        typer.Option("--rdma", help="Give the program the host's NIC as RDMA device mrc0."),
+        bool, typer.Option("--rdma", help="Give the program the host's NIC as RDMA device mrc0.")
     ] = False,
     transport: Annotated[
         RdmaTransport | None,

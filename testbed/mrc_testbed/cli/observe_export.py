@@ -25,8 +25,7 @@ Target = Annotated[
     ),
 ]
 Alertmanager = Annotated[
-    str,
-    typer.Option("--alertmanager", metavar="HOST:PORT", help="Alertmanager that receives the alerts."),
+    str, typer.Option("--alertmanager", metavar="HOST:PORT", help="Alertmanager that receives the alerts.")
 ]
 RunbookUrl = Annotated[
     str | None,

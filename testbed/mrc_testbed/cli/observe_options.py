@@ -39,8 +39,7 @@ KnownAs = Annotated[
     ),
 ]
 TokenFile = Annotated[
-    Path | None,
-    typer.Option("--token-file", metavar="FILE", help="File with the token for --grafana-url."),
+    Path | None, typer.Option("--token-file", metavar="FILE", help="File with the token for --grafana-url.")
 ]
 
 

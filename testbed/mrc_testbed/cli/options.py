@@ -156,11 +156,7 @@ class Settings:
 
 
 def command(
-    app: typer.Typer,
-    name: str,
-    *,
-    flags: Iterable[str] = (),
-    needs_root: bool = False,
+    app: typer.Typer, name: str, *, flags: Iterable[str] = (), needs_root: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate a function `(settings, ...)` as the command *name* of *app*.
 

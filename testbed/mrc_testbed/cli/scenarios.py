@@ -8,12 +8,12 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from mrc_testbed import document
 from mrc_testbed.campaign.spec import CampaignSpec
 from mrc_testbed.cli.options import ForceOption, Settings, command
 from mrc_testbed.cli.ready import FOLDER, complete, ready_file, ready_files
 from mrc_testbed.cli.render import known, say, show, show_rows
-from mrc_testbed.document import Kind
+from mrc_testbed.document import envelope as document
+from mrc_testbed.document.envelope import Kind
 from mrc_testbed.document.file_tree import write_files
 from mrc_testbed.installation import shipped
 from mrc_testbed.report.table import Columns

@@ -2,15 +2,14 @@
 
 import os
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from mrc_testbed.cli.options import ENVIRONMENT_PREFIX
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.fabric.paths import DEFAULT_LAB, lab_paths
-from mrc_testbed.fabric.state import read_state
-from mrc_testbed.faults.ledger import Ledger
-from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.resolve import resolve_topology
-from mrc_testbed.topology.spec import TopologySpec
+
+if TYPE_CHECKING:
+    from mrc_testbed.topology.clos import Clos
 
 
 def hosts(incomplete: str) -> list[str]:
@@ -27,6 +26,8 @@ def links(incomplete: str) -> list[str]:
 
 
 def faults(incomplete: str) -> list[str]:
+    from mrc_testbed.faults.ledger import Ledger  # noqa: PLC0415 - takes a while to import
+
     try:
         return _beginning(Ledger(lab_paths(_lab()).faults).shown_entries(), incomplete)
     except TestbedError:
@@ -37,7 +38,11 @@ def _lab() -> str:
     return os.environ.get(f"{ENVIRONMENT_PREFIX}NAME") or DEFAULT_LAB
 
 
-def _clos() -> Clos:
+def _clos() -> "Clos":
+    from mrc_testbed.fabric.state import read_state  # noqa: PLC0415 - takes a while, as the others
+    from mrc_testbed.topology.resolve import resolve_topology  # noqa: PLC0415
+    from mrc_testbed.topology.spec import TopologySpec  # noqa: PLC0415
+
     try:
         state = read_state(lab_paths(_lab()))
     except TestbedError:

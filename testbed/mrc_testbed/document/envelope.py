@@ -19,7 +19,6 @@ from mrc_testbed.document.fields import StrictModel
 from mrc_testbed.document.problem import Location, Position, Problem, Tree, usage_error
 from mrc_testbed.document.text_file import read_text
 from mrc_testbed.document.validation import AnyModel, check
-from mrc_testbed.document.yaml_tree import parse_tree
 from mrc_testbed.errors import UsageError, did_you_mean
 from mrc_testbed.printable import printable
 
@@ -107,6 +106,8 @@ def load(source: Path | str, kind: Kind | str | None = None) -> Document:
     Raises:
         UsageError: unreadable, not YAML, duplicate keys, or not a file of that kind.
     """
+    from mrc_testbed.document.yaml_tree import parse_tree  # noqa: PLC0415 - few commands read such a file
+
     path = source if isinstance(source, Path) else None
     name = "<text>" if path is None else printable(str(path))
     text = cast("str", source) if path is None else read_text(path)

@@ -39,7 +39,7 @@ from mrc_testbed.units import (
 class StrictModel(BaseModel):
     """A part of a file: no keys but these, and no value of another type."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 def _from_file(parse: Callable[[str], float], example: str) -> BeforeValidator:

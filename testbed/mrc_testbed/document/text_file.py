@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from mrc_testbed.document.yaml_tree import TEXT_BYTES_MAX
 from mrc_testbed.errors import UsageError
 from mrc_testbed.printable import printable
 
+TEXT_BYTES_MAX: Final = 256 * 1024
 _KINDS: Final = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFLNK: "a symbolic link",

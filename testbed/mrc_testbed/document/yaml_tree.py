@@ -20,8 +20,8 @@ from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
 from mrc_testbed.document.problem import Location, Position, Problem, Tree, usage_error
+from mrc_testbed.document.text_file import TEXT_BYTES_MAX
 
-TEXT_BYTES_MAX: Final = 256 * 1024
 DEPTH_MAX: Final = 32
 NODE_COUNT_MAX: Final = 20_000
 """Entries once aliases are expanded: nine lines of nested aliases would otherwise make a thousand million."""
@@ -33,11 +33,7 @@ _SCALARS: Final[dict[str, tuple[re.Pattern[str], str, Callable[[str], Tree]]]] =
     "null": (re.compile(r"|~|null"), "~n", lambda _: None),
     "bool": (re.compile(r"true|false"), "tf", lambda text: text == "true"),
     "int": (re.compile(r"[-+]?(0|[1-9][0-9]{0,18})"), "-+0123456789", int),
-    "float": (
-        re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?"),
-        "-+.0123456789",
-        float,
-    ),
+    "float": (re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?"), "-+.0123456789", float),
 }
 """Plain scalars that are not text: pattern, possible first characters, constructor.
 

@@ -20,7 +20,7 @@ _CLAIMS: Final = Path("/run/mrc-testbed.labs")
 class Claim(BaseModel):
     """The state folder that a lab belongs to."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     root: Path  # path of the folder, as its commands name it
     folder: str  # its `folder_id`

@@ -133,8 +133,7 @@ def lab_paths(name: str) -> LabPaths:
     """The paths of lab *name*."""
     if not _LAB_NAME.fullmatch(name) or name == _BPFFS:
         raise UsageError(
-            f"{name!r} is no name for a lab",
-            hint="use 1 to 32 small letters, digits and inner hyphens",
+            f"{name!r} is no name for a lab", hint="use 1 to 32 small letters, digits and inner hyphens"
         )
     paths = LabPaths(state_root(), name)
     longest_bytes = len(os.fsencode(paths.agent_socket("h00000")))

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from mrc_agents.abi import Limit, QueueLimit
+from mrc_agents.abi import QueueLimit
 from mrc_agents.bpf.kernel_clock import kernel_ns
 from mrc_agents.bpf.libbpf import attach_xdp, library
 from mrc_agents.bpf.virtual import VirtualRuntime
 from mrc_agents.clock import monotonic_ns
 from mrc_agents.nic.device import available_bytes
 from mrc_agents.objects import OBJECTS_DIR, how_to_build
-from mrc_testbed.errors import FabricError, PreflightError, TestbedError, UsageError
+from mrc_testbed.errors import FabricError, PreflightError, TestbedError
 from mrc_testbed.fabric.data_plane import fabric_rodata, forward_program, load_forward, load_object
 from mrc_testbed.fabric.drainer import DRAINER
 from mrc_testbed.fabric.namespace import unnamed_namespace
@@ -31,17 +31,11 @@ from mrc_testbed.fabric.state import RuntimeName
 from mrc_testbed.installation import as_root
 from mrc_testbed.topology.addressing import INTERFACE_MTU_BYTES, ifindex, mac
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.resolve import check_live, resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.units import format_size_bytes
 
-PROGRAM_OBJECTS: Final = (
-    "forward.bpf.o",
-    "emit.bpf.o",
-    "nic.bpf.o",
-    "rc.bpf.o",
-    "load.bpf.o",
-)
+PROGRAM_OBJECTS: Final = ("forward.bpf.o", "emit.bpf.o", "nic.bpf.o", "rc.bpf.o", "load.bpf.o")
 """Programs that labs and faults of this machine load, the switch first."""
 
 _SPECS: Final = (TopologySpec(), TopologySpec(port_rate=100_000_000))
@@ -72,15 +66,6 @@ class Check:
     found: str  # what the machine has
     fix: str  # what to do if it is not met
     is_optional: bool = False  # labs can do without it
-
-
-def check_live(spec: TopologySpec) -> None:
-    """Refuse what only virtual time can do."""
-    if spec.nic.path_mtu > Limit.PMTU_MAX:
-        raise UsageError(
-            f"packets of {format_size_bytes(spec.nic.path_mtu)} are for --virtual: "
-            f"an interface with XDP takes {format_size_bytes(Limit.PMTU_MAX)}"
-        )
 
 
 def machine_checks() -> tuple[Check, ...]:
@@ -131,10 +116,7 @@ def lab_checks(clos: Clos, *, has_containers: bool) -> tuple[Check, ...]:
 
 def doctor_checks() -> tuple[Check, ...]:
     """All checks for the default lab, also the slow ones that load and attach the data plane for a moment."""
-    needed = (
-        *machine_checks(),
-        *lab_checks(resolve_topology(TopologySpec()), has_containers=False),
-    )
+    needed = (*machine_checks(), *lab_checks(resolve_topology(TopologySpec()), has_containers=False))
     if all(check.is_met for check in needed):
         needed = (*needed, _attempt("native XDP on veth, BPF accepted by the verifier", check_data_plane))
     return (*needed, virtual_time_check(), _docker())

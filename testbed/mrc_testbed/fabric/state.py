@@ -28,7 +28,7 @@ class Phase(StrEnum):
 class ProcessRecord(BaseModel):
     """A process on this machine: the agent of a host, or with node None the queue drainer or a run."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     node: str | None
     pid: int
@@ -48,7 +48,7 @@ class ProcessRecord(BaseModel):
 class ContainerRecord(BaseModel):
     """A container of the lab: its id, and its first process as this machine numbers it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     container_id: str
     pid: int
@@ -60,7 +60,7 @@ class LabState(BaseModel):
     `made_for` is the run or campaign that removes the lab at its end; None: it stays until `down`.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     format_version: Literal[1] = 1
     name: str

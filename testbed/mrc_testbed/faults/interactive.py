@@ -6,7 +6,8 @@ from itertools import count
 from typing import Final
 
 from mrc_agents.clock import monotonic_ns
-from mrc_testbed.document import Tree, validate_values
+from mrc_testbed.document.envelope import validate_values
+from mrc_testbed.document.problem import Tree
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.owner import owner_identity
 from mrc_testbed.fabric.paths import lab_paths

@@ -20,7 +20,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter, with_config
 
 from mrc_agents.clock import monotonic_ns
 from mrc_testbed.errors import FaultError
@@ -42,6 +42,7 @@ class FaultPhase(StrEnum):
     """Being removed: the lab may or may not still be changed by it."""
 
 
+@with_config(ConfigDict(defer_build=True))
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One injected fault."""

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from mrc_agents.bpf.libbpf import open_pinned, run_once
 from mrc_agents.clock import monotonic_ns
@@ -44,7 +44,7 @@ _END_TIMEOUT_NS: Final = 5_000_000_000
 _TICK_NS: Final = 2_000_000
 _BEHIND_MAX_NS: Final = 20_000_000  # a machine that was busy for longer has not sent what was due then
 _FOLDER: Final = "loads"
-_LOADS: Final = TypeAdapter(tuple[RawLoad, ...])
+_LOADS: Final = TypeAdapter(tuple[RawLoad, ...], config=ConfigDict(defer_build=True))
 _MODULE: Final = "mrc_testbed.faults.raw_load"
 _PROGRAM: Final = "load"
 

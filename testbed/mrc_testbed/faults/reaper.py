@@ -104,11 +104,7 @@ class Reaper:
     """
 
     def __init__(
-        self,
-        ledger: Ledger,
-        controller: FaultController,
-        *,
-        clock_ns: Callable[[], int] = monotonic_ns,
+        self, ledger: Ledger, controller: FaultController, *, clock_ns: Callable[[], int] = monotonic_ns
     ) -> None:
         self._ledger = ledger
         self._controller = controller

@@ -203,8 +203,7 @@ class Grafana:
             raise self._refusal(what, error) from error
         except (JSONDecodeError, KeyError) as error:
             raise FabricError(
-                f"the service at {self.url} is not Grafana: {error}",
-                hint="check the address and its prefix",
+                f"the service at {self.url} is not Grafana: {error}", hint="check the address and its prefix"
             ) from error
         except RequestException as error:
             raise FabricError(

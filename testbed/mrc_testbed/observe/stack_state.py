@@ -47,7 +47,7 @@ class ServiceName(StrEnum):
 class StackSettings(BaseModel):
     """The settings of a stack."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     address: str = DEFAULT_ADDRESS  # where all of it listens, an IP address of this machine
     known_as: tuple[str, ...] = ()  # names in lower case by which the exporter is reached besides its own
@@ -110,7 +110,7 @@ class StackSettings(BaseModel):
 class ServiceRecord(BaseModel):
     """One running part of the stack."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     name: ServiceName  # which
     # a process of this machine, a container, or a server of the user's own
@@ -136,7 +136,7 @@ class ServiceRecord(BaseModel):
 class StackState(BaseModel):
     """The content of stack.json."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     format_version: Literal[1] = 1
     settings: StackSettings  # what was asked for

@@ -153,12 +153,7 @@ def _is_one(values: Iterable[float | None], highest: float) -> bool:
     return max(known) - min(known) <= _SAME_SHARE * highest
 
 
-def size_chart(
-    title: str,
-    quantity: str,
-    curves: Mapping[str, Mapping[int, float]],
-    scale: Scale,
-) -> Chart:
+def size_chart(title: str, quantity: str, curves: Mapping[str, Mapping[int, float]], scale: Scale) -> Chart:
     """A chart of values over message sizes.
 
     Args:

@@ -65,6 +65,7 @@ def figure_files(charts: Sequence[Chart]) -> dict[str, bytes]:
         for kind in FORMATS:
             stream = io.BytesIO()
             drawn.savefig(stream, format=kind, metadata=_NO_DATES[kind])
+            drawn.set_layout_engine("none")  # it has been laid out
             files[kind] = stream.getvalue()
     return {**files, "svg": _described(files["svg"].decode(), charts).encode()}
 

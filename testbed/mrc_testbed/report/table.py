@@ -8,8 +8,6 @@ from typing import Any, Final, Self
 
 from markupsafe import Markup
 
-from mrc_testbed.report.page import part
-
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
@@ -60,6 +58,8 @@ class Table:
         """HTML; empty without rows."""
         if not self.rows:
             return Markup()
+        from mrc_testbed.report.page import part  # noqa: PLC0415 - terminals wait for no templates
+
         heads = [(name.removeprefix("#"), name.startswith("#")) for name in self.columns]
         return part("table", heads, [list(_filled(row, self.columns)) for row in self.rows])
 

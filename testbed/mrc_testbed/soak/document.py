@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import yaml
 
-from mrc_testbed.document import Document, Kind, Problem
+from mrc_testbed.document.envelope import Document, Kind
+from mrc_testbed.document.problem import Problem
 from mrc_testbed.printable import printable_lines
 from mrc_testbed.scenario.spec.load import Scenario, build_scenario
 from mrc_testbed.scenario.spec.plan import Plan

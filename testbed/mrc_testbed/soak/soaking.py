@@ -8,7 +8,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from mrc_testbed.campaign.workers import SPAWN, begin_process, kills_in_words, run_processes
 from mrc_testbed.errors import TestbedError
@@ -18,7 +18,7 @@ from mrc_testbed.soak.violation import Violation, keep_violation
 _LOOK_EVERY_S: Final = 0.5
 """Time from one look at the end to the next."""
 
-_JUDGED: Final = TypeAdapter(list[Judged])
+_JUDGED: Final = TypeAdapter(list[Judged], config=ConfigDict(defer_build=True))
 _SHOWN: Final = 500
 _AT_ONCE: Final = 4
 """Universes of one call to another machine: the way there and back takes as long as one."""

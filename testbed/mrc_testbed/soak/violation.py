@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from mrc_testbed.bundle.bundle import SUFFIX, write_bundle
-from mrc_testbed.document import Kind, load
+from mrc_testbed.document.envelope import Kind, load
 from mrc_testbed.document.latest import latest_of
 from mrc_testbed.document.one_step import write_in_one_step
 from mrc_testbed.errors import TestbedError

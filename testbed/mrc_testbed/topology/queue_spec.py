@@ -90,8 +90,8 @@ class PortQueueSpec(StrictModel):
         "plane, with half the work; with and without port_rate. A link with a capture or a fault uses veth "
         "meanwhile. Left out: veth.",
     )
-    ecn: EcnSpec = Field(default=EcnSpec(), description="Congestion marks of switch ports.")
-    trim: TrimSpec = Field(default=TrimSpec(), description="Trimming of switch ports.")
+    ecn: EcnSpec = Field(default=EcnSpec.model_construct(), description="Congestion marks of switch ports.")
+    trim: TrimSpec = Field(default=TrimSpec.model_construct(), description="Trimming of switch ports.")
 
     def settings(self) -> dict[str, Any]:
         """The keys that were given, dotted, with their values."""

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from mrc_testbed import document
+from mrc_agents.abi import Limit
+from mrc_testbed.document import envelope as document
 from mrc_testbed.errors import UsageError
 from mrc_testbed.shown import format_time
 from mrc_testbed.topology import timing
@@ -12,7 +13,7 @@ from mrc_testbed.topology.port_selection import port_ids_of_override
 from mrc_testbed.topology.select import select_links
 from mrc_testbed.topology.selector_spec import LinkSelector
 from mrc_testbed.topology.spec import TopologySpec
-from mrc_testbed.units import format_duration_ns, format_rate_bps
+from mrc_testbed.units import format_duration_ns, format_rate_bps, format_size_bytes
 
 
 def resolve_topology(spec: TopologySpec) -> Clos:
@@ -34,6 +35,15 @@ def resolve_topology(spec: TopologySpec) -> Clos:
 def check_topology(spec: TopologySpec) -> TopologySpec:
     """*spec* if it describes a fabric; for models with a topology in them."""
     return resolve_topology(spec).spec
+
+
+def check_live(spec: TopologySpec) -> None:
+    """Refuse what only virtual time can do."""
+    if spec.nic.path_mtu > Limit.PMTU_MAX:
+        raise UsageError(
+            f"packets of {format_size_bytes(spec.nic.path_mtu)} are for --virtual: "
+            f"an interface with XDP takes {format_size_bytes(Limit.PMTU_MAX)}"
+        )
 
 
 def load_topology(source: Path | str) -> TopologySpec:

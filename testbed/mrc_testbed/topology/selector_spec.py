@@ -17,9 +17,8 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from mrc_testbed.document import validate_values
+from mrc_testbed.document.envelope import validate_values
 from mrc_testbed.document.fields import StrictModel
-from mrc_testbed.document.yaml_tree import parse_tree
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.naming import Tier
 
@@ -171,6 +170,8 @@ def parse_plane_selector(text: str) -> PlaneSelector:
 def _selector_values(text: str, key: str) -> dict[str, Any]:
     stripped = text.strip()
     if stripped.startswith("{") or re.match(r"(links|nodes|planes|optic|pick|count):\s", stripped):
+        from mrc_testbed.document.yaml_tree import parse_tree  # noqa: PLC0415 - names are not YAML
+
         tree, _ = parse_tree(stripped, "selector")
         if not isinstance(tree, dict):
             raise UsageError(f"selector {text!r}: expected a mapping with {key}")

@@ -207,18 +207,24 @@ class TopologySpec(StrictModel):
         default_factory=list,
         description="Links with a delay other than link_delay; the last entry of a link applies.",
     )
-    queue: QueueSpec = Field(default=QueueSpec(), description="Queues of every port; need port_rate.")
+    queue: QueueSpec = Field(
+        default=QueueSpec.model_construct(), description="Queues of every port; need port_rate."
+    )
     flow_control: FlowControlKind = Field(
         default="none",
         description="Protection of a switch's buffers against overflow. none: the switch drops or trims "
         "packets. pfc: it pauses the sending port. credits: the sending port waits for buffer space. Needs "
         "port_rate; acts on data, never on control packets.",
     )
-    pfc: PfcSpec = Field(default=PfcSpec(), description="Thresholds of PFC; need flow_control: pfc.")
-    credits: CreditSpec = Field(
-        default=CreditSpec(), description="Buffers of credits; need flow_control: credits."
+    pfc: PfcSpec = Field(
+        default=PfcSpec.model_construct(), description="Thresholds of PFC; need flow_control: pfc."
     )
-    nic: NicSpec = Field(default=NicSpec(), description="The NIC of every host: memory, EVs, window.")
+    credits: CreditSpec = Field(
+        default=CreditSpec.model_construct(), description="Buffers of credits; need flow_control: credits."
+    )
+    nic: NicSpec = Field(
+        default=NicSpec.model_construct(), description="The NIC of every host: memory, EVs, window."
+    )
     probing: ProbingSpec | None = Field(
         default=None,
         description="Permanent link probes; `{}` for the defaults. Left out: only during `probe links`.",

@@ -4,13 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mrc_agents.algorithms import CC, FIXED, names_of
-from mrc_agents.protocol.cc_profile import (
-    BASE_RTT_MIN_NS,
-    CcLink,
-    CcProfile,
-    Setting,
-    derive_profile,
-)
+from mrc_agents.protocol.cc_profile import BASE_RTT_MIN_NS, CcLink, CcProfile, Setting, derive_profile
 from mrc_agents.protocol.sizes import write_nominal_bytes
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from mrc_agents.abi import VirtualPayload
 from mrc_agents.clock import monotonic_ns
-from mrc_testbed import document
 from mrc_testbed.check.site import Asked
-from mrc_testbed.document import Kind
+from mrc_testbed.document import envelope as document
+from mrc_testbed.document.envelope import Kind
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.link_probes import LinkProbeCounts
 from mrc_testbed.faults.fault import ScheduledFault

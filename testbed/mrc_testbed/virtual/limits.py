@@ -7,7 +7,7 @@ from typing import Final
 
 from mrc_agents.abi import Qp, VirtualLimit
 from mrc_agents.nic.device import available_bytes
-from mrc_testbed.document import Location, Problem
+from mrc_testbed.document.problem import Location, Problem
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.spec.demand import plan_demand
 from mrc_testbed.scenario.spec.plan import Plan

@@ -41,7 +41,7 @@ Piece = tuple[int, int]
 
 
 class _Message(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
 
 
 class Start(_Message):
@@ -101,7 +101,9 @@ class Where(_Message):
 
 
 Message = Start | Wait | GoOn | Took | Outside | Sleep | Where
-_MESSAGE: Final[TypeAdapter[Message]] = TypeAdapter(Annotated[Message, Field(discriminator="do")])
+_MESSAGE: Final[TypeAdapter[Message]] = TypeAdapter(
+    Annotated[Message, Field(discriminator="do")], config=ConfigDict(defer_build=True)
+)
 
 
 class Shared:

@@ -66,9 +66,7 @@ def test_faults_and_topologies_are_varied_by_dotted_key(files):
     assert [run.index for run in plan.runs] == [1, 2, 5, 6, 3, 4, 7, 8]  # grouped by topology
     path = edited(files, "topology.planes: [2, 4]", "transport.window: [16]")
     path = edited(
-        files,
-        "    - flap.yaml\n",
-        "    - {path: flap.yaml, matrix: {faults.flap1.down: [50ms, 90ms]}}\n",
+        files, "    - flap.yaml\n", "    - {path: flap.yaml, matrix: {faults.flap1.down: [50ms, 90ms]}}\n"
     )
     downs = [run.plan.faults[0].periods[0] for run in plan_campaign(path).runs[:4]]
     assert [end and end - start for start, end in downs] == [50_000_000, 50_000_000, 90_000_000, 90_000_000]

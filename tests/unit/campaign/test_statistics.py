@@ -157,10 +157,7 @@ def test_a_correction_never_makes_a_finding_surer(pairs):
 
 def test_a_difference_between_machines_is_none_between_cells():
     """One machine is slower than the other, and the cells do not share them evenly."""
-    blocks = [
-        ([10.0, 12.0, 14.0, 16.0, 18.0, 20.0], [15.0]),
-        ([33.0], [30.0, 31.0, 32.0, 34.0, 35.0, 36.0]),
-    ]
+    blocks = [([10.0, 12.0, 14.0, 16.0, 18.0, 20.0], [15.0]), ([33.0], [30.0, 31.0, 32.0, 34.0, 35.0, 36.0])]
     values, others = ([value for block in blocks for value in block[side]] for side in (0, 1))
     assert rank_test(values, others).p < 0.05
     assert rank_test(values, others, blocks) == RankTest(1.0, 0.0, 2 / 49)

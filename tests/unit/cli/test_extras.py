@@ -9,7 +9,7 @@ import pytest
 from core_only import PROJECT, ROOT, absent_packages, brought_by, commands, python
 from packaging.requirements import Requirement
 
-from mrc_testbed.cli import scenario
+from mrc_testbed.cli import report
 from mrc_testbed.errors import FabricError, PreflightError
 from mrc_testbed.extras import from_extra
 
@@ -123,7 +123,7 @@ def test_the_demo_of_a_lab_runs_without_exporter(mrc_testbed, monkeypatch):
         raise FabricError("it ran")
 
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr(scenario, "run_plan", run_plan)
+    monkeypatch.setattr(report, "run_plan", run_plan)
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     finished = mrc_testbed("demo")
     assert finished.status == 1

@@ -13,7 +13,7 @@ from core_only import commands as without_extras
 
 from mrc_testbed.cli.app import run
 from mrc_testbed.cli.commands import ALIASES, LISTED, OBSERVE, RENAMED, registered
-from mrc_testbed.cli.fault import example
+from mrc_testbed.cli.fault import adders, example
 from mrc_testbed.faults.interactive import parse_fault
 from mrc_testbed.faults.spec import KINDS
 from mrc_testbed.topology.resolve import resolve_topology
@@ -51,7 +51,8 @@ def commands(app, prefix=""):
     for each in app.registered_commands:
         yield f"{prefix}{each.name}", each
     for group in app.registered_groups:
-        inner = application(OBSERVE) if group.name == "observe" else group.typer_instance
+        made = {"observe": application(OBSERVE), "add": adders(KINDS)}
+        inner = made.get(group.name) or group.typer_instance
         yield from commands(inner, f"{prefix}{group.name} ")
 
 
@@ -267,13 +268,7 @@ def test_completing_a_command_imports_none():
         [], _MRC_TESTBED_COMPLETE="complete_bash", COMP_WORDS="mrc-testbed st", COMP_CWORD="1"
     )
     assert "mrc_testbed.cli.commands" in found
-    assert not found & {
-        *SLOW,
-        "yaml",
-        "mrc_agents.abi",
-        "mrc_testbed.document",
-        "mrc_testbed.cli.status",
-    }
+    assert not found & {*SLOW, "yaml", "mrc_agents.abi", "mrc_testbed.document", "mrc_testbed.cli.status"}
 
 
 def test_completing_a_host_imports_no_slow_package():
@@ -302,6 +297,37 @@ def test_no_command_imports_a_slow_package_to_be_parsed():
     names = {each.name for each in LISTED}
     assert not imported_by(*([name, "--help"] for name in sorted(names))) & SLOW
     assert not imported_by(*(["observe", each.name, "--help"] for each in OBSERVE)) & SLOW
+
+
+RUNS = (
+    *("jinja2", "numpy", "psutil", "mrc_testbed.bundle", "mrc_testbed.campaign", "mrc_testbed.soak"),
+    *("mrc_testbed.report.page", "mrc_testbed.scenario.run", "mrc_testbed.virtual.world"),
+)
+NEVER_USED = {
+    "fault add --help": ("jinja2", "yaml", "mrc_testbed.fabric.lab", "mrc_testbed.faults.ledger"),
+    "fault add loss --help": ("jinja2", "yaml", "mrc_testbed.fabric.lab", "mrc_testbed.faults.ledger"),
+    "run --help": RUNS,
+    "run --dry-run t0-t1-flap": (*RUNS, "rich.markdown"),
+    "validate t0-t1-flap": (*RUNS, "rich.markdown"),
+}
+"""Command line -> packages and modules that it does without."""
+
+
+@pytest.mark.parametrize("line", NEVER_USED)
+def test_a_command_imports_nothing_that_it_does_not_use(line):
+    found = imported_by(line.split())
+    assert "mrc_testbed.cli.commands" in found
+    assert not [
+        name for name in found if f"{name}.".startswith(tuple(f"{each}." for each in NEVER_USED[line]))
+    ]
+
+
+def test_completing_a_scenario_imports_nothing_that_runs_it():
+    found = imported_by(
+        [], _MRC_TESTBED_COMPLETE="complete_bash", COMP_WORDS="mrc-testbed run t", COMP_CWORD="2"
+    )
+    assert "mrc_testbed.cli.scenario" in found
+    assert not found & set(RUNS)
 
 
 def test_help_of_every_command_needs_no_extra(tmp_path):

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrc_testbed.cli.app import run
-from mrc_testbed.document.yaml_tree import TEXT_BYTES_MAX
+from mrc_testbed.document.text_file import TEXT_BYTES_MAX
 from mrc_testbed.installation import shipped
 from mrc_testbed.printable import printable, printable_lines
 
@@ -183,10 +183,7 @@ WORDS = st.sampled_from(FLAGS + ARGUMENTS)
 
 
 @FEW
-@given(
-    st.sampled_from(["validate", "inspect", "graph", "run", "compare"]),
-    st.lists(WORDS, max_size=5),
-)
+@given(st.sampled_from(["validate", "inspect", "graph", "run", "compare"]), st.lists(WORDS, max_size=5))
 def test_any_command_line_is_answered(mrc_testbed, command, words):
     checked(mrc_testbed, command, *words, statuses=(0, 2, 3))
 

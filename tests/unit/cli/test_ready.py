@@ -7,9 +7,9 @@ import pytest
 
 from mrc_testbed.cli import ready
 from mrc_testbed.errors import UsageError
-from mrc_testbed.fabric.preflight import check_live
 from mrc_testbed.installation import shipped
 from mrc_testbed.scenario.spec.load import load_scenario, scenario_variants
+from mrc_testbed.topology.resolve import check_live
 
 LINE_MAX = 120
 

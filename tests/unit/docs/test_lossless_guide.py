@@ -3,7 +3,7 @@
 import re
 
 from mrc_agents.abi import PortKind
-from mrc_testbed.document import Kind, load, validate
+from mrc_testbed.document.envelope import Kind, load, validate
 from mrc_testbed.installation import ROOT
 from mrc_testbed.metrics.catalogue import METRICS
 from mrc_testbed.scenario.spec.expression import parse_quantity

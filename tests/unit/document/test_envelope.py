@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from document_models import Direction, Flap, Loss, Spec, Topology
 
-from mrc_testbed.document import Kind, Metadata, Problem, json_schema, load, validate, validate_values
+from mrc_testbed.document.envelope import Kind, Metadata, json_schema, load, validate, validate_values
+from mrc_testbed.document.problem import Problem
 from mrc_testbed.errors import UsageError
 
 TEXT = """

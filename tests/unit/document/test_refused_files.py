@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from document_models import Spec
 
-from mrc_testbed.document import Kind, load, validate
+from mrc_testbed.document.envelope import Kind, load, validate
 from mrc_testbed.errors import UsageError
 
 FOLDER = Path(__file__).parent / "refused"

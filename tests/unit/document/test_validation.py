@@ -4,8 +4,7 @@ from document_models import Spec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.document import format_location
-from mrc_testbed.document.problem import Tree
+from mrc_testbed.document.problem import Tree, format_location
 from mrc_testbed.document.validation import check
 
 KEYS = ["topology", "faults", "hosts", "labels", "seed", "loud", "planes", "t0", "port_rate", "kind", "every",

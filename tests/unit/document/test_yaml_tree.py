@@ -8,8 +8,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.document import Position, Tree
-from mrc_testbed.document.yaml_tree import DEPTH_MAX, TEXT_BYTES_MAX, parse_tree
+from mrc_testbed.document.problem import Position, Tree
+from mrc_testbed.document.text_file import TEXT_BYTES_MAX
+from mrc_testbed.document.yaml_tree import DEPTH_MAX, parse_tree
 from mrc_testbed.errors import UsageError
 
 words = st.text(

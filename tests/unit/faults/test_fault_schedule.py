@@ -12,11 +12,7 @@ MS = 1_000_000
 
 def test_without_jitter_outages_come_every_period():
     flap = Flap(every_ns=1000 * MS, down_ns=200 * MS, jitter_ratio=0.0, seed=1)
-    assert list(flap.outages(2500 * MS)) == [
-        (0, 200 * MS),
-        (1000 * MS, 1200 * MS),
-        (2000 * MS, 2200 * MS),
-    ]
+    assert list(flap.outages(2500 * MS)) == [(0, 200 * MS), (1000 * MS, 1200 * MS), (2000 * MS, 2200 * MS)]
 
 
 def test_the_last_outage_ends_with_the_fault():

@@ -81,11 +81,7 @@ def test_hosts_add_up_field_by_field() -> None:
 
 def test_every_reason_to_send_again_counts() -> None:
     each = HostCounts(
-        retransmits_sack=1,
-        retransmits_timeout=2,
-        retransmits_nack=4,
-        retransmits_ack=8,
-        retransmits_tail=16,
+        retransmits_sack=1, retransmits_timeout=2, retransmits_nack=4, retransmits_ack=8, retransmits_tail=16
     )
     assert each.retransmits == 31
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from scenario_text import HEAD
 from virtual_trial import Trial
 
-from mrc_testbed.cli.scenario import _finished
+from mrc_testbed.cli.report import _finished
 from mrc_testbed.errors import UsageError
 from mrc_testbed.metrics.series import FlowCounts, HostCounts
 from mrc_testbed.scenario.execution import FinishedRun

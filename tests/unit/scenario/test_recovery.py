@@ -167,8 +167,7 @@ def test_one_occurrence_not_outlived_leaves_the_whole_open() -> None:
         ],
     )
     assert recovery(run).restore == RecoveryPhase(
-        None,
-        "1 of 2 occurrences: EVs were still avoided when the next occurrence began or the run ended",
+        None, "1 of 2 occurrences: EVs were still avoided when the next occurrence began or the run ended"
     )
 
 
@@ -242,9 +241,7 @@ def test_full_width_is_back_with_the_carrier_of_the_last_port() -> None:
 
 def test_what_loses_nothing_is_not_avoided() -> None:
     found = with_fault(
-        "kind: host-pause, select: {nodes: h0}",
-        [applied("f", 100 * MS), cleared("f", 300 * MS)],
-        [],
+        "kind: host-pause, select: {nodes: h0}", [applied("f", 100 * MS), cleared("f", 300 * MS)], []
     )
     assert found.avoid == RecoveryPhase(None, "it loses no packet")
     assert found.detect == RecoveryPhase(None, "it took no packet, so there was nothing to notice or avoid")

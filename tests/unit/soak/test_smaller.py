@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mrc_testbed.document import Kind, load
+from mrc_testbed.document.envelope import Kind, load
 from mrc_testbed.errors import UsageError
 from mrc_testbed.installation import ROOT
 from mrc_testbed.scenario.spec.load import load_scenario, scenario_variants

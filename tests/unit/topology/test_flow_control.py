@@ -4,7 +4,8 @@ import pytest
 from topology_file import load_values
 
 from mrc_agents.abi import LosslessLimit
-from mrc_testbed.document import Tree, validate_values
+from mrc_testbed.document.envelope import validate_values
+from mrc_testbed.document.problem import Tree
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.flow_control import TRANSIT_FRAMES, LinkBuffer, link_buffers

@@ -6,7 +6,8 @@ from itertools import permutations
 
 import pytest
 
-from mrc_testbed.document import Tree, validate_values
+from mrc_testbed.document.envelope import validate_values
+from mrc_testbed.document.problem import Tree
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ev import Ev
 from mrc_testbed.topology.path import Path, build_path, check_route, explain_ev

@@ -164,10 +164,7 @@ def test_unknown_nodes_are_refused_with_the_nearest_name(text: str, message: str
             "h0:2~h0:2~h0:2",
             "'h0:2~h0:2~h0:2' is not a link name; write <port>~<port>, such as h0:2~p2-t0-0:0",
         ),
-        (
-            "h0:2~p1-t0-0:0",
-            "there is no link 'h0:2~p1-t0-0:0': h0:2 leads to p2-t0-0:0, p1-t0-0:0 to h0:1",
-        ),
+        ("h0:2~p1-t0-0:0", "there is no link 'h0:2~p1-t0-0:0': h0:2 leads to p2-t0-0:0, p1-t0-0:0 to h0:1"),
     ],
 )
 def test_unknown_links_are_refused_with_what_is_there(text: str, message: str) -> None:

@@ -6,7 +6,8 @@ import pytest
 from topology_file import load_values
 
 from mrc_agents.abi import PortKind
-from mrc_testbed.document import Tree, validate_values
+from mrc_testbed.document.envelope import validate_values
+from mrc_testbed.document.problem import Tree
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology import port_queue, timing
 from mrc_testbed.topology.clos import Clos
@@ -203,10 +204,7 @@ def test_the_fullest_queue_takes_its_time_to_empty() -> None:
         ({"data_buffer": "9KiB"}, "queue.overrides[0]: an override needs the ports it is for"),
         ({"at": "t0"}, "queue.overrides[0]: an override without a setting changes nothing"),
         ({"at": "t0", "ecn": {"mni": "1KiB"}}, "queue.overrides[0].ecn.mni"),
-        (
-            {"at": "t0", "rate": "101Mbit"},
-            "queue.overrides[0].rate: rate must be port_rate, 100Mbit",
-        ),
+        ({"at": "t0", "rate": "101Mbit"}, "queue.overrides[0].rate: rate must be port_rate, 100Mbit"),
     ],
 )
 def test_overrides_that_mean_nothing_are_refused(override: Tree, message: str) -> None:

@@ -3,7 +3,8 @@
 import pytest
 
 from mrc_testbed.cli import inspect_tables
-from mrc_testbed.document import Tree, validate_values
+from mrc_testbed.document.envelope import validate_values
+from mrc_testbed.document.problem import Tree
 from mrc_testbed.scenario.spec.demand import OfferedFlow, frame_hops_per_s
 from mrc_testbed.topology import flow_control, port_queue, timing
 from mrc_testbed.topology.clos import Clos

@@ -5,7 +5,7 @@ import pytest
 from topology_file import load_values
 
 import mrc_testbed
-from mrc_testbed.document import Tree
+from mrc_testbed.document.problem import Tree
 from mrc_testbed.errors import UsageError
 
 

@@ -44,10 +44,7 @@ def node_names(text: str, seed: int = 1) -> list[str]:
         ("{links: {node: h3}, pick: first}", ["h3:0~p0-t0-0:3"]),
         ("{links: {plane: 1, node: h3}}", ["h3:1~p1-t0-0:3"]),
         ("{links: {node: p0-t0-1, between: [t0, t1]}}", ["p0-t0-1:4~p0-t1-0:1", "p0-t0-1:5~p0-t1-1:1"]),
-        (
-            "{links: {plane: [0, 3], node: h1}, pick: first, count: 2}",
-            ["h1:0~p0-t0-0:1", "h1:3~p3-t0-0:1"],
-        ),
+        ("{links: {plane: [0, 3], node: h1}, pick: first, count: 2}", ["h1:0~p0-t0-0:1", "h1:3~p3-t0-0:1"]),
         (
             "{links: {plane: 0, between: [t0, t1]}}",
             ["p0-t0-0:4~p0-t1-0:0", "p0-t0-0:5~p0-t1-1:0", "p0-t0-1:4~p0-t1-0:1", "p0-t0-1:5~p0-t1-1:1"],

@@ -2,17 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.document import Tree, validate_values
+from mrc_testbed.document.envelope import validate_values
+from mrc_testbed.document.problem import Tree
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.spec import NicSpec, TopologySpec
 
 LIMITS: list[tuple[dict[str, Tree], list[str]]] = [
     ({"planes": 17}, ["planes: must be at most 16, found 17"]),
     ({"planes": 0}, ["planes: must be at least 1, found 0"]),
-    (
-        {"t0": 1025},
-        ["t0: t0 x uplinks_per_pair is 1025, but a uSID has room for 1024 of them per plane"],
-    ),
+    ({"t0": 1025}, ["t0: t0 x uplinks_per_pair is 1025, but a uSID has room for 1024 of them per plane"]),
     (
         {"t1": 400, "uplinks_per_pair": 3},
         ["t1: t1 x uplinks_per_pair is 1200, but a uSID has room for 1024 of them per plane"],

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import yaml
 
-from mrc_testbed.document import API_VERSION, Tree
+from mrc_testbed.document.envelope import API_VERSION
+from mrc_testbed.document.problem import Tree
 from mrc_testbed.topology.resolve import load_topology
 from mrc_testbed.topology.spec import TopologySpec
 

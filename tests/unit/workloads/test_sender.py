@@ -31,13 +31,7 @@ def transport(nics):
 @pytest.fixture
 def make_sender(transport):
     def make(layout=TWO_HALVES):
-        sender = FlowSender(
-            Flow("main", "h0", "h1", 0),
-            transport,
-            layout,
-            depth=3,
-            seed=5,
-        )
+        sender = FlowSender(Flow("main", "h0", "h1", 0), transport, layout, depth=3, seed=5)
         sender.prepare()
         return sender
 
@@ -201,13 +195,7 @@ def test_a_refused_preparation_leaves_nothing(nics, transport, monkeypatch):
         raise UsageError("refused")
 
     monkeypatch.setattr(VirtualConnection, "create_qp", refuse)
-    sender = FlowSender(
-        Flow("main", "h0", "h1", 0),
-        transport,
-        Layout(SIZE, 4, 2),
-        depth=1,
-        seed=1,
-    )
+    sender = FlowSender(Flow("main", "h0", "h1", 0), transport, Layout(SIZE, 4, 2), depth=1, seed=1)
     with pytest.raises(Exception, match="refused"):
         sender.prepare()
     sender.close()

@@ -104,9 +104,7 @@ def test_a_write_that_is_refused_fails_its_qp(events, pair):
 
 def test_an_agent_that_dies_is_reported_once(transport, nics):
     nics.lab.agent("h1").kill()
-    assert transport.events() == [
-        HostLost("h1", "the NIC agent of h1 is lost: the NIC agent of h1 died"),
-    ]
+    assert transport.events() == [HostLost("h1", "the NIC agent of h1 is lost: the NIC agent of h1 died")]
     assert transport.events() == []
     assert not transport.has_events
 

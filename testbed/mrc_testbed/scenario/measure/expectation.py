@@ -16,15 +16,7 @@ from mrc_testbed.scenario.spec.expression import parse_expectation
 from mrc_testbed.scenario.spec.expression_tree import Comparison, ComparisonOperator, Number, Quantity
 from mrc_testbed.scenario.spec.quantity import Dimension
 from mrc_testbed.scenario.spec.scenario_spec import ExpectationText, QuantityText, accepted_by
-from mrc_testbed.shown import (
-    DIGITS,
-    Scale,
-    format_count,
-    format_rate,
-    format_share,
-    format_size,
-    format_time,
-)
+from mrc_testbed.shown import DIGITS, Scale, format_count, format_rate, format_share, format_size, format_time
 
 Answer = Literal["held", "failed", "cannot tell"]
 

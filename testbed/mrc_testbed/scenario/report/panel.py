@@ -57,12 +57,7 @@ def time_axis(recording: Recording, shown: Sequence[Interval]) -> Axis:
         if periods:
             bands.append(Band(fault.fault_id, periods))
     return Axis(
-        TIME_TITLE,
-        SECONDS,
-        start_ns,
-        max(last_ns, end_ns),
-        bands=tuple(bands),
-        measured=(0.0, float(end_ns)),
+        TIME_TITLE, SECONDS, start_ns, max(last_ns, end_ns), bands=tuple(bands), measured=(0.0, float(end_ns))
     )
 
 

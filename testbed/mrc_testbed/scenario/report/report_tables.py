@@ -78,12 +78,7 @@ def fault_table(result: RunResult) -> Markup:
         _fault_row(result, fault, recovery)
         for fault, recovery in zip(result.plan.faults, result.recoveries, strict=True)
     ]
-    header = (
-        "fault",
-        "active",
-        "#times",
-        *(f"#{name}" for name in RECOVERY_COLUMNS),
-    )
+    header = ("fault", "active", "#times", *(f"#{name}" for name in RECOVERY_COLUMNS))
     return Table(header, rows).html()
 
 
@@ -232,17 +227,8 @@ def provenance_table(result: RunResult) -> Markup:
             f"{spec.planes} planes x ({spec.t0} T0 + {spec.t1} T1), "
             f"{spec.numbering.host_count} hosts, {rate}",
         ),
-        (
-            "Transport",
-            f"{plan.transport.describe_paths()}, {plan.transport.congestion.describe()}",
-        ),
-        *(
-            (
-                f"Workload {workload.name}",
-                workload.describe(),
-            )
-            for workload in plan.workloads
-        ),
+        ("Transport", f"{plan.transport.describe_paths()}, {plan.transport.congestion.describe()}"),
+        *((f"Workload {workload.name}", workload.describe()) for workload in plan.workloads),
         ("Lab", f"{made.lab}, runtime {made.runtime}"),
         (
             "Machine",

@@ -141,6 +141,7 @@ class ResultFolder:
     ) -> None:
         chart_script()  # what the report needs is missed now, not after the run
         self._plan = plan
+        self._rows: list[tuple[int, str]] = []  # end of each interval, and the rest of its row
         self.started = started
         self.provenance = provenance
         try:
@@ -189,7 +190,9 @@ class ResultFolder:
     def note_reading(self, recording: Recording) -> None:
         """Appends the interval up to the latest reading to series.csv."""
         for interval in intervals(recording.readings[-2:]):
-            self._append(self._series, format_row(series_row(recording, interval)))
+            end, rest = format_row(series_row(recording, interval)).split(",", 1)
+            self._rows.append((interval.end_ns, rest))
+            self._append(self._series, f"{end},{rest}")
 
     def note_output(self, workload: str, line: bytes) -> None:
         """Appends a line that a rank of a program wrote to the program's log."""
@@ -219,8 +222,14 @@ class ResultFolder:
         point_latest(self.path)
 
     def _series_text(self, recording: Recording) -> str:
-        """The whole series again: times of warm-up are only known exactly once it is over."""
-        rows = (format_row(series_row(recording, interval)) for interval in intervals(recording.readings))
+        """The whole series again: times of warm-up are only known exactly once it is over.
+
+        Live, so is what was between two readings of thousands of flows.
+        """
+        if recording.is_simulated:
+            rows = [f"{recording.relative_ns(end_ns)},{rest}" for end_ns, rest in self._rows]
+        else:
+            rows = [format_row(series_row(recording, each)) for each in intervals(recording.readings)]
         return "\n".join([",".join(series_columns(self._plan)), *rows]) + "\n"
 
     def _append(self, stream: io.FileIO, line: str) -> None:

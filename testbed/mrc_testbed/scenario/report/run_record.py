@@ -120,7 +120,7 @@ class _Workload:
 
 
 # types and finite numbers are checked strictly, in all that it holds too
-@with_config(ConfigDict(strict=True, allow_inf_nan=False, serialize_by_alias=True))
+@with_config(ConfigDict(strict=True, allow_inf_nan=False, serialize_by_alias=True, defer_build=True))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BegunRecord:
     """The record with which a run begins; what is left of it if the run is killed."""
@@ -150,7 +150,7 @@ class BegunRecord:
         )
 
 
-@with_config(ConfigDict(strict=True, allow_inf_nan=False, serialize_by_alias=True))
+@with_config(ConfigDict(strict=True, allow_inf_nan=False, serialize_by_alias=True, defer_build=True))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord(BegunRecord):
     """The record of a run that has ended, however it did."""

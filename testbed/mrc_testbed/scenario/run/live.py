@@ -63,9 +63,7 @@ def live_world(
         nics = stack.enter_context(
             closing(
                 NicListeners(
-                    lab.clos,
-                    lambda host: AgentClient(lab.paths.agent_socket(host)),
-                    may_fail=agents_may_fail,
+                    lab.clos, lambda host: AgentClient(lab.paths.agent_socket(host)), may_fail=agents_may_fail
                 )
             )
         )

@@ -9,13 +9,7 @@ from pydantic import Field
 from mrc_testbed.document.fields import Duration, Ratio, StrictModel
 
 FigureKind = Literal[
-    "goodput-over-time",
-    "plane-share",
-    "loss-rate",
-    "step-time",
-    "job-throughput",
-    "per-flow",
-    "by-size",
+    "goodput-over-time", "plane-share", "loss-rate", "step-time", "job-throughput", "per-flow", "by-size"
 ]
 Grouping = Literal["total", "workload", "host", "flow"]
 

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from mrc_agents.algorithms import CC, names_of
-from mrc_testbed import document
-from mrc_testbed.document import Document, Kind, Metadata, Problem
+from mrc_testbed.document import envelope as document
+from mrc_testbed.document.envelope import Document, Kind, Metadata
+from mrc_testbed.document.problem import Problem
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.spec.scenario_spec import ScenarioSpec, TransportSpec
 from mrc_testbed.scenario.spec.variant import Variant, variants_of

@@ -7,8 +7,9 @@ from typing import Final, cast
 
 import yaml
 
-from mrc_testbed import document
-from mrc_testbed.document import Document, Kind, Location, Problem, Tree
+from mrc_testbed.document import envelope as document
+from mrc_testbed.document.envelope import Document, Kind
+from mrc_testbed.document.problem import Location, Problem, Tree
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.spec.load import Scenario, build_scenario
 from mrc_testbed.topology.resolve import load_topology

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 
 from mrc_testbed.document.envelope import NAME_PATTERN
 from mrc_testbed.document.text_file import read_result
@@ -104,6 +104,7 @@ class PlannedWorkload:
         return tuple(dict.fromkeys(flow.source for flow in self.flows))
 
 
+@with_config(ConfigDict(defer_build=True))
 @dataclass(frozen=True, slots=True)
 class Plan:
     """All that a run does."""

@@ -6,7 +6,7 @@ draws from a stream of its own, named by its id, so that adding one does not cha
 
 from collections.abc import Callable, Mapping, Sequence
 
-from mrc_testbed.document import Problem
+from mrc_testbed.document.problem import Problem
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.spec.expression import parse_expectation
 from mrc_testbed.scenario.spec.figure_spec import DRAWN, READINGS_PER_VALUE, FigureSpec, PlannedFigure
@@ -147,12 +147,7 @@ def _resolve_transport(spec: TransportSpec, clos: Clos, problems: list[Problem])
         problems.append(Problem(("spec", "transport", "ev_selector"), f"{spec.kind} has no EVs to select"))
     try:
         congestion = choose_congestion(
-            clos,
-            spec.kind,
-            spec.cc,
-            window_packets=spec.window,
-            evs=spec.evs,
-            settings=spec.cc_profile,
+            clos, spec.kind, spec.cc, window_packets=spec.window, evs=spec.evs, settings=spec.cc_profile
         )
     except UsageError as error:
         key, _, complaint = error.message.partition(": ")

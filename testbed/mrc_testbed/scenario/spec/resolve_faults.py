@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from mrc_agents.abi import FaultLimit
-from mrc_testbed.document import Problem
+from mrc_testbed.document.problem import Problem
 from mrc_testbed.errors import UsageError
 from mrc_testbed.faults.fault import ScheduledFault
 from mrc_testbed.faults.rule import FLAP_PLACE, mix_seed

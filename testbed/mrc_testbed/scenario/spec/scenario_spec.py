@@ -128,11 +128,11 @@ class ScenarioSpec(StrictModel):
         description="Decides every random choice; the same seed gives the same plan.",
     )
     topology: TopologyOrPath = Field(
-        default=TopologySpec(),
+        default=TopologySpec.model_construct(),
         description="The fabric, or the path of a Topology file, relative to this file.",
     )
     transport: TransportSpec = Field(
-        default=TransportSpec(), description="The transport protocol and its parameters."
+        default=TransportSpec.model_construct(), description="The transport protocol and its parameters."
     )
     workloads: Annotated[list[Workload], Field(min_length=1)] = Field(description="The traffic.")
     faults: list[FaultOrClear] = Field(default=[], description="The faults, when, and for how long.")
@@ -143,7 +143,7 @@ class ScenarioSpec(StrictModel):
         default=[], description="Conditions that end the run at once; its faults end too."
     )
     fidelity: FidelitySpec = Field(
-        default=FidelitySpec(), description="The limits of the machine during the run."
+        default=FidelitySpec.model_construct(), description="The limits of the machine during the run."
     )
     published: dict[str, str | int | float] = Field(
         default={},
@@ -282,16 +282,12 @@ class ScenarioSpec(StrictModel):
             where = f"column {quantity.column}: "
             if quantity.window == "before" and fault.at_ns == 0:
                 yield _problem(
-                    place,
-                    text,
-                    f"{where}nothing is measured before {fault.id}, which starts at 0s",
+                    place, text, f"{where}nothing is measured before {fault.id}, which starts at 0s"
                 )
             ends_with_run = self.end_of(fault) in {None, self.end_ns}
             if quantity.window == "after" and ends_with_run:
                 yield _problem(
-                    place,
-                    text,
-                    f"{where}nothing is measured after {fault.id}, which lasts until the end",
+                    place, text, f"{where}nothing is measured after {fault.id}, which lasts until the end"
                 )
 
     def _beyond_the_run(

@@ -4,8 +4,9 @@ import copy
 from collections.abc import Mapping
 from dataclasses import replace
 
-from mrc_testbed import document
-from mrc_testbed.document import Document, Kind, Tree
+from mrc_testbed.document import envelope as document
+from mrc_testbed.document.envelope import Document, Kind
+from mrc_testbed.document.problem import Tree
 from mrc_testbed.errors import UsageError, did_you_mean
 from mrc_testbed.scenario.spec.variant import NAMED
 
