@@ -81,19 +81,19 @@ class VirtualFolder:
     """Where maps and programs of a lab are found by name; `folder / host` has those of a host's NIC."""
 
     def __init__(self, runtime: "VirtualRuntime", nic_of: Mapping[str, int], nic: int = NO_NIC) -> None:
-        self._runtime = runtime
+        self.runtime = runtime  # the lab
         self._nic_of = nic_of
         self._nic = nic
 
     def __truediv__(self, host: str) -> "VirtualFolder":
-        return VirtualFolder(self._runtime, self._nic_of, self._nic_of[host])
+        return VirtualFolder(self.runtime, self._nic_of, self._nic_of[host])
 
     def map_fd(self, name: str) -> VirtualMap:
         """A map of the fabric, or of the NIC: what the classes of maps take for a descriptor."""
-        return self._runtime.map(name, self._nic)
+        return self.runtime.map(name, self._nic)
 
     def program(self) -> VirtualProgram:
-        return self._runtime.program(self._nic)
+        return self.runtime.program(self._nic)
 
 
 class VirtualRuntime:
@@ -193,6 +193,10 @@ class VirtualRuntime:
         """Somebody has read what a NIC reported while nobody attended it."""
         self._library.mrc_virtual_empty_ring(nic)
 
+    def read(self, sums: CStructure) -> None:
+        """Lets a VirtualSums say what the maps of all NICs have together now."""
+        self._library.mrc_virtual_read(byref(sums))
+
     def totals(self) -> VirtualTotals:
         totals = VirtualTotals()
         self._library.mrc_virtual_read_totals(byref(totals))
@@ -215,6 +219,7 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         "reports": (POINTER(VirtualReport), c_void_p),
         "take_reports": (None,),
         "empty_ring": (None, c_uint32),
+        "read": (None, c_void_p),
         "read_totals": (None, POINTER(VirtualTotals)),
     }
     for name, (result, *arguments) in signatures.items():

@@ -53,6 +53,7 @@ API void mrc_virtual_take_reports(void);
 /* Somebody has read the ring of a NIC that was not attended. */
 API void mrc_virtual_empty_ring(__u32 nic);
 
+API void mrc_virtual_read(struct mrc_virtual_sums *sums);
 API void mrc_virtual_read_totals(struct mrc_virtual_totals *totals);
 
 #endif

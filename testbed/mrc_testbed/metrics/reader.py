@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from ctypes import Structure, sizeof
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -44,11 +44,13 @@ from mrc_agents.abi import (
 from mrc_agents.bpf.batch import WholeMap
 from mrc_agents.bpf.libbpf import Pins, open_map_in
 from mrc_agents.bpf.maps import ArrayMap, MappedArray
+from mrc_agents.bpf.virtual import VirtualFolder
 from mrc_agents.clock import monotonic_ns
 from mrc_testbed.fabric.lossless import LosslessReader, opened_lossless
 from mrc_testbed.fabric.port_fault import acts
 from mrc_testbed.metrics.histogram import Histogram, merge
-from mrc_testbed.metrics.series import EV_STATES, EvChanges, EvStates
+from mrc_testbed.metrics.lab_sums import LabSums, VirtualSource
+from mrc_testbed.metrics.series import EV_STATES, EvChanges, EvStates, HostTable
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ev import UPLINK_SHIFT, decode_ev
 
@@ -206,18 +208,42 @@ class LabReader:
             self.lossless: LosslessReader | None = None  # the maps of flow control; None in a lab without it
             if clos.spec.flow_control != "none":
                 self.lossless = stack.enter_context(opened_lossless(clos, fabric_pins))
-            self.nics: dict[str, NicReader] = {}  # by host name, in order
-            rows = [clos.numbering.row(index) for index in range(clos.numbering.host_count)]
-            for row, host in zip(rows, clos.hosts(), strict=True):
-                self.nics[host.name] = NicReader(
-                    nodes_pins / host.name,
-                    clos.spec.planes,
-                    row=row,
-                    rows=() if clos.spec.forwarding == "ecmp" else rows,
-                    qp_search_readings=qp_search_readings,
-                )
-                stack.callback(self.nics[host.name].close)
+            self._places = {host.name: host.index for host in clos.hosts()}
+            self._nodes_pins, self._qp_search_readings = nodes_pins, qp_search_readings
+            self._stack, self._source = stack, None
+            if isinstance(nodes_pins, VirtualFolder):
+                self._source = VirtualSource(nodes_pins, self._places, clos.spec.planes, qp_search_readings)
+            else:
+                self.nics  # noqa: B018 - opens their maps
             self._stack = stack.pop_all()
+
+    @cached_property
+    def nics(self) -> Mapping[str, NicReader]:
+        """Reader of each NIC by host name, in order."""
+        numbering, spec = self.clos.numbering, self.clos.spec
+        rows = [numbering.row(host) for host in range(numbering.host_count)]
+        nics = {}
+        for row, name in zip(rows, self._places, strict=True):
+            pins, known = self._nodes_pins / name, () if spec.forwarding == "ecmp" else rows
+            searches = self._qp_search_readings
+            nics[name] = NicReader(pins, spec.planes, row=row, rows=known, qp_search_readings=searches)
+            self._stack.callback(nics[name].close)
+        return nics
+
+    def sums(self) -> LabSums:
+        """A reading of all NICs together."""
+        if self._source is not None:
+            return self._source.read()
+        nics = self.nics.values()
+        ev_states: Counter[tuple[int, EvState]] = Counter()
+        for nic in nics:
+            ev_states.update(nic.ev_states())
+        return LabSums(
+            HostTable.of(self._places, list(zip(*(nic.counters() for nic in nics), strict=True))),
+            tuple(map(merge, zip(*(nic.packet_rtt() for nic in nics), strict=True))),
+            merge(nic.message_completion() for nic in nics),
+            ev_states,
+        )
 
     def port_counters(self) -> list[list[int]]:
         """The counters of each port: (PortCounter.COUNT, port_count) frames or bytes."""
@@ -377,9 +403,10 @@ def _sums(*maps: WholeMap) -> list[list[int]]:
     stride = maps[0].stride_bytes
     step = maps[0].cpu_count * stride
     values = _added([counters.read() for counters in maps])
-    sums = array("Q")
-    for start in range(0, len(values), step):
-        sums.frombytes(_added([values[at : at + stride] for at in range(start, start + step, stride)]))
+    parts = (values[start : start + step] for start in range(0, len(values), step))
+    if step > stride:
+        parts = (_added([part[at : at + stride] for at in range(0, step, stride)]) for part in parts)
+    sums = array("Q", b"".join(parts))
     numbers = stride // sums.itemsize
     return [list(sums[first::numbers]) for first in range(numbers)]
 
