@@ -23,9 +23,7 @@ from mrc_testbed.virtual.world import VirtualLabView, planned_lab, world_in
 
 def nic_by_nic(reader: LabReader) -> LabSums:
     nics, places = reader.nics.values(), {host: at for at, host in enumerate(reader.nics)}
-    states: Counter[tuple[int, EvState]] = Counter()
-    for nic in nics:
-        states.update(nic.ev_states())
+    states = sum((Counter(nic.ev_states()) for nic in nics), Counter[tuple[int, EvState]]())
     return LabSums(
         HostTable.of(places, list(zip(*(nic.counters() for nic in nics), strict=True))),
         tuple(map(merge, zip(*(nic.packet_rtt() for nic in nics), strict=True))),

@@ -7,7 +7,7 @@ of any two readings, neighbours or the ends of a run, is exact.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields, replace
 from operator import sub
-from typing import Any, ClassVar, Final, Literal, Self, get_args
+from typing import Any, Final, Literal, Self, get_args
 
 from mrc_agents.abi import EvReason, EvState, NicCounter
 from mrc_testbed.fabric.deadlock import Deadlock
@@ -51,19 +51,8 @@ def _growth(now: Any, then: Any) -> Any:
     return {key: _growth(count, then[key]) for key, count in now.items()}
 
 
-class _Counts:
-    """Base of counts whose fields are all numbers."""
-
-    __slots__ = ()
-    __match_args__: ClassVar[tuple[str, ...]]
-
-    def since(self, earlier: Self) -> Self:
-        names = self.__match_args__
-        return type(self)(*(getattr(self, name) - getattr(earlier, name) for name in names))
-
-
 @dataclass(frozen=True, slots=True)
-class HostCounts(_Counts):
+class HostCounts:
     """Counts of one NIC, since it was made or within an interval."""
 
     # payload placed in its memory for the first time
@@ -146,13 +135,17 @@ class HostTable(Mapping[str, HostCounts]):
 
 
 @dataclass(frozen=True, slots=True)
-class FlowCounts(_Counts):
+class FlowCounts:
     """Counts of flow control over all links, since the lab was made or within an interval."""
 
     pauses: int = 0  # PFC frames that paused a port
     paused_ns: int = 0  # time that ports were paused, added up
     stalls: int = 0  # times that data waited because the other end of its link did not let it go
     stalled_ns: int = 0  # time that it did, added up over ports
+
+    def since(self, earlier: Self) -> Self:
+        names = FlowCounts.__match_args__
+        return type(self)(*(getattr(self, name) - getattr(earlier, name) for name in names))
 
 
 @dataclass(frozen=True, slots=True)
