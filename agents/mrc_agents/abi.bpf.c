@@ -109,6 +109,7 @@ KEEP(struct, mrc_virtual_map);
 KEEP(struct, mrc_virtual_lab);
 KEEP(struct, mrc_virtual_report);
 KEEP(struct, mrc_virtual_totals);
+KEEP(struct, mrc_virtual_sums);
 KEEP(enum, mrc_virtual_payload);
 KEEP(enum, mrc_coll_type);
 KEEP(enum, mrc_coll_reduction);

@@ -2438,6 +2438,28 @@ class VirtualReport(Structure):
     )
 
 
+class VirtualSums(Structure):
+    """struct mrc_virtual_sums, 140200 bytes."""
+
+    counters: int
+    seen: int
+    plane_count: int
+    searches: int
+    message_completion: MapHistogram
+    packet_rtt: "Array[MapHistogram]"
+    evs: "Array[c_uint64]"
+
+    _fields_ = (
+        ("counters", c_uint64),
+        ("seen", c_uint64),
+        ("plane_count", c_uint32),
+        ("searches", c_uint32),
+        ("message_completion", MapHistogram),
+        ("packet_rtt", (MapHistogram * 16)),
+        ("evs", (c_uint64 * 80)),
+    )
+
+
 class VirtualTotals(Structure):
     """struct mrc_virtual_totals, 32 bytes."""
 

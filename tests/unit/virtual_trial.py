@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from histograms import histogram_of
+from host_tables import host_table
 from stopped_clock import StoppedClock
 
 from mrc_testbed.metrics.cpu_use import CpuReading, CpuTimes
@@ -145,7 +146,7 @@ class Trial:
 
         def lose(reading: Reading) -> Reading:
             losing = replace(reading.hosts["h0"], events_lost=count * (reading.time_ns > _BEGUN_NS))
-            return replace(reading, hosts={**reading.hosts, "h0": losing})
+            return replace(reading, hosts=host_table({**reading.hosts, "h0": losing}))
 
         self.change["read"].append(lose)
 

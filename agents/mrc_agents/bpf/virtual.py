@@ -21,6 +21,7 @@ from mrc_agents.abi import (
     VirtualLabParts,
     VirtualPayload,
     VirtualReport,
+    VirtualSums,
     VirtualTotals,
 )
 from mrc_agents.errors import PreflightError
@@ -89,19 +90,19 @@ class VirtualFolder:
     """Where maps and programs of a lab are found by name; `folder / host` has those of a host's NIC."""
 
     def __init__(self, runtime: "VirtualRuntime", nic_of: Mapping[str, int], nic: int = NO_NIC) -> None:
-        self._runtime = runtime
+        self.runtime = runtime  # the lab
         self._nic_of = nic_of
         self._nic = nic
 
     def __truediv__(self, host: str) -> "VirtualFolder":
-        return VirtualFolder(self._runtime, self._nic_of, self._nic_of[host])
+        return VirtualFolder(self.runtime, self._nic_of, self._nic_of[host])
 
     def map_fd(self, name: str) -> VirtualMap:
         """A map of the fabric, or of the NIC: what the classes of maps take for a descriptor."""
-        return self._runtime.map(name, self._nic)
+        return self.runtime.map(name, self._nic)
 
     def program(self) -> VirtualProgram:
-        return self._runtime.program(self._nic)
+        return self.runtime.program(self._nic)
 
 
 class VirtualRuntime:
@@ -213,6 +214,10 @@ class VirtualRuntime:
         """Take arrivals of a schedule's messages here, or leave them to Python again."""
         self._library.mrc_virtual_expect(byref(schedule), is_expected)
 
+    def read(self, sums: VirtualSums) -> None:
+        """Fill in the counts of all NICs together."""
+        self._library.mrc_virtual_read(byref(sums))
+
     def totals(self) -> VirtualTotals:
         totals = VirtualTotals()
         self._library.mrc_virtual_read_totals(byref(totals))
@@ -238,6 +243,7 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         "begin_operation": (None, POINTER(MessageSchedule)),
         "take_arrival": (None, POINTER(MessageSchedule), c_uint32),
         "expect": (None, POINTER(MessageSchedule), c_int),
+        "read": (None, POINTER(VirtualSums)),
         "read_totals": (None, POINTER(VirtualTotals)),
     }
     for name, (result, *arguments) in signatures.items():

@@ -24,7 +24,7 @@ _TYPE_NAMES: Final[Mapping[object, str]] = {
 
 def check_arguments(verb: Callable[..., object], arguments: Mapping[str, object]) -> None:
     """Raises UsageError, naming the argument, unless *verb* can be called with *arguments*."""
-    named, others, hints = _expectations(verb)
+    named, others, hints = _expectations(getattr(verb, "__func__", verb))
     for name, value in arguments.items():
         if name not in named and others is None:
             known = ", ".join(named) or "none"
@@ -44,6 +44,7 @@ def _expectations(
     """Parameters by name, the name of the one that takes all others, and the types of both."""
     parameters = inspect.signature(verb).parameters
     named = {name: each for name, each in parameters.items() if each.kind is not each.VAR_KEYWORD}
+    named.pop("self", None)
     others = next((name for name, each in parameters.items() if each.kind is each.VAR_KEYWORD), None)
     return named, others, get_type_hints(verb)
 
@@ -70,5 +71,5 @@ def _fits(value: object, expected: object) -> bool:
         return any(_fits(value, one) for one in get_args(expected))
     if origin is list:
         (item,) = get_args(expected)
-        return isinstance(value, list) and all(_fits(one, item) for one in value)
+        return isinstance(value, list) and all(type(one) is item or _fits(one, item) for one in value)
     return isinstance(value, origin or expected)  # type: ignore[arg-type] # a class: the rest is done

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 from mrc_agents.abi import Limit
@@ -121,4 +122,9 @@ class CcProfileVerbs(NicState):
                 hint="give the topology a port_rate, or use cc: fixed",
             )
         link = CcLink(config.rate_bps, config.base_rtt_ns, pmtu_bytes, is_trimming=config.is_trimming)
-        return CcParameters.from_profile(derive_profile(link, settings))
+        return CcParameters.from_profile(derive_profile(link, settings)) if settings else _defaults(link)
+
+
+@cache
+def _defaults(link: CcLink) -> CcParameters:
+    return CcParameters.from_profile(derive_profile(link))

@@ -58,6 +58,8 @@ class NicDevice:
             self.regions = MappedArray(descriptor("regions"), Region)
             self.work = MappedArray(descriptor("work_ring"), WorkRing)
             self.memory = open_memory(opened, pins)
+            # from there on nobody has had memory, so that it is all zeros
+            self.fresh_from = self.memory.length_bytes
             self._work_ring = descriptor("work_ring")
             qps = descriptor("qps")
             self.qps = ArrayMap(qps, Qp, locked=True)

@@ -217,6 +217,7 @@ class RegionTable:
                 f"are free in a row{'' if refusal is None else f', and {refusal}'}",
                 hint="give the NIC more memory (topology: nic: memory)",
             )
+        self._device.fresh_from = max(self._device.fresh_from, offset + whole_pages(length))
         return offset
 
     def give_back(self) -> None:
@@ -243,13 +244,15 @@ class RegionTable:
 
     def register(self, length: int) -> MemoryRegistration:
         """A new zeroed region of *length* bytes with pages of its own, remotely writable."""
+        fresh_from = self._device.fresh_from
         offset = self.allocate(length)
         try:
             index = self._take_index()
         except NoRoomError:
             self.free(offset, length)
             raise
-        self._device.memory.view[offset : offset + length] = bytes(length)
+        used = max(0, min(length, fresh_from - offset))
+        self._device.memory.view[offset : offset + used] = bytes(used)
         region = self._enter(index, RegionPlace(offset), length)
         self._own[region.r_key] = region
         return region

@@ -1,8 +1,9 @@
 """Queue pairs as the agent keeps them: attributes, the kernel's QP built from them, completions."""
 
 from collections.abc import Mapping, Sequence
-from ctypes import Structure, c_uint32
-from dataclasses import asdict, dataclass, fields, replace
+from ctypes import Array, Structure, c_uint8, c_uint32
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from random import Random
 from typing import Any, ClassVar, Final, cast
 
@@ -10,6 +11,7 @@ from mrc_agents.abi import (
     Cc,
     CcParameterStruct,
     Comp,
+    EvEntry,
     EvLayout,
     EvState,
     EvTable,
@@ -300,7 +302,9 @@ def build_qp(qp: MrcQueuePair, config: NicConfig) -> Qp:
     value = Qp(
         state=QpState.INIT,
         head=head,
-        cc_parameters=CcParameterStruct(**asdict(congestion)),
+        cc_parameters=CcParameterStruct(
+            **{name: getattr(congestion, name) for name in congestion.__match_args__}
+        ),
         cc=Cc(
             cwnd_bytes=congestion.max_cwnd_bytes,
             max_wnd_bytes=congestion.max_cwnd_bytes,
@@ -342,29 +346,39 @@ def build_qp(qp: MrcQueuePair, config: NicConfig) -> Qp:
             next_psn=attributes.first_psn,
         ),
     )
-    paths = path_numbers(attributes.evs, are_named=bool(attributes.evs_name_paths))
-    random = Random(attributes.seed)
+    value.evs.order, value.evs.ev = _shuffled(
+        attributes.evs, attributes.seed, planes, active, are_named=bool(attributes.evs_name_paths)
+    )
     for plane in range(planes):
         value.evs.planes[plane].active_count = active
         value.evs.planes[plane].backup_count = attributes.backup_per_plane
         value.evs.planes[plane].target_active = active
+    return value
+
+
+@lru_cache(maxsize=8)
+def _shuffled(
+    evs: Sequence[int], seed: int, planes: int, active: int, *, are_named: bool
+) -> tuple[Array[c_uint8], Array[EvEntry]]:
+    """EVs in a random order, *active* of each plane first; asked for again as their QP connects."""
+    per_plane = len(evs) // planes
+    paths = path_numbers(evs, are_named=are_named)
+    random = Random(seed)
+    places, entries = (c_uint8 * Limit.EV_MAX)(), (EvEntry * Limit.EV_MAX)()
+    for plane in range(planes):
         # Places in a row are even over the paths, which those of a random choice among all are not.
-        order = random.sample(range(active), active) + random.sample(
-            range(active, per_plane), per_plane - active
-        )
+        order = random.sample(range(active), active)
+        order += random.sample(range(active, per_plane), per_plane - active)
         for position, within in enumerate(order):
             index = plane * per_plane + within
-            value.evs.order[plane * per_plane + position] = index
-            ev = value.evs.ev[index]
-            ev.entropy = attributes.evs[index]
-            ev.state = EvState.GOOD
-            ev.plane = plane
-            ev.path = paths[index]
-            ev.position = position
-    return value
+            places[plane * per_plane + position] = index
+            entries[index] = EvEntry(
+                entropy=evs[index], state=EvState.GOOD, plane=plane, path=paths[index], position=position
+            )
+    return places, entries
 
 
 def _same_names(part: type[Structure], attributes: QpAttributes) -> dict[str, int]:
     """The attributes that the kernel's QP takes as they are in this part of it."""
-    names = {name for name, *_ in part._fields_} & {each.name for each in fields(attributes)}
+    names = {name for name, *_ in part._fields_}.intersection(attributes.__match_args__)
     return {name: getattr(attributes, name) for name in names}

@@ -64,6 +64,7 @@ API void mrc_virtual_take_arrival(struct mrc_message_schedule *schedule, __u32 t
 /* Takes arrivals of a schedule's messages as soon as NICs of the lab report them, or not any more. */
 API void mrc_virtual_expect(struct mrc_message_schedule *schedule, int is_expected);
 
+API void mrc_virtual_read(struct mrc_virtual_sums *sums);
 API void mrc_virtual_read_totals(struct mrc_virtual_totals *totals);
 
 #endif

@@ -75,32 +75,28 @@ static __u32 take_first(const struct mrc_message_schedule *schedule, __u32 list[
 
 /* ---- posting */
 
-/* The work ring of a QP whose agent posts without delay; 0: there is none. */
-static struct mrc_work_ring *attended_ring(const struct mrc_schedule_connection *connection)
+/* The work ring of a QP, with room; 0: its agent is frozen or dead, or there is no room. */
+static struct mrc_work_ring *open_ring(const struct mrc_schedule_connection *connection)
 {
+	const struct mrc_work *oldest;
+	struct mrc_work_ring *ring;
+
 	if (connection->source_nic == VIRTUAL_NO_NIC ||
 	    !virtual_is_attended(connection->source_nic))
 		return 0;
 	virtual_enter_nic(connection->source_nic);
-	return virtual_work_ring(connection->source_qp);
-}
-
-static int is_full(const struct mrc_work_ring *ring)
-{
-	const struct mrc_work *oldest = &ring->entries[(ring->tail + 1) % MRC_WORK_RING];
-
-	return oldest->iterations && !oldest->is_completed;
+	ring = virtual_work_ring(connection->source_qp);
+	oldest = &ring->entries[(ring->tail + 1) % MRC_WORK_RING];
+	return oldest->iterations && !oldest->is_completed ? 0 : ring;
 }
 
 static void request_frames(__u32 nic, __u32 qp_index, __u32 packets)
 {
-	while (packets) {
-		__u32 frames = packets < FRAMES_PER_RUN ? packets : FRAMES_PER_RUN;
-
+	for (__u32 frames; packets; packets -= frames) {
+		frames = packets < FRAMES_PER_RUN ? packets : FRAMES_PER_RUN;
 		virtual_enter_nic(nic);
 		virtual_request_tx(qp_index, frames);
 		virtual_run_frames(nic, frames);
-		packets -= frames;
 	}
 }
 
@@ -108,22 +104,20 @@ static void post(struct mrc_message_schedule *schedule, __u32 index)
 {
 	const struct mrc_transfer *transfer = transfer_of(schedule, index);
 	struct mrc_schedule_connection *connection = connection_of(schedule, transfer->connection);
-	__u32 bytes = transfer->count * coll_element_bytes(schedule->element), packets;
-	struct mrc_work_ring *ring;
+	__u32 unit = coll_element_bytes(schedule->element), bytes = transfer->count * unit, packets;
+	struct mrc_work_ring *ring = open_ring(connection);
 
 	connection->in_flight++;
-	ring = attended_ring(connection);
-	if (!ring || is_full(ring)) {
+	if (!ring) {
 		append(schedule, schedule->unposted, index);
 		return;
 	}
 	ring->entries[ring->tail % MRC_WORK_RING] = (struct mrc_work){
 	    .length = bytes,
 	    .iterations = 1,
-	    .local_offset = connection->local_offset +
-			    transfer->source_start * coll_element_bytes(schedule->element),
+	    .local_offset = connection->local_offset + transfer->source_start * unit,
 	    .local_slots = 1,
-	    .remote_offset = transfer->target_start * coll_element_bytes(schedule->element),
+	    .remote_offset = transfer->target_start * unit,
 	    .remote_slots = 1,
 	    .r_key = connection->r_key,
 	    .depth = 1,
@@ -181,12 +175,16 @@ void mrc_virtual_take_arrival(struct mrc_message_schedule *schedule, __u32 index
 /* Takes a report if it is of a message that a schedule expects. */
 int virtual_take_message(__u32 nic, const struct mrc_event *event)
 {
-	const struct receiver *receiver = &receivers[nic * qp_count + event->qp_index];
-	struct mrc_message_schedule *schedule = receiver->schedule;
 	const __u32 *first, *members;
 	__u32 carried, place, index;
+	struct mrc_message_schedule *schedule;
+	const struct receiver *receiver;
 
-	if (event->kind != MRC_EVENT_RECEIVE || !schedule || !schedule->outstanding)
+	if (event->kind != MRC_EVENT_RECEIVE)
+		return 0;
+	receiver = &receivers[nic * qp_count + event->qp_index];
+	schedule = receiver->schedule;
+	if (!schedule || !schedule->outstanding)
 		return 0;
 	first = (const __u32 *)schedule->carried_first + receiver->connection;
 	members = (const __u32 *)schedule->carried_members;
@@ -221,8 +219,10 @@ void mrc_virtual_expect(struct mrc_message_schedule *schedule, int is_expected)
 
 void mrc_virtual_begin_operation(struct mrc_message_schedule *schedule)
 {
+	const __u32 *members = (const __u32 *)schedule->follower_members;
+	__u32 first_count = *(const __u32 *)schedule->follower_first;
+
 	schedule->outstanding = schedule->transfer_count;
-	for (__u32 i = 0; i < schedule->transfer_count; i++)
-		if (transfer_of(schedule, i)->after < 0)
-			send_transfer(schedule, i);
+	for (__u32 i = 0; i < first_count; i++)
+		send_transfer(schedule, members[i]);
 }

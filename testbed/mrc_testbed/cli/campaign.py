@@ -1,6 +1,6 @@
 """campaign run | resume | list | show | report, and compare."""
 
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -9,6 +9,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
+from mrc_testbed.bundle.merge import Source, merge_campaigns
 from mrc_testbed.campaign.execution import (
     carry_out_virtually,
     execute_campaign,
@@ -24,7 +25,7 @@ from mrc_testbed.campaign.shard import Shard
 from mrc_testbed.campaign.summary import summarize_campaign
 from mrc_testbed.campaign.summary_files import write_summary
 from mrc_testbed.campaign.workers import LocalWorkers, Workers
-from mrc_testbed.cli import campaign_merge, campaign_soak, campaign_statistics, compare
+from mrc_testbed.cli import campaign_soak, campaign_statistics, compare
 from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.campaign_options import (
     CAMPAIGNS,
@@ -59,7 +60,6 @@ SCHEMA_VERSION: Final = 1
 
 app = typer.Typer(no_args_is_help=True, help="Run scenarios x parameters x seeds and summarise them.")
 campaign_statistics.register(app)
-command(app, "merge")(campaign_merge.merge)
 campaign_soak.register(app)
 
 CampaignFile = Annotated[
@@ -306,3 +306,40 @@ def _workers(
             cluster, folder, is_virtual=where.is_virtual, runtime=where.runtime, progress=settings.progress
         )
     )
+
+
+@command(app, "merge")
+def merge(
+    settings: Settings,
+    parts: Annotated[
+        list[str],
+        typer.Argument(metavar="A B ...", help="Folders or bundles of one campaign, such as shards."),
+    ],
+    campaigns: CampaignsFolder = CAMPAIGNS,
+) -> int:
+    """Merge shards of a campaign into a new folder, and return its exit status.
+
+    The parts stay as they are. Refuses parts of another plan, or whose runs are
+    of another version. Names runs that are missing: `campaign resume` runs them.
+    A run that two parts finished is kept once if both took place in virtual time
+    and are the same; otherwise it is refused.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed campaign merge shard-1/* shard-2/* shard-3/*
+      mrc-testbed campaign merge one.tar.zst two.tar.zst --campaigns campaigns
+    """
+    with ExitStack() as stack:
+        sources = []
+        for part in parts:
+            folder = stack.enter_context(opened_campaign(campaigns, part))
+            sources.append(Source(str(place_of(part, folder)), folder))
+        merged = merge_campaigns(sources, campaigns)
+    for double in merged.doubles:
+        say(settings.stderr, double)
+    for key in merged.missing:
+        say(settings.stderr, f"missing: {key}")
+    if merged.missing:
+        say(settings.stderr, f"`mrc-testbed campaign resume {merged.folder.path}` runs what is missing")
+    show_summary(settings, merged.folder.path, summarize_campaign(merged.folder))
+    return exit_code(merged.folder)

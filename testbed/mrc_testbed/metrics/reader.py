@@ -44,11 +44,13 @@ from mrc_agents.abi import (
 from mrc_agents.bpf.batch import WholeMap
 from mrc_agents.bpf.libbpf import Pins, open_map_in
 from mrc_agents.bpf.maps import ArrayMap, MappedArray
+from mrc_agents.bpf.virtual import VirtualFolder
 from mrc_agents.clock import monotonic_ns
 from mrc_testbed.fabric.lossless import LosslessReader, opened_lossless
 from mrc_testbed.fabric.port_fault import acts
 from mrc_testbed.metrics.histogram import Histogram, merge
-from mrc_testbed.metrics.series import EV_STATES, EvChanges, EvStates
+from mrc_testbed.metrics.lab_sums import LabSums, VirtualSource
+from mrc_testbed.metrics.series import EV_STATES, EvChanges, EvStates, HostTable
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ev import UPLINK_SHIFT, decode_ev
 
@@ -217,7 +219,26 @@ class LabReader:
                     qp_search_readings=qp_search_readings,
                 )
                 stack.callback(self.nics[host.name].close)
+            self._places = {host: place for place, host in enumerate(self.nics)}
+            self._source = None
+            if isinstance(nodes_pins, VirtualFolder):
+                self._source = VirtualSource(nodes_pins, self._places, clos.spec.planes, qp_search_readings)
             self._stack = stack.pop_all()
+
+    def sums(self) -> LabSums:
+        """A reading of all NICs together."""
+        if self._source is not None:
+            return self._source.read()
+        nics = self.nics.values()
+        ev_states: Counter[tuple[int, EvState]] = Counter()
+        for nic in nics:
+            ev_states.update(nic.ev_states())
+        return LabSums(
+            HostTable.of(self._places, list(zip(*(nic.counters() for nic in nics), strict=True))),
+            tuple(map(merge, zip(*(nic.packet_rtt() for nic in nics), strict=True))),
+            merge(nic.message_completion() for nic in nics),
+            ev_states,
+        )
 
     def port_counters(self) -> list[list[int]]:
         """The counters of each port: (PortCounter.COUNT, port_count) frames or bytes."""
@@ -377,9 +398,10 @@ def _sums(*maps: WholeMap) -> list[list[int]]:
     stride = maps[0].stride_bytes
     step = maps[0].cpu_count * stride
     values = _added([counters.read() for counters in maps])
-    sums = array("Q")
-    for start in range(0, len(values), step):
-        sums.frombytes(_added([values[at : at + stride] for at in range(start, start + step, stride)]))
+    parts = (values[start : start + step] for start in range(0, len(values), step))
+    if step > stride:
+        parts = (_added([part[at : at + stride] for at in range(0, step, stride)]) for part in parts)
+    sums = array("Q", b"".join(parts))
     numbers = stride // sums.itemsize
     return [list(sums[first::numbers]) for first in range(numbers)]
 

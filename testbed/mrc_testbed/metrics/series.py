@@ -4,9 +4,10 @@ Readings are cumulative, so one that comes late or is missing costs resolution, 
 of any two readings, neighbours or the ends of a run, is exact.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields, replace
-from typing import Any, ClassVar, Final, Literal, Self, get_args
+from operator import sub
+from typing import Any, Final, Literal, Self, get_args
 
 from mrc_agents.abi import EvReason, EvState, NicCounter
 from mrc_testbed.fabric.deadlock import Deadlock
@@ -45,24 +46,13 @@ def _growth(now: Any, then: Any) -> Any:
         return now - then
     if isinstance(now, tuple):
         return tuple(map(_growth, now, then))
-    if isinstance(now, Mapping):
-        return {key: _growth(count, then[key]) for key, count in now.items()}
-    return now.since(then)
-
-
-class _Counts:
-    """Base of counts whose fields are all numbers."""
-
-    __slots__ = ()
-    __match_args__: ClassVar[tuple[str, ...]]
-
-    def since(self, earlier: Self) -> Self:
-        names = self.__match_args__
-        return type(self)(*(getattr(self, name) - getattr(earlier, name) for name in names))
+    if hasattr(now, "since"):
+        return now.since(then)
+    return {key: _growth(count, then[key]) for key, count in now.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class HostCounts(_Counts):
+class HostCounts:
     """Counts of one NIC, since it was made or within an interval."""
 
     # payload placed in its memory for the first time
@@ -90,11 +80,6 @@ class HostCounts(_Counts):
     # packets received that had come before: sent again although nothing was lost
     rx_duplicates: int = field(default=0, metadata={"counters": [NicCounter.RX_DUPLICATE]})
 
-    @classmethod
-    def of(cls, counters: Sequence[int]) -> Self:
-        """The counts of a NIC's counters, which are indexed by NicCounter."""
-        return cls(*(sum(counters[counter] for counter in sources) for sources in _HOST_SOURCES))
-
     @property
     def retransmits(self) -> int:
         """Packets sent again, for whatever reason."""
@@ -110,19 +95,57 @@ class HostCounts(_Counts):
 _HOST_SOURCES: Final = tuple(each.metadata["counters"] for each in fields(HostCounts))
 
 
-def add_hosts(hosts: Iterable[HostCounts]) -> HostCounts:
-    counted = list(hosts)
-    return HostCounts(*(sum(getattr(host, name) for host in counted) for name in HostCounts.__match_args__))
+class HostTable(Mapping[str, HostCounts]):
+    """The counts of each NIC by host name; an object per NIC is made for those who ask for one.
+
+    Args:
+        places: host name -> where its counts are in a column.
+        columns: counts of all NICs, in the order of the fields of HostCounts.
+    """
+
+    def __init__(self, places: Mapping[str, int], columns: Sequence[Sequence[int]]) -> None:
+        self._places, self._columns = places, columns
+
+    @classmethod
+    def of(cls, places: Mapping[str, int], counters: Sequence[Sequence[int]]) -> Self:
+        """The counts of the counters of all NICs: (NicCounter.COUNT, host_count)."""
+        sources = ([counters[index] for index in indices] for indices in _HOST_SOURCES)
+        return cls(places, [list(map(sum, zip(*columns, strict=True))) for columns in sources])
+
+    def __getitem__(self, name: str) -> HostCounts:
+        return HostCounts(*(column[self._places[name]] for column in self._columns))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def column(self, name: str) -> Sequence[int]:
+        """One of the counts of each NIC."""
+        return self._columns[HostCounts.__match_args__.index(name)]
+
+    def total(self) -> HostCounts:
+        """The counts of all NICs together."""
+        return HostCounts(*map(sum, self._columns))
+
+    def since(self, earlier: Self) -> Self:
+        columns = zip(self._columns, earlier._columns, strict=True)
+        return type(self)(self._places, [list(map(sub, *each)) for each in columns])
 
 
 @dataclass(frozen=True, slots=True)
-class FlowCounts(_Counts):
+class FlowCounts:
     """Counts of flow control over all links, since the lab was made or within an interval."""
 
     pauses: int = 0  # PFC frames that paused a port
     paused_ns: int = 0  # time that ports were paused, added up
     stalls: int = 0  # times that data waited because the other end of its link did not let it go
     stalled_ns: int = 0  # time that it did, added up over ports
+
+    def since(self, earlier: Self) -> Self:
+        names = FlowCounts.__match_args__
+        return type(self)(*(getattr(self, name) - getattr(earlier, name) for name in names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +170,7 @@ class Details:
 class LabCounts:
     """Counts of a lab, since it was made or within an interval."""
 
-    hosts: Mapping[str, HostCounts]  # by host name
+    hosts: HostTable  # by host name
     # RTT of data packets, by plane, over all hosts; retransmitted packets have none
     packet_rtt: tuple[Histogram, ...]
     message_completion: Histogram  # completion times of messages, over all hosts
@@ -208,8 +231,7 @@ class Interval(LabCounts):
     @property
     def goodput_bps(self) -> float:
         """Payload placed for the first time, bits per second, over all hosts."""
-        placed_bytes = sum(host.goodput_bytes for host in self.hosts.values())
-        return placed_bytes * 8e9 / self.duration_ns
+        return self.hosts.total().goodput_bytes * 8e9 / self.duration_ns
 
     def packet_rtt_overall(self) -> "Latency | None":
         """RTT over all planes; None when no data packet was acknowledged."""

@@ -1,15 +1,13 @@
 """One reading of a lab. The caller decides when to take one."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 
-from mrc_agents.abi import EvState, PortCounter, TrafficClass
+from mrc_agents.abi import PortCounter, TrafficClass
 from mrc_agents.clock import monotonic_ns
 from mrc_testbed.metrics.counters import PORT_DROPS, reason_label
 from mrc_testbed.metrics.cpu_use import CpuReading, read_cpus
-from mrc_testbed.metrics.histogram import merge
 from mrc_testbed.metrics.reader import LabReader
-from mrc_testbed.metrics.series import Details, FlowCounts, HostCounts, QueueGroup, Reading
+from mrc_testbed.metrics.series import Details, FlowCounts, QueueGroup, Reading
 from mrc_testbed.topology.clos import Clos
 
 
@@ -18,12 +16,7 @@ def take_reading(
 ) -> Reading:
     """A reading of now; its details are empty unless they are asked for."""
     time_ns = monotonic_ns()
-    hosts = {name: HostCounts.of(nic.counters()) for name, nic in lab.nics.items()}
-    ports = lab.port_counters()
-    rtts = [nic.packet_rtt() for nic in lab.nics.values()]
-    ev_states: Counter[tuple[int, EvState]] = Counter()
-    for nic in lab.nics.values():
-        ev_states.update(nic.ev_states())
+    sums, ports = lab.sums(), lab.port_counters()
     links = [] if lab.lossless is None else lab.lossless.links()
     queue_bytes = lab.queue_bytes(TrafficClass.DATA)
     details = Details()
@@ -38,10 +31,7 @@ def take_reading(
         )
     return Reading(
         time_ns=time_ns,
-        hosts=hosts,
-        packet_rtt=tuple(merge(planes) for planes in zip(*rtts, strict=True)),
-        message_completion=merge(nic.message_completion() for nic in lab.nics.values()),
-        ev_states=ev_states,
+        **sums._asdict(),
         plane_tx_bytes=_sum_nic_ports(lab.clos, ports[PortCounter.TX_BYTES]),
         port_drops={reason_label(drop): sum(ports[drop]) for drop in PORT_DROPS},
         cpus=read_cpus(time_ns),

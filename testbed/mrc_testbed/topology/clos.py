@@ -27,6 +27,7 @@ class Clos:
     def __init__(self, spec: TopologySpec) -> None:
         self.spec = spec  # as given
         self.numbering = spec.numbering  # counts, and the bijections between places and ids
+        self._ports: dict[int, Port] = {}  # those that somebody asked for
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Clos) and other.spec == self.spec
@@ -93,6 +94,12 @@ class Clos:
         """The port with that name (`h0:2`) or port id."""
         if isinstance(ref, str):
             return self._port_by_name(ref)
+        found = self._ports.get(ref)
+        if found is None:
+            found = self._ports[ref] = self._port_of_id(ref)
+        return found
+
+    def _port_of_id(self, ref: int) -> Port:
         self._require(ref, self.numbering.port_count, "port id")
         place = self.numbering.link_place(ref // 2)
         is_upper = ref % 2 == 1

@@ -1,5 +1,6 @@
 """The entropy values a QP sprays over: as many in every plane, spread over that plane's paths at random."""
 
+from functools import lru_cache
 from random import Random
 
 from mrc_testbed.errors import UsageError
@@ -43,10 +44,15 @@ def build_ev_set(
                 range(clos.numbering.uplink_count), min(per_plane, clos.numbering.uplink_count)
             )
         )
-        for k in range(per_plane):
-            copy, place = divmod(k, len(uplinks))
-            evs.append(clos.ev(plane, uplinks[place], copy))
+        for copy in range(-(-per_plane // len(uplinks))):
+            evs += map(_uplink_evs(clos, plane, copy).__getitem__, uplinks)
+        del evs[(plane + 1) * per_plane :]
     return tuple(evs)
+
+
+@lru_cache(maxsize=1024)
+def _uplink_evs(clos: Clos, plane: int, copy: int) -> list[int]:
+    return [clos.ev(plane, uplink, copy) for uplink in range(clos.numbering.uplink_count)]
 
 
 def one_ev_per_path(clos: Clos, source: int, destination: int) -> list[int]:

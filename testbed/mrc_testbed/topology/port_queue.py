@@ -15,6 +15,7 @@ Source: docs/reference/protocol.md, "Switch"; UEC 3.6.17 for the shares.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from mrc_agents.abi import PortKind
@@ -48,6 +49,7 @@ class PortQueue:
     is_direct: bool = False
 
 
+@lru_cache(maxsize=4)
 def port_queues(clos: Clos) -> tuple[PortQueue, ...]:
     """The settings of every port, by port id; all 0 in an unshaped fabric.
 
@@ -129,11 +131,12 @@ def _longest_wait_ns(clos: "Clos", *, at_switches: bool) -> int:
     if not clos.spec.is_shaped:
         return 0
     rates_bps = port_rates_bps(clos)
-    return max(
-        timing.serialisation_ns(queue.data_buffer_bytes, rates_bps[port.id])
+    kinds = {
+        (queue.data_buffer_bytes, rates_bps[port.id])
         for port, queue in zip(clos.ports(), port_queues(clos), strict=True)
         if port.node.is_switch == at_switches
-    )
+    }
+    return max(timing.serialisation_ns(*kind) for kind in kinds)
 
 
 def threshold_unit_bytes(clos: Clos, rate_bps: int | None = None) -> int:

@@ -72,7 +72,10 @@ class VirtualAgent:
         """Begins with a NIC that does nothing, unless it runs."""
         if self._reactions is not None:
             return
-        device = self._device = NicDevice(self._lab.node_pins(self.host))
+        device = NicDevice(self._lab.node_pins(self.host))
+        if self._device is None:
+            device.fresh_from = 0  # the lab is new
+        self._device = device
         self._reactions = Reactions(self._settings, device, self._publish, self._on_path_answer)
         self._lab.runtime.empty_ring(self._index)
         self._lab.runtime.attend(self._index, is_attended=True)

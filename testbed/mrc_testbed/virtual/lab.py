@@ -5,7 +5,7 @@ something to do, and lets it do that, which takes no time.
 """
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol
 
@@ -17,7 +17,7 @@ from mrc_testbed.fabric.agent_process import nic_settings
 from mrc_testbed.fabric.data_plane import fabric_map_entries, fabric_rodata, fill_fabric
 from mrc_testbed.fabric.nic_data_plane import LINK_PROBE_MAPS, fill_link_probes, fill_nic, nic_map_entries
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.probe_path import probe_paths
+from mrc_testbed.topology.probe_path import ProbePath, probe_paths
 from mrc_testbed.virtual.agent import VirtualAgent
 from mrc_testbed.virtual.limits import check_ports, pool_frames
 
@@ -193,20 +193,20 @@ def virtual_lab(
     )
     try:
         with clock.simulated(library.now_ns), entropy.seeded(seed):
-            _fill(clos, library)
+            _fill(clos, library, probed)
             yield VirtualLab(clos, library, is_interrupted=is_interrupted)
     finally:
         library.end()
 
 
-def _fill(clos: Clos, runtime: VirtualRuntime) -> None:
+def _fill(clos: Clos, runtime: VirtualRuntime, probed: Iterable[Sequence[ProbePath]]) -> None:
     """Configures fabric and NICs. There is no veth: every link is direct."""
     pins = VirtualFolder(runtime, {host.name: host.index for host in clos.hosts()})
     fill_fabric(pins, clos)
     for port in MappedArray(pins.map_fd("port_table"), PortEntry):
         port.is_direct = 1
-    for host in clos.hosts():
+    for host, paths in zip(clos.hosts(), probed, strict=True):
         maps = pins / host.name
         fill_nic(maps, clos, host)
         probe_maps = {name: maps.map_fd(name) for name in LINK_PROBE_MAPS}
-        fill_link_probes(probe_maps, probe_paths(clos, host.index))
+        fill_link_probes(probe_maps, paths)

@@ -70,10 +70,6 @@ class Groups:
         """The members of a group."""
         return self.members[self.first[index] : self.first[index + 1]]
 
-    def of_none(self) -> Array:
-        """Those of no group."""
-        return self.members[: self.first[0]]
-
 
 @dataclass(frozen=True, slots=True)
 class CollectiveSchedule:

@@ -6,7 +6,6 @@ when an operation is over; those of a live lab, and what an agent has to hold or
 
 from collections.abc import Callable, Sequence
 from ctypes import addressof
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -35,19 +34,12 @@ _TYPES: Final[dict[DType, CollType]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """Memory of ranks, and ends of connections."""
-
-    regions: Sequence[MemoryRegion]  # of each rank
-    near: Sequence[QueuePair]  # the sending end of each connection
-    far: Sequence[QueuePair]  # and the receiving end
-
-
 class Messages:
     """The messages of operations, one operation after the other.
 
     Args:
+        regions: of each rank.
+        ends: the QPs of each connection, the sending one first.
         fail: called with a connection that cannot go on, and why.
     """
 
@@ -55,15 +47,17 @@ class Messages:
         self,
         schedule: CollectiveSchedule,
         collective: Collective,
-        ends: Ends,
+        regions: Sequence[MemoryRegion],
+        ends: Sequence[tuple[QueuePair, QueuePair]],
         transport: Transport,
         fail: Callable[[int, str], None],
     ) -> None:
-        self._schedule, self._ends, self._transport, self._fail = schedule, ends, transport, fail
+        self._schedule, self._transport, self._fail = schedule, transport, fail
+        self._regions, self._ends = regions, ends
         self._runtime = VirtualRuntime()
         self._item_bytes = ELEMENT_BYTES[collective.dtype]
-        self._connection_of = {qp: index for index, qp in enumerate(ends.far)}
-        made = map(self._connection, schedule.connections, ends.near, ends.far)
+        self._connection_of = {far: index for index, (_, far) in enumerate(ends)}
+        made = map(self._connection, schedule.connections, ends)
         self._connections = (ScheduleConnection * len(schedule.connections))(*made)
         self._carried, followers = schedule.carried(), schedule.followers()
         self._next = np.zeros(len(schedule.transfers), np.uint32)
@@ -87,7 +81,6 @@ class Messages:
     def begin(self, operation: int, now_ns: int) -> None:
         """Post what waits for nothing."""
         self.state.operation = operation
-        self.state.outstanding = len(self._schedule.transfers)
         self.state.end_ns, self.state.reaction_ns = now_ns, 0
         self._runtime.begin_operation(self.state)
         self.advance()
@@ -132,9 +125,9 @@ class Messages:
         connection, source_start, target_start, count, *_ = self._schedule.transfers[index].tolist()
         between = self._schedule.connections[connection]
         try:
-            self._ends.near[connection].send_write(
-                self._ends.regions[between.source],
-                self._ends.regions[between.target].remote,
+            self._ends[connection][0].send_write(
+                self._regions[between.source],
+                self._regions[between.target].remote,
                 length=count * self._item_bytes,
                 local_at=source_start * self._item_bytes,
                 remote_at=target_start * self._item_bytes,
@@ -143,8 +136,9 @@ class Messages:
         except TestbedError as error:
             self._fail(connection, error.message)
 
-    def _connection(self, between: RankConnection, near: QueuePair, far: QueuePair) -> ScheduleConnection:
-        source, target = self._ends.regions[between.source], self._ends.regions[between.target]
+    def _connection(self, between: RankConnection, ends: tuple[QueuePair, QueuePair]) -> ScheduleConnection:
+        near, far = ends
+        source, target = self._regions[between.source], self._regions[between.target]
         made = ScheduleConnection(target_address=target.address, source_nic=NO_NIC)
         sending = self._transport.sending_of(near)
         if sending is not None:

@@ -21,7 +21,7 @@ from mrc_testbed.workloads.element import Array, Inputs
 from mrc_testbed.workloads.element_type import ELEMENT_BYTES
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.load import Load
-from mrc_testbed.workloads.messages import Ends, Messages
+from mrc_testbed.workloads.messages import Messages
 from mrc_testbed.workloads.operation_publisher import OperationListener
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.outcome import FlowOutcome
@@ -71,7 +71,7 @@ class RunningCollective:
         self._held = ExitStack()
         self._regions: list[MemoryRegion] = []
         self._memory: list[Array] = []
-        self._near: list[QueuePair] = []
+        self._ends: list[tuple[QueuePair, QueuePair]] = []
         self._connection_of: dict[QueuePair, int] = {}
         self._inputs: Inputs | None = None
         self._phase = _Phase.PREPARED
@@ -103,18 +103,17 @@ class RunningCollective:
             self._regions.append(region)
             memory = np.frombuffer(region.view, dtype=collective.dtype)
             self._memory.append(memory[: schedule.memory_count])
-        fars: list[QueuePair] = []
         for index, between in enumerate(schedule.connections):
             source, target = collective.ranks[between.source], collective.ranks[between.target]
             near, far = self._transport.connect(source, target, self._random.getrandbits(31))
             self._held.callback(far.close)
             self._held.callback(near.close)
             far.post_receive(RECEIVES_MAX)
-            self._near.append(near)
-            fars.append(far)
+            self._ends.append((near, far))
             self._connection_of[near] = self._connection_of[far] = index
-        ends = Ends(self._regions, self._near, fars)
-        self._messages = Messages(schedule, collective, ends, self._transport, self._fail)
+        self._messages = Messages(
+            schedule, collective, self._regions, self._ends, self._transport, self._fail
+        )
         self._held.callback(self._messages.close)
         self._inputs = Inputs(
             len(collective.ranks), collective.dtype, collective.reduction, self._random.getrandbits(31)
@@ -152,7 +151,7 @@ class RunningCollective:
         return self._connection_of
 
     def senders(self) -> Mapping[Flow, QueuePair]:
-        return dict(zip(self.load.flows, self._near, strict=True))
+        return dict(zip(self.load.flows, (near for near, _ in self._ends), strict=True))
 
     # ---- what the engine asks
 
@@ -205,7 +204,7 @@ class RunningCollective:
         return [
             FlowOutcome(
                 flow=flow,
-                qpn=self._near[index].qpn if self._near else 0,
+                qpn=self._ends[index][0].qpn if self._ends else 0,
                 start_ns=self._first_begin_ns,
                 end_ns=self._end_ns,
                 messages=done * int(self._carried[index]),

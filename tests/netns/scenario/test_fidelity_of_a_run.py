@@ -13,7 +13,6 @@ from mrc_testbed.fabric import lab as labs
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.ring_drops import ring_drops
 from mrc_testbed.metrics.reader import LabReader
-from mrc_testbed.metrics.series import add_hosts
 from mrc_testbed.metrics.take_reading import take_reading
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.spec.load import load_scenario
@@ -76,7 +75,7 @@ def test_every_frame_that_vanishes_between_nics_is_found_in_a_ring(state_dir: Pa
 
                 def vanished() -> int:
                     """Frames that no NIC and no ring has counted. A NIC counts for QPs that are there."""
-                    now = add_hosts(take_reading(reader).since(before).hosts.values())
+                    now = take_reading(reader).since(before).hosts.total()
                     assert now.messages == 7 * 40
                     return now.tx_data_packets - now.rx_data_packets - (ring_drops(lab) - lost_before)
 

@@ -39,6 +39,15 @@ def test_region_is_known_to_the_kernel_and_zeroed(device: VirtualNic, table: Reg
     assert device.memory.view[region.offset + 10_000] == 0xFF
 
 
+def test_memory_that_nobody_has_had_is_taken_as_zeros(device: VirtualNic, table: RegionTable) -> None:
+    device.fresh_from = 0
+    device.memory.view[:] = b"\xff" * MEMORY_BYTES
+    table.deregister(table.register(10_000).r_key)
+    assert device.memory.view[0] == 0xFF
+    assert table.register(20_000).offset == 0
+    assert bytes(device.memory.view[: 4 * PAGE_BYTES]) == bytes(3 * PAGE_BYTES) + b"\xff" * PAGE_BYTES
+
+
 def test_regions_do_not_overlap_and_start_at_pages(table: RegionTable) -> None:
     regions = [table.register(length) for length in (1, 4096, 4097, 100, 9000)]
     ends = [region.offset + region.length for region in regions]

@@ -149,7 +149,7 @@ def test_all_variants_share_a_chart_over_time(sides):
 
 
 def test_a_report_that_is_too_large_to_be_mailed_stays_in_its_folder(scenario, stage, monkeypatch):
-    monkeypatch.setattr("mrc_testbed.campaign.variant_page._REPORTS_MAX_BYTES", 1000)
+    monkeypatch.setattr("mrc_testbed.campaign.summary_files._REPORTS_MAX_BYTES", 1000)
     page = (carried_out(scenario, stage).path / "report.html").read_text()
     assert "two-4KiB" in page
     assert 'id="run-' not in page

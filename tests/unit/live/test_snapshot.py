@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from histograms import histogram_of
+from host_tables import host_table
 
 from mrc_agents.abi import EvReason, EvState
 from mrc_testbed.fabric.process import ProcessIdentity
@@ -30,7 +31,7 @@ def observation(time_ns: int, **changes: Any) -> Observation:
     details = Details((True,) * PORTS, (0,) * PORTS, (0,) * PORTS, (0,) * PORTS)
     reading = Reading(
         time_ns=time_ns,
-        hosts={"h0": HostCounts(), "h1": HostCounts()},
+        hosts=host_table({"h0": HostCounts(), "h1": HostCounts()}),
         packet_rtt=(Histogram(), Histogram()),
         message_completion=Histogram(),
         ev_states={},
@@ -62,10 +63,12 @@ EARLY = observation(1_000_000_000)
 def test_rates_are_of_the_interval() -> None:
     late = observation(
         1_500_000_000,
-        hosts={
-            "h0": HostCounts(acknowledged_bytes=1000, retransmits_sack=2),
-            "h1": HostCounts(goodput_bytes=1000),
-        },
+        hosts=host_table(
+            {
+                "h0": HostCounts(acknowledged_bytes=1000, retransmits_sack=2),
+                "h1": HostCounts(goodput_bytes=1000),
+            }
+        ),
         plane_tx_bytes=(2000, 0),
         packet_rtt=(histogram_of([5000] * 3), Histogram()),
         port_drops={"loss": 4},
@@ -211,7 +214,7 @@ def test_times_whose_count_went_down_are_left_out_and_all_else_is_shown() -> Non
     )
     late = observation(
         2_000_000_000,
-        hosts={"h0": HostCounts(), "h1": HostCounts(goodput_bytes=1000)},
+        hosts=host_table({"h0": HostCounts(), "h1": HostCounts(goodput_bytes=1000)}),
         packet_rtt=(Histogram(), histogram_of([5000] * 5)),
         message_completion=histogram_of([70_000]),
     )

@@ -14,7 +14,7 @@ from mrc_testbed.metrics.catalogue import METRICS
 from mrc_testbed.metrics.histogram import bucket_lower_ns
 from mrc_testbed.metrics.metric import Metric
 from mrc_testbed.metrics.reference import reference_page
-from mrc_testbed.metrics.series import HostCounts
+from mrc_testbed.metrics.series import HostTable
 
 PROMISED = {
     "mrc_message_completion_seconds",
@@ -131,7 +131,7 @@ def test_each_counter_is_in_one_metric() -> None:
 
 
 def test_a_run_takes_its_counts_from_the_same_table() -> None:
-    counts = HostCounts.of(range(NicCounter.COUNT))
+    counts = HostTable.of({"h0": 0}, [[counter] for counter in range(NicCounter.COUNT)])["h0"]
     assert counts.goodput_bytes == NicCounter.RX_PLACED_BYTES
     assert counts.retransmits_tail == NicCounter.TX_RETRANSMIT_TAIL
     assert counts.tx_data_packets == NicCounter.TX_DATA

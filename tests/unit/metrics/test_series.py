@@ -4,15 +4,16 @@ import dataclasses
 
 import pytest
 from histograms import histogram_of
+from host_tables import host_table
 
 from mrc_agents.abi import EvState
 from mrc_testbed.metrics.cpu_use import CpuReading, CpuTimes
 from mrc_testbed.metrics.histogram import Histogram
-from mrc_testbed.metrics.series import HostCounts, Reading, add_hosts, summarize
+from mrc_testbed.metrics.series import HostCounts, Reading, summarize
 
 EARLY = Reading(
     time_ns=1_000_000_000,
-    hosts={"h0": HostCounts(goodput_bytes=100, tx_data_packets=5), "h1": HostCounts()},
+    hosts=host_table({"h0": HostCounts(goodput_bytes=100, tx_data_packets=5), "h1": HostCounts()}),
     packet_rtt=(histogram_of([1000]), Histogram()),
     message_completion=histogram_of([9000]),
     ev_states={(0, EvState.GOOD): 32},
@@ -25,10 +26,12 @@ EARLY = Reading(
 )
 LATE = Reading(
     time_ns=1_100_000_000,
-    hosts={
-        "h0": HostCounts(goodput_bytes=100, tx_data_packets=15, retransmits_sack=2),
-        "h1": HostCounts(goodput_bytes=250_000),
-    },
+    hosts=host_table(
+        {
+            "h0": HostCounts(goodput_bytes=100, tx_data_packets=15, retransmits_sack=2),
+            "h1": HostCounts(goodput_bytes=250_000),
+        }
+    ),
     packet_rtt=(histogram_of([1000, 3000]), histogram_of([5000] * 3)),
     message_completion=histogram_of([9000]),
     ev_states={(0, EvState.GOOD): 31, (0, EvState.ASSUMED_BAD): 1},
@@ -74,9 +77,11 @@ def test_a_reading_of_another_lab_is_refused() -> None:
 
 
 def test_hosts_add_up_field_by_field() -> None:
-    total = add_hosts(LATE.hosts.values())
+    total = LATE.hosts.total()
     assert total == HostCounts(goodput_bytes=250_100, tx_data_packets=15, retransmits_sack=2)
-    assert add_hosts([]) == HostCounts()
+    grown = LATE.since(EARLY).hosts
+    assert grown.total() == HostCounts(goodput_bytes=250_000, tx_data_packets=10, retransmits_sack=2)
+    assert dict(zip(grown, grown.column("tx_data_packets"), strict=True)) == {"h0": 10, "h1": 0}
 
 
 def test_every_reason_to_send_again_counts() -> None:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from histograms import histogram_of
+from host_tables import host_table
 
 from mrc_agents.abi import EvState
 from mrc_testbed.metrics.cpu_use import CpuReading, CpuTimes
@@ -34,7 +35,7 @@ def reading(
     idle = round(tick * (1 - busy_ratio))
     return Reading(
         time_ns=ZERO_NS + at_ns,
-        hosts=counts,
+        hosts=host_table(counts),
         packet_rtt=(histogram_of(rtt_ns), *(Histogram() for _ in range(3))),
         message_completion=histogram_of(message_ns),
         ev_states={(plane, EvState.GOOD): 32 for plane in range(4)},

@@ -59,7 +59,7 @@ def carry_out(schedule, seed):
         assert None not in data
         wires[transfer.connection].append((index, data))
 
-    for index in followers.of_none().tolist():
+    for index in followers.members[: followers.first[0]].tolist():
         send(index)
     while busy := [wire for wire in wires if wire]:
         index, data = drawn.choice(busy).popleft()

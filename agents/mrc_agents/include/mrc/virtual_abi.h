@@ -4,6 +4,7 @@
 #define MRC_VIRTUAL_ABI_H
 
 #include <mrc/nic_abi.h>
+#include <mrc/qp_abi.h>
 
 /* The parts of a lab. Addresses are this process's. */
 struct mrc_virtual_lab {
@@ -40,6 +41,18 @@ struct mrc_virtual_totals {
 	__u64 arrivals;	    /* frames that crossed a link */
 	__u64 queued_peak;  /* events that waited at once */
 	__u64 early_frames; /* that crossed a link sooner than its port's rate allows */
+};
+
+/* A reading of all NICs together. The caller sets what is above the blank line. */
+struct mrc_virtual_sums {
+	__u64 counters; /* address for each NIC's, one after the other: struct mrc_nic_counters */
+	__u64 seen;	/* address of a __u64 by NIC and QP, 0 at first: tail << 1 | is connected */
+	__u32 plane_count;
+	__u32 searches; /* looks at all QPs, else at those connected or given work since */
+
+	struct mrc_histogram message_completion;
+	struct mrc_histogram packet_rtt[MRC_PLANE_MAX];
+	__u64 evs[MRC_PLANE_MAX * MRC_EV_STATE_COUNT]; /* of connected QPs, by plane and state */
 };
 
 /* The way payload travels. */
@@ -82,7 +95,7 @@ struct mrc_schedule_connection {
 /*
  * Messages of operations, one operation after the other; addresses are this process's. Members of
  * group i, in order, are members[first[i]] and on, up to members[first[i + 1]]: the transfers that
- * connection i carries, and those that follow transfer i.
+ * connection i carries, and those that follow transfer i; before first[0] stand those that follow none.
  */
 struct mrc_message_schedule {
 	__u64 transfers;   /* of a struct mrc_transfer */

@@ -7,7 +7,7 @@ empty when nothing was recorded.
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from mrc_testbed.metrics.series import EV_STATES, QUEUE_GROUPS, Interval, Reading, add_hosts, summarize
+from mrc_testbed.metrics.series import EV_STATES, QUEUE_GROUPS, Interval, Reading, summarize
 from mrc_testbed.scenario.measure.recording import NotMeasured, Recording, Span
 from mrc_testbed.scenario.spec.plan import Plan
 
@@ -57,9 +57,9 @@ def series_row(recording: Recording, interval: Interval) -> tuple[Cell, ...]:
     """
     plan, end_ns = recording.plan, recording.relative_ns(interval.end_ns)
     length_ns = interval.duration_ns
-    total = add_hosts(interval.hosts.values())
+    total = interval.hosts.total()
     row: list[Cell] = [end_ns, length_ns, _bps(total.acknowledged_bytes, length_ns)]
-    row += [_bps(host.acknowledged_bytes, length_ns) for host in interval.hosts.values()]
+    row += [_bps(acked, length_ns) for acked in interval.hosts.column("acknowledged_bytes")]
     rtt, message = interval.packet_rtt_overall(), summarize(interval.message_completion)
     row += [rtt.p50_ns, rtt.p99_ns, rtt.p999_ns, rtt.max_ns] if rtt else [None] * 4
     for plane in interval.packet_rtt:

@@ -13,7 +13,7 @@ from mrc_testbed.metrics.fidelity import (
     lateness_of,
     limits_for,
 )
-from mrc_testbed.metrics.series import HostCounts, Reading, add_hosts
+from mrc_testbed.metrics.series import HostCounts, Reading
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.spec.demand import ASSUMED_FRAME_HOPS_PER_S, plan_demand
 from mrc_testbed.shown import format_time
@@ -104,7 +104,7 @@ def _misdated(recording: Recording) -> Iterator[TrustCheck]:
 def _counts(readings: list[Reading]) -> HostCounts:
     if not readings:
         return HostCounts()
-    return add_hosts(readings[-1].hosts.values()).since(add_hosts(readings[0].hosts.values()))
+    return readings[-1].hosts.since(readings[0].hosts).total()
 
 
 def _pool_empty_drops(readings: list[Reading]) -> int:

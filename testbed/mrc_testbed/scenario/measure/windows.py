@@ -6,7 +6,7 @@ end, counts to the last reading, so that an error while messages drain is not ov
 
 from collections.abc import Sequence
 
-from mrc_testbed.metrics.series import HostCounts, Interval, add_hosts
+from mrc_testbed.metrics.series import HostCounts, Interval
 from mrc_testbed.scenario.measure.measures import Measures
 from mrc_testbed.scenario.measure.operations_of_span import OperationsOfSpan
 from mrc_testbed.scenario.measure.recording import FlowReading, NotMeasured, Recording, Span, nearest
@@ -64,7 +64,7 @@ class Windows(Measures):
 
     def hosts(self, quantity: Quantity) -> HostCounts:
         """Counts of all NICs in the window; without one, to the last reading."""
-        return add_hosts(self._interval(self._counting_span(quantity)).hosts.values())
+        return self._interval(self._counting_span(quantity)).hosts.total()
 
     def packets_sent(self, quantity: Quantity) -> int:
         """Data packets that all NICs sent in the window, or from the fault's first start to its last end."""
@@ -72,7 +72,7 @@ class Windows(Measures):
         span = (
             self._recording.fault_span(quantity.argument or "") if of_fault else self._counting_span(quantity)
         )
-        sent = add_hosts(self._interval(span).hosts.values()).tx_data_packets
+        sent = self._interval(span).hosts.total().tx_data_packets
         if not sent:
             raise NotMeasured("NICs sent no data packet")
         return sent

@@ -10,7 +10,7 @@ from typing import Final
 
 from mrc_agents.abi import EvState
 from mrc_testbed.metrics.histogram import Histogram, merge
-from mrc_testbed.metrics.series import EV_STATES, Interval, QueueGroup, Reading, add_hosts
+from mrc_testbed.metrics.series import EV_STATES, Interval, QueueGroup, Reading
 from mrc_testbed.report.chart import SECONDS, Axis, Band, Chart, Lane, ReferenceLine, Series, Values
 from mrc_testbed.scenario.measure.recording import NotMeasured, Recording
 from mrc_testbed.scenario.measure.series_rows import intervals, workload_goodput_bps
@@ -144,9 +144,10 @@ class _Panels:
         return self._steps("goodput", "Goodput", Axis("goodput", format_rate), curves, note, limit)
 
     def senders(self) -> Chart:
-        rates = {
-            host: [_rate(each, each.hosts[host].acknowledged_bytes) for each in self._shown]
-            for host in self._hosts
+        sent = zip(*(each.hosts.column("acknowledged_bytes") for each in self._shown), strict=True)
+        sent_by = dict(zip(self._shown[0].hosts, sent, strict=True))
+        rates: dict[str, Values] = {
+            host: list(map(_rate, self._shown, sent_by[host])) for host in self._hosts
         }
         note = "One line per sending host."
         if len(rates) > _SENDERS_SHOWN_MAX:
@@ -236,11 +237,11 @@ def _workload_rate(recording: Recording, workload: str, each: Interval) -> int |
 
 
 def _acked(each: Interval) -> int:
-    return add_hosts(each.hosts.values()).acknowledged_bytes
+    return each.hosts.total().acknowledged_bytes
 
 
 def _retransmits(each: Interval) -> int:
-    return add_hosts(each.hosts.values()).retransmits
+    return each.hosts.total().retransmits
 
 
 LOSSES: Final[dict[str, Callable[[Interval], int]]] = {

@@ -61,7 +61,7 @@ def tiles(result: RunResult) -> list[tuple[str, str]]:
         if rtt is not None:
             entries.append(("RTT p50", format_time(rtt.p50_ns)))
             entries.append(("RTT p99.9", format_time(rtt.p999_ns)))
-        retransmits = sum(host.retransmits for host in whole.hosts.values())
+        retransmits = whole.hosts.total().retransmits
         entries.append(("Retransmits", format_count(retransmits)))
     outcomes = result.recording.outcomes
     if outcomes:
