@@ -12,6 +12,7 @@
 
 enum {
 	FRAMES_PER_RUN = 256, /* that an agent requests at once */
+	OWN_ID = 1U << 31,    /* of work requests that no agent has posted; no agent gets so far */
 };
 
 /* The schedule and connection whose messages arrive at a QP. */
@@ -81,8 +82,7 @@ static struct mrc_work_ring *open_ring(const struct mrc_schedule_connection *con
 	const struct mrc_work *oldest;
 	struct mrc_work_ring *ring;
 
-	if (connection->source_nic == VIRTUAL_NO_NIC ||
-	    !virtual_is_attended(connection->source_nic))
+	if (!virtual_is_attended(connection->source_nic))
 		return 0;
 	virtual_enter_nic(connection->source_nic);
 	ring = virtual_work_ring(connection->source_qp);
@@ -113,6 +113,7 @@ static void post(struct mrc_message_schedule *schedule, __u32 index)
 		return;
 	}
 	ring->entries[ring->tail % MRC_WORK_RING] = (struct mrc_work){
+	    .id = OWN_ID | ring->tail,
 	    .length = bytes,
 	    .iterations = 1,
 	    .local_offset = connection->local_offset + transfer->source_start * unit,
@@ -123,7 +124,6 @@ static void post(struct mrc_message_schedule *schedule, __u32 index)
 	    .depth = 1,
 	    .has_immediate = 1,
 	    .immediate = schedule->operation,
-	    .is_silent = 1,
 	};
 	ring->tail++;
 	packets = (bytes + connection->pmtu_bytes - 1) / connection->pmtu_bytes;
@@ -172,7 +172,7 @@ void mrc_virtual_take_arrival(struct mrc_message_schedule *schedule, __u32 index
 		send_transfer(schedule, members[i]);
 }
 
-/* Takes a report if it is of a message that a schedule expects. */
+/* Takes a report if it is of a message that a schedule has posted, or expects. */
 int virtual_take_message(__u32 nic, const struct mrc_event *event)
 {
 	const __u32 *first, *members;
@@ -180,6 +180,8 @@ int virtual_take_message(__u32 nic, const struct mrc_event *event)
 	struct mrc_message_schedule *schedule;
 	const struct receiver *receiver;
 
+	if (event->kind == MRC_EVENT_COMPLETION)
+		return !!(event->a & OWN_ID);
 	if (event->kind != MRC_EVENT_RECEIVE)
 		return 0;
 	receiver = &receivers[nic * qp_count + event->qp_index];

@@ -42,6 +42,11 @@ void virtual_end_reports(void)
 	report_count = 0;
 }
 
+int virtual_is_attended(__u32 nic)
+{
+	return nic != VIRTUAL_NO_NIC && is_attended[nic];
+}
+
 int virtual_has_reports(void)
 {
 	return report_count != 0;
@@ -100,7 +105,7 @@ void virtual_take_messages(void)
 	for (__u32 i = 0; i < report_count; i++) {
 		struct mrc_virtual_report report = reports[i];
 
-		if (report.nic != VIRTUAL_NO_NIC && is_attended[report.nic] &&
+		if (virtual_is_attended(report.nic) &&
 		    virtual_take_message(report.nic, &report.event))
 			unread[report.nic]--;
 		else
@@ -124,11 +129,6 @@ long bpf_ringbuf_output(void *ring, void *data, __u64 bytes, __u64 flags)
 	return -1;
 }
 
-int virtual_is_attended(__u32 nic)
-{
-	return is_attended[nic];
-}
-
 void mrc_virtual_attend(__u32 nic, int attended)
 {
 	is_attended[nic] = !!attended;
@@ -143,7 +143,7 @@ const struct mrc_virtual_report *mrc_virtual_reports(__u32 *count)
 void mrc_virtual_take_reports(void)
 {
 	for (__u32 i = 0; i < report_count; i++)
-		if (reports[i].nic != VIRTUAL_NO_NIC && is_attended[reports[i].nic])
+		if (virtual_is_attended(reports[i].nic))
 			unread[reports[i].nic] = 0;
 	report_count = 0;
 }

@@ -45,6 +45,11 @@ class OutputFormat(StrEnum):
     JSONL = "jsonl"
 
 
+RunsFolder = Annotated[
+    Path, typer.Option("--runs", metavar="FOLDER", help="Folder of result folders, one per run.")
+]
+
+
 def _labs(incomplete: str) -> list[str]:
     """Labs of this machine, for completion."""
     return [name for name in lab_folders() if name.startswith(incomplete)]

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from mrc_testbed.cli.admission import Admission
-from mrc_testbed.cli.options import OutputFormat, Settings, command
+from mrc_testbed.cli.options import OutputFormat, RunsFolder, Settings, command
 from mrc_testbed.cli.ready import complete, file_or_ready
 from mrc_testbed.cli.render import say, show, write_out
 from mrc_testbed.cli.where import ExecutionTarget, JobsOption, RetryOption, RuntimeOption, VirtualOption
@@ -32,9 +32,6 @@ ScenarioFile = Annotated[
         autocompletion=complete,
         help="Scenario file, or a name of `scenarios list`.",
     ),
-]
-RunsFolder = Annotated[
-    Path, typer.Option("--runs", metavar="FOLDER", help="Folder of result folders, one per run.")
 ]
 
 

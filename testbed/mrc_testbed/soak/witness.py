@@ -18,6 +18,7 @@ class Witness:
 
     def __init__(self, lab: VirtualLab) -> None:
         self._lab = lab
+        lab.is_watched = True
         self._first = {agent.host: agent.reactions for agent in lab.agents}
         self._connections = {host: VirtualConnection(lab, host) for host in self._first}
         for connection in self._connections.values():

@@ -91,7 +91,7 @@ class VirtualTransport(Transport):
         return Context(VirtualConnection(self._lab, host, on_event), NicMaps(self._lab.node_pins(host)))
 
     def sending_of(self, qp: QueuePair) -> tuple[int, int] | None:
-        reactions = self._lab.agent(qp.host).reactions
+        reactions = None if self._lab.is_watched else self._lab.agent(qp.host).reactions
         return None if reactions is None else reactions.verbs.sending_of(qp.qpn)
 
     def _attend(self, nic: Context) -> None:

@@ -60,6 +60,7 @@ class VirtualLab:
         self._alarm_count = 0
         self._turns: Turns | None = None
         self._is_notified = False
+        self.is_watched = False  # whether somebody wants every event of NICs: then only agents post
         self.carriers = [True] * clos.numbering.port_count  # by port id, whether its interface is up
         hosts = list(clos.hosts())
         # maps that the whole fabric shares; `fabric_pins / host` are a NIC's
@@ -145,14 +146,13 @@ class VirtualLab:
         start = 0
         while start < len(reports):
             nic = reports[start][0]
-            if nic == NO_NIC:
-                self.notify()
-                start += 1
-                continue
             end = start
             while end < len(reports) and reports[end][0] == nic:
                 end += 1
-            self.agents[nic].on_events([event for _, event in reports[start:end]])
+            if nic == NO_NIC:
+                self.notify()
+            else:
+                self.agents[nic].on_events([event for _, event in reports[start:end]])
             start = end
 
 

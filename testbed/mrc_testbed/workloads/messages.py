@@ -57,8 +57,8 @@ class Messages:
         self._runtime = VirtualRuntime()
         self._item_bytes = ELEMENT_BYTES[collective.dtype]
         self._connection_of = {far: index for index, (_, far) in enumerate(ends)}
-        made = map(self._connection, schedule.connections, ends)
-        self._connections = (ScheduleConnection * len(schedule.connections))(*made)
+        made = map(self._made, schedule.connections, ends)
+        self._connections = (ScheduleConnection * len(ends))(*made)
         self._carried, followers = schedule.carried(), schedule.followers()
         self._next = np.zeros(len(schedule.transfers), np.uint32)
         self._arrays = (followers.first, followers.members)  # the library has their addresses alone
@@ -136,7 +136,7 @@ class Messages:
         except TestbedError as error:
             self._fail(connection, error.message)
 
-    def _connection(self, between: RankConnection, ends: tuple[QueuePair, QueuePair]) -> ScheduleConnection:
+    def _made(self, between: RankConnection, ends: tuple[QueuePair, QueuePair]) -> ScheduleConnection:
         near, far = ends
         source, target = self._regions[between.source], self._regions[between.target]
         made = ScheduleConnection(target_address=target.address, source_nic=NO_NIC)

@@ -50,6 +50,7 @@ class Device:
         self._nic, self._fabric, self._side = nic, fabric, side
         self.config, self.control, self.regions = nic.config, nic.control, nic.regions
         self.work, self.memory = nic.work, nic.mapped_memory
+        self.fresh_from = self.memory.length_bytes
         self.qps, self.rc_qps = nic.qps, nic.rc_qps
         self.qp_count = QP_COUNT
         self.reliable_connections: set[int] = set()

@@ -73,13 +73,10 @@ struct mrc_transfer {
 	__s32 after;	    /* transfer that must have arrived at the source before; -1: none */
 };
 
-/*
- * A connection that carries messages of a schedule. Lists hold 1 + a transfer; 0: it is empty. What
- * stands before the lists is of the library's own NICs alone.
- */
+/* A connection of a schedule. Lists hold 1 + a transfer; 0: it is empty. */
 struct mrc_schedule_connection {
 	__u64 target_address; /* of the far region: of all NICs */
-	__u32 source_nic;     /* ~0: Python posts its messages */
+	__u32 source_nic;     /* ~0: Python posts; what follows, to in_flight, is unset */
 	__u32 source_qp;      /* index, as target_qp */
 	__u32 target_nic;
 	__u32 target_qp;
