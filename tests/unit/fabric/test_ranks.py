@@ -110,7 +110,8 @@ def test_signals_for_ranks_reach_them_and_not_their_launcher(number: int, trap: 
     jobs = Ranks()
     with signals_interrupt():
         os.kill(os.getpid(), signal.SIGUSR1)  # there are no ranks yet
-        failure = jobs.run(f"{trap}; kill -USR{number} {os.getpid()}; while :; do sleep 1000 & wait; done")
+        # a signal that comes just before the shell waits is looked at after the wait
+        failure = jobs.run(f"{trap}; kill -USR{number} {os.getpid()}; while :; do sleep 0.2 & wait; done")
     assert failure is None if end is None else str(failure) == end.format(number)
     assert jobs.lines == ([(0, False, b"saved")] if end is None else [])
 
