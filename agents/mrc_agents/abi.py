@@ -324,6 +324,18 @@ class LossReason(IntEnum):
     TLP = 5
 
 
+class LossRule(IntEnum):
+    """enum mrc_loss_rule."""
+
+    RACK = 0
+    OVERTAKEN = 1
+    TLP = 2
+    IDLE_PATH = 3
+    RTO = 4
+    NACK = 5
+    PROBE = 6
+
+
 class LosslessLimit(IntEnum):
     """enum mrc_lossless_limit."""
 
@@ -522,6 +534,26 @@ class CompletionStatus(IntEnum):
     REMOTE_OPERATION = 4
     REMOTE_INVALID_REQUEST = 5
     RNR_RETRY_EXCEEDED = 6
+
+
+class TraceKind(IntEnum):
+    """enum mrc_trace_kind."""
+
+    HOP = 0
+    QUEUED = 1
+    LOST = 2
+    TRIMMED = 3
+    HELD = 4
+    SENT = 5
+    ACKED = 6
+    DECLARED = 7
+    TIMER = 8
+    EV = 9
+    BEGUN = 10
+    COMPLETED = 11
+    POSTED = 12
+    ARRIVED = 13
+    KINDS = 14
 
 
 class TrafficClass(IntEnum):
@@ -2357,6 +2389,62 @@ class ScheduleConnection(Structure):
         ("in_flight", c_uint32),
         ("waiting", (c_uint32 * 2)),
         ("pad0", c_uint32),
+    )
+
+
+class TraceRecord(Structure):
+    """struct mrc_trace_record, 64 bytes."""
+
+    time_ns: int
+    start_ns: int
+    end_ns: int
+    kind: int
+    place: int
+    source: int
+    host: int
+    qp: int
+    psn: int
+    entropy: int
+    what: int
+    value: int
+    extra: int
+
+    _fields_ = (
+        ("time_ns", c_uint64),
+        ("start_ns", c_uint64),
+        ("end_ns", c_uint64),
+        ("kind", c_uint32),
+        ("place", c_uint32),
+        ("source", c_uint32),
+        ("host", c_uint32),
+        ("qp", c_uint32),
+        ("psn", c_uint32),
+        ("entropy", c_uint32),
+        ("what", c_uint32),
+        ("value", c_uint32),
+        ("extra", c_uint32),
+    )
+
+
+class TraceSelection(Structure):
+    """struct mrc_trace_selection, 48 bytes."""
+
+    from_ns: int
+    until_ns: int
+    window_first: int
+    windows: int
+    records_max: int
+    kinds: int
+    port: int
+
+    _fields_ = (
+        ("from_ns", c_uint64),
+        ("until_ns", c_uint64),
+        ("window_first", c_uint64),
+        ("windows", c_uint64),
+        ("records_max", c_uint64),
+        ("kinds", c_uint32),
+        ("port", c_uint32),
     )
 
 

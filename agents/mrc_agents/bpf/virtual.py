@@ -18,6 +18,8 @@ from mrc_agents.abi import (
     Event,
     FoundMap,
     MessageSchedule,
+    TraceRecord,
+    TraceSelection,
     VirtualLabParts,
     VirtualPayload,
     VirtualReport,
@@ -218,6 +220,20 @@ class VirtualRuntime:
         """Fill in the counts of all NICs together."""
         self._library.mrc_virtual_read(byref(sums))
 
+    def trace(self, selection: TraceSelection | None) -> None:
+        """Record what a selection names from now on, in place of what was recorded before; None: nothing."""
+        self._library.mrc_virtual_trace(None if selection is None else byref(selection))
+
+    def traced(self) -> Array[TraceRecord]:
+        """The records so far, as long as nothing runs."""
+        count = c_uint64()
+        first = self._library.mrc_virtual_traced(byref(count))
+        return (
+            (TraceRecord * count.value).from_address(addressof(first.contents))
+            if first
+            else (TraceRecord * 0)()
+        )
+
     def totals(self) -> VirtualTotals:
         totals = VirtualTotals()
         self._library.mrc_virtual_read_totals(byref(totals))
@@ -243,6 +259,8 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         "begin_operation": (None, POINTER(MessageSchedule)),
         "take_arrival": (None, POINTER(MessageSchedule), c_uint32),
         "expect": (None, POINTER(MessageSchedule), c_int),
+        "trace": (None, POINTER(TraceSelection)),
+        "traced": (POINTER(TraceRecord), c_void_p),
         "read": (None, POINTER(VirtualSums)),
         "read_totals": (None, POINTER(VirtualTotals)),
     }

@@ -104,20 +104,30 @@ static __always_inline enum queue_verdict port_admit(const struct port_view *vie
 		port_transmit(view, id, arrival->time_ns);
 		return QUEUE_SENT;
 	}
-	if (!arrival->has_room)
+	if (!arrival->has_room) {
+		TRACE_FRAME(MRC_TRACE_LOST, view->port, 0, bytes, arrival->time_ns, 0, 0,
+			    MRC_PC_DROP_QUEUE_FULL, 0);
 		return QUEUE_DROPS_DATA;
+	}
 	verdict = queue_decide(view->settings, view->state, arrival, &view->queue->draws);
-	if (verdict == QUEUE_DROPS_DATA || verdict == QUEUE_DROPS_CONTROL)
+	if (verdict == QUEUE_DROPS_DATA || verdict == QUEUE_DROPS_CONTROL) {
+		TRACE_FRAME(MRC_TRACE_LOST, view->port, 0, bytes, arrival->time_ns, 0, 0,
+			    MRC_PC_DROP_QUEUE_FULL, 0);
 		return verdict;
+	}
 	if (verdict == QUEUE_WAITS_MARKED)
 		frame_mark(bytes);
 	if (verdict == QUEUE_WAITS_TRIMMED) {
+		TRACE_FRAME(MRC_TRACE_TRIMMED, view->port, 0, bytes, arrival->time_ns, 0, 0, 0,
+			    arrival->length_bytes);
 		frame_set_dscp(bytes, view->port->kind == MRC_PORT_T0_DOWN
 					  ? MRC_DSCP_TRIMMED_LASTHOP
 					  : MRC_DSCP_TRIMMED);
 		frame->length_bytes = arrival->trimmed_bytes;
 		frame->traffic_class = MRC_CLASS_CONTROL;
 	}
+	TRACE_QUEUED(view->port, view->descriptors, view->queue->head[frame->traffic_class & 1], id,
+		     arrival->time_ns, view->state->depth_bytes[frame->traffic_class & 1]);
 	port_append(view, id);
 	/*
 	 * Where the model runs behind the clock, what is being sent may have left already: then

@@ -64,6 +64,14 @@ API void mrc_virtual_take_arrival(struct mrc_message_schedule *schedule, __u32 t
 /* Takes arrivals of a schedule's messages as soon as NICs of the lab report them, or not any more. */
 API void mrc_virtual_expect(struct mrc_message_schedule *schedule, int is_expected);
 
+/*
+ * Records what a selection names from now on, in place of what was recorded before; 0: nothing. Its
+ * windows stay where they are as long as it lasts.
+ */
+API void mrc_virtual_trace(const struct mrc_trace_selection *selection);
+/* The records so far, as long as nothing runs; *count of them. Full, if not of all. */
+API const struct mrc_trace_record *mrc_virtual_traced(__u64 *count);
+
 API void mrc_virtual_read(struct mrc_virtual_sums *sums);
 API void mrc_virtual_read_totals(struct mrc_virtual_totals *totals);
 

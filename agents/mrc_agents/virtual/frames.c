@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <mrc/trace.h>
 #include "api.h"
 
 enum {
@@ -72,6 +73,8 @@ static void arrive(struct xdp_md *ctx, __u32 port_id)
 
 	ctx->ingress_ifindex = MRC_IFINDEX_BASE + far_id;
 	if (is_dark[port_id] || is_dark[far_id]) {
+		TRACE_FRAME(MRC_TRACE_LOST, virtual_port(port_id), 0, (const void *)ctx->data,
+			    virtual_now_ns, 0, 0, MRC_PC_DROP_LINK_DOWN, 0);
 		if (nic_index == VIRTUAL_NO_NIC)
 			upstream_post_process(ctx);
 		return;

@@ -101,6 +101,7 @@ int mrc_virtual_begin(const struct mrc_virtual_lab *lab)
 
 void mrc_virtual_end(void)
 {
+	mrc_virtual_trace(0);
 	virtual_end_rates();
 	virtual_end_payload();
 	virtual_end_frames();

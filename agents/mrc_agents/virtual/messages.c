@@ -22,6 +22,7 @@ struct receiver {
 };
 
 static struct receiver *receivers; /* by NIC and QP */
+static __u32 arrived;		   /* 1 + the transfer whose arrival is dealt with */
 static __u32 qp_count;
 
 void virtual_begin_messages(__u32 nic_count)
@@ -108,6 +109,7 @@ static void post(struct mrc_message_schedule *schedule, __u32 index)
 	struct mrc_work_ring *ring = open_ring(connection);
 
 	connection->in_flight++;
+	virtual_trace_transfer(MRC_TRACE_POSTED, schedule, index, arrived, !ring);
 	if (!ring) {
 		append(schedule, schedule->unposted, index);
 		return;
@@ -162,6 +164,8 @@ void mrc_virtual_take_arrival(struct mrc_message_schedule *schedule, __u32 index
 	const struct mrc_transfer *transfer = transfer_of(schedule, index);
 	struct mrc_schedule_connection *connection = connection_of(schedule, transfer->connection);
 
+	virtual_trace_transfer(MRC_TRACE_ARRIVED, schedule, index, 0, 0);
+	arrived = index + 1;
 	schedule->outstanding--;
 	connection->in_flight--;
 	if (connection->waiting[0])
@@ -170,6 +174,7 @@ void mrc_virtual_take_arrival(struct mrc_message_schedule *schedule, __u32 index
 		reduce(schedule, transfer, connection->target_address);
 	for (__u32 i = first[index]; i < first[index + 1]; i++)
 		send_transfer(schedule, members[i]);
+	arrived = 0;
 }
 
 /* Takes a report if it is of a message that a schedule has posted, or expects. */

@@ -55,6 +55,65 @@ struct mrc_virtual_sums {
 	__u64 evs[MRC_PLANE_MAX * MRC_EV_STATE_COUNT]; /* of connected QPs, by plane and state */
 };
 
+/* The records of a trace. Of frames: `host` and `qp` are the receiver's, `place` is a port. */
+enum mrc_trace_kind {
+	MRC_TRACE_HOP = 0, /* sent by a port: from start_ns on; at the far end at end_ns */
+	MRC_TRACE_QUEUED =
+	    1,		    /* waits: value = bytes ahead, extra = most by one flow, what: whose */
+	MRC_TRACE_LOST = 2, /* lost at a port: what = enum mrc_port_counter */
+	MRC_TRACE_TRIMMED = 3,
+	MRC_TRACE_HELD = 4, /* flow control held the port from time_ns to end_ns; of no frame */
+	/* Of a QP at NIC `host`: value = window in bytes, extra = packets in flight */
+	MRC_TRACE_SENT = 5,	  /* what = enum mrc_loss: why it is sent again */
+	MRC_TRACE_ACKED = 6,	  /* start_ns = when it was sent last */
+	MRC_TRACE_DECLARED = 7,	  /* lost: what = enum mrc_loss_rule */
+	MRC_TRACE_TIMER = 8,	  /* the RTO has expired */
+	MRC_TRACE_EV = 9,	  /* what = from << 16 | to << 8 | enum mrc_ev_reason */
+	MRC_TRACE_BEGUN = 10,	  /* a message: psn = its MSN */
+	MRC_TRACE_COMPLETED = 11, /* start_ns = when it had begun */
+	/* Of messages of schedules: psn = its transfer, source = the schedule */
+	MRC_TRACE_POSTED = 12, /* what = 1 + the transfer whose arrival let it; value = no agent */
+	MRC_TRACE_ARRIVED = 13,
+	MRC_TRACE_KINDS = 14,
+};
+
+/* The rule that declares a packet lost: nic/bpf/recovery.h. */
+enum mrc_loss_rule {
+	MRC_RULE_RACK = 0,
+	MRC_RULE_OVERTAKEN = 1,
+	MRC_RULE_TLP = 2,
+	MRC_RULE_IDLE_PATH = 3,
+	MRC_RULE_RTO = 4,
+	MRC_RULE_NACK = 5,
+	MRC_RULE_PROBE = 6, /* not found lost: sent again as a tail loss probe */
+};
+
+struct mrc_trace_record {
+	__u64 time_ns; /* of a frame: when it came to the port */
+	__u64 start_ns;
+	__u64 end_ns;
+	__u32 kind; /* enum mrc_trace_kind */
+	__u32 place;
+	__u32 source; /* host that sent the frame, or peer of the QP */
+	__u32 host;
+	__u32 qp; /* index */
+	__u32 psn;
+	__u32 entropy;
+	__u32 what; /* of HOP: opcode << 8 | DSCP; of QUEUED: source << 16 | receiver */
+	__u32 value;
+	__u32 extra;
+};
+
+/* What of a run is recorded, by model time. */
+struct mrc_trace_selection {
+	__u64 from_ns, until_ns;
+	__u64 window_first; /* address of a __u32 by NIC and QP, and one more; 0: all QPs */
+	__u64 windows;	    /* address of pairs of __u64, from and until: those of a QP in a row */
+	__u64 records_max;
+	__u32 kinds; /* bit by enum mrc_trace_kind */
+	__u32 port;  /* only frames there; ~0: anywhere */
+};
+
 /* The way payload travels. */
 enum mrc_virtual_payload {
 	MRC_VIRTUAL_PAYLOAD_COPY =

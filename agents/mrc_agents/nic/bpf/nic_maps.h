@@ -5,6 +5,7 @@
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
+#include <mrc/trace.h>
 #include <mrc/abi.h>
 #include <mrc/histogram.h>
 #include <mrc/cc_events.h>

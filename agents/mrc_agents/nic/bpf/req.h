@@ -36,6 +36,8 @@ static __always_inline void fill_tx_slot(struct mrc_qp *qp, const struct mrc_wor
 {
 	struct work_segment segment = work_next_segment(&qp->req.work, work, qp->head.pmtu_bytes);
 
+	if (segment.is_first)
+		TRACE_QP(MRC_TRACE_BEGUN, qp, segment.msn, now_ns, 0, 0, 0);
 	if (segment.is_first && work->has_immediate) {
 		qp->req.next_rqmsn++;
 		qp->req.outstanding_wimm++;
@@ -163,6 +165,7 @@ static __always_inline void tx_describe(struct mrc_qp *qp, struct mrc_work_ring 
 	const struct mrc_ev *ev = EV(qp, ev_index);
 	const struct mrc_work *work = &ring->entries[slot->work_index & (MRC_WORK_RING - 1)];
 
+	TRACE_QP(MRC_TRACE_SENT, qp, psn, desc->model_ns, 0, ev->entropy, slot->loss);
 	desc->psn = psn;
 	desc->entropy = ev->entropy;
 	desc->plane = ev->plane;
