@@ -142,6 +142,18 @@ def replay(
     programs: Annotated[
         bool, typer.Option("--programs", help="Run the programs that the plans of a bundle name.")
     ] = False,
+    moments: Annotated[
+        list[str] | None,
+        typer.Option("--at", metavar="TIME", help="Show the lab then, like 12.3ms; twice: what differs."),
+    ] = None,
+    condition: Annotated[
+        str | None,
+        typer.Option("--until", metavar="CONDITION", help="Show the lab when that is so first, like lost."),
+    ] = None,
+    qp: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--qp", metavar="FROM TO", help="Show packets of a QP between two moments."),
+    ] = None,
     runs: RunsFolder = Path("runs"),
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> int:
@@ -153,22 +165,36 @@ def replay(
     same, 4 when a verdict, figure or byte differs, 7 when a run is UNTRUSTED or
     figures differ of one that is late.
 
+    --at and --until show a moment of a run in virtual time instead, without root:
+    queues, packets, QPs, EVs, faults. Times are those of the report.
+    Conditions are lost, trimmed, queue(PORT) > SIZE, ev_bad and timeout; some take
+    (PORT) or (FROM, TO). The exit status is 4 when one is never met.
+
     [bold]Examples[/bold]
 
       mrc-testbed replay t0-t1-flap.tar.zst
       mrc-testbed replay loss-ratio.tar.zst --virtual --jobs 2
       mrc-testbed replay runs/t0-t1-flap/latest --tolerance 10%
+      mrc-testbed replay t0-t1-flap --at 3.04s
+      mrc-testbed replay t0-t1-flap --until 'queue(p0-t0-0:4) > 4KiB'
+      mrc-testbed replay t0-t1-flap --at 3s --until lost --qp h0 h2
     """
+    from mrc_testbed.cli.replay_moments import show_moments  # noqa: PLC0415 - numpy takes a while
+
     share = None if tolerance is None else parse_ratio(tolerance)
     with opened(Path(what)) as given:
         folder = find_results(str(given), runs, campaigns)
+        is_campaign = held_in(folder) == "campaign"
+        if Path(what).is_file() and not programs:
+            _refuse_programs(_plans(folder, is_campaign=is_campaign))
+        if moments or condition or qp:
+            if tolerance is not None or runtime is not None:
+                raise UsageError("--at, --until and --qp show moments: leave out --tolerance and --runtime")
+            return show_moments(settings, folder, moments or (), condition, qp)
         if runtime is None:
             virtual = virtual or all(run.is_virtual for run in finished_runs(folder))
         where = ExecutionTarget(runtime, is_virtual=virtual, jobs=jobs)
         admission = Admission(is_virtual=virtual)
-        is_campaign = held_in(folder) == "campaign"
-        if Path(what).is_file() and not programs:
-            _refuse_programs(_plans(folder, is_campaign=is_campaign))
         if is_campaign:
             repetitions, status, results = _replay_campaign(
                 settings, folder, campaigns, admission, where, share

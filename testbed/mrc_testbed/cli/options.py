@@ -32,7 +32,7 @@ from mrc_testbed.units import parse_duration_ns
 ENVIRONMENT_PREFIX: Final = "MRC_TESTBED_"
 DEFAULT_SEED: Final = 1
 GLOBAL_PANEL: Final = "Global options"
-ELSEWHERE: Final = ("virtual", "cluster")
+ELSEWHERE: Final = ("virtual", "cluster", "moments", "condition")
 """Parameters of commands that can do without a lab of this machine."""
 
 

@@ -351,7 +351,7 @@ class _QpStates:
             qp = self._qps.peek(index)
             if qp.state in _CONNECTED:
                 self._connected.append(index)
-                counts.update(_of_evs(qp, _PLANE, _STATE))
+                counts.update(qp_ev_states(qp))
                 reorder_packets = max(reorder_packets, qp.resp.received_above)
                 if qp.req.next_psn != qp.comp.una_psn:
                     cc = qp.cc
@@ -374,6 +374,11 @@ class _QpStates:
         }
         windows = CongestionWindows(*map(sum, zip(*sending, strict=True)))
         return QpReadings(states, windows, reorder_packets, paths)
+
+
+def qp_ev_states(qp: Qp) -> Iterator[tuple[int, ...]]:
+    """Plane and state of each of the QP's EVs, in use or not."""
+    return _of_evs(qp, _PLANE, _STATE)
 
 
 def _of_evs(qp: Qp, *starts: int) -> Iterator[tuple[int, ...]]:

@@ -1,0 +1,268 @@
+"""The lab at moments of a run in virtual time, as rows; the run is repeated up to the last of them.
+
+Times are those of the run's own axis, 0 = end of warm-up; `zero_ns` is the lab's time then.
+"""
+
+import struct
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from ctypes import sizeof, string_at
+from typing import Any, Final
+
+import numpy as np
+
+from mrc_agents.abi import (
+    LossReason,
+    LossRule,
+    PortEntry,
+    Qp,
+    QpState,
+    QueueDescriptor,
+    QueuePort,
+    RcQp,
+    TraceKind,
+    TraceSelection,
+    TrafficClass,
+)
+from mrc_agents.bpf.maps import ArrayMap, MappedArray
+from mrc_agents.protocol.ports import MRC_UDP_PORT
+from mrc_testbed.errors import TestbedError, UsageError
+from mrc_testbed.explain.rerun import repeat
+from mrc_testbed.metrics.reader import qp_ev_states
+from mrc_testbed.metrics.series import EV_STATES
+from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.scenario.spec.plan import Plan
+from mrc_testbed.shown import format_time
+from mrc_testbed.topology.ev import PLANE_SHIFT
+from mrc_testbed.virtual.lab import VirtualLab
+
+Row = Mapping[str, Any]
+Records = np.ndarray[Any, Any]
+
+ANYWHERE: Final = 0xFFFF_FFFF
+PSN_MASK: Final = 0xFFFFFF
+STEPS: Final = (TraceKind.SENT, TraceKind.ACKED, TraceKind.DECLARED, TraceKind.TIMER)
+_QP: Final = ("from", "to", "qpn")
+KEYS: Final = {"faults": ("fault", "occurrence"), "ports": ("port",), "qps": _QP, "evs": (*_QP, "plane")}
+"""Lists of a moment, to what names a row of each."""
+_AT_PORT: Final = ("data_bytes", "control_bytes", "waiting", "on_wire")
+_RECORDS_MAX: Final = 1 << 22
+_START_NS: Final = 1  # lab time at which a run begins
+_IPV6_AT, _IPV6_BYTES, _NEXT_HEADER_AT, _NEXT_HEADER_IPV6 = 14, 40, 20, 41
+_HEADERS: Final = struct.Struct(">I12xQ8xQHH4xB7xI")
+"""IPv6, UDP, BTH: flow label, addresses, ports, opcode, PSN (include/mrc/wire.h)."""
+_ACKS: Final = {0xD1: "ACK", 0xDC: "SACK", 0xDD: "NACK"}
+_PROBES: Final = {0xD8: "ENDPOINT", 0xD9: "ENDPOINT", 0xDE: "PROBE", 0xE0: "LINK PROBE"}
+_PACKETS: Final = dict.fromkeys(range(198, 204), "WRITE") | _ACKS | _PROBES
+
+
+def moments_of(
+    plan: Plan, zero_ns: int, times_ns: Sequence[int], kinds: Sequence[TraceKind] = ()
+) -> tuple[list[Row], Records]:
+    """The lab at some times, in their order, and records of some kinds from the first to the last."""
+    if zero_ns + min(times_ns) < _START_NS:
+        raise UsageError(f"{format_time(min(times_ns))} is before the run")
+    due_ns = [max(zero_ns + time_ns, _START_NS + 1) for time_ns in times_ns]  # when work has been posted
+    read: dict[int, Row] = {}
+    found: list[tuple[list[Row], Records]] = []
+
+    def begin(lab: VirtualLab) -> None:
+        trace(lab, kinds, min(due_ns), max(due_ns))
+        for time_ns in due_ns:
+            lab.set_alarm(_Reading(lab, zero_ns, read), time_ns)
+
+    def look(lab: VirtualLab, recording: Recording) -> None:
+        moments: list[Row] = [{**read[ns], "faults": list(_faults(recording, zero_ns, ns))} for ns in due_ns]
+        found.append((moments, traced(lab)))
+
+    recording = repeat(plan, begin, max(due_ns), look)
+    if recording.zero_ns not in (None, zero_ns):
+        raise TestbedError("the run took another course: it was of another version of mrc-testbed")
+    if not found:
+        end_ns = recording.end_ns or recording.readings[-1].time_ns
+        raise UsageError(f"the run was over at {format_time(end_ns - zero_ns)}")
+    return found[0]
+
+
+class _Reading:
+    def __init__(self, lab: VirtualLab, zero_ns: int, into: dict[int, Row]) -> None:
+        self._lab, self._zero_ns, self._into = lab, zero_ns, into
+
+    def on_time(self) -> None:
+        self._into[self._lab.runtime.now_ns()] = read_moment(self._lab, self._zero_ns)
+
+
+def trace(
+    lab: VirtualLab, kinds: Sequence[TraceKind], from_ns: int, until_ns: int, port: int = ANYWHERE
+) -> None:
+    """Record some kinds between two lab times, and forget what was recorded before."""
+    bits = sum(1 << kind for kind in kinds)
+    selection = TraceSelection(from_ns, until_ns, records_max=_RECORDS_MAX, kinds=bits, port=port)
+    lab.runtime.trace(selection)
+
+
+def traced(lab: VirtualLab) -> Records:
+    """A copy of the records so far."""
+    return np.array(np.ctypeslib.as_array(lab.runtime.traced()))
+
+
+def changes_between(before: Row, after: Row) -> list[Row]:
+    """Numbers that differ; of what is not there they are 0."""
+    then, now = _numbers(before), _numbers(after)
+    return [
+        {"part": part, "name": name, "figure": figure, "before": then.get(key, 0), "after": now.get(key, 0)}
+        for key in {**then, **now}
+        for part, name, figure in [key]
+        if then.get(key, 0) != now.get(key, 0)
+    ]
+
+
+def _numbers(moment: Row) -> dict[tuple[str, str, str], int]:
+    return {
+        (part, " ".join(str(row[name]) for name in key), figure): value
+        for part, key in KEYS.items()
+        for row in moment[part]
+        for figure, value in row.items()
+        if isinstance(value, int) and figure not in (*key, "since_ns", "timer_due_ns")
+    }
+
+
+def steps_of(records: Records, zero_ns: int, host: int, peer: int) -> Iterator[Row]:
+    """What the QPs from one host to another did: packets sent, acknowledged, found lost; timers expired."""
+    ours = records[(records["host"] == host) & (records["source"] == peer)]
+    for record in ours[ours["time_ns"].argsort(kind="stable")]:
+        kind, what, entropy = TraceKind(record["kind"]), int(record["what"]), int(record["entropy"])
+        why = {TraceKind.SENT: LossReason, TraceKind.DECLARED: LossRule}.get(kind)
+        yield {
+            "time_ns": int(record["time_ns"]) - zero_ns,
+            "qp": int(record["qp"]),
+            "step": kind.name.lower(),
+            "why": why(what).name.lower().removeprefix("none") if why else "",
+            "psn": int(record["psn"]) & PSN_MASK,
+            "ev": f"{entropy:#010x}",
+            "plane": entropy >> PLANE_SHIFT,
+            "after_ns": int(record["time_ns"] - record["start_ns"]) if record["start_ns"] else None,
+            "window_bytes": int(record["value"]),
+            "in_flight": int(record["extra"]),
+        }
+
+
+def read_moment(lab: VirtualLab, zero_ns: int) -> Row:
+    """The lab now, but for its faults."""
+    packets = list(_packets(lab)) if lab.clos.spec.is_shaped else []
+    ports: dict[str, Any] = {}
+    for each in packets:
+        port = ports.setdefault(each["port"], {"port": each["port"], **dict.fromkeys(_AT_PORT, 0)})
+        port["waiting" if (waits := each["place"] == "waiting") else "on_wire"] += 1
+        port[f"{each['class']}_bytes"] += each["bytes"] if waits else 0
+    by_length = sorted(ports.values(), key=lambda port: -port["data_bytes"])
+    qps, evs = _qps(lab, zero_ns)
+    return {
+        "time_ns": lab.runtime.now_ns() - zero_ns,
+        "ports": by_length,
+        "packets": packets,
+        "qps": qps,
+        "evs": evs,
+    }
+
+
+def _faults(recording: Recording, zero_ns: int, now_ns: int) -> Iterator[Row]:
+    """Those that act."""
+    for fault in recording.plan.faults:
+        for index, each in enumerate(recording.occurrences(fault.fault_id)):
+            since_ns, places = each.applied.before_ns, fault.links or fault.nodes
+            is_over = each.cleared is not None and each.cleared.after_ns <= now_ns
+            if since_ns <= now_ns and not is_over and not fault.is_hidden:
+                row = {"fault": fault.fault_id, "occurrence": index, "kind": fault.kind, "acts": 1}
+                yield {**row, "since_ns": since_ns - zero_ns, "places": ", ".join(places)}
+
+
+_Frame = tuple[int, QueueDescriptor]
+"""Id, descriptor."""
+
+
+def _packets(lab: VirtualLab) -> Iterator[dict[str, Any]]:
+    """Packets at ports: those that wait, next first, and those on the wire."""
+    queues, entries, frames = map(lab.fabric_pins.map_fd, ("queue_ports", "port_table", "queue_frames"))
+    first = lab.fabric_pins.map_fd("queue_descriptors").address_of(0) or 0
+
+    def listed(id_: int) -> Iterator[_Frame]:
+        while id_:
+            descriptor = QueueDescriptor.from_address(first + (id_ - 1) * sizeof(QueueDescriptor))
+            yield id_, descriptor
+            id_ = descriptor.next
+
+    ports = zip(MappedArray(queues, QueuePort), MappedArray(entries, PortEntry), strict=True)
+    for port_id, (queue, entry) in enumerate(ports):
+        waiting, on_wire = [list(listed(head)) for head in queue.head], list(listed(queue.wire_head))
+        if lab.clos.spec.flow_control == "none" and entry.rate_bps:
+            _serve(queue, entry, waiting, on_wire, lab.runtime.now_ns())
+        places = zip(("waiting", "waiting", "on the wire"), (*waiting, on_wire), strict=True)
+        for place, (id_, descriptor) in ((place, each) for place, of in places for each in of):
+            class_, length = TrafficClass(descriptor.traffic_class & 1).name.lower(), descriptor.length_bytes
+            row = {"port": lab.clos.port(port_id).name, "place": place, "class": class_, "bytes": length}
+            yield row | _headers(lab, frames.address_of(id_ - 1) or 0)
+
+
+def _serve(
+    queue: QueuePort, port: PortEntry, waiting: list[list[_Frame]], on_wire: list[_Frame], now_ns: int
+) -> None:
+    """Begin the transmissions that began by now: a port does so when it is looked at next (queue/port.h)."""
+    free_ns, carry = queue.free_at_ns, queue.carry
+    while any(waiting):
+        arrivals_ns = [frames[0][1].time_ns if frames else 1 << 64 for frames in waiting]
+        start_ns = max(free_ns, min(arrivals_ns))
+        if start_ns > now_ns:
+            return
+        on_wire.append(waiting[arrivals_ns[TrafficClass.CONTROL] > start_ns].pop(0))
+        work = on_wire[-1][1].length_bytes * 8 * 10**9 + (carry if start_ns == free_ns else 0)
+        took_ns, carry = divmod(work, port.rate_bps)
+        free_ns = start_ns + took_ns
+
+
+def _headers(lab: VirtualLab, address: int) -> dict[str, Any]:
+    """What the headers of a frame say; of background traffic nothing."""
+    data = string_at(address, _IPV6_AT + _IPV6_BYTES + _HEADERS.size)
+    at = _IPV6_AT + _IPV6_BYTES * (data[_NEXT_HEADER_AT] == _NEXT_HEADER_IPV6)
+    label, source, target, port, to_port, opcode, psn = _HEADERS.unpack_from(data, at)
+    if to_port != MRC_UDP_PORT:
+        return {"packet": "other", **dict.fromkeys(("from", "to", "psn", "ev"))}
+    return {
+        "packet": _PACKETS.get(opcode, f"{opcode:#04x}"),
+        "from": lab.clos.host(source - 1).name,
+        "to": lab.clos.host(target - 1).name,
+        "psn": psn & PSN_MASK,
+        "ev": f"{(label & 0xFFFF) << 16 | port:#010x}",
+    }
+
+
+def _qps(lab: VirtualLab, zero_ns: int) -> tuple[list[Row], list[Row]]:
+    """QPs in RTS, and how many of their EVs are in which state, by plane."""
+    qps: list[Row] = []
+    evs: list[Row] = []
+    for host in lab.clos.hosts():
+        pins = lab.node_pins(host.name)
+        maps = ArrayMap(pins.map_fd("qps"), Qp), ArrayMap(pins.map_fd("rc_qps"), RcQp)
+        for qp in (of.peek(index) for of in maps for index in range(len(of))):
+            if qp.state != QpState.RTS:
+                continue
+            head, req, due_ns = qp.head, qp.req, qp.head.timer_due_ns - zero_ns
+            name = {"from": host.name, "to": lab.clos.host(head.peer_host).name, "qpn": head.qpn}
+            if isinstance(qp, Qp):
+                una_psn, srtt_ns, window_bytes = qp.comp.una_psn, qp.comp.srtt_ns, qp.cc.cwnd_bytes
+                in_flight, lost, states = qp.req.inflight, qp.req.lost_count, Counter(qp_ev_states(qp))
+                for plane in range(lab.clos.spec.planes):
+                    counts = {state.name: states[plane, state] for state in EV_STATES}
+                    evs.append({**name, "plane": plane, **counts})
+            else:
+                una_psn, srtt_ns, window_bytes = qp.req.una_psn, 0, qp.req.window_packets * head.pmtu_bytes
+                in_flight, lost = req.next_psn - una_psn, 0
+            row = {**name, "window_bytes": window_bytes, "in_flight": in_flight, "lost": lost}
+            row |= {
+                "una_psn": una_psn & PSN_MASK,
+                "next_psn": req.next_psn & PSN_MASK,
+                "retries": head.retries,
+            }
+            due = {"timer_due_ns": due_ns if head.is_timer_armed else None}
+            qps.append({**row, **due, "srtt_ns": srtt_ns or None})
+    return qps, evs

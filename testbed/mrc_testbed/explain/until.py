@@ -1,0 +1,134 @@
+"""Conditions of a run in virtual time, and the first moment at which one holds.
+
+lost              a frame is lost; lost(PORT): at that port
+trimmed           a frame is trimmed; trimmed(PORT)
+queue(PORT) > 4KiB  a frame comes to a port at which more than that of its class waits already
+ev_bad            an EV becomes ASSUMED_BAD; ev_bad(h0, h5): of a QP of h0 towards h5
+timeout           the RTO of a QP expires; timeout(h0, h5)
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from mrc_agents.abi import EvReason, EvState, PortCounter, TraceKind
+from mrc_testbed.errors import Interrupted, UsageError, did_you_mean
+from mrc_testbed.explain.moment import ANYWHERE, PSN_MASK, Records, trace, traced
+from mrc_testbed.explain.rerun import repeat
+from mrc_testbed.scenario.spec.plan import Plan
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.units import parse_size_bytes
+from mrc_testbed.virtual.lab import VirtualLab
+
+CONDITIONS: Final = {
+    **dict.fromkeys(("lost", "lost(PORT)"), TraceKind.LOST),
+    **dict.fromkeys(("trimmed", "trimmed(PORT)"), TraceKind.TRIMMED),
+    "queue(PORT) > SIZE": TraceKind.QUEUED,
+    **dict.fromkeys(("ev_bad", "ev_bad(FROM, TO)"), TraceKind.EV),
+    **dict.fromkeys(("timeout", "timeout(FROM, TO)"), TraceKind.TIMER),
+}
+"""Forms of conditions, to the kind of record that each is about."""
+_ARGUMENTS: Final = ("", "(PORT)", "(FROM, TO)")
+_CONDITION: Final = re.compile(r"(\w+) *(?:\(([^()]+)\))? *(?:> *(.+))?")
+_EVER_NS: Final = (1 << 64) - 1
+_LOOKS_NS: Final = 10_000_000
+"""Time between two looks at the records: more than the condition needs takes so long at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """A condition."""
+
+    text: str  # as written
+    kind: TraceKind
+    port: int = ANYWHERE
+    hosts: Sequence[int] = ()  # of the QP and its peer; empty: any
+    more_than_bytes: int = 0
+
+    def holding(self, records: Records) -> Records:
+        """Those of records of its kind with which it holds."""
+        holds = np.ones(len(records), bool)
+        if self.kind is TraceKind.EV:
+            holds &= records["what"] >> 8 & 0xFF == EvState.ASSUMED_BAD
+        elif self.kind is TraceKind.QUEUED:
+            holds &= records["value"] > self.more_than_bytes
+        if self.hosts:
+            holds &= (records["host"] == self.hosts[0]) & (records["source"] == self.hosts[1])
+        return records[holds]
+
+
+def parse_condition(text: str, clos: Clos) -> Awaited:
+    """A condition as written; raises UsageError."""
+    match = _CONDITION.fullmatch(text.strip())
+    name, listed, limit = match.groups() if match else (text, None, None)
+    names = [each.strip() for each in listed.split(",")] if listed else []
+    form = "".join((name, *_ARGUMENTS[len(names) : len(names) + 1], " > SIZE" if limit else ""))
+    if form not in CONDITIONS:
+        known = ", ".join(CONDITIONS)
+        raise UsageError(f"{text!r} is no condition{did_you_mean(form, CONDITIONS)}", hint=f"known: {known}")
+    kind = CONDITIONS[form]
+    if kind in (TraceKind.EV, TraceKind.TIMER):
+        return Awaited(text, kind, hosts=[clos.node(each).index for each in names])
+    port = clos.port(names[0]).id if names else ANYWHERE
+    return Awaited(text, kind, port, more_than_bytes=parse_size_bytes(limit) if limit else 0)
+
+
+class _Watch:
+    """Looks at the records from time to time, and ends the run with the first that meets a condition."""
+
+    def __init__(self, lab: VirtualLab, condition: Awaited, from_ns: int, end_ns: int | None) -> None:
+        self._lab, self._condition, self._from_ns, self._end_ns = lab, condition, from_ns, end_ns
+        self.record: Any = None
+        lab.set_alarm(self, self._begin())
+
+    def _begin(self) -> int:
+        """Record from now on; return when to look."""
+        now_ns = self._lab.runtime.now_ns()
+        trace(self._lab, [self._condition.kind], self._from_ns, _EVER_NS, self._condition.port)
+        due_ns = max(self._from_ns, now_ns) + _LOOKS_NS
+        return due_ns if self._end_ns is None or now_ns >= self._end_ns else min(due_ns, self._end_ns)
+
+    def on_time(self) -> int:
+        holding = self._condition.holding(traced(self._lab))
+        if len(holding):
+            self.record = holding[np.argmin(holding["time_ns"])]
+            raise Interrupted("the condition holds")
+        return self._begin()
+
+
+def first_moment(
+    plan: Plan, zero_ns: int, from_ns: int | None, end_ns: int | None, condition: Awaited
+) -> tuple[int, str] | None:
+    """The first time at which a condition holds, and what makes it so; None: it never does.
+
+    Times are of the run's own axis.
+
+    Args:
+        zero_ns: lab time of the end of warm-up.
+        from_ns: what came before does not count; None: all counts.
+        end_ns: when the run ends, if that is known.
+    """
+    watches: list[_Watch] = []
+    begin_ns, last_ns = (None if time_ns is None else zero_ns + time_ns for time_ns in (from_ns, end_ns))
+    repeat(plan, lambda lab: watches.append(_Watch(lab, condition, begin_ns or 0, last_ns)))
+    record = watches[0].record
+    if record is None:
+        return None
+    return int(record["time_ns"]) - zero_ns, _described(record, resolve_topology(plan.topology))
+
+
+def _described(record: Any, clos: Clos) -> str:
+    kind, what, value = (int(record[name]) for name in ("kind", "what", "value"))
+    source, host = (clos.host(int(record[name])).name for name in ("source", "host"))
+    if kind in (TraceKind.EV, TraceKind.TIMER):
+        did = f"EV {record['entropy']:#010x} ASSUMED_BAD, {EvReason(what & 0xFF).name.lower()}"
+        return f"QP of {host} towards {source}: {did if kind == TraceKind.EV else 'time-out'}"
+    did = "trimmed" if kind == TraceKind.TRIMMED else f"{value} bytes wait"
+    if kind == TraceKind.LOST:
+        did = f"lost, {PortCounter(what).name.removeprefix('DROP_').lower().replace('_', ' ')}"
+    packet = f"PSN {record['psn'] & PSN_MASK} of {source} towards {host}, EV {record['entropy']:#010x}"
+    return f"{clos.port(int(record['place'])).name}: {packet}: {did}"

@@ -1,0 +1,170 @@
+"""Moments of a run in virtual time: queues to the packet, conditions, QPs; the run stays what it was."""
+
+import json
+from collections import defaultdict
+
+import pytest
+from golden_documents import check_document
+from runs import plan_of, run
+
+from mrc_agents.abi import TraceKind
+from mrc_agents.nic.device import NicDevice
+from mrc_testbed.cli.app import run as command
+from mrc_testbed.errors import UsageError
+from mrc_testbed.explain.moment import (
+    STEPS,
+    changes_between,
+    moments_of,
+    read_moment,
+    steps_of,
+    trace,
+    traced,
+)
+from mrc_testbed.explain.rerun import repeat
+from mrc_testbed.explain.until import first_moment, parse_condition
+from mrc_testbed.topology.resolve import resolve_topology
+
+ZERO_NS = 1_000_000_001
+MOMENT_NS = 3_040_000_000
+
+
+@pytest.fixture(scope="module")
+def done(library, tmp_path_factory):
+    return run(plan_of("t0-t1-flap.yaml"), tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return plan_of("t0-t1-flap.yaml")
+
+
+@pytest.fixture(scope="module")
+def moments(library, plan):
+    return moments_of(plan, ZERO_NS, [MOMENT_NS, 3_000_000_000, MOMENT_NS + 60_000_000], STEPS)
+
+
+def until(plan, text, from_ns=None):
+    condition = parse_condition(text, resolve_topology(plan.topology))
+    return first_moment(plan, ZERO_NS, from_ns, plan.end_ns, condition)
+
+
+def test_each_packet_of_a_moment_is_where_the_trace_has_it(plan, moments):
+    """A packet waits from when it came to a port to when its transmission began, then it is on the wire."""
+    records = []
+    repeat(
+        plan,
+        lambda lab: trace(lab, [TraceKind.HOP], ZERO_NS, ZERO_NS + 2 * MOMENT_NS),
+        ZERO_NS + 2 * MOMENT_NS,
+        lambda lab, _: records.append(traced(lab)),
+    )
+    clos, now_ns = resolve_topology(plan.topology), ZERO_NS + MOMENT_NS
+    expected, found = defaultdict(list), defaultdict(list)
+    for hop in records[0]:
+        if hop["time_ns"] <= now_ns < hop["end_ns"]:
+            port = clos.port(int(hop["place"])).name
+            expected[port].append((bool(hop["start_ns"] > now_ns), int(hop["psn"]), int(hop["value"])))
+    for each in moments[0][0]["packets"]:
+        found[each["port"]].append((each["place"] == "waiting", each["psn"], each["bytes"]))
+    assert {port: sorted(of) for port, of in found.items()} == {p: sorted(of) for p, of in expected.items()}
+    assert sum(map(len, found.values())) > 100
+
+
+def test_a_port_s_bytes_are_those_of_its_packets(moments):
+    [port] = [each for each in moments[0][0]["ports"] if each["port"] == "h0:2"]
+    assert port == {"port": "h0:2", "data_bytes": 9 * 2190, "control_bytes": 0, "waiting": 9, "on_wire": 1}
+
+
+def test_qps_evs_and_faults_of_a_moment(moments, done):
+    at, before, later = moments[0]
+    assert (
+        [each["fault"] for each in at["faults"]] == [each["fault"] for each in later["faults"]] == ["flap1"]
+    )
+    assert before["faults"] == []
+    events = map(json.loads, (done.folder / "events.jsonl").read_text().splitlines())
+    fallen = [event for event in events if event["event"] == "ev-state" and event["time_ns"] <= MOMENT_NS]
+    for qp in at["qps"]:
+        bad = [each for each in fallen if (each["host"], each["qpn"]) == (qp["from"], qp["qpn"])]
+        evs = [each for each in at["evs"] if (each["from"], each["qpn"]) == (qp["from"], qp["qpn"])]
+        assert sum(each["ASSUMED_BAD"] for each in evs) == len(bad)
+        assert [each["GOOD"] + each["ASSUMED_BAD"] for each in evs] == [32] * 4
+        assert qp["next_psn"] - qp["una_psn"] >= qp["in_flight"] + qp["lost"]
+
+
+def test_a_moment_does_not_differ_from_itself(moments):
+    at, before, _ = moments[0]
+    assert changes_between(at, at) == []
+    changed = changes_between(before, at)
+    assert {"part": "faults", "name": "flap1 0", "figure": "acts", "before": 0, "after": 1} in changed
+
+
+def test_steps_of_a_qp_add_up(moments):
+    (_, before, later), records = moments
+    steps = list(steps_of(records, ZERO_NS, 0, 2))
+    assert [each["time_ns"] for each in steps] == sorted(each["time_ns"] for each in steps)
+    ends = [next(qp for qp in of["qps"] if (qp["from"], qp["qpn"]) == ("h0", 1024)) for of in (before, later)]
+    sent = {each["psn"] for each in steps if each["step"] == "sent" and not each["why"]}
+    assert sent == set(range(ends[0]["next_psn"], ends[1]["next_psn"]))
+
+
+@pytest.mark.parametrize("text", ["lost", "lost(p2-t0-1:4)"])
+def test_the_first_loss_is_just_after_the_links_went_down(plan, text):
+    time_ns, why = until(plan, text)
+    assert time_ns == 3_030_313_600
+    assert why == "p2-t0-1:4: PSN 4083710 of h2 towards h0, EV 0x20020003: lost, link down"
+
+
+def test_the_first_bad_ev_is_that_of_the_events(plan, done):
+    events = map(json.loads, (done.folder / "events.jsonl").read_text().splitlines())
+    first = next(each for each in events if each["event"] == "ev-state" and each["host"] == "h0")
+    time_ns, why = until(plan, "ev_bad(h0, h2)")
+    assert time_ns == first["time_ns"]
+    assert first["ev"] in why
+
+
+def test_a_queue_is_as_long_as_its_condition_says(plan, library):
+    time_ns, why = until(plan, "queue(p0-t0-0:4) > 4KiB", 0)
+    assert why.endswith("4380 bytes wait")
+    (at,), _ = moments_of(plan, ZERO_NS, [time_ns])
+    [port] = [each for each in at["ports"] if each["port"] == "p0-t0-0:4"]
+    assert port["data_bytes"] == 3 * 2190
+
+
+def test_what_never_happens_and_times_outside_of_the_run(plan):
+    assert until(plan, "trimmed") is None
+    with pytest.raises(UsageError, match="the run was over at 10 s"):
+        moments_of(plan, ZERO_NS, [11 * 10**9])
+    with pytest.raises(UsageError, match="-2 s is before the run"):
+        moments_of(plan, ZERO_NS, [-2 * 10**9])
+
+
+def test_a_run_that_is_looked_at_is_the_same_run(plan):
+    """All that a moment and counters say at its end is as of a run that is left alone."""
+    ends = []
+
+    def keep(lab, recording):
+        totals = lab.runtime.totals()
+        counters = [NicDevice(lab.node_pins(host.name)).counters() for host in lab.clos.hosts()]
+        events = recording.nic_events, recording.fault_changes
+        ends.append((totals.events, totals.arrivals, counters, *events, read_moment(lab, ZERO_NS)))
+
+    class Reader:
+        def __init__(self, lab):
+            self.lab = lab
+            lab.set_alarm(self, ZERO_NS + MOMENT_NS)
+
+        def on_time(self):
+            read_moment(self.lab, ZERO_NS)
+
+    for begin in (lambda _: None, Reader):
+        repeat(plan, begin, ZERO_NS + plan.end_ns, keep)
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize(
+    "options", [["--at", "3.04s"], ["--at", "3s", "--until", "lost", "--qp", "h0", "h2"]]
+)
+def test_the_command_prints_documents_and_tables(done, options, capsys):
+    assert command(["replay", str(done.folder), *options, "-o", "json"]) == 0
+    check_document("Moment", json.loads(capsys.readouterr().out))
+    assert command(["replay", str(done.folder), *options]) == 0
+    assert "more: -o json has all" in capsys.readouterr().out
