@@ -1,11 +1,12 @@
 """Moments of a run in virtual time: queues to the packet, conditions, QPs; the run stays what it was."""
 
 import json
+import shutil
 from collections import defaultdict
 
 import pytest
 from golden_documents import check_document
-from runs import plan_of, run
+from runs import ROOT, plan_of, run
 
 from mrc_agents.abi import TraceKind
 from mrc_agents.nic.device import NicDevice
@@ -92,9 +93,10 @@ def test_qps_evs_and_faults_of_a_moment(moments, done):
 
 def test_a_moment_does_not_differ_from_itself(moments):
     at, before, _ = moments[0]
-    assert changes_between(at, at) == []
+    assert not any(changes_between(at, at).values())
     changed = changes_between(before, at)
-    assert {"part": "faults", "name": "flap1 0", "figure": "acts", "before": 0, "after": 1} in changed
+    assert changed["faults"] == [{"name": "flap1 0", "figure": "acts", "before": 0, "after": 1}]
+    assert {"name": "h2:0", "figure": "data_bytes", "before": 19710, "after": 15330} in changed["ports"]
 
 
 def test_steps_of_a_qp_add_up(moments):
@@ -110,7 +112,7 @@ def test_steps_of_a_qp_add_up(moments):
 def test_the_first_loss_is_just_after_the_links_went_down(plan, text):
     time_ns, why = until(plan, text)
     assert time_ns == 3_030_313_600
-    assert why == "p2-t0-1:4: PSN 4083710 of h2 towards h0, EV 0x20020003: lost, link down"
+    assert why == "p2-t0-1:4: PSN 4083710 of h2 towards h0, EV 0x20020003: lost: link down"
 
 
 def test_the_first_bad_ev_is_that_of_the_events(plan, done):
@@ -123,7 +125,7 @@ def test_the_first_bad_ev_is_that_of_the_events(plan, done):
 
 def test_a_queue_is_as_long_as_its_condition_says(plan, library):
     time_ns, why = until(plan, "queue(p0-t0-0:4) > 4KiB", 0)
-    assert why.endswith("4380 bytes wait")
+    assert why.endswith("behind 4380 bytes")
     (at,), _ = moments_of(plan, ZERO_NS, [time_ns])
     [port] = [each for each in at["ports"] if each["port"] == "p0-t0-0:4"]
     assert port["data_bytes"] == 3 * 2190
@@ -168,3 +170,42 @@ def test_the_command_prints_documents_and_tables(done, options, capsys):
     check_document("Moment", json.loads(capsys.readouterr().out))
     assert command(["replay", str(done.folder), *options]) == 0
     assert "more: -o json has all" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--until", "lots"], "'lots' is no condition; did you mean 'lost'?"),
+        (["--until", "queue(h0:0)"], "known: lost, lost(PORT), trimmed, trimmed(PORT), queue(PORT) > SIZE"),
+        (["--until", "lost(h0:9)"], "h0 has no port 9"),
+        (["--until", "ev_bad(h0, p0-t0-0)"], "p0-t0-0 is a switch: only hosts have QPs"),
+        (["--until", "queue(h0:0) > 3"], "'3' is not a size: it has no unit"),
+        (["--at", "3"], "'3' is not a duration: it has no unit"),
+        (["--at", "1s", "--qp", "h0", "h2"], "--qp takes two"),
+        (["--at", "1s", "--at", "2s", "--qp", "h0", "host9"], "there is no node 'host9'"),
+        (["--at", "1s", "--until", "lost", "--at", "2s"], "give one moment, or two"),
+        (["--at", "1s", "--tolerance", "5%"], "leave out --tolerance and --runtime"),
+    ],
+)
+def test_what_is_asked_for_wrongly_is_refused(done, options, said, capsys):
+    assert command(["replay", str(done.folder), *options]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_live_runs_and_campaigns_have_no_moments(done, tmp_path, capsys):
+    live = tmp_path / done.folder.name
+    shutil.copytree(done.folder, live)
+    manifest = (live / "manifest.json").read_text()
+    (live / "manifest.json").write_text(manifest.replace('"runtime": "virtual"', '"runtime": "netns"'))
+    campaign = ROOT / "tests/unit/campaign/kept/campaign-0.3.0.tar.zst"
+    for what, said in ((live, "mrc-testbed run --virtual t0-t1-flap"), (campaign, "one of its runs")):
+        assert command(["replay", str(what), "--at", "1s"]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_bundles_have_moments_and_a_condition_may_never_hold(done, tmp_path, capsys):
+    assert command(["bundle", str(done.folder), "--into", str(tmp_path / "b.tar.zst")]) == 0
+    assert command(["replay", str(tmp_path / "b.tar.zst"), "--until", "timeout(h0, h2)"]) == 4
+    assert "timeout(h0, h2): at no moment of the run" in capsys.readouterr().err
+    assert command(["replay", str(tmp_path / "b.tar.zst"), "--at", "-10ms"]) == 0
+    assert capsys.readouterr().out.startswith("-10ms\n")

@@ -167,7 +167,7 @@ def replay(
 
     --at and --until show a moment of a run in virtual time instead, without root:
     queues, packets, QPs, EVs, faults. Times are those of the report.
-    Conditions are lost, trimmed, queue(PORT) > SIZE, ev_bad and timeout; some take
+    Conditions: lost, trimmed, queue(PORT) > SIZE, ev_bad, timeout; some also take
     (PORT) or (FROM, TO). The exit status is 4 when one is never met.
 
     [bold]Examples[/bold]

@@ -15,8 +15,8 @@ from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import Settings
 from mrc_testbed.cli.render import show, titled_table
 from mrc_testbed.errors import UsageError
-from mrc_testbed.explain.moment import KEYS, STEPS, Row, changes_between, moments_of, steps_of
-from mrc_testbed.explain.until import first_moment, parse_condition
+from mrc_testbed.explain.moment import STEPS, Row, changes_between, moments_of, steps_of
+from mrc_testbed.explain.until import first_moment, host_index, parse_condition
 from mrc_testbed.metrics.series import EV_STATES
 from mrc_testbed.scenario.spec.plan import load_plan
 from mrc_testbed.shown import format_size, format_time
@@ -44,15 +44,13 @@ def show_moments(
     [run] = finished_runs(folder)
     if not run.is_virtual:
         hint = f"look at one of the same scenario: mrc-testbed run --virtual {run.manifest['scenario']}"
-        raise UsageError(
-            f"{folder}: the run took place live, so it cannot be repeated to the packet", hint=hint
-        )
+        raise UsageError(f"{folder}: a live run cannot be repeated to the packet", hint=hint)
     plan = load_plan(folder / "plan.json")
     refuse_gone(plan.transport.kind)
     Admission(is_virtual=True).saved_plan(plan)
     clos = resolve_topology(plan.topology)
     condition = None if until is None else parse_condition(until, clos)
-    hosts = [clos.node(name).index for name in qp or ()]
+    hosts = [host_index(clos, name) for name in qp or ()]
     times_ns = [parse_moment_ns(text) for text in at]
     count = len(times_ns) + (condition is not None)
     if count > _TWO or (hosts and count < _TWO):
@@ -76,7 +74,7 @@ def show_moments(
     if hosts:
         parts = {"steps": steps}
     elif count > 1:
-        parts = {f"{part} that changed": [row for row in changes if row["part"] == part] for part in KEYS}
+        parts = {f"{part} that changed": rows for part, rows in changes.items()}
     show(
         settings,
         "Moment",
@@ -108,11 +106,11 @@ def _tables(parts: Row) -> list[RenderableType]:
             found += [Text(), titled_table(title, cells)]
         if len(wanted) > ROWS_MAX:
             found.append(Text(f"... and {len(wanted) - ROWS_MAX:,} more: -o json has all"))
-    return found
+    return found or [Text("nothing")]
 
 
 def _cell(key: str, value: Any) -> tuple[str, Any]:
     """Name and text of a figure, by its unit."""
     name, _, unit = key.rpartition("_")
     shown = exact_ms if key in _MOMENTS else _SHOWN.get(unit)
-    return (key, value) if shown is None or value is None else (name, shown(value))
+    return (key, value) if shown is None or value is None else (name or key, shown(value))

@@ -106,22 +106,24 @@ def traced(lab: VirtualLab) -> Records:
     return np.array(np.ctypeslib.as_array(lab.runtime.traced()))
 
 
-def changes_between(before: Row, after: Row) -> list[Row]:
-    """Numbers that differ; of what is not there they are 0."""
-    then, now = _numbers(before), _numbers(after)
-    return [
-        {"part": part, "name": name, "figure": figure, "before": then.get(key, 0), "after": now.get(key, 0)}
-        for key in {**then, **now}
-        for part, name, figure in [key]
-        if then.get(key, 0) != now.get(key, 0)
-    ]
+def changes_between(before: Row, after: Row) -> dict[str, list[Row]]:
+    """Numbers that differ, by list; of what is not there they are 0."""
+    found: dict[str, list[Row]] = {}
+    for part, key in KEYS.items():
+        then, now = _numbers(before[part], key), _numbers(after[part], key)
+        found[part] = [
+            {"name": name, "figure": figure, "before": then.get(of, 0), "after": now.get(of, 0)}
+            for of in {**then, **now}
+            for name, figure in [of]
+            if then.get(of, 0) != now.get(of, 0)
+        ]
+    return found
 
 
-def _numbers(moment: Row) -> dict[tuple[str, str, str], int]:
+def _numbers(rows: Sequence[Row], key: Sequence[str]) -> dict[tuple[str, str], int]:
     return {
-        (part, " ".join(str(row[name]) for name in key), figure): value
-        for part, key in KEYS.items()
-        for row in moment[part]
+        (" ".join(str(row[name]) for name in key), figure): value
+        for row in rows
         for figure, value in row.items()
         if isinstance(value, int) and figure not in (*key, "since_ns", "timer_due_ns")
     }
@@ -155,15 +157,11 @@ def read_moment(lab: VirtualLab, zero_ns: int) -> Row:
         port = ports.setdefault(each["port"], {"port": each["port"], **dict.fromkeys(_AT_PORT, 0)})
         port["waiting" if (waits := each["place"] == "waiting") else "on_wire"] += 1
         port[f"{each['class']}_bytes"] += each["bytes"] if waits else 0
-    by_length = sorted(ports.values(), key=lambda port: -port["data_bytes"])
+    packets.sort(key=lambda packet: -ports[packet["port"]]["data_bytes"])
+    longest = sorted(ports.values(), key=lambda port: -port["data_bytes"])
     qps, evs = _qps(lab, zero_ns)
-    return {
-        "time_ns": lab.runtime.now_ns() - zero_ns,
-        "ports": by_length,
-        "packets": packets,
-        "qps": qps,
-        "evs": evs,
-    }
+    parts = {"faults": [], "ports": longest, "packets": packets, "qps": qps, "evs": evs}
+    return {"time_ns": lab.runtime.now_ns() - zero_ns, **parts}
 
 
 def _faults(recording: Recording, zero_ns: int, now_ns: int) -> Iterator[Row]:
@@ -200,8 +198,8 @@ def _packets(lab: VirtualLab) -> Iterator[dict[str, Any]]:
         places = zip(("waiting", "waiting", "on the wire"), (*waiting, on_wire), strict=True)
         for place, (id_, descriptor) in ((place, each) for place, of in places for each in of):
             class_, length = TrafficClass(descriptor.traffic_class & 1).name.lower(), descriptor.length_bytes
-            row = {"port": lab.clos.port(port_id).name, "place": place, "class": class_, "bytes": length}
-            yield row | _headers(lab, frames.address_of(id_ - 1) or 0)
+            row = {"port": lab.clos.port(port_id).name, "place": place, "class": class_}
+            yield {**row, **_headers(lab, frames.address_of(id_ - 1) or 0), "bytes": length}
 
 
 def _serve(

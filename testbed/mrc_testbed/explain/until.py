@@ -72,9 +72,16 @@ def parse_condition(text: str, clos: Clos) -> Awaited:
         raise UsageError(f"{text!r} is no condition{did_you_mean(form, CONDITIONS)}", hint=f"known: {known}")
     kind = CONDITIONS[form]
     if kind in (TraceKind.EV, TraceKind.TIMER):
-        return Awaited(text, kind, hosts=[clos.node(each).index for each in names])
+        return Awaited(text, kind, hosts=[host_index(clos, each) for each in names])
     port = clos.port(names[0]).id if names else ANYWHERE
     return Awaited(text, kind, port, more_than_bytes=parse_size_bytes(limit) if limit else 0)
+
+
+def host_index(clos: Clos, name: str) -> int:
+    node = clos.node(name)
+    if node.is_switch:
+        raise UsageError(f"{name} is a switch: only hosts have QPs")
+    return node.index
 
 
 class _Watch:
@@ -105,12 +112,7 @@ def first_moment(
 ) -> tuple[int, str] | None:
     """The first time at which a condition holds, and what makes it so; None: it never does.
 
-    Times are of the run's own axis.
-
-    Args:
-        zero_ns: lab time of the end of warm-up.
-        from_ns: what came before does not count; None: all counts.
-        end_ns: when the run ends, if that is known.
+    Times are of the run's own axis: what comes before from_ns does not count, end_ns is the run's end.
     """
     watches: list[_Watch] = []
     begin_ns, last_ns = (None if time_ns is None else zero_ns + time_ns for time_ns in (from_ns, end_ns))
@@ -122,13 +124,20 @@ def first_moment(
 
 
 def _described(record: Any, clos: Clos) -> str:
-    kind, what, value = (int(record[name]) for name in ("kind", "what", "value"))
-    source, host = (clos.host(int(record[name])).name for name in ("source", "host"))
-    if kind in (TraceKind.EV, TraceKind.TIMER):
-        did = f"EV {record['entropy']:#010x} ASSUMED_BAD, {EvReason(what & 0xFF).name.lower()}"
-        return f"QP of {host} towards {source}: {did if kind == TraceKind.EV else 'time-out'}"
-    did = "trimmed" if kind == TraceKind.TRIMMED else f"{value} bytes wait"
-    if kind == TraceKind.LOST:
-        did = f"lost, {PortCounter(what).name.removeprefix('DROP_').lower().replace('_', ' ')}"
-    packet = f"PSN {record['psn'] & PSN_MASK} of {source} towards {host}, EV {record['entropy']:#010x}"
-    return f"{clos.port(int(record['place'])).name}: {packet}: {did}"
+    what, host, source = (
+        int(record["what"]),
+        *(clos.host(int(record[end])).name for end in ("host", "source")),
+    )
+    ev, packet = f"EV {record['entropy']:#010x}", f"PSN {record['psn'] & PSN_MASK} of {source} towards {host}"
+    match TraceKind(record["kind"]):
+        case TraceKind.EV:
+            return f"QP of {host} towards {source}: {ev} is bad: {EvReason(what & 0xFF).name.lower()}"
+        case TraceKind.TIMER:
+            return f"QP of {host} towards {source}: time-out"
+        case TraceKind.LOST:
+            did = PortCounter(what).name.lower().replace("drop_", "lost: ").replace("_", " ")
+        case TraceKind.QUEUED:
+            did = f"behind {record['value']} bytes"
+        case _:
+            did = "trimmed"
+    return f"{clos.port(int(record['place'])).name}: {packet}, {ev}: {did}"
