@@ -175,6 +175,7 @@ def test_the_command_prints_documents_and_tables(done, options, capsys):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        (["--until", ""], "'' is no condition"),
         (["--until", "lots"], "'lots' is no condition; did you mean 'lost'?"),
         (["--until", "queue(h0:0)"], "known: lost, lost(PORT), trimmed, trimmed(PORT), queue(PORT) > SIZE"),
         (["--until", "lost(h0:9)"], "h0 has no port 9"),
@@ -209,3 +210,9 @@ def test_bundles_have_moments_and_a_condition_may_never_hold(done, tmp_path, cap
     assert "timeout(h0, h2): at no moment of the run" in capsys.readouterr().err
     assert command(["replay", str(tmp_path / "b.tar.zst"), "--at", "-10ms"]) == 0
     assert capsys.readouterr().out.startswith("-10ms\n")
+
+
+def test_a_run_of_another_version_is_repeated_with_a_warning(capsys):
+    kept = ROOT / "tests/unit/campaign/kept/run-0.2.0.tar.zst"
+    assert command(["replay", str(kept), "--at", "100ms"]) == 0
+    assert "the run is of mrc-testbed 0.2.0" in capsys.readouterr().err

@@ -187,7 +187,7 @@ def replay(
         is_campaign = held_in(folder) == "campaign"
         if Path(what).is_file() and not programs:
             _refuse_programs(_plans(folder, is_campaign=is_campaign))
-        if moments or condition or qp:
+        if moments or condition is not None or qp:
             if tolerance is not None or runtime is not None:
                 raise UsageError("--at, --until and --qp show moments: leave out --tolerance and --runtime")
             return show_moments(settings, folder, moments or (), condition, qp)

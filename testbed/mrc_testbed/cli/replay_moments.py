@@ -1,6 +1,7 @@
 """replay --at, --until and --qp: the lab at moments of a run in virtual time."""
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
 from itertools import starmap
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +14,7 @@ from mrc_testbed.campaign.tables import finished_runs
 from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import Settings
-from mrc_testbed.cli.render import show, titled_table
+from mrc_testbed.cli.render import say, show, titled_table
 from mrc_testbed.errors import UsageError
 from mrc_testbed.explain.moment import STEPS, Row, changes_between, moments_of, steps_of
 from mrc_testbed.explain.until import first_moment, host_index, parse_condition
@@ -58,6 +59,8 @@ def show_moments(
     zero_ns, reason = run.manifest["time_zero_monotonic_ns"], None
     if zero_ns is None:
         raise UsageError(f"{folder}: the run ended before its warm-up did, so no moment has a time")
+    if (maker := run.manifest["provenance"]["mrc_testbed"]) != version("mrc-testbed"):
+        say(settings.stderr, f"the run is of mrc-testbed {maker}: what this version repeats may differ")
     settings.progress("repeating the run")
     if condition is not None:
         from_ns = times_ns[0] if times_ns else None

@@ -33,7 +33,6 @@ from mrc_testbed.metrics.series import EV_STATES
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.shown import format_time
-from mrc_testbed.topology.ev import PLANE_SHIFT
 from mrc_testbed.virtual.lab import VirtualLab
 
 Row = Mapping[str, Any]
@@ -130,7 +129,7 @@ def _numbers(rows: Sequence[Row], key: Sequence[str]) -> dict[tuple[str, str], i
 
 
 def steps_of(records: Records, zero_ns: int, host: int, peer: int) -> Iterator[Row]:
-    """What the QPs from one host to another did: packets sent, acknowledged, found lost; timers expired."""
+    """Packets of the QPs from one host to another: sent, acknowledged, found lost; timers that expired."""
     ours = records[(records["host"] == host) & (records["source"] == peer)]
     for record in ours[ours["time_ns"].argsort(kind="stable")]:
         kind, what, entropy = TraceKind(record["kind"]), int(record["what"]), int(record["entropy"])
@@ -141,8 +140,7 @@ def steps_of(records: Records, zero_ns: int, host: int, peer: int) -> Iterator[R
             "step": kind.name.lower(),
             "why": why(what).name.lower().removeprefix("none") if why else "",
             "psn": int(record["psn"]) & PSN_MASK,
-            "ev": f"{entropy:#010x}",
-            "plane": entropy >> PLANE_SHIFT,
+            "ev": f"{entropy:#010x}" if kind is not TraceKind.TIMER else None,
             "after_ns": int(record["time_ns"] - record["start_ns"]) if record["start_ns"] else None,
             "window_bytes": int(record["value"]),
             "in_flight": int(record["extra"]),
@@ -152,9 +150,9 @@ def steps_of(records: Records, zero_ns: int, host: int, peer: int) -> Iterator[R
 def read_moment(lab: VirtualLab, zero_ns: int) -> Row:
     """The lab now, but for its faults."""
     packets = list(_packets(lab)) if lab.clos.spec.is_shaped else []
-    ports: dict[str, Any] = {}
+    ports = {each["port"]: {"port": each["port"], **dict.fromkeys(_AT_PORT, 0)} for each in packets}
     for each in packets:
-        port = ports.setdefault(each["port"], {"port": each["port"], **dict.fromkeys(_AT_PORT, 0)})
+        port = ports[each["port"]]
         port["waiting" if (waits := each["place"] == "waiting") else "on_wire"] += 1
         port[f"{each['class']}_bytes"] += each["bytes"] if waits else 0
     packets.sort(key=lambda packet: -ports[packet["port"]]["data_bytes"])
@@ -219,7 +217,7 @@ def _serve(
 
 
 def _headers(lab: VirtualLab, address: int) -> dict[str, Any]:
-    """What the headers of a frame say; of background traffic nothing."""
+    """Facts from the headers of a frame; background traffic has none."""
     data = string_at(address, _IPV6_AT + _IPV6_BYTES + _HEADERS.size)
     at = _IPV6_AT + _IPV6_BYTES * (data[_NEXT_HEADER_AT] == _NEXT_HEADER_IPV6)
     label, source, target, port, to_port, opcode, psn = _HEADERS.unpack_from(data, at)
@@ -254,13 +252,9 @@ def _qps(lab: VirtualLab, zero_ns: int) -> tuple[list[Row], list[Row]]:
                     evs.append({**name, "plane": plane, **counts})
             else:
                 una_psn, srtt_ns, window_bytes = qp.req.una_psn, 0, qp.req.window_packets * head.pmtu_bytes
-                in_flight, lost = req.next_psn - una_psn, 0
+                in_flight, lost = req.next_psn - una_psn & PSN_MASK, 0
             row = {**name, "window_bytes": window_bytes, "in_flight": in_flight, "lost": lost}
-            row |= {
-                "una_psn": una_psn & PSN_MASK,
-                "next_psn": req.next_psn & PSN_MASK,
-                "retries": head.retries,
-            }
-            due = {"timer_due_ns": due_ns if head.is_timer_armed else None}
-            qps.append({**row, **due, "srtt_ns": srtt_ns or None})
+            row |= {"una_psn": una_psn & PSN_MASK, "next_psn": req.next_psn & PSN_MASK}
+            row |= {"timer_due_ns": due_ns if head.is_timer_armed else None, "retries": head.retries}
+            qps.append({**row, "srtt_ns": srtt_ns or None})
     return qps, evs

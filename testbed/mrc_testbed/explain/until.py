@@ -1,11 +1,4 @@
-"""Conditions of a run in virtual time, and the first moment at which one holds.
-
-lost              a frame is lost; lost(PORT): at that port
-trimmed           a frame is trimmed; trimmed(PORT)
-queue(PORT) > 4KiB  a frame comes to a port at which more than that of its class waits already
-ev_bad            an EV becomes ASSUMED_BAD; ev_bad(h0, h5): of a QP of h0 towards h5
-timeout           the RTO of a QP expires; timeout(h0, h5)
-"""
+"""Conditions of a run in virtual time, and the first moment at which one holds."""
 
 import re
 from collections.abc import Sequence
@@ -25,11 +18,15 @@ from mrc_testbed.units import parse_size_bytes
 from mrc_testbed.virtual.lab import VirtualLab
 
 CONDITIONS: Final = {
-    **dict.fromkeys(("lost", "lost(PORT)"), TraceKind.LOST),
-    **dict.fromkeys(("trimmed", "trimmed(PORT)"), TraceKind.TRIMMED),
+    "lost": TraceKind.LOST,
+    "lost(PORT)": TraceKind.LOST,
+    "trimmed": TraceKind.TRIMMED,
+    "trimmed(PORT)": TraceKind.TRIMMED,
     "queue(PORT) > SIZE": TraceKind.QUEUED,
-    **dict.fromkeys(("ev_bad", "ev_bad(FROM, TO)"), TraceKind.EV),
-    **dict.fromkeys(("timeout", "timeout(FROM, TO)"), TraceKind.TIMER),
+    "ev_bad": TraceKind.EV,
+    "ev_bad(FROM, TO)": TraceKind.EV,
+    "timeout": TraceKind.TIMER,
+    "timeout(FROM, TO)": TraceKind.TIMER,
 }
 """Forms of conditions, to the kind of record that each is about."""
 _ARGUMENTS: Final = ("", "(PORT)", "(FROM, TO)")
@@ -43,7 +40,6 @@ _LOOKS_NS: Final = 10_000_000
 class Awaited:
     """A condition."""
 
-    text: str  # as written
     kind: TraceKind
     port: int = ANYWHERE
     hosts: Sequence[int] = ()  # of the QP and its peer; empty: any
@@ -72,9 +68,9 @@ def parse_condition(text: str, clos: Clos) -> Awaited:
         raise UsageError(f"{text!r} is no condition{did_you_mean(form, CONDITIONS)}", hint=f"known: {known}")
     kind = CONDITIONS[form]
     if kind in (TraceKind.EV, TraceKind.TIMER):
-        return Awaited(text, kind, hosts=[host_index(clos, each) for each in names])
+        return Awaited(kind, hosts=[host_index(clos, each) for each in names])
     port = clos.port(names[0]).id if names else ANYWHERE
-    return Awaited(text, kind, port, more_than_bytes=parse_size_bytes(limit) if limit else 0)
+    return Awaited(kind, port, more_than_bytes=parse_size_bytes(limit) if limit else 0)
 
 
 def host_index(clos: Clos, name: str) -> int:
@@ -115,10 +111,10 @@ def first_moment(
     Times are of the run's own axis: what comes before from_ns does not count, end_ns is the run's end.
     """
     watches: list[_Watch] = []
-    begin_ns, last_ns = (None if time_ns is None else zero_ns + time_ns for time_ns in (from_ns, end_ns))
-    repeat(plan, lambda lab: watches.append(_Watch(lab, condition, begin_ns or 0, last_ns)))
-    record = watches[0].record
-    if record is None:
+    begin_ns = 0 if from_ns is None else zero_ns + from_ns
+    last_ns = None if end_ns is None else zero_ns + end_ns
+    repeat(plan, lambda lab: watches.append(_Watch(lab, condition, begin_ns, last_ns)))
+    if (record := watches[0].record) is None:
         return None
     return int(record["time_ns"]) - zero_ns, _described(record, resolve_topology(plan.topology))
 
