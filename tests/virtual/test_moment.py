@@ -6,11 +6,13 @@ from collections import defaultdict
 
 import pytest
 from golden_documents import check_document
+from rich.console import Console
 from runs import ROOT, plan_of, run
 
 from mrc_agents.abi import TraceKind
 from mrc_agents.nic.device import NicDevice
 from mrc_testbed.cli.app import run as command
+from mrc_testbed.cli.replay_moments import _tables
 from mrc_testbed.errors import UsageError
 from mrc_testbed.explain.moment import (
     STEPS,
@@ -216,3 +218,11 @@ def test_a_run_of_another_version_is_repeated_with_a_warning(capsys):
     kept = ROOT / "tests/unit/campaign/kept/run-0.2.0.tar.zst"
     assert command(["replay", str(kept), "--at", "100ms"]) == 0
     assert "the run is of mrc-testbed 0.2.0" in capsys.readouterr().err
+
+
+def test_a_figure_that_nothing_was_measured_of_keeps_its_column():
+    rows = [{"una_psn": 1, "next_psn": 2, "lost": 0, "srtt_ns": srtt_ns} for srtt_ns in (None, 7_000)]
+    console = Console(record=True, width=100)
+    console.print(*_tables({"qps": rows}))
+    last = [line.split()[-1] for line in console.export_text().splitlines() if line]
+    assert last[1:] == ["srtt", "-", "\N{MICRO SIGN}s"]

@@ -116,4 +116,4 @@ def _cell(key: str, value: Any) -> tuple[str, Any]:
     """Name and text of a figure, by its unit."""
     name, _, unit = key.rpartition("_")
     shown = exact_ms if key in _MOMENTS else _SHOWN.get(unit)
-    return (key, value) if shown is None or value is None else (name or key, shown(value))
+    return (name or key, value if value is None else shown(value)) if shown else (key, value)

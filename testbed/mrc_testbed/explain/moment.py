@@ -50,9 +50,10 @@ _START_NS: Final = 1  # lab time at which a run begins
 _IPV6_AT, _IPV6_BYTES, _NEXT_HEADER_AT, _NEXT_HEADER_IPV6 = 14, 40, 20, 41
 _HEADERS: Final = struct.Struct(">I12xQ8xQHH4xB7xI")
 """IPv6, UDP, BTH: flow label, addresses, ports, opcode, PSN (include/mrc/wire.h)."""
-_ACKS: Final = {0xD1: "ACK", 0xDC: "SACK", 0xDD: "NACK"}
-_PROBES: Final = {0xD8: "ENDPOINT", 0xD9: "ENDPOINT", 0xDE: "PROBE", 0xE0: "LINK PROBE"}
-_PACKETS: Final = dict.fromkeys(range(198, 204), "WRITE") | _ACKS | _PROBES
+_ACKS: Final = {0x01: "CNP", 0x11: "ACK", 0x1C: "SACK", 0x1D: "NACK"}
+_PROBES: Final = {0x00: "LINK PROBE", 0x18: "ENDPOINT", 0x19: "ENDPOINT", 0x1E: "PROBE"}
+_PACKETS: Final = dict.fromkeys(range(0x06, 0x0C), "WRITE") | _ACKS | _PROBES
+"""By the operation of an opcode, its low five bits."""
 
 
 def moments_of(
@@ -224,7 +225,7 @@ def _headers(lab: VirtualLab, address: int) -> dict[str, Any]:
     if to_port != MRC_UDP_PORT:
         return {"packet": "other", **dict.fromkeys(("from", "to", "psn", "ev"))}
     return {
-        "packet": _PACKETS.get(opcode, f"{opcode:#04x}"),
+        "packet": _PACKETS.get(opcode & 0x1F, f"{opcode:#04x}"),
         "from": lab.clos.host(source - 1).name,
         "to": lab.clos.host(target - 1).name,
         "psn": psn & PSN_MASK,

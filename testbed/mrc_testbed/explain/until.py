@@ -47,7 +47,7 @@ class Awaited:
 
     def holding(self, records: Records) -> Records:
         """Those of records of its kind with which it holds."""
-        holds = np.ones(len(records), bool)
+        holds = records["source"] != ANYWHERE  # else it is background traffic
         if self.kind is TraceKind.EV:
             holds &= records["what"] >> 8 & 0xFF == EvState.ASSUMED_BAD
         elif self.kind is TraceKind.QUEUED:
