@@ -142,7 +142,7 @@ void virtual_trace_frame(enum mrc_trace_kind kind, const struct mrc_port *port, 
 	if (!describe(&record, port, bytes))
 		return;
 	outer = bytes + sizeof(struct wire_eth);
-	if (kind == MRC_TRACE_HOP)
+	if (kind == MRC_TRACE_HOP || kind == MRC_TRACE_TAKEN)
 		record.what = *((const __u8 *)(inner_header(bytes) + 1) + sizeof(struct wire_udp))
 				  << 8 |
 			      (bpf_ntohl(outer->version_class_flow) >> 22 & 0x3f);
@@ -213,7 +213,7 @@ void virtual_trace_qp(enum mrc_trace_kind kind, const void *within, __u32 psn, _
 }
 
 void virtual_trace_transfer(enum mrc_trace_kind kind, const struct mrc_message_schedule *schedule,
-			    __u32 transfer, __u32 what, __u32 value)
+			    __u32 transfer, __u32 what)
 {
 	struct mrc_trace_record record = {
 	    .time_ns = virtual_now_ns,
@@ -223,7 +223,6 @@ void virtual_trace_transfer(enum mrc_trace_kind kind, const struct mrc_message_s
 	    .psn = transfer,
 	    .entropy = schedule->operation,
 	    .what = what,
-	    .value = value,
 	};
 	const struct mrc_schedule_connection *connection =
 	    (const struct mrc_schedule_connection *)schedule->connections + record.place;

@@ -1,0 +1,206 @@
+"""The critical path of a message, backwards from its end, from the records of a trace. Pure.
+
+What ended a message is one packet; where that was before, and why it had not been sent earlier, is looked up
+until the message's begin is reached. A packet that waited for the window waited for an acknowledgement: then
+the path goes on with what that one, and the packet that it acknowledges, had to go through. So each nanosecond
+has one cause.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from mrc_agents.abi import LossRule, PortCounter, PortKind, TraceKind
+from mrc_testbed.explain.causes import Cause, CauseKind, FaultTimes, Segment
+from mrc_testbed.explain.trace import Index, QpPlace, Records
+from mrc_testbed.topology.clos import Clos
+
+KINDS: Final = (
+    TraceKind.HOP,
+    TraceKind.QUEUED,
+    TraceKind.LOST,
+    TraceKind.TRIMMED,
+    TraceKind.TAKEN,
+    TraceKind.HELD,
+    TraceKind.DECLARED,
+)
+"""Records that a path needs."""
+
+RULES: Final = {
+    LossRule.RACK: "RACK",
+    LossRule.OVERTAKEN: "a later packet of its path",
+    LossRule.TLP: "a tail loss probe",
+    LossRule.IDLE_PATH: "the silence of its path",
+    LossRule.RTO: "the RTO",
+    LossRule.NACK: "a NACK",
+    LossRule.PROBE: "the PTO",
+}
+"""What finds a loss."""
+
+_OPCODE_MASK: Final = 0x3F  # of MRC without the bits that it has besides those of RC
+_WRITES: Final = range(0x06, 0x0C)
+_RESPONSES: Final = (0x11, 0x1C, 0x1D)  # ACK, SACK, NACK
+_BACKGROUND: Final = 0xFFFF_FFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The QPs of a connection that sends one way."""
+
+    source: QpPlace
+    target: QpPlace
+
+
+class CriticalPath:
+    """Segments from the end of an operation towards its begin; none overlaps another, and none is missing.
+
+    Args:
+        end_ns: of the operation.
+    """
+
+    def __init__(self, records: Records, clos: Clos, faults: FaultTimes, end_ns: int) -> None:
+        self._clos, self._faults = clos, faults
+        self._hops = Index(records, TraceKind.HOP)
+        self._queued = Index(records, TraceKind.QUEUED)
+        self._lost = Index(records, TraceKind.LOST, TraceKind.TRIMMED)
+        self._unanswered = Index(records, TraceKind.LOST, by_psn=False)
+        self._declared = Index(records, TraceKind.DECLARED)
+        self._taken = Index(records, TraceKind.TAKEN, by_psn=False)
+        self._held = records[records["kind"] == TraceKind.HELD]
+        self._at_ns = end_ns
+        self._segments: list[Segment] = []
+
+    @property
+    def segments(self) -> list[Segment]:
+        """Those found so far, the earliest first."""
+        return self._segments[::-1]
+
+    def spend(self, begin_ns: int, floor_ns: int, cause: Cause) -> None:
+        """Account for the time from a moment, or from the floor, up to what is accounted for."""
+        begin_ns = max(begin_ns, floor_ns)
+        if begin_ns < self._at_ns:
+            self._segments.append(Segment(begin_ns, self._at_ns, cause))
+            self._at_ns = begin_ns
+
+    def arrival(self, pair: Pair, floor_ns: int) -> None:
+        """Explain the time up to the arrival of a packet, from the floor on: it completed a message."""
+        taken = self._latest(pair.target, _WRITES)
+        if taken is None or taken["time_ns"] != self._at_ns:
+            self.spend(floor_ns, floor_ns, Cause("other"))
+            return
+        psn, sent_ns = int(taken["psn"]), self._frame(taken, floor_ns)
+        hops = self._hops.of(pair.target, psn)
+        first = hops[[self._is_nic(place) for place in hops["place"]]]
+        sent = [int(each) for each in first["time_ns"] if each <= (sent_ns or 0)]
+        for before_ns, again_ns in zip(sent[-2::-1], sent[:0:-1], strict=True):
+            found = self._declared.of(pair.source, psn)["time_ns"]
+            found = found[(found > before_ns) & (found <= again_ns)]
+            found_ns = int(found[0]) if len(found) else again_ns
+            self._wait(pair, max(found_ns, floor_ns))
+            self._spend_on_loss(pair, psn, before_ns, found_ns, floor_ns)
+        self._wait(pair, floor_ns)
+
+    def acknowledgement(self, pair: Pair, floor_ns: int) -> None:
+        """Explain the time up to the acknowledgement that completed a message of its sender."""
+        taken = self._latest(pair.source, _RESPONSES)
+        if taken is None or taken["time_ns"] != self._at_ns:
+            self._wait(pair, floor_ns)
+        elif self._frame(taken, floor_ns) is not None:
+            self.arrival(pair, floor_ns)
+        self.spend(floor_ns, floor_ns, Cause("other"))
+
+    def _wait(self, pair: Pair, floor_ns: int) -> None:
+        """Explain why nothing was sent earlier: the round trips for whose acknowledgements a QP waited."""
+        hosts = [self._clos.host(place[0]).name for place in (pair.source, pair.target)]
+        while self._at_ns > floor_ns:
+            taken = self._latest(pair.source, _RESPONSES)
+            since_ns = floor_ns if taken is None else max(floor_ns, int(taken["time_ns"]))
+            host, fault = self._faults.of_hosts(hosts, since_ns, self._at_ns)
+            self.spend(since_ns, floor_ns, Cause("agent" if host else "window", host or hosts[0], fault=fault))
+            if taken is None or self._at_ns <= floor_ns or self._frame(taken, floor_ns) is None:
+                break
+            data = self._latest(pair.target, _WRITES)
+            if data is None or data["time_ns"] != self._at_ns or self._frame(data, floor_ns) is None:
+                break
+        self.spend(floor_ns, floor_ns, Cause("other"))
+
+    def _latest(self, place: QpPlace, opcodes: Sequence[int]) -> Any:
+        """The latest frame that a QP took up to now."""
+        taken = self._taken.of(place)
+        taken = taken[: np.searchsorted(taken["time_ns"], self._at_ns, "right")]
+        for each in taken[::-1]:
+            if int(each["what"]) >> 8 & _OPCODE_MASK in opcodes:
+                return each
+        return None
+
+    def _frame(self, taken: Any, floor_ns: int) -> int | None:
+        """Explain the way of a frame; returns when it was sent, None if its way is not known as a whole."""
+        hops = self._hops.of((int(taken["host"]), int(taken["qp"])), int(taken["psn"]))
+        same = ("source", "entropy")
+        hops = hops[np.logical_and.reduce([hops[name] == taken[name] for name in same])]
+        hops = hops[hops["what"] >> 8 == int(taken["what"]) >> 8]
+        places = [int(taken["place"])]
+        while True:
+            found = hops[np.isin(hops["place"], places) & (hops["end_ns"] <= self._at_ns)]
+            if not len(found):
+                return None
+            hop = found[np.argmax(found["end_ns"])]
+            place, came_ns = int(hop["place"]), int(hop["time_ns"])
+            self._spend_at("delayed", place, int(hop["end_ns"]), floor_ns)
+            self._spend_at("wire", place, int(hop["start_ns"]), floor_ns)
+            self._queue(hop, floor_ns)
+            if self._is_nic(place):
+                return came_ns
+            places = [port.peer_id for port in self._clos.ports_of(self._clos.port(place).node)]
+
+    def _spend_at(self, kind: CauseKind, place: int, begin_ns: int, floor_ns: int, flow: str = "") -> None:
+        if begin_ns < self._at_ns:
+            fault = self._faults.behind(kind, place, begin_ns, self._at_ns)
+            self.spend(begin_ns, floor_ns, Cause(kind, self._clos.port(place).name, flow, fault))
+
+    def _queue(self, hop: Any, floor_ns: int) -> None:
+        """Explain the time that a frame waited at a port: held by flow control, or behind others."""
+        place, came_ns = int(hop["place"]), int(hop["time_ns"])
+        if came_ns >= self._at_ns:
+            return
+        queued = self._queued.of((int(hop["host"]), int(hop["qp"])), int(hop["psn"]))
+        queued = queued[(queued["place"] == place) & (queued["time_ns"] == came_ns) & (queued["value"] > 0)]
+        flow = self._flow(int(queued[0]["what"])) if len(queued) else ""
+        held = self._held[(self._held["place"] == place) & (self._held["end_ns"] > came_ns)]
+        for each in held[np.argsort(held["end_ns"])][::-1]:
+            self._spend_at("queueing", place, max(came_ns, int(each["end_ns"])), floor_ns, flow)
+            self._spend_at("held", place, max(came_ns, int(each["time_ns"])), floor_ns)
+        self._spend_at("queueing", place, came_ns, floor_ns, flow)
+
+    def _spend_on_loss(self, pair: Pair, psn: int, sent_ns: int, found_ns: int, floor_ns: int) -> None:
+        flow = " > ".join(self._clos.host(host).name for host, _ in (pair.source, pair.target))
+        declared = self._declared.of(pair.source, psn)
+        declared = declared[declared["time_ns"] == found_ns]
+        rule = RULES[LossRule(int(declared[0]["what"]))] if len(declared) else "a request for its ACK"
+        lost = self._lost.of(pair.target, psn) if len(declared) else self._unanswered.of(pair.source)
+        lost = lost[(lost["time_ns"] >= sent_ns) & (lost["time_ns"] <= found_ns)]
+        hops = self._hops.of(pair.target, psn)
+        hops = hops[(hops["time_ns"] >= sent_ns) & (hops["time_ns"] < found_ns)]
+        places = [int(each) for each in (*lost["place"][:1], *hops["place"][::-1])]
+        blamed = ((self._faults.behind("lost", place, sent_ns, found_ns), place) for place in places)
+        fault, place = next((each for each in blamed if each[0]), ("", places[0] if places else None))
+        lost_ns = int(lost[0]["time_ns"]) if len(lost) else None
+        name = "" if place is None else self._clos.port(place).name
+        if len(lost) and lost[0]["kind"] == TraceKind.TRIMMED:
+            rule += " of the trimmed packet"
+        elif len(lost) and lost[0]["what"] == PortCounter.DROP_QUEUE_FULL:
+            rule += ", dropped at a full queue"
+        since_ns = sent_ns if lost_ns is None else lost_ns
+        self.spend(
+            sent_ns, floor_ns, Cause("lost", name, flow, fault, rule, lost_ns, max(0, found_ns - since_ns))
+        )
+
+    def _flow(self, hosts: int) -> str:
+        if hosts == _BACKGROUND:
+            return "background traffic"
+        return f"{self._clos.host(hosts >> 16).name} > {self._clos.host(hosts & 0xFFFF).name}"
+
+    def _is_nic(self, place: int) -> bool:
+        return self._clos.port(int(place)).kind is PortKind.NIC

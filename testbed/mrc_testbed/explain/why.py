@@ -1,0 +1,248 @@
+"""The reason why an operation of a run took as long as it did.
+
+The run is repeated twice: up to the operation's end to learn which of its messages waited for which, then with
+a trace of the QPs that carried those on its critical path.
+"""
+
+import csv
+import io
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from statistics import median
+
+from mrc_agents.abi import TraceKind
+from mrc_agents.nic.work_queue import qp_index
+from mrc_testbed.document.text_file import read_result
+from mrc_testbed.errors import UsageError, did_you_mean
+from mrc_testbed.explain.causes import Cause, FaultTimes, Segment
+from mrc_testbed.explain.critical_path import KINDS, CriticalPath, Pair
+from mrc_testbed.explain.rerun import repeat
+from mrc_testbed.explain.trace import QpPlace, Records, Tracer
+from mrc_testbed.scenario.spec.plan import Plan, PlannedWorkload
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.resolve import resolve_topology
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A collective operation, a training step, or a message of a flow; times are of the lab's clock."""
+
+    workload: str
+    word: str  # operation, step or message
+    number: int  # from 0; of a message, that of its QP
+    begin_ns: int  # computing included
+    end_ns: int  # of a message that was never completed, when its QP failed
+    posted_ns: int  # when its first message was posted; without computing, its begin
+    pair: Pair | None = None  # of a message, its QPs
+    is_complete: bool = True
+
+    @property
+    def length_ns(self) -> int:
+        return self.end_ns - self.begin_ns
+
+    @property
+    def name(self) -> str:
+        return f"{self.workload} {self.word} {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageOnPath:
+    """A message of a collective that others waited for."""
+
+    source: str
+    target: str
+    begin_ns: int  # when it was posted
+    end_ns: int  # when it had arrived
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All time of an operation, by cause."""
+
+    operation: Operation
+    zero_ns: int  # end of warm-up
+    messages: tuple[MessageOnPath, ...]  # of a collective, the earliest first
+    segments: tuple[Segment, ...]  # the earliest first: together they last as long as the operation
+
+    def shares(self) -> list[tuple[Cause, int, int]]:
+        """(cause, ns, segments): what is of one kind, place and fault in one row, the longest first.
+
+        The cause of a row is that of its longest segment.
+        """
+        rows: defaultdict[tuple[str, str, str], list[Segment]] = defaultdict(list)
+        for each in self.segments:
+            rows[each.cause.kind, each.cause.place, each.cause.fault].append(each)
+        found = [
+            (max(row, key=lambda each: each.length_ns).cause, sum(each.length_ns for each in row), len(row))
+            for row in rows.values()
+        ]
+        return sorted(found, key=lambda row: -row[1])
+
+
+def explain(plan: Plan, folder: Path, zero_ns: int, wanted: str | None) -> Explanation:
+    """Explain an operation of a finished run in virtual time.
+
+    Args:
+        folder: of its results.
+        zero_ns: end of its warm-up by the lab's clock.
+        wanted: as typed, such as `ring 7`, `job step 41` or `main`; None: the slowest.
+    """
+    clos = resolve_topology(plan.topology)
+    workload, number = _parse(plan, wanted)
+    if workload.shared_work is not None:
+        operation = _choose(_operations(folder, workload, zero_ns), workload.name, number)
+        pairs = _chain(plan, workload, clos, operation)
+    else:
+        operation = _choose(_messages(plan, workload, clos), workload.name, number)
+        pairs = []
+    return _explained(plan, clos, operation, pairs, zero_ns)
+
+
+def _parse(plan: Plan, wanted: str | None) -> tuple[PlannedWorkload, int | None]:
+    """Workload and number that are meant."""
+    if wanted is None:
+        chosen = max(plan.workloads, key=lambda each: (each.collective is not None, each.program is None))
+        number = None
+    else:
+        match = re.fullmatch(r"(\S+)(?:\s+(?:operation|step|message))?(?:\s+(\d+))?", wanted.strip())
+        name, digits = match.groups() if match else (wanted, None)
+        named = {each.kind: each for each in plan.workloads} | {each.name: each for each in plan.workloads}
+        if name not in named:
+            raise UsageError(
+                f"there is no workload {name!r}{did_you_mean(name, named)}",
+                hint=f"name one, and a number: {plan.workloads[0].name} 7",
+            )
+        chosen, number = named[name], None if digits is None else int(digits)
+    if chosen.program is not None:
+        raise UsageError(f"{chosen.name} is a program: messages of programs are not explained")
+    if chosen.shared_work is None and plan.transport.kind != "mrc":
+        raise UsageError(f"{chosen.name}: of flows only those of mrc are explained, not {plan.transport.kind}")
+    return chosen, number
+
+
+def _choose(found: Sequence[Operation], workload: str, number: int | None) -> Operation:
+    """The operation of that number, or the slowest: one that was never completed before all others."""
+    if not found:
+        raise UsageError(f"{workload}: the run has no operation of it")
+    if number is None:
+        return max(found, key=lambda each: (not each.is_complete, each.length_ns))
+    chosen = [each for each in found if each.number == number]
+    if not chosen:
+        raise UsageError(f"{workload} has {found[0].word}s 0 to {found[-1].number}, not {number}")
+    return max(chosen, key=lambda each: each.length_ns)
+
+
+def _operations(folder: Path, workload: PlannedWorkload, zero_ns: int) -> list[Operation]:
+    """Operations of a collective, as the results have them."""
+    is_training = workload.collective is not None and workload.collective.is_training
+    rows = csv.DictReader(io.StringIO(read_result(folder / "operations.csv").decode()))
+    return [
+        Operation(
+            workload=workload.name,
+            word="step" if is_training else "operation",
+            number=int(row["operation"]),
+            begin_ns=zero_ns + int(row["step_begin_ns"]),
+            posted_ns=zero_ns + int(row["begin_ns"]),
+            end_ns=zero_ns + int(row["end_ns"]),
+        )
+        for row in rows
+        if row["workload"] == workload.name
+    ]
+
+
+def _messages(plan: Plan, workload: PlannedWorkload, clos: Clos) -> list[Operation]:
+    """Messages of a workload's flows, those that were never completed because their QP failed among them."""
+    tracer = Tracer((TraceKind.BEGUN, TraceKind.COMPLETED))
+    recording = repeat(plan, tracer.begin, tracer.take)
+    of_qp: defaultdict[QpPlace, list[Records]] = defaultdict(list)
+    for each in tracer.records:
+        of_qp[int(each["host"]), int(each["qp"])].append(each)
+    found: list[Operation] = []
+    for outcome in recording.outcomes:
+        if outcome.flow.workload != workload.name:
+            continue
+        source = clos.node(outcome.flow.source).index, qp_index(outcome.qpn)
+        records = of_qp[source]
+        begun = [int(each["time_ns"]) for each in records if each["kind"] == TraceKind.BEGUN]
+        ended = [int(each["time_ns"]) for each in records if each["kind"] == TraceKind.COMPLETED]
+        if not records:
+            continue
+        done = len(ended)
+        if outcome.error is not None:  # what it had begun, or would have sent next
+            begun.append(ended[-1] if ended else outcome.start_ns)
+            ended.append(max(outcome.end_ns, recording.workload_ends.get(workload.name, 0), begun[done]))
+        target = clos.node(outcome.flow.target).index, qp_index(int(records[0]["entropy"]))
+        found += [
+            Operation(workload.name, "message", number, begin, end, begin, Pair(source, target), number < done)
+            for number, (begin, end) in enumerate(zip(begun, ended, strict=False))
+        ]
+    return found
+
+
+def _chain(
+    plan: Plan, workload: PlannedWorkload, clos: Clos, operation: Operation
+) -> list[tuple[Pair, int, int]]:
+    """(QPs, posted, arrived) of the messages that followed one another to the operation's end, last first."""
+    tracer = Tracer((TraceKind.POSTED, TraceKind.ARRIVED), operation.posted_ns, operation.end_ns)
+    repeat(plan, tracer.begin, tracer.take, operation.end_ns + 1)
+    hosts = [(clos.node(flow.source).index, clos.node(flow.target).index) for flow in workload.flows]
+    records = tracer.records[tracer.records["entropy"] == operation.number]
+    for _, schedule in groupby(sorted(records, key=lambda each: int(each["start_ns"])), lambda r: r["start_ns"]):
+        own = list(schedule)
+        if all(
+            each["place"] < len(hosts) and (each["source"], each["host"]) == hosts[each["place"]]
+            for each in own
+        ):
+            break
+    else:
+        raise UsageError(f"{operation.name}: its messages are not traced")
+    posted = {int(each["psn"]): each for each in own if each["kind"] == TraceKind.POSTED}
+    arrived = [each for each in own if each["kind"] == TraceKind.ARRIVED]
+    transfer, end_ns = int(arrived[-1]["psn"]), int(arrived[-1]["time_ns"])
+    chain = []
+    while transfer >= 0:
+        each = posted[transfer]
+        pair = Pair((int(each["source"]), int(each["qp"])), (int(each["host"]), int(each["extra"])))
+        chain.append((pair, int(each["time_ns"]), end_ns))
+        transfer, end_ns = int(each["what"]) - 1, int(each["time_ns"])
+    return chain
+
+
+def _explained(
+    plan: Plan,
+    clos: Clos,
+    operation: Operation,
+    chain: Sequence[tuple[Pair, int, int]],
+    zero_ns: int,
+) -> Explanation:
+    parts = chain or [(operation.pair, operation.begin_ns, operation.end_ns)]
+    tracer = Tracer(
+        KINDS, 2 * operation.begin_ns - operation.end_ns, operation.end_ns, windows=_windows(parts)
+    )
+    recording = repeat(plan, tracer.begin, tracer.take, operation.end_ns + 1)
+    path = CriticalPath(tracer.records, clos, FaultTimes(clos, recording), operation.end_ns)
+    for pair, begin_ns, _ in parts:
+        if chain:
+            path.arrival(pair, begin_ns)
+        else:
+            path.acknowledgement(pair, begin_ns)
+    path.spend(operation.posted_ns, operation.posted_ns, Cause("other"))
+    path.spend(operation.begin_ns, operation.begin_ns, Cause("computing"))
+    messages = tuple(
+        MessageOnPath(clos.host(pair.source[0]).name, clos.host(pair.target[0]).name, begin_ns, end_ns)
+        for pair, begin_ns, end_ns in reversed(chain)
+    )
+    return Explanation(operation, zero_ns, messages, tuple(path.segments))
+
+
+def _windows(parts: Sequence[tuple[Pair, int, int]]) -> Mapping[QpPlace, list[tuple[int, int]]]:
+    """Times of QPs at both ends: those of the messages, and as long before, when what they waited for left."""
+    found: defaultdict[QpPlace, list[tuple[int, int]]] = defaultdict(list)
+    for pair, begin_ns, end_ns in parts:
+        for place in (pair.source, pair.target):
+            found[place].append((max(0, 2 * begin_ns - end_ns), end_ns))
+    return found
