@@ -34,7 +34,7 @@ _SEEN_SHARE: Final = 0.1
 
 
 def fabric_player(recording: Recording, clos: Clos) -> Markup:
-    """What plays in the drawing of the fabric; nothing where ports were not read twice."""
+    """Controls and data for the drawing of the fabric; nothing where ports were not read twice."""
     links = [clos.link(port // 2) for port in drawn_port_ids(clos)[::2]]
     kept = kept_readings(recording, min(FRAMES_MAX, _BYTES_MAX // len(links)))
     if len(kept) < 2:
