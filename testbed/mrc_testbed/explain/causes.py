@@ -15,6 +15,7 @@ from mrc_testbed.faults.effects import (
     RoutesGone,
     Rule,
 )
+from mrc_testbed.faults.fault import ScheduledFault
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.topology.clos import Clos
 
@@ -83,10 +84,14 @@ class FaultTimes:
                 return host, fault
         return "", ""
 
+    def acting(self, begin_ns: int, end_ns: int) -> tuple[str, ...]:
+        """Faults in force then, each with its kind and place."""
+        found = dict.fromkeys(fault for fault, *times in self._acting if _overlap(begin_ns, end_ns, *times))
+        return tuple(f"{fault.fault_id} ({fault.kind} at {_first(fault)})" for fault in found)
+
     def _named(self, causes: Callable[[Effect], bool], begin_ns: int, end_ns: int) -> str:
-        for fault, applied_ns, cleared_ns in self._acting:
-            is_then = applied_ns <= end_ns and (cleared_ns is None or begin_ns <= cleared_ns)
-            if is_then and any(map(causes, fault.effects)):
+        for fault, *times in self._acting:
+            if _overlap(begin_ns, end_ns, *times) and any(map(causes, fault.effects)):
                 return fault.fault_id
         return ""
 
@@ -105,3 +110,12 @@ class FaultTimes:
             case Hold():
                 return kind == "held"
         return False
+
+
+def _overlap(begin_ns: int, end_ns: int, applied_ns: int, cleared_ns: int | None) -> bool:
+    return applied_ns <= end_ns and (cleared_ns is None or begin_ns <= cleared_ns)
+
+
+def _first(fault: ScheduledFault) -> str:
+    first, *others = fault.nodes or fault.links
+    return f"{first} and {len(others)} more" if others else first

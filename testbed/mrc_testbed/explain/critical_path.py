@@ -42,7 +42,6 @@ RULES: Final = {
 _OPCODE_MASK: Final = 0x3F  # of MRC without the bits that it has besides those of RC
 _WRITES: Final = range(0x06, 0x0C)
 _RESPONSES: Final = (0x11, 0x1C, 0x1D)  # ACK, SACK, NACK
-_BACKGROUND: Final = 0xFFFF_FFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +85,8 @@ class CriticalPath:
 
     def arrival(self, pair: Pair, floor_ns: int) -> None:
         """Explain the time up to the arrival of a packet, from the floor on: it completed a message."""
-        taken = self._latest(pair.target, _WRITES)
-        if taken is None or taken["time_ns"] != self._at_ns:
-            self.spend(floor_ns, floor_ns, Cause("other"))
+        taken = self._data(pair, floor_ns)
+        if taken is None:
             return
         psn, sent_ns = int(taken["psn"]), self._frame(taken, floor_ns)
         hops = self._hops.of(pair.target, psn)
@@ -113,18 +111,39 @@ class CriticalPath:
 
     def _wait(self, pair: Pair, floor_ns: int) -> None:
         """Explain why nothing was sent earlier: the round trips for whose acknowledgements a QP waited."""
-        hosts = [self._clos.host(place[0]).name for place in (pair.source, pair.target)]
         while self._at_ns > floor_ns:
-            taken = self._latest(pair.source, _RESPONSES)
-            since_ns = floor_ns if taken is None else max(floor_ns, int(taken["time_ns"]))
-            host, fault = self._faults.of_hosts(hosts, since_ns, self._at_ns)
-            self.spend(since_ns, floor_ns, Cause("agent" if host else "window", host or hosts[0], fault=fault))
-            if taken is None or self._at_ns <= floor_ns or self._frame(taken, floor_ns) is None:
+            response = self._latest(pair.source, _RESPONSES)
+            self._idle(
+                pair.source, pair, floor_ns if response is None else int(response["time_ns"]), floor_ns
+            )
+            if self._at_ns <= floor_ns or response is None or self._frame(response, floor_ns) is None:
                 break
-            data = self._latest(pair.target, _WRITES)
-            if data is None or data["time_ns"] != self._at_ns or self._frame(data, floor_ns) is None:
+            data = self._data(pair, floor_ns)
+            if data is None or self._frame(data, floor_ns) is None:
                 break
         self.spend(floor_ns, floor_ns, Cause("other"))
+
+    def _data(self, pair: Pair, floor_ns: int) -> Any:
+        """The latest data that the receiver took; what has passed since it let pass. None: before the floor."""
+        data = self._latest(pair.target, _WRITES)
+        self._idle(pair.target, pair, floor_ns if data is None else int(data["time_ns"]), floor_ns)
+        return data if self._at_ns > floor_ns else None
+
+    def _idle(self, place: QpPlace, pair: Pair, since_ns: int, floor_ns: int) -> None:
+        """Account for time in which a QP did nothing: its agent did not run, or it was not asked to."""
+        since_ns = max(since_ns, floor_ns)
+        if since_ns >= self._at_ns:
+            return
+        hosts = [self._clos.host(each[0]) for each in (place, pair.source, pair.target)]
+        host, fault = self._faults.of_hosts((each.name for each in hosts), since_ns, self._at_ns)
+        if not host:
+            ports = (port.id for node in hosts for port in self._clos.ports_of(node))
+            blamed = (
+                self._faults.behind("lost", p, since_ns, self._at_ns) for i in ports for p in (i, i ^ 1)
+            )
+            fault = next(filter(None, blamed), "")
+        kind: CauseKind = "agent" if host else "window"
+        self.spend(since_ns, floor_ns, Cause(kind, host or hosts[0].name, fault=fault))
 
     def _latest(self, place: QpPlace, opcodes: Sequence[int]) -> Any:
         """The latest frame that a QP took up to now."""
@@ -198,9 +217,10 @@ class CriticalPath:
         )
 
     def _flow(self, hosts: int) -> str:
-        if hosts == _BACKGROUND:
+        near, far = hosts >> 16, hosts & 0xFFFF
+        if max(near, far) >= self._clos.numbering.host_count:
             return "background traffic"
-        return f"{self._clos.host(hosts >> 16).name} > {self._clos.host(hosts & 0xFFFF).name}"
+        return f"{self._clos.host(near).name} > {self._clos.host(far).name}"
 
     def _is_nic(self, place: int) -> bool:
         return self._clos.port(int(place)).kind is PortKind.NIC

@@ -76,7 +76,9 @@ class Tracer:
             raise ValueError("not begun")
         records = self._lab.runtime.traced()
         if len(records) >= RECORDS_MAX:
-            raise UsageError(f"the trace has more than {RECORDS_MAX} records", hint="choose a shorter operation")
+            raise UsageError(
+                f"the trace has more than {RECORDS_MAX} records", hint="choose a shorter operation"
+            )
         self.records = np.frombuffer(records, np.dtype(TraceRecord)).copy()
 
 
@@ -98,4 +100,3 @@ class Index:
 
 def _key(host: Any, qp: Any, psn: Any) -> Any:
     return host << 40 | qp << 24 | psn
-

@@ -10,9 +10,9 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
-from statistics import median
+
+import numpy as np
 
 from mrc_agents.abi import TraceKind
 from mrc_agents.nic.work_queue import qp_index
@@ -67,20 +67,7 @@ class Explanation:
     zero_ns: int  # end of warm-up
     messages: tuple[MessageOnPath, ...]  # of a collective, the earliest first
     segments: tuple[Segment, ...]  # the earliest first: together they last as long as the operation
-
-    def shares(self) -> list[tuple[Cause, int, int]]:
-        """(cause, ns, segments): what is of one kind, place and fault in one row, the longest first.
-
-        The cause of a row is that of its longest segment.
-        """
-        rows: defaultdict[tuple[str, str, str], list[Segment]] = defaultdict(list)
-        for each in self.segments:
-            rows[each.cause.kind, each.cause.place, each.cause.fault].append(each)
-        found = [
-            (max(row, key=lambda each: each.length_ns).cause, sum(each.length_ns for each in row), len(row))
-            for row in rows.values()
-        ]
-        return sorted(found, key=lambda row: -row[1])
+    acting: tuple[str, ...]  # faults in force meanwhile: id, kind and place
 
 
 def explain(plan: Plan, folder: Path, zero_ns: int, wanted: str | None) -> Explanation:
@@ -120,7 +107,9 @@ def _parse(plan: Plan, wanted: str | None) -> tuple[PlannedWorkload, int | None]
     if chosen.program is not None:
         raise UsageError(f"{chosen.name} is a program: messages of programs are not explained")
     if chosen.shared_work is None and plan.transport.kind != "mrc":
-        raise UsageError(f"{chosen.name}: of flows only those of mrc are explained, not {plan.transport.kind}")
+        raise UsageError(
+            f"{chosen.name}: of flows only those of mrc are explained, not {plan.transport.kind}"
+        )
     return chosen, number
 
 
@@ -177,7 +166,9 @@ def _messages(plan: Plan, workload: PlannedWorkload, clos: Clos) -> list[Operati
             ended.append(max(outcome.end_ns, recording.workload_ends.get(workload.name, 0), begun[done]))
         target = clos.node(outcome.flow.target).index, qp_index(int(records[0]["entropy"]))
         found += [
-            Operation(workload.name, "message", number, begin, end, begin, Pair(source, target), number < done)
+            Operation(
+                workload.name, "message", number, begin, end, begin, Pair(source, target), number < done
+            )
             for number, (begin, end) in enumerate(zip(begun, ended, strict=False))
         ]
     return found
@@ -191,12 +182,11 @@ def _chain(
     repeat(plan, tracer.begin, tracer.take, operation.end_ns + 1)
     hosts = [(clos.node(flow.source).index, clos.node(flow.target).index) for flow in workload.flows]
     records = tracer.records[tracer.records["entropy"] == operation.number]
-    for _, schedule in groupby(sorted(records, key=lambda each: int(each["start_ns"])), lambda r: r["start_ns"]):
-        own = list(schedule)
-        if all(
-            each["place"] < len(hosts) and (each["source"], each["host"]) == hosts[each["place"]]
-            for each in own
-        ):
+    for schedule in np.unique(records["start_ns"]):
+        own = records[records["start_ns"] == schedule]
+        ends = zip(own["place"], own["source"], own["host"], strict=True)
+        is_whole = own["time_ns"][0] == operation.posted_ns and own["time_ns"][-1] == operation.end_ns
+        if is_whole and all(at < len(hosts) and hosts[at] == (near, far) for at, near, far in ends):
             break
     else:
         raise UsageError(f"{operation.name}: its messages are not traced")
@@ -221,10 +211,14 @@ def _explained(
 ) -> Explanation:
     parts = chain or [(operation.pair, operation.begin_ns, operation.end_ns)]
     tracer = Tracer(
-        KINDS, 2 * operation.begin_ns - operation.end_ns, operation.end_ns, windows=_windows(parts)
+        KINDS,
+        max(0, 2 * operation.begin_ns - operation.end_ns),
+        operation.end_ns,
+        windows=_windows(parts),
     )
     recording = repeat(plan, tracer.begin, tracer.take, operation.end_ns + 1)
-    path = CriticalPath(tracer.records, clos, FaultTimes(clos, recording), operation.end_ns)
+    faults = FaultTimes(clos, recording)
+    path = CriticalPath(tracer.records, clos, faults, operation.end_ns)
     for pair, begin_ns, _ in parts:
         if chain:
             path.arrival(pair, begin_ns)
@@ -236,7 +230,13 @@ def _explained(
         MessageOnPath(clos.host(pair.source[0]).name, clos.host(pair.target[0]).name, begin_ns, end_ns)
         for pair, begin_ns, end_ns in reversed(chain)
     )
-    return Explanation(operation, zero_ns, messages, tuple(path.segments))
+    return Explanation(
+        operation,
+        zero_ns,
+        messages,
+        tuple(path.segments),
+        faults.acting(operation.begin_ns, operation.end_ns),
+    )
 
 
 def _windows(parts: Sequence[tuple[Pair, int, int]]) -> Mapping[QpPlace, list[tuple[int, int]]]:

@@ -1,0 +1,86 @@
+"""why: what the time of an operation of a run in virtual time went into."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from mrc_testbed.bundle.bundle import opened
+from mrc_testbed.cli.options import RunsFolder, Settings, command
+from mrc_testbed.cli.render import plain_table, show
+from mrc_testbed.document.latest import latest_of
+from mrc_testbed.explain.answer import WORDS, document, sentence, shares_of, where
+from mrc_testbed.explain.why import Explanation, explain
+from mrc_testbed.scenario.report.run_record import load_manifest
+from mrc_testbed.scenario.spec.plan import load_plan
+from mrc_testbed.shown import format_share, format_time
+
+SCHEMA_VERSION: Final = 1
+_MESSAGES_SHOWN: Final = 6
+
+
+def register(root: typer.Typer) -> None:
+    command(root, "why")(why)
+
+
+def why(
+    settings: Settings,
+    what: Annotated[
+        str,
+        typer.Argument(metavar="RUN", help="Result folder, bundle, or a scenario's name for its latest run."),
+    ],
+    operation: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="OPERATION", help="Workload and number, like 'job step 41' (default: the slowest)."
+        ),
+    ] = None,
+    slowest: Annotated[
+        bool, typer.Option("--slowest", help="Explain the slowest operation, as without OPERATION.")
+    ] = False,
+    runs: RunsFolder = Path("runs"),
+) -> None:
+    """Explain why an operation took as long as it did: the causes on its critical path.
+
+    Repeats a run in virtual time twice and looks at each packet that others waited
+    for: in which queue it was, where it was lost and what found that. Each
+    nanosecond has one cause. An operation is a collective, a training step, or a
+    message of a flow.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed why t0-t1-flap
+      mrc-testbed why runs/training-flapping-optic/latest 'job step 41'
+      mrc-testbed why t0-t1-flap.tar.zst --slowest -o json
+    """
+    with opened(Path(what), "run") as given:
+        folder = given if os.path.lexists(given / "plan.json") else latest_of(runs / what)
+        manifest, plan = load_manifest(folder / "manifest.json"), load_plan(folder / "plan.json")
+        found = explain(plan, folder, manifest["time_zero_monotonic_ns"], None if slowest else operation)
+    show(settings, "Why", SCHEMA_VERSION, document(found), lambda: _screen(found), lines="causes")
+
+
+def _screen(found: Explanation) -> RenderableType:
+    length_ns = found.operation.length_ns
+    rows = [
+        (WORDS[share.kind], format_time(share.ns), format_share(share.ns / length_ns), share.fault or "-")
+        + (where(share, found.zero_ns),)
+        for share in shares_of(found)
+    ]
+    parts: list[RenderableType] = [
+        Text(sentence(found)),
+        Text(),
+        plain_table("cause", "#time", "#share", "fault", "where", rows=rows),
+    ]
+    if found.messages:
+        shown = found.messages[-_MESSAGES_SHOWN:]
+        times = [
+            f"{each.source} > {each.target} {format_time(each.end_ns - each.begin_ns)}" for each in shown
+        ]
+        left = len(found.messages) - len(shown)
+        before = f"{left} messages, then " if left else ""
+        parts += [Text(), Text(f"path  {before}{', '.join(times)}")]
+    return Group(*parts)
