@@ -10,13 +10,14 @@ from rich.text import Text
 
 from mrc_testbed.bundle.bundle import opened
 from mrc_testbed.cli.options import RunsFolder, Settings, command
-from mrc_testbed.cli.render import plain_table, show
+from mrc_testbed.cli.render import show, shown_table
 from mrc_testbed.document.latest import latest_of
-from mrc_testbed.explain.answer import WORDS, document, sentence, shares_of, where
+from mrc_testbed.explain.answer import cause_table, document, sentence
+from mrc_testbed.explain.page import add_to_report
 from mrc_testbed.explain.why import Explanation, explain
 from mrc_testbed.scenario.report.run_record import load_manifest
 from mrc_testbed.scenario.spec.plan import load_plan
-from mrc_testbed.shown import format_share, format_time
+from mrc_testbed.shown import format_time
 
 SCHEMA_VERSION: Final = 1
 _MESSAGES_SHOWN: Final = 6
@@ -48,7 +49,7 @@ def why(
     Repeats a run in virtual time twice and looks at each packet that others waited
     for: in which queue it was, where it was lost and what found that. Each
     nanosecond has one cause. An operation is a collective, a training step, or a
-    message of a flow.
+    message of a flow. The report of the run shows the causes too from then on.
 
     [bold]Examples[/bold]
 
@@ -60,21 +61,13 @@ def why(
         folder = given if os.path.lexists(given / "plan.json") else latest_of(runs / what)
         manifest, plan = load_manifest(folder / "manifest.json"), load_plan(folder / "plan.json")
         found = explain(plan, folder, manifest["time_zero_monotonic_ns"], None if slowest else operation)
+        if not Path(what).is_file():
+            add_to_report(found, folder / "report.html")
     show(settings, "Why", SCHEMA_VERSION, document(found), lambda: _screen(found), lines="causes")
 
 
 def _screen(found: Explanation) -> RenderableType:
-    length_ns = found.operation.length_ns
-    rows = [
-        (WORDS[share.kind], format_time(share.ns), format_share(share.ns / length_ns), share.fault or "-")
-        + (where(share, found.zero_ns),)
-        for share in shares_of(found)
-    ]
-    parts: list[RenderableType] = [
-        Text(sentence(found)),
-        Text(),
-        plain_table("cause", "#time", "#share", "fault", "where", rows=rows),
-    ]
+    parts: list[RenderableType] = [Text(sentence(found)), Text(), shown_table(cause_table(found))]
     if found.messages:
         shown = found.messages[-_MESSAGES_SHOWN:]
         times = [

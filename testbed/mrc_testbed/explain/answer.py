@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from mrc_testbed.explain.causes import Cause, CauseKind, Segment
 from mrc_testbed.explain.why import Explanation
-from mrc_testbed.shown import format_time
+from mrc_testbed.report.table import Table
+from mrc_testbed.shown import format_share, format_time
 
 WORDS: Final[dict[CauseKind, str]] = {
     "computing": "computing",
@@ -22,6 +23,7 @@ WORDS: Final[dict[CauseKind, str]] = {
 }
 """Names of causes, in tables."""
 
+_PLACES_SHOWN: Final = 2
 _NAMED_SHARE: Final = 0.05
 """Part of an operation from which on the sentence names a cause that no fault is behind."""
 
@@ -69,7 +71,7 @@ def sentence(explanation: Explanation) -> str:
         for share in shares
         if share.fault or share.ns >= _NAMED_SHARE * operation.length_ns
     ]
-    return f"{operation.name} {took}{acting}: {_listed(parts)}."
+    return f"{operation.name} {took}{acting}: {'; '.join(parts)}."
 
 
 def _part(share: Share, zero_ns: int) -> str:
@@ -95,16 +97,32 @@ def _part(share: Share, zero_ns: int) -> str:
     return f"are {WORDS[share.kind]}{by}"
 
 
-def where(share: Share, zero_ns: int, count: int = 2) -> str:
-    """Places of a share, for a table."""
+def cause_table(explanation: Explanation) -> Table:
+    """A row for each share, the longest first."""
+    length_ns = max(1, explanation.operation.length_ns)
+    rows = [
+        (
+            WORDS[share.kind],
+            format_time(share.ns),
+            format_share(share.ns / length_ns),
+            share.fault or "-",
+            _where(share, explanation.zero_ns),
+        )
+        for share in shares_of(explanation)
+    ]
+    return Table(("cause", "#time", "#share", "fault", "where"), rows)
+
+
+def _where(share: Share, zero_ns: int) -> str:
+    """Places of a share, those with most time first."""
     if share.kind == "lost":
         return _part(share, zero_ns).removeprefix("are ")
     rows = [(cause, ns) for cause, ns, _ in share.places() if cause.place]
     texts = [
         f"{cause.place}{f' behind {cause.flow}' if cause.flow else ''}, {format_time(ns)}"
-        for cause, ns in rows[:count]
+        for cause, ns in rows[:_PLACES_SHOWN]
     ]
-    return "; ".join(texts) + (f"; {len(rows) - count} more" if len(rows) > count else "")
+    return "; ".join(texts) + (f"; {len(rows) - _PLACES_SHOWN} more" if len(rows) > _PLACES_SHOWN else "")
 
 
 def document(explanation: Explanation) -> dict[str, Any]:
@@ -123,7 +141,7 @@ def document(explanation: Explanation) -> dict[str, Any]:
                 "cause": share.kind,
                 "fault": share.fault or None,
                 "ns": share.ns,
-                "where": where(share, zero_ns),
+                "where": _where(share, zero_ns),
             }
             for share in shares_of(explanation)
         ],

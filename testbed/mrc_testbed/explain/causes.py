@@ -97,19 +97,19 @@ class FaultTimes:
 
     def _causes(self, effect: Effect, kind: CauseKind, port_id: int) -> bool:
         match effect:
-            case Rule():
-                return effect.port_id == port_id and kind == ("lost" if effect.is_losing else "delayed")
-            case CarrierDown():
-                return kind == "lost" and effect.port_id in (port_id, port_id ^ 1)
-            case RoutesGone():
-                return kind == "lost" and self._clos.port(port_id ^ 1).node.name == effect.switch
-            case RateShare():
-                return kind in ("queueing", "wire") and effect.port_id == port_id
-            case Loaded():
-                return kind == "queueing" and effect.load.port_id == port_id
-            case Hold():
-                return kind == "held"
-        return False
+            case Rule(port_id=at):
+                causes = at == port_id and kind == ("lost" if effect.is_losing else "delayed")
+            case CarrierDown(port_id=at):
+                causes = kind == "lost" and at in (port_id, port_id ^ 1)
+            case RoutesGone(switch=name):
+                causes = kind == "lost" and self._clos.port(port_id ^ 1).node.name == name
+            case RateShare(port_id=at):
+                causes = kind in ("queueing", "wire") and at == port_id
+            case Loaded(load=load):
+                causes = kind == "queueing" and load.port_id == port_id
+            case _:
+                causes = kind == "held" and isinstance(effect, Hold)
+        return causes
 
 
 def _overlap(begin_ns: int, end_ns: int, applied_ns: int, cleared_ns: int | None) -> bool:

@@ -2,11 +2,11 @@
 
 What ended a message is one packet; where that was before, and why it had not been sent earlier, is looked up
 until the message's begin is reached. A packet that waited for the window waited for an acknowledgement: then
-the path goes on with what that one, and the packet that it acknowledges, had to go through. So each nanosecond
-has one cause.
+the path goes on with what that one, and the packet that it acknowledges, had to go through. So each
+nanosecond has one cause.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -64,7 +64,7 @@ class CriticalPath:
         self._hops = Index(records, TraceKind.HOP)
         self._queued = Index(records, TraceKind.QUEUED)
         self._lost = Index(records, TraceKind.LOST, TraceKind.TRIMMED)
-        self._unanswered = Index(records, TraceKind.LOST, by_psn=False)
+        self._unanswered = Index(records, TraceKind.LOST, TraceKind.TRIMMED, by_psn=False)
         self._declared = Index(records, TraceKind.DECLARED)
         self._taken = Index(records, TraceKind.TAKEN, by_psn=False)
         self._held = records[records["kind"] == TraceKind.HELD]
@@ -93,11 +93,15 @@ class CriticalPath:
         first = hops[[self._is_nic(place) for place in hops["place"]]]
         sent = [int(each) for each in first["time_ns"] if each <= (sent_ns or 0)]
         for before_ns, again_ns in zip(sent[-2::-1], sent[:0:-1], strict=True):
-            found = self._declared.of(pair.source, psn)["time_ns"]
-            found = found[(found > before_ns) & (found <= again_ns)]
-            found_ns = int(found[0]) if len(found) else again_ns
+            found = self._declared.of(pair.source, psn)
+            found = found[(found["time_ns"] > before_ns) & (found["time_ns"] <= again_ns)]
+            found_ns = int(found[0]["time_ns"]) if len(found) else again_ns
             self._wait(pair, max(found_ns, floor_ns))
-            self._spend_on_loss(pair, psn, before_ns, found_ns, floor_ns)
+            rule = RULES[LossRule(int(found[0]["what"]))] if len(found) else "a request for its ACK"
+            lost = self._lost.of(pair.target, psn) if len(found) else self._unanswered.of(pair.source)
+            lost = lost[(lost["time_ns"] >= before_ns) & (lost["time_ns"] <= found_ns)]
+            way = hops[(hops["time_ns"] >= before_ns) & (hops["time_ns"] < found_ns)]["place"][::-1]
+            self._spend_on_loss(pair, lost, way, rule, before_ns, found_ns, floor_ns)
         self._wait(pair, floor_ns)
 
     def acknowledgement(self, pair: Pair, floor_ns: int) -> None:
@@ -124,7 +128,7 @@ class CriticalPath:
         self.spend(floor_ns, floor_ns, Cause("other"))
 
     def _data(self, pair: Pair, floor_ns: int) -> Any:
-        """The latest data that the receiver took; what has passed since it let pass. None: before the floor."""
+        """The latest data that the receiver took; the time since is accounted for. None: before the floor."""
         data = self._latest(pair.target, _WRITES)
         self._idle(pair.target, pair, floor_ns if data is None else int(data["time_ns"]), floor_ns)
         return data if self._at_ns > floor_ns else None
@@ -134,16 +138,16 @@ class CriticalPath:
         since_ns = max(since_ns, floor_ns)
         if since_ns >= self._at_ns:
             return
-        hosts = [self._clos.host(each[0]) for each in (place, pair.source, pair.target)]
-        host, fault = self._faults.of_hosts((each.name for each in hosts), since_ns, self._at_ns)
-        if not host:
-            ports = (port.id for node in hosts for port in self._clos.ports_of(node))
-            blamed = (
-                self._faults.behind("lost", p, since_ns, self._at_ns) for i in ports for p in (i, i ^ 1)
-            )
-            fault = next(filter(None, blamed), "")
-        kind: CauseKind = "agent" if host else "window"
-        self.spend(since_ns, floor_ns, Cause(kind, host or hosts[0].name, fault=fault))
+        hosts = [self._clos.host(each[0]).name for each in (place, pair.source, pair.target)]
+        host, fault = self._faults.of_hosts(hosts, since_ns, self._at_ns)
+        lost = np.concatenate([self._unanswered.of(each) for each in (pair.source, pair.target)])
+        lost = lost[(lost["time_ns"] >= since_ns) & (lost["time_ns"] < self._at_ns)]
+        if host:
+            self.spend(since_ns, floor_ns, Cause("agent", host, fault=fault))
+        elif len(lost):
+            self._spend_on_loss(pair, lost, [], "the timer of its QP", since_ns, self._at_ns, floor_ns)
+        else:
+            self.spend(since_ns, floor_ns, Cause("window", hosts[0]))
 
     def _latest(self, place: QpPlace, opcodes: Sequence[int]) -> Any:
         """The latest frame that a QP took up to now."""
@@ -193,28 +197,34 @@ class CriticalPath:
             self._spend_at("held", place, max(came_ns, int(each["time_ns"])), floor_ns)
         self._spend_at("queueing", place, came_ns, floor_ns, flow)
 
-    def _spend_on_loss(self, pair: Pair, psn: int, sent_ns: int, found_ns: int, floor_ns: int) -> None:
+    def _spend_on_loss(
+        self,
+        pair: Pair,
+        lost: Records,
+        way: Iterable[int],
+        rule: str,
+        sent_ns: int,
+        found_ns: int,
+        floor_ns: int,
+    ) -> None:
+        """Account for the time from a packet's transmission until it was found lost.
+
+        Args:
+            lost: records of its loss, if there are any.
+            way: ports that have sent it, the last first.
+        """
         flow = " > ".join(self._clos.host(host).name for host, _ in (pair.source, pair.target))
-        declared = self._declared.of(pair.source, psn)
-        declared = declared[declared["time_ns"] == found_ns]
-        rule = RULES[LossRule(int(declared[0]["what"]))] if len(declared) else "a request for its ACK"
-        lost = self._lost.of(pair.target, psn) if len(declared) else self._unanswered.of(pair.source)
-        lost = lost[(lost["time_ns"] >= sent_ns) & (lost["time_ns"] <= found_ns)]
-        hops = self._hops.of(pair.target, psn)
-        hops = hops[(hops["time_ns"] >= sent_ns) & (hops["time_ns"] < found_ns)]
-        places = [int(each) for each in (*lost["place"][:1], *hops["place"][::-1])]
+        places = [int(each) for each in (*lost["place"][:1], *way)]
+        lost_ns = int(lost[0]["time_ns"]) if len(lost) else None
         blamed = ((self._faults.behind("lost", place, sent_ns, found_ns), place) for place in places)
         fault, place = next((each for each in blamed if each[0]), ("", places[0] if places else None))
-        lost_ns = int(lost[0]["time_ns"]) if len(lost) else None
         name = "" if place is None else self._clos.port(place).name
         if len(lost) and lost[0]["kind"] == TraceKind.TRIMMED:
-            rule += " of the trimmed packet"
+            fault, rule = "", f"{rule} of the trimmed packet"
         elif len(lost) and lost[0]["what"] == PortCounter.DROP_QUEUE_FULL:
-            rule += ", dropped at a full queue"
-        since_ns = sent_ns if lost_ns is None else lost_ns
-        self.spend(
-            sent_ns, floor_ns, Cause("lost", name, flow, fault, rule, lost_ns, max(0, found_ns - since_ns))
-        )
+            fault, name = "", f"the full queue of {name}"
+        waited_ns = found_ns - (sent_ns if lost_ns is None else min(lost_ns, found_ns))
+        self.spend(sent_ns, floor_ns, Cause("lost", name, flow, fault, rule, lost_ns, waited_ns))
 
     def _flow(self, hosts: int) -> str:
         near, far = hosts >> 16, hosts & 0xFFFF

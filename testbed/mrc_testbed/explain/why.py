@@ -1,7 +1,7 @@
 """The reason why an operation of a run took as long as it did.
 
-The run is repeated twice: up to the operation's end to learn which of its messages waited for which, then with
-a trace of the QPs that carried those on its critical path.
+The run is repeated twice: up to the operation's end to learn which of its messages waited for which, then
+with a trace of the QPs that carried those on its critical path.
 """
 
 import csv
@@ -240,7 +240,7 @@ def _explained(
 
 
 def _windows(parts: Sequence[tuple[Pair, int, int]]) -> Mapping[QpPlace, list[tuple[int, int]]]:
-    """Times of QPs at both ends: those of the messages, and as long before, when what they waited for left."""
+    """Times of both ends: those of the messages, and as long before, when what they waited for left."""
     found: defaultdict[QpPlace, list[tuple[int, int]]] = defaultdict(list)
     for pair, begin_ns, end_ns in parts:
         for place in (pair.source, pair.target):

@@ -1,0 +1,51 @@
+"""An explanation in the report of its run: a bar of all time by cause, and the table of causes."""
+
+from pathlib import Path
+from typing import Final
+
+from mrc_testbed.document.one_step import write_in_one_step
+from mrc_testbed.document.text_file import read_text
+from mrc_testbed.explain.answer import WORDS, cause_table, sentence, shares_of
+from mrc_testbed.explain.causes import CauseKind
+from mrc_testbed.explain.why import Explanation
+from mrc_testbed.report.page import part
+from mrc_testbed.shown import format_time
+
+_BEGIN: Final = '<section id="why">'
+_END: Final = "<!-- end of why --></section>\n"
+_COLORS: Final[dict[CauseKind, str]] = {
+    "lost": "--c6",
+    "queueing": "--c1",
+    "wire": "--c0",
+    "computing": "--c5",
+    "held": "--c2",
+    "agent": "--c4",
+    "delayed": "--c7",
+    "window": "--c3",
+    "other": "--grid",
+}
+
+
+def add_to_report(explanation: Explanation, path: Path) -> None:
+    """Put an explanation into the report at *path*, first of its sections, in place of an earlier one."""
+    report = read_text(path)
+    before, found, rest = report.partition(_BEGIN)
+    if found:
+        report = before + rest.partition(_END)[2]
+    head, section, tail = report.partition("<section")
+    write_in_one_step(path, f"{head}{_section(explanation)}{section}{tail}")
+
+
+def _section(explanation: Explanation) -> str:
+    length_ns = max(1, explanation.operation.length_ns)
+    pieces = [
+        (
+            _COLORS[share.kind],
+            round(100 * share.ns / length_ns, 3),
+            f"{WORDS[share.kind]}{f', {share.fault}' if share.fault else ''}: {format_time(share.ns)}",
+            "#faults" if share.fault else "#fabric",
+        )
+        for share in shares_of(explanation)
+    ]
+    bar = part("causes", sentence(explanation), pieces)
+    return f"{_BEGIN}<h2>Why</h2>\n{bar}{cause_table(explanation).html()}{_END}"
