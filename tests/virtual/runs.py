@@ -9,11 +9,12 @@ from mrc_agents.bpf.virtual import LIBRARY, VirtualRuntime
 from mrc_testbed.campaign.execution import execute_campaign, virtual_stage
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.plan import CampaignPlan
+from mrc_testbed.explain.trace import Tracer
 from mrc_testbed.scenario.execution import FinishedRun, execute
 from mrc_testbed.scenario.spec.load import load_scenario
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.scenario.spec.resolve import resolve
-from mrc_testbed.virtual.world import VirtualLabView, virtual_world
+from mrc_testbed.virtual.world import VirtualLabView, planned_lab, world_in
 
 ROOT: Final = Path(__file__).parents[2]
 SCENARIOS: Final = ROOT / "scenarios"
@@ -23,8 +24,11 @@ def plan_of(scenario: str, *, seed: int | None = None) -> Plan:
     return resolve(load_scenario(SCENARIOS / scenario), seed=seed)
 
 
-def run(plan: Plan, runs: Path, library: Path = LIBRARY) -> FinishedRun:
-    with virtual_world(plan, StoppedClock(), runtime=VirtualRuntime(library)) as world:
+def run(plan: Plan, runs: Path, library: Path = LIBRARY, tracer: Tracer | None = None) -> FinishedRun:
+    clock, runtime = StoppedClock(), VirtualRuntime(library)
+    with planned_lab(plan, clock, runtime) as lab, world_in(lab, plan, clock) as world:
+        if tracer is not None:
+            tracer.begin(lab)
         return execute(plan, None, world, VirtualLabView(), runs)
 
 

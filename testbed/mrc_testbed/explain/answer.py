@@ -13,6 +13,7 @@ from mrc_testbed.shown import format_share, format_time
 WORDS: Final[dict[CauseKind, str]] = {
     "computing": "computing",
     "lost": "lost packets",
+    "late": "late packets",
     "queueing": "queueing",
     "held": "held by flow control",
     "delayed": "delayed on a link",
@@ -79,12 +80,17 @@ def _part(share: Share, zero_ns: int) -> str:
     by = f" by {share.fault}" if share.fault else ""
     most = f", most at {cause.place} ({format_time(ns)})" if others else f" at {cause.place}"
     match share.kind:
-        case "lost":
+        case "lost" | "late":
             cause, many = share.segments[0].cause, len(share.segments)
             lost = f" at {format_time(cause.lost_ns - zero_ns)}" if cause.lost_ns is not None else ""
             where = f" at {cause.place}" if cause.place else ""
-            count = "are one packet lost" if many == 1 else f"are {many} lost packets, the longest"
-            return f"{count}{where}{lost}{by}, found by {cause.rule} after {format_time(cause.found_ns)}"
+            count = (
+                f"are one packet {share.kind}"
+                if many == 1
+                else f"are {many} {share.kind} packets, the longest"
+            )
+            found = "found" if share.kind == "lost" else "given up"
+            return f"{count}{where}{lost}{by}, {found} by {cause.rule} after {format_time(cause.found_ns)}"
         case "queueing":
             behind = f" behind flow {cause.flow}" if cause.flow else ""
             return f"are queueing{by}{most}{behind}"
@@ -115,7 +121,7 @@ def cause_table(explanation: Explanation) -> Table:
 
 def _where(share: Share, zero_ns: int) -> str:
     """Places of a share, those with most time first."""
-    if share.kind == "lost":
+    if share.kind in ("lost", "late"):
         return _part(share, zero_ns).removeprefix("are ")
     rows = [(cause, ns) for cause, ns, _ in share.places() if cause.place]
     texts = [

@@ -1,6 +1,6 @@
 """The causes of time that an operation takes, and the faults behind them. Pure."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -22,6 +22,7 @@ from mrc_testbed.topology.clos import Clos
 CauseKind = Literal[
     "computing",  # of a training step
     "lost",  # from when a packet was sent until it was found lost, and was not any more
+    "late",  # the same of a packet that was given up and was not lost
     "queueing",  # in the queue of a port
     "held",  # flow control held the port
     "delayed",  # a fault held the frame on its link
@@ -70,30 +71,28 @@ class FaultTimes:
 
     def behind(self, kind: CauseKind, port_id: int, begin_ns: int, end_ns: int) -> str:
         """Id of a fault that can cause such time at a port and acted then; empty: there is none."""
-        return self._named(lambda effect: self._causes(effect, kind, port_id), begin_ns, end_ns)
+        for fault, *times in self._acting:
+            causes = (self._causes(effect, kind, port_id) for effect in fault.effects)
+            if _overlap(begin_ns, end_ns, *times) and any(causes):
+                return fault.fault_id
+        return ""
 
     def of_hosts(self, hosts: Iterable[str], begin_ns: int, end_ns: int) -> tuple[str, str]:
         """Host whose agent did not run then, and the fault that is to blame; empty: all ran."""
         for host in hosts:
-            fault = self._named(
-                lambda effect, host=host: isinstance(effect, AgentDead | Frozen) and effect.host == host,
-                begin_ns,
-                end_ns,
-            )
-            if fault:
-                return host, fault
+            for fault, applied_ns, cleared_ns in self._acting:
+                for effect in fault.effects:
+                    if isinstance(effect, AgentDead | Frozen) and effect.host == host:
+                        # QPs do not come back with an agent
+                        until_ns = None if isinstance(effect, AgentDead) else cleared_ns
+                        if _overlap(begin_ns, end_ns, applied_ns, until_ns):
+                            return host, fault.fault_id
         return "", ""
 
     def acting(self, begin_ns: int, end_ns: int) -> tuple[str, ...]:
         """Faults in force then, each with its kind and place."""
         found = dict.fromkeys(fault for fault, *times in self._acting if _overlap(begin_ns, end_ns, *times))
         return tuple(f"{fault.fault_id} ({fault.kind} at {_first(fault)})" for fault in found)
-
-    def _named(self, causes: Callable[[Effect], bool], begin_ns: int, end_ns: int) -> str:
-        for fault, *times in self._acting:
-            if _overlap(begin_ns, end_ns, *times) and any(map(causes, fault.effects)):
-                return fault.fault_id
-        return ""
 
     def _causes(self, effect: Effect, kind: CauseKind, port_id: int) -> bool:
         match effect:

@@ -65,6 +65,7 @@ class CriticalPath:
         self._queued = Index(records, TraceKind.QUEUED)
         self._lost = Index(records, TraceKind.LOST, TraceKind.TRIMMED)
         self._unanswered = Index(records, TraceKind.LOST, TraceKind.TRIMMED, by_psn=False)
+        self._seen = Index(records, TraceKind.HOP, TraceKind.QUEUED)
         self._declared = Index(records, TraceKind.DECLARED)
         self._taken = Index(records, TraceKind.TAKEN, by_psn=False)
         self._held = records[records["kind"] == TraceKind.HELD]
@@ -100,7 +101,8 @@ class CriticalPath:
             rule = RULES[LossRule(int(found[0]["what"]))] if len(found) else "a request for its ACK"
             lost = self._lost.of(pair.target, psn) if len(found) else self._unanswered.of(pair.source)
             lost = lost[(lost["time_ns"] >= before_ns) & (lost["time_ns"] <= found_ns)]
-            way = hops[(hops["time_ns"] >= before_ns) & (hops["time_ns"] < found_ns)]["place"][::-1]
+            way = self._seen.of(pair.target, psn)
+            way = way[(way["time_ns"] >= before_ns) & (way["time_ns"] < found_ns)]["place"][::-1]
             self._spend_on_loss(pair, lost, way, rule, before_ns, found_ns, floor_ns)
         self._wait(pair, floor_ns)
 
@@ -216,15 +218,22 @@ class CriticalPath:
         flow = " > ".join(self._clos.host(host).name for host, _ in (pair.source, pair.target))
         places = [int(each) for each in (*lost["place"][:1], *way)]
         lost_ns = int(lost[0]["time_ns"]) if len(lost) else None
-        blamed = ((self._faults.behind("lost", place, sent_ns, found_ns), place) for place in places)
-        fault, place = next((each for each in blamed if each[0]), ("", places[0] if places else None))
+        kinds: tuple[CauseKind, ...] = ("lost", "queueing", "delayed")
+        blamed = (
+            (kind, at, self._faults.behind(kind, at, sent_ns, found_ns)) for kind in kinds for at in places
+        )
+        kind, place, fault = next(
+            (each for each in blamed if each[2]), ("", places[0] if places else None, "")
+        )
         name = "" if place is None else self._clos.port(place).name
         if len(lost) and lost[0]["kind"] == TraceKind.TRIMMED:
             fault, rule = "", f"{rule} of the trimmed packet"
         elif len(lost) and lost[0]["what"] == PortCounter.DROP_QUEUE_FULL:
             fault, name = "", f"the full queue of {name}"
         waited_ns = found_ns - (sent_ns if lost_ns is None else min(lost_ns, found_ns))
-        self.spend(sent_ns, floor_ns, Cause("lost", name, flow, fault, rule, lost_ns, waited_ns))
+        is_lost = lost_ns is not None or kind == "lost"
+        cause = Cause("lost" if is_lost else "late", name, flow, fault, rule, lost_ns, waited_ns)
+        self.spend(sent_ns, floor_ns, cause)
 
     def _flow(self, hosts: int) -> str:
         near, far = hosts >> 16, hosts & 0xFFFF

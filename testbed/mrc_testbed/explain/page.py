@@ -15,6 +15,7 @@ _BEGIN: Final = '<section id="why">'
 _END: Final = "<!-- end of why --></section>\n"
 _COLORS: Final[dict[CauseKind, str]] = {
     "lost": "--c6",
+    "late": "--bad",
     "queueing": "--c1",
     "wire": "--c0",
     "computing": "--c5",
