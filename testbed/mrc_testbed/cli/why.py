@@ -9,13 +9,14 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mrc_testbed.bundle.bundle import opened
+from mrc_testbed.campaign.tables import finished_runs
 from mrc_testbed.cli.options import RunsFolder, Settings, command
 from mrc_testbed.cli.render import show, shown_table
 from mrc_testbed.document.latest import latest_of
+from mrc_testbed.errors import UsageError
 from mrc_testbed.explain.answer import cause_table, document, sentence
 from mrc_testbed.explain.page import add_to_report
 from mrc_testbed.explain.why import Explanation, explain
-from mrc_testbed.scenario.report.run_record import load_manifest
 from mrc_testbed.scenario.spec.plan import load_plan
 from mrc_testbed.shown import format_time
 
@@ -31,7 +32,9 @@ def why(
     settings: Settings,
     what: Annotated[
         str,
-        typer.Argument(metavar="RUN", help="Result folder, bundle, or a scenario's name for its latest run."),
+        typer.Argument(
+            metavar="RUN", help="Result folder, bundle, a scenario's name for its latest run, or latest."
+        ),
     ],
     operation: Annotated[
         str | None,
@@ -57,10 +60,18 @@ def why(
       mrc-testbed why runs/training-flapping-optic/latest 'job step 41'
       mrc-testbed why t0-t1-flap.tar.zst --slowest -o json
     """
+    if what == "latest":
+        what = str(max(runs.glob("*/latest"), key=lambda path: path.resolve().name, default=what))
     with opened(Path(what), "run") as given:
         folder = given if os.path.lexists(given / "plan.json") else latest_of(runs / what)
-        manifest, plan = load_manifest(folder / "manifest.json"), load_plan(folder / "plan.json")
-        found = explain(plan, folder, manifest["time_zero_monotonic_ns"], None if slowest else operation)
+        [run] = finished_runs(folder)
+        if not run.is_virtual:
+            raise UsageError(
+                f"{what} is a live run, and only one in virtual time can be repeated to be looked at",
+                hint=f"explain its twin: mrc-testbed replay {what} --virtual, and mrc-testbed why latest",
+            )
+        zero_ns = run.manifest["time_zero_monotonic_ns"]
+        found = explain(load_plan(folder / "plan.json"), folder, zero_ns, None if slowest else operation)
         if not Path(what).is_file():
             add_to_report(found, folder / "report.html")
     show(settings, "Why", SCHEMA_VERSION, document(found), lambda: _screen(found), lines="causes")

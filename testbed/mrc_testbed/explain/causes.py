@@ -71,9 +71,9 @@ class FaultTimes:
 
     def behind(self, kind: CauseKind, port_id: int, begin_ns: int, end_ns: int) -> str:
         """Id of a fault that can cause such time at a port and acted then; empty: there is none."""
-        for fault, *times in self._acting:
+        for fault, applied_ns, cleared_ns in self._acting:
             causes = (self._causes(effect, kind, port_id) for effect in fault.effects)
-            if _overlap(begin_ns, end_ns, *times) and any(causes):
+            if _overlap(begin_ns, end_ns, applied_ns, cleared_ns) and any(causes):
                 return fault.fault_id
         return ""
 
@@ -91,7 +91,9 @@ class FaultTimes:
 
     def acting(self, begin_ns: int, end_ns: int) -> tuple[str, ...]:
         """Faults in force then, each with its kind and place."""
-        found = dict.fromkeys(fault for fault, *times in self._acting if _overlap(begin_ns, end_ns, *times))
+        found = dict.fromkeys(
+            f for f, since_ns, until_ns in self._acting if _overlap(begin_ns, end_ns, since_ns, until_ns)
+        )
         return tuple(f"{fault.fault_id} ({fault.kind} at {_first(fault)})" for fault in found)
 
     def _causes(self, effect: Effect, kind: CauseKind, port_id: int) -> bool:

@@ -79,7 +79,7 @@ class Tracer:
             raise UsageError(
                 f"the trace has more than {RECORDS_MAX} records", hint="choose a shorter operation"
             )
-        self.records = np.frombuffer(records, np.dtype(TraceRecord)).copy()
+        self.records = np.frombuffer(bytes(records), self.records.dtype)
 
 
 class Index:

@@ -82,11 +82,11 @@ def explain(plan: Plan, folder: Path, zero_ns: int, wanted: str | None) -> Expla
     workload, number = _parse(plan, wanted)
     if workload.shared_work is not None:
         operation = _choose(_operations(folder, workload, zero_ns), workload.name, number)
-        pairs = _chain(plan, workload, clos, operation)
+        chain = _chain(plan, workload, clos, operation)
     else:
         operation = _choose(_messages(plan, workload, clos), workload.name, number)
-        pairs = []
-    return _explained(plan, clos, operation, pairs, zero_ns)
+        chain = []
+    return _explained(plan, clos, operation, chain, zero_ns)
 
 
 def _parse(plan: Plan, wanted: str | None) -> tuple[PlannedWorkload, int | None]:
@@ -189,7 +189,9 @@ def _chain(
         if is_whole and all(at < len(hosts) and hosts[at] == (near, far) for at, near, far in ends):
             break
     else:
-        raise UsageError(f"{operation.name}: its messages are not traced")
+        raise UsageError(
+            f"{operation.name} does not repeat", hint="explain it with the version that the run was made with"
+        )
     posted = {int(each["psn"]): each for each in own if each["kind"] == TraceKind.POSTED}
     arrived = [each for each in own if each["kind"] == TraceKind.ARRIVED]
     transfer, end_ns = int(arrived[-1]["psn"]), int(arrived[-1]["time_ns"])
@@ -209,7 +211,8 @@ def _explained(
     chain: Sequence[tuple[Pair, int, int]],
     zero_ns: int,
 ) -> Explanation:
-    parts = chain or [(operation.pair, operation.begin_ns, operation.end_ns)]
+    own = [(operation.pair, operation.begin_ns, operation.end_ns)] if operation.pair is not None else []
+    parts = [*own, *chain]
     tracer = Tracer(
         KINDS,
         max(0, 2 * operation.begin_ns - operation.end_ns),
@@ -220,10 +223,7 @@ def _explained(
     faults = FaultTimes(clos, recording)
     path = CriticalPath(tracer.records, clos, faults, operation.end_ns)
     for pair, begin_ns, _ in parts:
-        if chain:
-            path.arrival(pair, begin_ns)
-        else:
-            path.acknowledgement(pair, begin_ns)
+        (path.acknowledgement if own else path.arrival)(pair, begin_ns)
     path.spend(operation.posted_ns, operation.posted_ns, Cause("other"))
     path.spend(operation.begin_ns, operation.begin_ns, Cause("computing"))
     messages = tuple(
