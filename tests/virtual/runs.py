@@ -32,13 +32,10 @@ def run(plan: Plan, runs: Path, library: Path = LIBRARY, tracer: Tracer | None =
         return execute(plan, None, world, VirtualLabView(), runs)
 
 
-def contents(done: FinishedRun) -> dict[str, str]:
+def contents(done: FinishedRun) -> dict[str, bytes]:
     """The files of a result folder; the run's own name, which is random, reads RUN."""
-    run_id = done.result.run_id
-    return {
-        path.name: path.read_text(encoding="utf-8").replace(run_id, "RUN")
-        for path in sorted(done.folder.iterdir())
-    }
+    run_id = done.result.run_id.encode()
+    return {path.name: path.read_bytes().replace(run_id, b"RUN") for path in sorted(done.folder.iterdir())}
 
 
 def run_campaign(plan: CampaignPlan, runs: Path) -> tuple[int, CampaignFolder]:

@@ -156,16 +156,14 @@ class CriticalPath:
         taken = self._taken.of(place)
         taken = taken[: np.searchsorted(taken["time_ns"], self._at_ns, "right")]
         for each in taken[::-1]:
-            if int(each["what"]) >> 8 & _OPCODE_MASK in opcodes:
+            if int(each["what"]) & _OPCODE_MASK in opcodes:
                 return each
         return None
 
     def _frame(self, taken: Any, floor_ns: int) -> int | None:
         """Explain the way of a frame; returns when it was sent, None if its way is not known as a whole."""
         hops = self._hops.of((int(taken["host"]), int(taken["qp"])), int(taken["psn"]))
-        same = ("source", "entropy")
-        hops = hops[np.logical_and.reduce([hops[name] == taken[name] for name in same])]
-        hops = hops[hops["what"] >> 8 == int(taken["what"]) >> 8]
+        hops = hops[np.all([hops[name] == taken[name] for name in ("source", "entropy", "what")], axis=0)]
         places = [int(taken["place"])]
         while True:
             found = hops[np.isin(hops["place"], places) & (hops["end_ns"] <= self._at_ns)]

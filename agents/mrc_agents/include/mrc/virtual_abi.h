@@ -102,7 +102,7 @@ struct mrc_trace_record {
 	__u32 qp; /* index */
 	__u32 psn;
 	__u32 entropy;
-	__u32 what; /* of HOP: opcode << 8 | DSCP; of QUEUED: source << 16 | receiver */
+	__u32 what; /* of HOP, TAKEN: opcode; of QUEUED: source << 16 | receiver */
 	__u32 value;
 	__u32 extra;
 };
