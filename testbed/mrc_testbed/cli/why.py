@@ -81,9 +81,7 @@ def _screen(found: Explanation) -> RenderableType:
     parts: list[RenderableType] = [Text(sentence(found)), Text(), shown_table(cause_table(found))]
     if found.messages:
         shown = found.messages[-_MESSAGES_SHOWN:]
-        times = [
-            f"{each.source} > {each.target} {format_time(each.end_ns - each.begin_ns)}" for each in shown
-        ]
+        times = [f"{hosts} {format_time(ns)}" for hosts, ns in shown]
         left = len(found.messages) - len(shown)
         before = f"{left} messages, then " if left else ""
         parts += [Text(), Text(f"path  {before}{', '.join(times)}")]

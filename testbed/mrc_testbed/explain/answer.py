@@ -68,28 +68,24 @@ def sentence(explanation: Explanation) -> str:
     acting = f", while {_listed(explanation.acting)} acted" if explanation.acting else ""
     shares = sorted(shares_of(explanation), key=lambda share: (not share.fault, -share.ns))
     parts = [
-        f"{format_time(share.ns)} {_part(share, explanation.zero_ns)}"
+        f"{format_time(share.ns)} {_part(share)}"
         for share in shares
         if share.fault or share.ns >= _NAMED_SHARE * operation.length_ns
     ]
     return f"{operation.name} {took}{acting}: {'; '.join(parts)}."
 
 
-def _part(share: Share, zero_ns: int) -> str:
+def _part(share: Share) -> str:
     (cause, ns, _), *others = share.places()
     by = f" by {share.fault}" if share.fault else ""
     most = f", most at {cause.place} ({format_time(ns)})" if others else f" at {cause.place}"
     match share.kind:
         case "lost" | "late":
             cause, many = share.segments[0].cause, len(share.segments)
-            lost = f" at {format_time(cause.lost_ns - zero_ns)}" if cause.lost_ns is not None else ""
+            lost = f" at {format_time(cause.lost_ns)}" if cause.lost_ns is not None else ""
             where = f" at {cause.place}" if cause.place else ""
-            count = (
-                f"are one packet {share.kind}"
-                if many == 1
-                else f"are {many} {share.kind} packets, the longest"
-            )
-            found = "found" if share.kind == "lost" else "given up"
+            kind, found = share.kind, "found" if share.kind == "lost" else "given up"
+            count = f"are one packet {kind}" if many == 1 else f"are {many} {kind} packets, the longest"
             return f"{count}{where}{lost}{by}, {found} by {cause.rule} after {format_time(cause.found_ns)}"
         case "queueing":
             behind = f" behind flow {cause.flow}" if cause.flow else ""
@@ -112,17 +108,17 @@ def cause_table(explanation: Explanation) -> Table:
             format_time(share.ns),
             format_share(share.ns / length_ns),
             share.fault or "-",
-            _where(share, explanation.zero_ns),
+            _where(share),
         )
         for share in shares_of(explanation)
     ]
     return Table(("cause", "#time", "#share", "fault", "where"), rows)
 
 
-def _where(share: Share, zero_ns: int) -> str:
+def _where(share: Share) -> str:
     """Places of a share, those with most time first."""
     if share.kind in ("lost", "late"):
-        return _part(share, zero_ns).removeprefix("are ")
+        return _part(share).removeprefix("are ")
     rows = [(cause, ns) for cause, ns, _ in share.places() if cause.place]
     texts = [
         f"{cause.place}{f' behind {cause.flow}' if cause.flow else ''}, {format_time(ns)}"
@@ -143,29 +139,12 @@ def document(explanation: Explanation) -> dict[str, Any]:
         "duration_ns": operation.length_ns,
         "faults": list(explanation.acting),
         "causes": [
-            {
-                "cause": share.kind,
-                "fault": share.fault or None,
-                "ns": share.ns,
-                "where": _where(share, zero_ns),
-            }
-            for share in shares_of(explanation)
+            {"cause": each.kind, "fault": each.fault or None, "ns": each.ns, "where": _where(each)}
+            for each in shares_of(explanation)
         ],
-        "messages": [
-            {
-                "source": each.source,
-                "target": each.target,
-                "begin_ns": each.begin_ns - zero_ns,
-                "end_ns": each.end_ns - zero_ns,
-            }
-            for each in explanation.messages
-        ],
+        "messages": [{"hosts": hosts, "ns": ns} for hosts, ns in explanation.messages],
         "segments": [
-            {
-                "begin_ns": each.begin_ns - zero_ns,
-                "end_ns": each.end_ns - zero_ns,
-                **{key: value for key, value in each.cause._asdict().items() if value},
-            }
+            {"begin_ns": each.begin_ns - zero_ns, "end_ns": each.end_ns - zero_ns, **each.cause._asdict()}
             for each in explanation.segments
         ],
     }

@@ -41,7 +41,7 @@ class Cause(NamedTuple):
     flow: str = ""  # queueing: the flow with most bytes ahead; lost: the packet's
     fault: str = ""  # id of the fault that is to blame; empty: none is
     rule: str = ""  # lost: what found it
-    lost_ns: int | None = None  # lost: when; None: nobody knows
+    lost_ns: int | None = None  # lost: when, on the run's axis; None: nobody knows
     found_ns: int = 0  # lost: from then until it was found
 
 

@@ -7,8 +7,7 @@ nanosecond has one cause.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -44,8 +43,7 @@ _WRITES: Final = range(0x06, 0x0C)
 _RESPONSES: Final = (0x11, 0x1C, 0x1D)  # ACK, SACK, NACK
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """The QPs of a connection that sends one way."""
 
     source: QpPlace
@@ -57,10 +55,11 @@ class CriticalPath:
 
     Args:
         end_ns: of the operation.
+        zero_ns: end of warm-up, from which times of losses are counted.
     """
 
-    def __init__(self, records: Records, clos: Clos, faults: FaultTimes, end_ns: int) -> None:
-        self._clos, self._faults = clos, faults
+    def __init__(self, records: Records, clos: Clos, faults: FaultTimes, end_ns: int, zero_ns: int) -> None:
+        self._clos, self._faults, self._zero_ns = clos, faults, zero_ns
         self._hops = Index(records, TraceKind.HOP)
         self._queued = Index(records, TraceKind.QUEUED)
         self._lost = Index(records, TraceKind.LOST, TraceKind.TRIMMED)
@@ -230,7 +229,8 @@ class CriticalPath:
             fault, name = "", f"the full queue of {name}"
         waited_ns = found_ns - (sent_ns if lost_ns is None else min(lost_ns, found_ns))
         is_lost = lost_ns is not None or kind == "lost"
-        cause = Cause("lost" if is_lost else "late", name, flow, fault, rule, lost_ns, waited_ns)
+        at_ns = None if lost_ns is None else lost_ns - self._zero_ns
+        cause = Cause("lost" if is_lost else "late", name, flow, fault, rule, at_ns, waited_ns)
         self.spend(sent_ns, floor_ns, cause)
 
     def _flow(self, hosts: int) -> str:

@@ -6,25 +6,12 @@ from typing import Final
 from mrc_testbed.document.one_step import write_in_one_step
 from mrc_testbed.document.text_file import read_text
 from mrc_testbed.explain.answer import WORDS, cause_table, sentence, shares_of
-from mrc_testbed.explain.causes import CauseKind
 from mrc_testbed.explain.why import Explanation
 from mrc_testbed.report.page import part
 from mrc_testbed.shown import format_time
 
 _BEGIN: Final = '<section id="why">'
 _END: Final = "<!-- end of why --></section>\n"
-_COLORS: Final[dict[CauseKind, str]] = {
-    "lost": "--c6",
-    "late": "--bad",
-    "queueing": "--c1",
-    "wire": "--c0",
-    "computing": "--c5",
-    "held": "--c2",
-    "agent": "--c4",
-    "delayed": "--c7",
-    "window": "--c3",
-    "other": "--grid",
-}
 
 
 def add_to_report(explanation: Explanation, path: Path) -> None:
@@ -41,7 +28,7 @@ def _section(explanation: Explanation) -> str:
     length_ns = max(1, explanation.operation.length_ns)
     pieces = [
         (
-            _COLORS[share.kind],
+            f"--c{list(WORDS).index(share.kind) % 8}",
             round(100 * share.ns / length_ns, 3),
             f"{WORDS[share.kind]}{f', {share.fault}' if share.fault else ''}: {format_time(share.ns)}",
             "#faults" if share.fault else "#fabric",

@@ -8,9 +8,10 @@ import csv
 import io
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,12 +50,10 @@ class Operation:
         return f"{self.workload} {self.word} {self.number}"
 
 
-@dataclass(frozen=True, slots=True)
-class MessageOnPath:
-    """A message of a collective that others waited for."""
+class Leg(NamedTuple):
+    """A message that others waited for; times are of the lab's clock."""
 
-    source: str
-    target: str
+    pair: Pair
     begin_ns: int  # when it was posted
     end_ns: int  # when it had arrived
 
@@ -64,8 +63,8 @@ class Explanation:
     """All time of an operation, by cause."""
 
     operation: Operation
-    zero_ns: int  # end of warm-up
-    messages: tuple[MessageOnPath, ...]  # of a collective, the earliest first
+    zero_ns: int  # end of warm-up by the lab's clock
+    messages: tuple[tuple[str, int], ...]  # of a collective, the earliest first: from whom to whom, and ns
     segments: tuple[Segment, ...]  # the earliest first: together they last as long as the operation
     acting: tuple[str, ...]  # faults in force meanwhile: id, kind and place
 
@@ -174,10 +173,8 @@ def _messages(plan: Plan, workload: PlannedWorkload, clos: Clos) -> list[Operati
     return found
 
 
-def _chain(
-    plan: Plan, workload: PlannedWorkload, clos: Clos, operation: Operation
-) -> list[tuple[Pair, int, int]]:
-    """(QPs, posted, arrived) of the messages that followed one another to the operation's end, last first."""
+def _chain(plan: Plan, workload: PlannedWorkload, clos: Clos, operation: Operation) -> list[Leg]:
+    """The messages that followed one another to the operation's end, the last first."""
     tracer = Tracer((TraceKind.POSTED, TraceKind.ARRIVED), operation.posted_ns, operation.end_ns)
     repeat(plan, tracer.begin, tracer.take, operation.end_ns + 1)
     hosts = [(clos.node(flow.source).index, clos.node(flow.target).index) for flow in workload.flows]
@@ -199,50 +196,30 @@ def _chain(
     while transfer >= 0:
         each = posted[transfer]
         pair = Pair((int(each["source"]), int(each["qp"])), (int(each["host"]), int(each["extra"])))
-        chain.append((pair, int(each["time_ns"]), end_ns))
+        chain.append(Leg(pair, int(each["time_ns"]), end_ns))
         transfer, end_ns = int(each["what"]) - 1, int(each["time_ns"])
     return chain
 
 
 def _explained(
-    plan: Plan,
-    clos: Clos,
-    operation: Operation,
-    chain: Sequence[tuple[Pair, int, int]],
-    zero_ns: int,
+    plan: Plan, clos: Clos, operation: Operation, chain: Sequence[Leg], zero_ns: int
 ) -> Explanation:
-    own = [(operation.pair, operation.begin_ns, operation.end_ns)] if operation.pair is not None else []
-    parts = [*own, *chain]
-    tracer = Tracer(
-        KINDS,
-        max(0, 2 * operation.begin_ns - operation.end_ns),
-        operation.end_ns,
-        windows=_windows(parts),
-    )
-    recording = repeat(plan, tracer.begin, tracer.take, operation.end_ns + 1)
-    faults = FaultTimes(clos, recording)
-    path = CriticalPath(tracer.records, clos, faults, operation.end_ns)
-    for pair, begin_ns, _ in parts:
-        (path.acknowledgement if own else path.arrival)(pair, begin_ns)
-    path.spend(operation.posted_ns, operation.posted_ns, Cause("other"))
-    path.spend(operation.begin_ns, operation.begin_ns, Cause("computing"))
-    messages = tuple(
-        MessageOnPath(clos.host(pair.source[0]).name, clos.host(pair.target[0]).name, begin_ns, end_ns)
-        for pair, begin_ns, end_ns in reversed(chain)
-    )
-    return Explanation(
-        operation,
-        zero_ns,
-        messages,
-        tuple(path.segments),
-        faults.acting(operation.begin_ns, operation.end_ns),
-    )
-
-
-def _windows(parts: Sequence[tuple[Pair, int, int]]) -> Mapping[QpPlace, list[tuple[int, int]]]:
-    """Times of both ends: those of the messages, and as long before, when what they waited for left."""
-    found: defaultdict[QpPlace, list[tuple[int, int]]] = defaultdict(list)
-    for pair, begin_ns, end_ns in parts:
-        for place in (pair.source, pair.target):
-            found[place].append((max(0, 2 * begin_ns - end_ns), end_ns))
-    return found
+    begin_ns, end_ns = operation.begin_ns, operation.end_ns
+    own = [] if operation.pair is None else [Leg(operation.pair, begin_ns, end_ns)]
+    windows: defaultdict[QpPlace, list[tuple[int, int]]] = defaultdict(list)
+    for leg in (*own, *chain):
+        for place in (leg.pair.source, leg.pair.target):
+            # and as long before, when what it waited for left
+            windows[place].append((max(0, 2 * leg.begin_ns - leg.end_ns), leg.end_ns))
+    tracer = Tracer(KINDS, max(0, 2 * begin_ns - end_ns), end_ns, windows=windows)
+    faults = FaultTimes(clos, repeat(plan, tracer.begin, tracer.take, end_ns + 1))
+    path = CriticalPath(tracer.records, clos, faults, end_ns, zero_ns)
+    for leg in own:
+        path.acknowledgement(leg.pair, leg.begin_ns)
+    for leg in chain:
+        path.arrival(leg.pair, leg.begin_ns)
+    path.spend(operation.posted_ns, begin_ns, Cause("other"))
+    path.spend(begin_ns, begin_ns, Cause("computing"))
+    names = [" > ".join(clos.host(host).name for host, _ in leg.pair) for leg in chain]
+    messages = tuple(zip(names, (leg.end_ns - leg.begin_ns for leg in chain), strict=True))[::-1]
+    return Explanation(operation, zero_ns, messages, tuple(path.segments), faults.acting(begin_ns, end_ns))
