@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Group, RenderableType
@@ -14,9 +14,7 @@ from mrc_testbed.cli.options import RunsFolder, Settings, command
 from mrc_testbed.cli.render import show, shown_table
 from mrc_testbed.document.latest import latest_of
 from mrc_testbed.errors import UsageError
-from mrc_testbed.explain.answer import cause_table, document, sentence
-from mrc_testbed.explain.page import add_to_report
-from mrc_testbed.explain.why import Explanation, explain
+from mrc_testbed.report.table import Table
 from mrc_testbed.scenario.spec.plan import load_plan
 from mrc_testbed.shown import format_time
 
@@ -49,10 +47,10 @@ def why(
 ) -> None:
     """Explain why an operation took as long as it did: the causes on its critical path.
 
-    Repeats a run in virtual time twice and looks at each packet that others waited
-    for: in which queue it was, where it was lost and what found that. Each
+    Repeats a run in virtual time twice and looks at each packet that others
+    waited for: in which queue it was, where it was lost and what found that. Each
     nanosecond has one cause. An operation is a collective, a training step, or a
-    message of a flow. The report of the run shows the causes too from then on.
+    message of a flow. The run's report shows the causes too from then on.
 
     [bold]Examples[/bold]
 
@@ -60,6 +58,8 @@ def why(
       mrc-testbed why runs/training-flapping-optic/latest 'job step 41'
       mrc-testbed why t0-t1-flap.tar.zst --slowest -o json
     """
+    from mrc_testbed.explain.page import answer  # noqa: PLC0415 - numpy takes a while to import
+
     if what == "latest":
         what = str(max(runs.glob("*/latest"), key=lambda path: path.resolve().name, default=what))
     with opened(Path(what), "run") as given:
@@ -70,19 +70,21 @@ def why(
                 f"{what} is a live run, and only one in virtual time can be repeated to be looked at",
                 hint=f"explain its twin: mrc-testbed replay {what} --virtual, and mrc-testbed why latest",
             )
-        zero_ns = run.manifest["time_zero_monotonic_ns"]
-        found = explain(load_plan(folder / "plan.json"), folder, zero_ns, None if slowest else operation)
-        if not Path(what).is_file():
-            add_to_report(found, folder / "report.html")
-    show(settings, "Why", SCHEMA_VERSION, document(found), lambda: _screen(found), lines="causes")
+        document, causes = answer(
+            load_plan(folder / "plan.json"),
+            folder,
+            run.manifest["time_zero_monotonic_ns"],
+            None if slowest else operation,
+            is_kept=not Path(what).is_file(),
+        )
+    show(settings, "Why", SCHEMA_VERSION, document, lambda: _screen(document, causes), lines="causes")
 
 
-def _screen(found: Explanation) -> RenderableType:
-    parts: list[RenderableType] = [Text(sentence(found)), Text(), shown_table(cause_table(found))]
-    if found.messages:
-        shown = found.messages[-_MESSAGES_SHOWN:]
-        times = [f"{hosts} {format_time(ns)}" for hosts, ns in shown]
-        left = len(found.messages) - len(shown)
+def _screen(document: dict[str, Any], causes: Table) -> RenderableType:
+    parts: list[RenderableType] = [Text(document["sentence"]), Text(), shown_table(causes)]
+    if messages := document["messages"]:
+        times = [f"{each['hosts']} {format_time(each['ns'])}" for each in messages[-_MESSAGES_SHOWN:]]
+        left = len(messages) - len(times)
         before = f"{left} messages, then " if left else ""
         parts += [Text(), Text(f"path  {before}{', '.join(times)}")]
     return Group(*parts)
