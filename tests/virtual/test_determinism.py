@@ -4,9 +4,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-import test_scenarios
 from library_build import build
-from runs import SCENARIOS, contents, plan_of, run
+from runs import FILES, SCENARIOS, contents, plan_of, run
 
 from mrc_agents.abi import TraceKind
 from mrc_testbed.campaign.plan import plan_variants
@@ -19,9 +18,7 @@ COMPILERS = [
     pytest.param("cc", "-O3 -g", id="cc-O3", marks=OPTIMISED),
     pytest.param("clang", "-O2 -g", id="clang-O2", marks=[OPTIMISED, pytest.mark.ci]),
 ]
-FILES = [
-    pytest.param(each.values[0], id=str(each.values[0])) for each in test_scenarios.FILES if not each.marks
-]
+QUICK = [str(each.values[0]) for each in FILES if not each.marks]
 EVERYTHING = [TraceKind(kind) for kind in range(TraceKind.KINDS)]
 PLANS = ["nic-port-down.yaml", "incast-credits.yaml"]
 
@@ -35,7 +32,7 @@ def test_a_run_repeats_and_no_trace_changes_it(file: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow("each scenario file twice")
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", QUICK)
 def test_no_trace_changes_a_run(file: str, tmp_path: Path) -> None:
     loaded = load_scenario(SCENARIOS / file)
     variants = [run.plan for run in plan_variants(loaded, seed=None).runs] if loaded.spec.variants else None

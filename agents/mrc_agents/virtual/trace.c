@@ -9,7 +9,7 @@
 #include "api.h"
 
 enum {
-	FLOWS_TOLD_APART = 16, /* in one queue; what others have is in no flow's sum */
+	FLOWS_COUNTED = 16, /* in one queue; what others have is in no flow's sum */
 	QP_INDEX_MASK = (1 << MRC_QP_INDEX_BITS) - 1,
 };
 
@@ -134,7 +134,7 @@ void virtual_trace_queued(const struct mrc_port *port,
 	    .time_ns = time_ns, .kind = MRC_TRACE_QUEUED, .value = depth_bytes};
 	struct {
 		__u32 hosts, bytes;
-	} flows[FLOWS_TOLD_APART];
+	} flows[FLOWS_COUNTED];
 	__u32 count = 0;
 
 	if (!describe(&record, port, bytes_of(id)))
@@ -148,7 +148,7 @@ void virtual_trace_queued(const struct mrc_port *port,
 				(host_of((const __be64 *)ip->destination) & 0xffff);
 		while (i < count && flows[i].hosts != hosts)
 			i++;
-		if (i == FLOWS_TOLD_APART)
+		if (i == FLOWS_COUNTED)
 			continue;
 		if (i == count) {
 			flows[count].hosts = hosts;

@@ -1,4 +1,4 @@
-"""What an explanation says: causes by kind and fault, and one sentence. Pure."""
+"""An explanation in words: causes by kind and fault, and one sentence. Pure."""
 
 from collections import defaultdict
 from collections.abc import Sequence

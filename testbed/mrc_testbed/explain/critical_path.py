@@ -36,7 +36,7 @@ RULES: Final = {
     LossRule.NACK: "a NACK",
     LossRule.PROBE: "the PTO",
 }
-"""What finds a loss."""
+"""Names of what finds a loss."""
 
 _OPCODE_MASK: Final = 0x3F  # of MRC without the bits that it has besides those of RC
 _WRITES: Final = range(0x06, 0x0C)

@@ -11,7 +11,7 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.virtual.lab import VirtualLab
 
 Records = NDArray[Any]
-"""Of a TraceRecord's fields."""
+"""An array with the fields of a TraceRecord."""
 
 QpPlace = tuple[int, int]
 """Host index and QP index."""

@@ -107,7 +107,7 @@ struct mrc_trace_record {
 	__u32 extra;
 };
 
-/* What of a run is recorded, by model time. */
+/* A selection of what is recorded of a run, by model time. */
 struct mrc_trace_selection {
 	__u64 from_ns, until_ns;
 	__u64 window_first; /* address of a __u32 by NIC and QP, and one more; 0: all QPs */
