@@ -543,17 +543,18 @@ class TraceKind(IntEnum):
     QUEUED = 1
     LOST = 2
     TRIMMED = 3
-    HELD = 4
-    SENT = 5
-    ACKED = 6
-    DECLARED = 7
-    TIMER = 8
-    EV = 9
-    BEGUN = 10
-    COMPLETED = 11
-    POSTED = 12
-    ARRIVED = 13
-    KINDS = 14
+    TAKEN = 4
+    HELD = 5
+    SENT = 6
+    ACKED = 7
+    DECLARED = 8
+    TIMER = 9
+    EV = 10
+    BEGUN = 11
+    COMPLETED = 12
+    POSTED = 13
+    ARRIVED = 14
+    KINDS = 15
 
 
 class TrafficClass(IntEnum):

@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 from library_build import build
-from runs import contents, plan_of, run
+from runs import FILES, SCENARIOS, contents, plan_of, run
+
+from mrc_agents.abi import TraceKind
+from mrc_testbed.campaign.plan import plan_variants
+from mrc_testbed.explain.trace import Tracer
+from mrc_testbed.scenario.spec.load import load_scenario
 
 OPTIMISED = pytest.mark.slow("compiles for ten seconds")
 COMPILERS = [
@@ -13,14 +18,28 @@ COMPILERS = [
     pytest.param("cc", "-O3 -g", id="cc-O3", marks=OPTIMISED),
     pytest.param("clang", "-O2 -g", id="clang-O2", marks=[OPTIMISED, pytest.mark.ci]),
 ]
+QUICK = [str(each.values[0]) for each in FILES if not each.marks]
+EVERYTHING = [TraceKind(kind) for kind in range(TraceKind.KINDS)]
 PLANS = ["nic-port-down.yaml", "incast-credits.yaml"]
 
 
 @pytest.mark.parametrize("file", [*PLANS, "all-reduce-flap.yaml"])
-def test_a_run_repeats(file: str, tmp_path: Path) -> None:
-    first, second = (contents(run(plan_of(file), tmp_path / name)) for name in ("first", "second"))
-    assert first == second
+def test_a_run_repeats_and_no_trace_changes_it(file: str, tmp_path: Path) -> None:
+    tracer = Tracer(EVERYTHING, windows={})  # looks at each frame and QP, and keeps none
+    first = contents(run(plan_of(file), tmp_path / "first"))
+    assert first == contents(run(plan_of(file), tmp_path / "second", tracer=tracer))
     assert "series.csv" in first
+
+
+@pytest.mark.slow("each scenario file twice")
+@pytest.mark.parametrize("file", QUICK)
+def test_no_trace_changes_a_run(file: str, tmp_path: Path) -> None:
+    loaded = load_scenario(SCENARIOS / file)
+    variants = [run.plan for run in plan_variants(loaded, seed=None).runs] if loaded.spec.variants else None
+    for number, plan in enumerate(variants or [plan_of(file)]):
+        plain = contents(run(plan, tmp_path / f"plain-{number}"))
+        tracer = Tracer(EVERYTHING, windows={})
+        assert plain == contents(run(plan, tmp_path / f"traced-{number}", tracer=tracer))
 
 
 def test_another_seed_is_another_run(tmp_path: Path) -> None:

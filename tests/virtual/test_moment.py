@@ -20,10 +20,9 @@ from mrc_testbed.explain.moment import (
     moments_of,
     read_moment,
     steps_of,
-    trace,
-    traced,
 )
 from mrc_testbed.explain.rerun import repeat
+from mrc_testbed.explain.trace import Tracer
 from mrc_testbed.explain.until import first_moment, parse_condition
 from mrc_testbed.topology.resolve import resolve_topology
 
@@ -48,21 +47,16 @@ def moments(library, plan):
 
 def until(plan, text, from_ns=None):
     condition = parse_condition(text, resolve_topology(plan.topology))
-    return first_moment(plan, ZERO_NS, from_ns, plan.end_ns, condition)
+    return first_moment(plan, ZERO_NS, from_ns, condition)
 
 
 def test_each_packet_of_a_moment_is_where_the_trace_has_it(plan, moments):
     """A packet waits from when it came to a port to when its transmission began, then it is on the wire."""
-    records = []
-    repeat(
-        plan,
-        lambda lab: trace(lab, [TraceKind.HOP], ZERO_NS, ZERO_NS + 2 * MOMENT_NS),
-        ZERO_NS + 2 * MOMENT_NS,
-        lambda lab, _: records.append(traced(lab)),
-    )
+    tracer = Tracer([TraceKind.HOP], ZERO_NS + 3_000_000_000, ZERO_NS + MOMENT_NS + 200_000_000)
+    repeat(plan, tracer.begin, tracer.take, ZERO_NS + MOMENT_NS + 200_000_000)
     clos, now_ns = resolve_topology(plan.topology), ZERO_NS + MOMENT_NS
     expected, found = defaultdict(list), defaultdict(list)
-    for hop in records[0]:
+    for hop in tracer.records:
         if hop["time_ns"] <= now_ns < hop["end_ns"]:
             port = clos.port(int(hop["place"])).name
             expected[port].append((bool(hop["start_ns"] > now_ns), int(hop["psn"]), int(hop["value"])))
@@ -160,7 +154,7 @@ def test_a_run_that_is_looked_at_is_the_same_run(plan):
             read_moment(self.lab, ZERO_NS)
 
     for begin in (lambda _: None, Reader):
-        repeat(plan, begin, ZERO_NS + plan.end_ns, keep)
+        repeat(plan, begin, keep, ZERO_NS + plan.end_ns)
     assert ends[0] == ends[1]
 
 

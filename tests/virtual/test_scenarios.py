@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from runs import SCENARIOS, plan_of, run, run_campaign
+from runs import FILES, SCENARIOS, plan_of, run, run_campaign
 
 from mrc_testbed.campaign.execution import (
     carry_out_virtually,
@@ -20,42 +20,6 @@ from mrc_testbed.cli import app
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.spec.load import load_scenario
-
-LARGE = {
-    "allreduce",
-    "alltoall",
-    "dead-path",
-    "ev-loss",
-    "incast-400g",
-    "incast-victim",
-    "lossy-paths",
-    "permutation-400g",
-    "sendrecv",
-}
-"""Those that take four seconds or more."""
-AT_NIGHT = {"all-reduce-400g", "lossy-soak", "permutation-256"}
-"""Those that take longer still, and so do all of a thousand NICs."""
-SHORT = {"nic-links-flap-true", "t1-down-true"}
-"""Scenarios of the paper at its own rates that take three seconds; the others take up to two minutes."""
-ONE_OF_A_KIND = {"ev-loss-true", "incast-victim-true", "t0t1-fail-true"}
-"""Those of them that .ci/run has: loss, an incast beside the same over RoCEv2, a dead link."""
-SLOW = pytest.mark.slow("many packets: each costs the same at 800 Gbit/s as at 100 Mbit/s")
-
-
-def marks_of(path: Path) -> list[pytest.MarkDecorator]:
-    if path.stem in LARGE | ONE_OF_A_KIND:
-        return [SLOW, pytest.mark.ci]
-    is_slow = path.stem in AT_NIGHT or path.stem.endswith(("-1024", "-1024-flap"))
-    is_slow |= path.parent.name == "drills"  # four minutes each: people look for the fault meanwhile
-    return [SLOW] if is_slow or (path.parent.name == "paper-true" and path.stem not in SHORT) else []
-
-
-FILES = [
-    pytest.param(str(path.relative_to(SCENARIOS)), marks=marks_of(path))
-    for path in sorted(SCENARIOS.rglob("*.yaml"))
-    if path.parent.name not in {"campaigns", "train"} and path.name != "all.yaml"
-]
-"""Those of train/ need PyTorch: tests/e2e/torch."""
 
 
 def test_files_are_found() -> None:

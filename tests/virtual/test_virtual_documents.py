@@ -31,6 +31,7 @@ COMMANDS = (
     ("CampaignStatistics", "campaign", "stats", CAMPAIGN_BUNDLE),
     ("CampaignCheck", "campaign", "check", CAMPAIGN_BUNDLE, "--baseline", "baseline.json"),
     ("Replay", "replay", CAMPAIGN_BUNDLE, "--virtual"),
+    ("Why", "why", BUNDLE),
 )
 TIMES = {"times(message_completion)", "times(packet_rtt)", "times(collective_time(sum))"}
 FIGURES = {

@@ -83,6 +83,8 @@ static void arrive(struct xdp_md *ctx, __u32 port_id)
 		forward(ctx);
 		return;
 	}
+	TRACE_FRAME(MRC_TRACE_TAKEN, virtual_port(port_id), 0, (const void *)ctx->data,
+		    virtual_now_ns, 0, 0, 0, 0);
 	virtual_enter_nic(nic_index);
 	nic(ctx);
 }

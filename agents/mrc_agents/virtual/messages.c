@@ -109,7 +109,7 @@ static void post(struct mrc_message_schedule *schedule, __u32 index)
 	struct mrc_work_ring *ring = open_ring(connection);
 
 	connection->in_flight++;
-	virtual_trace_transfer(MRC_TRACE_POSTED, schedule, index, arrived, !ring);
+	virtual_trace_transfer(MRC_TRACE_POSTED, schedule, index, arrived);
 	if (!ring) {
 		append(schedule, schedule->unposted, index);
 		return;
@@ -164,7 +164,7 @@ void mrc_virtual_take_arrival(struct mrc_message_schedule *schedule, __u32 index
 	const struct mrc_transfer *transfer = transfer_of(schedule, index);
 	struct mrc_schedule_connection *connection = connection_of(schedule, transfer->connection);
 
-	virtual_trace_transfer(MRC_TRACE_ARRIVED, schedule, index, 0, 0);
+	virtual_trace_transfer(MRC_TRACE_ARRIVED, schedule, index, 0);
 	arrived = index + 1;
 	schedule->outstanding--;
 	connection->in_flight--;

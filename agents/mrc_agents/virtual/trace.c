@@ -3,15 +3,13 @@
  * The trace of a run that is looked at: records of what a selection names, in the order in which the
  * library came to it. It only reads: results are the same to the byte with it and without.
  */
-#include <stdlib.h>
 #include <bpf/bpf_endian.h>
 #include <mrc/trace.h>
 #include <mrc/wire.h>
 #include "api.h"
 
 enum {
-	RECORDS_FIRST_ROOM = 1 << 14,
-	FLOWS_TOLD_APART = 16, /* in one queue; what others have is in no flow's sum */
+	FLOWS_COUNTED = 16, /* in one queue; what others have is in no flow's sum */
 	QP_INDEX_MASK = (1 << MRC_QP_INDEX_BITS) - 1,
 };
 
@@ -19,19 +17,19 @@ __u32 virtual_trace_kinds;
 
 static struct mrc_trace_selection selected;
 static struct mrc_trace_record *records;
-static __u64 record_count, record_room;
+static __u64 record_count;
 static const struct virtual_map_entry *frames, *qps, *ports;
 
 void mrc_virtual_trace(const struct mrc_trace_selection *selection)
 {
-	free(records);
+	virtual_release(records, selected.records_max * sizeof(*records));
+	virtual_trace_kinds = record_count = 0;
 	records = 0;
-	record_count = record_room = 0;
-	virtual_trace_kinds = 0;
 	if (!selection)
 		return;
 	selected = *selection;
-	virtual_trace_kinds = selected.kinds;
+	records = virtual_allocate(selected.records_max * sizeof(*records));
+	virtual_trace_kinds = records ? selected.kinds : 0;
 	frames = virtual_find_map("queue_frames");
 	qps = virtual_find_map("qps");
 	ports = virtual_find_map("port_table");
@@ -63,20 +61,8 @@ static int is_selected(__u32 host, __u32 qp, __u64 time_ns)
 
 static void add(struct mrc_trace_record record)
 {
-	if (record_count == record_room) {
-		__u64 room = record_room ? record_room * 2 : RECORDS_FIRST_ROOM;
-		void *grown = 0;
-
-		if (room <= selected.records_max)
-			grown = realloc(records, room * sizeof(*records));
-		if (!grown) { /* Python sees that it is full */
-			virtual_trace_kinds = 0;
-			return;
-		}
-		records = grown;
-		record_room = room;
-	}
-	records[record_count++] = record;
+	if (record_count < selected.records_max)
+		records[record_count++] = record;
 }
 
 /* The header behind the source route, if there is one; 0: the frame is not of MRC. */
@@ -113,6 +99,8 @@ static int describe(struct mrc_trace_record *record, const struct mrc_port *port
 	record->host = host_of((const __be64 *)ip->destination);
 	record->qp = bpf_ntohl(bth->destination_qp) & QP_INDEX_MASK;
 	record->psn = bpf_ntohl(bth->flags_psn) & WIRE_PSN_MASK;
+	if (record->kind == MRC_TRACE_HOP || record->kind == MRC_TRACE_TAKEN)
+		record->what = bth->opcode;
 	record->entropy = bpf_ntohl(ip->version_class_flow) << 16 | bpf_ntohs(udp->source);
 	return is_selected(record->host, record->qp, record->time_ns);
 }
@@ -121,32 +109,21 @@ void virtual_trace_frame(enum mrc_trace_kind kind, const struct mrc_port *port, 
 			 const void *bytes, __u64 time_ns, __u64 start_ns, __u64 end_ns, __u32 what,
 			 __u32 value)
 {
-	struct mrc_trace_record record = {
-	    .time_ns = time_ns,
-	    .start_ns = start_ns,
-	    .end_ns = end_ns,
-	    .kind = kind,
-	    .what = what,
-	    .value = value,
-	};
-	const struct wire_ipv6 *outer;
+	struct mrc_trace_record record = {.time_ns = time_ns,
+					  .start_ns = start_ns,
+					  .end_ns = end_ns,
+					  .kind = kind,
+					  .what = what,
+					  .value = value};
 
-	if (id)
-		bytes = bytes_of(id);
 	if (kind == MRC_TRACE_HELD) {
 		record.place = ((__u8 *)port - ports->base) / ports->map->stride;
 		if (record.end_ns >= selected.from_ns && time_ns <= selected.until_ns)
 			add(record);
 		return;
 	}
-	if (!describe(&record, port, bytes))
-		return;
-	outer = bytes + sizeof(struct wire_eth);
-	if (kind == MRC_TRACE_HOP)
-		record.what = *((const __u8 *)(inner_header(bytes) + 1) + sizeof(struct wire_udp))
-				  << 8 |
-			      (bpf_ntohl(outer->version_class_flow) >> 22 & 0x3f);
-	add(record);
+	if (describe(&record, port, id ? bytes_of(id) : bytes))
+		add(record);
 }
 
 void virtual_trace_queued(const struct mrc_port *port,
@@ -154,13 +131,10 @@ void virtual_trace_queued(const struct mrc_port *port,
 			  __u64 time_ns, __u32 depth_bytes)
 {
 	struct mrc_trace_record record = {
-	    .time_ns = time_ns,
-	    .kind = MRC_TRACE_QUEUED,
-	    .value = depth_bytes,
-	};
+	    .time_ns = time_ns, .kind = MRC_TRACE_QUEUED, .value = depth_bytes};
 	struct {
 		__u32 hosts, bytes;
-	} flows[FLOWS_TOLD_APART];
+	} flows[FLOWS_COUNTED];
 	__u32 count = 0;
 
 	if (!describe(&record, port, bytes_of(id)))
@@ -174,7 +148,7 @@ void virtual_trace_queued(const struct mrc_port *port,
 				(host_of((const __be64 *)ip->destination) & 0xffff);
 		while (i < count && flows[i].hosts != hosts)
 			i++;
-		if (i == FLOWS_TOLD_APART)
+		if (i == FLOWS_COUNTED)
 			continue;
 		if (i == count) {
 			flows[count].hosts = hosts;
@@ -193,47 +167,41 @@ void virtual_trace_qp(enum mrc_trace_kind kind, const void *within, __u32 psn, _
 		      __u64 start_ns, __u32 entropy, __u32 what)
 {
 	__u64 offset = (const __u8 *)within - qps->base, rest = offset % qps->instance_bytes;
-	struct mrc_trace_record record = {
-	    .time_ns = time_ns,
-	    .start_ns = start_ns,
-	    .kind = kind,
-	    .host = offset / qps->instance_bytes,
-	    .qp = rest / qps->map->stride,
-	    .psn = psn,
-	    .entropy = entropy,
-	    .what = what,
-	};
 	const struct mrc_qp *qp = within - rest % qps->map->stride;
+	struct mrc_trace_record record = {.time_ns = time_ns,
+					  .start_ns = start_ns,
+					  .kind = kind,
+					  .host = offset / qps->instance_bytes,
+					  .qp = rest / qps->map->stride,
+					  .source = qp->head.peer_host,
+					  .psn = psn,
+					  .entropy = entropy,
+					  .what = what,
+					  .value = qp->cc.cwnd_bytes,
+					  .extra = qp->req.inflight};
 
-	record.source = qp->head.peer_host;
-	record.value = qp->cc.cwnd_bytes;
-	record.extra = qp->req.inflight;
 	if (is_selected(record.host, record.qp, time_ns))
 		add(record);
 }
 
 void virtual_trace_transfer(enum mrc_trace_kind kind, const struct mrc_message_schedule *schedule,
-			    __u32 transfer, __u32 what, __u32 value)
+			    __u32 transfer, __u32 what)
 {
-	struct mrc_trace_record record = {
-	    .time_ns = virtual_now_ns,
-	    .start_ns = (__u64)schedule,
-	    .kind = kind,
-	    .place = ((const struct mrc_transfer *)schedule->transfers)[transfer].connection,
-	    .psn = transfer,
-	    .entropy = schedule->operation,
-	    .what = what,
-	    .value = value,
-	};
+	__u32 place = ((const struct mrc_transfer *)schedule->transfers)[transfer].connection;
 	const struct mrc_schedule_connection *connection =
-	    (const struct mrc_schedule_connection *)schedule->connections + record.place;
+	    (const struct mrc_schedule_connection *)schedule->connections + place;
 
-	if (!(virtual_trace_kinds & 1U << kind) || virtual_now_ns < selected.from_ns ||
-	    virtual_now_ns > selected.until_ns)
-		return;
-	record.source = connection->source_nic;
-	record.qp = connection->source_qp;
-	record.host = connection->target_nic;
-	record.extra = connection->target_qp;
-	add(record);
+	if (virtual_trace_kinds & 1U << kind && virtual_now_ns >= selected.from_ns &&
+	    virtual_now_ns <= selected.until_ns)
+		add((struct mrc_trace_record){.time_ns = virtual_now_ns,
+					      .start_ns = (__u64)schedule,
+					      .kind = kind,
+					      .place = place,
+					      .psn = transfer,
+					      .entropy = schedule->operation,
+					      .what = what,
+					      .source = connection->source_nic,
+					      .qp = connection->source_qp,
+					      .host = connection->target_nic,
+					      .extra = connection->target_qp});
 }

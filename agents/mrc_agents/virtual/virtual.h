@@ -101,7 +101,7 @@ int virtual_take_message(__u32 nic, const struct mrc_event *event);
 
 /* ---- trace.c; more of it is in mrc/trace.h */
 void virtual_trace_transfer(enum mrc_trace_kind kind, const struct mrc_message_schedule *schedule,
-			    __u32 transfer, __u32 what, __u32 value);
+			    __u32 transfer, __u32 what);
 
 /* ---- frames.c */
 void virtual_begin_frames(const __u32 *nic_of_port, __u32 port_count);

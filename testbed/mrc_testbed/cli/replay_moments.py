@@ -64,7 +64,7 @@ def show_moments(
     settings.progress("repeating the run")
     if condition is not None:
         from_ns = times_ns[0] if times_ns else None
-        found = first_moment(plan, zero_ns, from_ns, run.manifest["end_ns"], condition)
+        found = first_moment(plan, zero_ns, from_ns, condition)
         if found is None:
             settings.stderr.print(f"{until}: at no moment of the run")
             return ExitCode.EXPECTATION_FAILED

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from mrc_testbed.topology.spec import TopologySpec
+
 GAP: Final = None
 """Stands in a row for the members left out."""
 
@@ -37,14 +39,12 @@ def elide(count: int, room: int) -> Sequence[int | None]:
     return [*range(room - 2), GAP, count - 1]
 
 
-def choose_shown(planes: int, t0: int, t1: int, hosts_per_t0: int, lanes: int) -> Shown:
+def choose_shown(spec: TopologySpec) -> Shown:
     """All of a fabric that a reader can follow, a sample of each row of a larger one."""
-    links = planes * t0 * (hosts_per_t0 + t1 * lanes)
-    widest = max(planes * t0, planes * t1, t0 * hosts_per_t0)
-    if links <= LINKS_DRAWN_MAX and widest <= _ROW_DRAWN_MAX:
-        return Shown(range(planes), range(t0), range(t1), range(hosts_per_t0), is_whole=True)
-    shown_planes = elide(planes, _FEW_PLANES)
-    shown_t0, shown_t1 = elide(t0, _SHORT_ROW), elide(t1, _SHORT_ROW)
-    shown_hosts = elide(hosts_per_t0, _FEW_HOSTS)
-    is_whole = all(GAP not in row for row in (shown_planes, shown_t0, shown_t1, shown_hosts))
-    return Shown(shown_planes, shown_t0, shown_t1, shown_hosts, is_whole)
+    rows = (spec.planes, spec.t0, spec.t1, spec.hosts_per_t0)
+    links = spec.planes * spec.t0 * (spec.hosts_per_t0 + spec.t1 * spec.uplinks_per_pair)
+    widest = max(spec.planes * spec.t0, spec.planes * spec.t1, spec.t0 * spec.hosts_per_t0)
+    is_small = links <= LINKS_DRAWN_MAX and widest <= _ROW_DRAWN_MAX
+    rooms = rows if is_small else (_FEW_PLANES, _SHORT_ROW, _SHORT_ROW, _FEW_HOSTS)
+    planes, t0, t1, hosts = shown = list(map(elide, rows, rooms))
+    return Shown(planes, t0, t1, hosts, is_whole=not any(GAP in row for row in shown))

@@ -1,6 +1,7 @@
 """The fabric as text for a terminal, and as DOT for Graphviz."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from mrc_testbed.drawing.elision import GAP, Shown, choose_shown, elide
@@ -74,8 +75,7 @@ def graph_text(clos: Clos) -> str:
 
 def graph_dot(clos: Clos) -> str:
     """The fabric in the DOT language, planes as clusters; of a large one a sample of each row."""
-    spec = clos.spec
-    shown = choose_shown(spec.planes, spec.t0, spec.t1, spec.hosts_per_t0, spec.uplinks_per_pair)
+    shown = choose_shown(clos.spec)
     lines = [
         "graph fabric {",
         f'  label="{headline(clos)}"; labelloc=t; rankdir=BT; ranksep=1.2; nodesep=0.15;',
@@ -106,6 +106,14 @@ def _hosts_of_row(clos: Clos, row: int | None) -> str:
 def _dot_hosts(clos: Clos, shown: Shown) -> Iterator[str]:
     names = " ".join(f'"h{host}"' for host in shown_hosts(clos, shown))
     yield f"  {{ rank=min; node [shape=ellipse]; {names} }}"
+
+
+@lru_cache(maxsize=4)  # asked for with every reading
+def drawn_port_ids(clos: Clos) -> tuple[int, ...]:
+    """Both ports of each link that a drawing shows, the lower end first."""
+    return tuple(
+        2 * link_id + end for link_id in shown_link_ids(clos, choose_shown(clos.spec)) for end in (0, 1)
+    )
 
 
 def shown_hosts(clos: Clos, shown: Shown) -> Iterator[int]:

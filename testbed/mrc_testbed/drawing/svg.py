@@ -156,8 +156,7 @@ def graph_svg(
             large fabric, those that are not drawn are left out.
         remarks: name of a link or node -> more to say in its tool-tip; such a node stands out.
     """
-    spec = clos.spec
-    shown = choose_shown(spec.planes, spec.t0, spec.t1, spec.hosts_per_t0, spec.uplinks_per_pair)
+    shown = choose_shown(clos.spec)
     layout = _Layout(clos, shown)
     note = "hosts in rack i connect to T0 i of every plane"
     if not shown.is_whole:

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from ctypes import sizeof, string_at
 from typing import Any, Final
 
-import numpy as np
-
 from mrc_agents.abi import (
     LossReason,
     LossRule,
@@ -21,13 +19,13 @@ from mrc_agents.abi import (
     QueuePort,
     RcQp,
     TraceKind,
-    TraceSelection,
     TrafficClass,
 )
 from mrc_agents.bpf.maps import ArrayMap, MappedArray
 from mrc_agents.protocol.ports import MRC_UDP_PORT
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.explain.rerun import repeat
+from mrc_testbed.explain.trace import Records, Tracer
 from mrc_testbed.metrics.reader import qp_ev_states
 from mrc_testbed.metrics.series import EV_STATES
 from mrc_testbed.scenario.measure.recording import Recording
@@ -36,16 +34,13 @@ from mrc_testbed.shown import format_time
 from mrc_testbed.virtual.lab import VirtualLab
 
 Row = Mapping[str, Any]
-Records = np.ndarray[Any, Any]
 
-ANYWHERE: Final = 0xFFFF_FFFF
 PSN_MASK: Final = 0xFFFFFF
 STEPS: Final = (TraceKind.SENT, TraceKind.ACKED, TraceKind.DECLARED, TraceKind.TIMER)
 _QP: Final = ("from", "to", "qpn")
 KEYS: Final = {"faults": ("fault", "occurrence"), "ports": ("port",), "qps": _QP, "evs": (*_QP, "plane")}
 """Lists of a moment, to what names a row of each."""
 _AT_PORT: Final = ("data_bytes", "control_bytes", "waiting", "on_wire")
-_RECORDS_MAX: Final = 1 << 22
 _START_NS: Final = 1  # lab time at which a run begins
 _IPV6_AT, _IPV6_BYTES, _NEXT_HEADER_AT, _NEXT_HEADER_IPV6 = 14, 40, 20, 41
 _HEADERS: Final = struct.Struct(">I12xQ8xQHH4xB7xI")
@@ -64,24 +59,26 @@ def moments_of(
         raise UsageError(f"{format_time(min(times_ns))} is before the run")
     due_ns = [max(zero_ns + time_ns, _START_NS + 1) for time_ns in times_ns]  # when work has been posted
     read: dict[int, Row] = {}
-    found: list[tuple[list[Row], Records]] = []
+    moments: list[Row] = []
+    tracer = Tracer(kinds, min(due_ns), max(due_ns))
 
     def begin(lab: VirtualLab) -> None:
-        trace(lab, kinds, min(due_ns), max(due_ns))
+        tracer.begin(lab)
         for time_ns in due_ns:
             lab.set_alarm(_Reading(lab, zero_ns, read), time_ns)
 
-    def look(lab: VirtualLab, recording: Recording) -> None:
-        moments: list[Row] = [{**read[ns], "faults": list(_faults(recording, zero_ns, ns))} for ns in due_ns]
-        found.append((moments, traced(lab)))
+    def look(_: VirtualLab, recording: Recording) -> None:
+        tracer.take()
+        if read.keys() == set(due_ns):
+            moments.extend({**read[ns], "faults": list(_faults(recording, zero_ns, ns))} for ns in due_ns)
 
-    recording = repeat(plan, begin, max(due_ns), look)
+    recording = repeat(plan, begin, look, max(due_ns))
     if recording.zero_ns not in (None, zero_ns):
         raise TestbedError("the run took another course: it was of another version of mrc-testbed")
-    if not found:
+    if not moments:
         end_ns = recording.end_ns or recording.readings[-1].time_ns
         raise UsageError(f"the run was over at {format_time(end_ns - zero_ns)}")
-    return found[0]
+    return moments, tracer.records
 
 
 class _Reading:
@@ -90,20 +87,6 @@ class _Reading:
 
     def on_time(self) -> None:
         self._into[self._lab.runtime.now_ns()] = read_moment(self._lab, self._zero_ns)
-
-
-def trace(
-    lab: VirtualLab, kinds: Sequence[TraceKind], from_ns: int, until_ns: int, port: int = ANYWHERE
-) -> None:
-    """Record some kinds between two lab times, and forget what was recorded before."""
-    bits = sum(1 << kind for kind in kinds)
-    selection = TraceSelection(from_ns, until_ns, records_max=_RECORDS_MAX, kinds=bits, port=port)
-    lab.runtime.trace(selection)
-
-
-def traced(lab: VirtualLab) -> Records:
-    """A copy of the records so far."""
-    return np.array(np.ctypeslib.as_array(lab.runtime.traced()))
 
 
 def changes_between(before: Row, after: Row) -> dict[str, list[Row]]:

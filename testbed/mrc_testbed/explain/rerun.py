@@ -22,29 +22,32 @@ class _Alarm:
 
     def __init__(self, lab: VirtualLab, recording: Recording, machine: SignalClock, look: Look) -> None:
         self._lab, self._recording, self._machine, self._look = lab, recording, machine, look
+        self.has_looked = False
 
     def on_time(self) -> None:
-        self._look(self._lab, self._recording)
-        self._machine.interrupt("the moment")
+        if not self.has_looked:
+            self.has_looked = True
+            self._look(self._lab, self._recording)
+            self._machine.interrupt("the moment")
 
 
 def repeat(
-    plan: Plan, begin: Callable[[VirtualLab], object], until_ns: int | None = None, look: Look | None = None
+    plan: Plan, begin: Callable[[VirtualLab], object], look: Look, until_ns: int | None = None
 ) -> Recording:
     """The recording of a run that was repeated, as a whole or up to a time.
 
     Args:
         begin: called before anything happens.
+        look: called once: at that time, after all events that are due then, or when the run is over.
         until_ns: lab time at which the run ends; None: it takes place as a whole.
-        look: called once at that time, if the run lasts so long, after all events that are due then.
     """
     machine = SignalClock(NO_DESCRIPTOR)
     with planned_lab(plan, machine) as lab:
         begin(lab)
         with world_in(lab, plan, machine) as world:
             runner = Runner(plan, world, SilentJournal(), lambda _: None)
-            if until_ns is not None:
-                alarm = _Alarm(lab, runner.recording, machine, look or (lambda *_: None))
-                lab.set_alarm(alarm, until_ns)
+            alarm = _Alarm(lab, runner.recording, machine, look)
+            lab.set_alarm(alarm, until_ns)
             runner.run()
+            alarm.on_time()
             return runner.recording

@@ -9,8 +9,9 @@ import numpy as np
 
 from mrc_agents.abi import EvReason, EvState, PortCounter, TraceKind
 from mrc_testbed.errors import Interrupted, UsageError, did_you_mean
-from mrc_testbed.explain.moment import ANYWHERE, PSN_MASK, Records, trace, traced
+from mrc_testbed.explain.moment import PSN_MASK
 from mrc_testbed.explain.rerun import repeat
+from mrc_testbed.explain.trace import Records, Tracer
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.resolve import resolve_topology
@@ -31,7 +32,7 @@ CONDITIONS: Final = {
 """Forms of conditions, to the kind of record that each is about."""
 _ARGUMENTS: Final = ("", "(PORT)", "(FROM, TO)")
 _CONDITION: Final = re.compile(r"(\w+) *(?:\(([^()]+)\))? *(?:> *(.+))?")
-_EVER_NS: Final = (1 << 64) - 1
+_NOBODY: Final = 0xFFFF_FFFF
 _LOOKS_NS: Final = 10_000_000
 """Time between two looks at the records: more than the condition needs takes so long at most."""
 
@@ -41,20 +42,20 @@ class Awaited:
     """A condition."""
 
     kind: TraceKind
-    port: int = ANYWHERE
+    port_id: int | None = None  # None: anywhere
     hosts: Sequence[int] = ()  # of the QP and its peer; empty: any
     more_than_bytes: int = 0
 
     def holding(self, records: Records) -> Records:
         """Those of records of its kind with which it holds."""
-        holds = records["source"] != ANYWHERE  # else it is background traffic
+        holds = records["source"] != _NOBODY  # else it is background traffic
         if self.kind is TraceKind.EV:
             holds &= records["what"] >> 8 & 0xFF == EvState.ASSUMED_BAD
         elif self.kind is TraceKind.QUEUED:
             holds &= records["value"] > self.more_than_bytes
         if self.hosts:
             holds &= (records["host"] == self.hosts[0]) & (records["source"] == self.hosts[1])
-        return records[holds]
+        return np.asarray(records[holds])
 
 
 def parse_condition(text: str, clos: Clos) -> Awaited:
@@ -69,7 +70,7 @@ def parse_condition(text: str, clos: Clos) -> Awaited:
     kind = CONDITIONS[form]
     if kind in (TraceKind.EV, TraceKind.TIMER):
         return Awaited(kind, hosts=[host_index(clos, each) for each in names])
-    port = clos.port(names[0]).id if names else ANYWHERE
+    port = clos.port(names[0]).id if names else None
     return Awaited(kind, port, more_than_bytes=parse_size_bytes(limit) if limit else 0)
 
 
@@ -83,37 +84,38 @@ def host_index(clos: Clos, name: str) -> int:
 class _Watch:
     """Looks at the records from time to time, and ends the run with the first that meets a condition."""
 
-    def __init__(self, lab: VirtualLab, condition: Awaited, from_ns: int, end_ns: int | None) -> None:
-        self._lab, self._condition, self._from_ns, self._end_ns = lab, condition, from_ns, end_ns
+    def __init__(self, lab: VirtualLab, condition: Awaited, from_ns: int) -> None:
+        self._lab, self._condition, self._from_ns = lab, condition, from_ns
+        self._tracer = Tracer([condition.kind], from_ns, port_id=condition.port_id)
         self.record: Any = None
         lab.set_alarm(self, self._begin())
 
     def _begin(self) -> int:
         """Record from now on; return when to look."""
-        now_ns = self._lab.runtime.now_ns()
-        trace(self._lab, [self._condition.kind], self._from_ns, _EVER_NS, self._condition.port)
-        due_ns = max(self._from_ns, now_ns) + _LOOKS_NS
-        return due_ns if self._end_ns is None or now_ns >= self._end_ns else min(due_ns, self._end_ns)
+        self._tracer.begin(self._lab)
+        return max(self._from_ns, self._lab.runtime.now_ns()) + _LOOKS_NS
+
+    def look(self) -> None:
+        self._tracer.take()
+        holding = self._condition.holding(self._tracer.records)
+        if self.record is None and len(holding):
+            self.record = holding[np.argmin(holding["time_ns"])]
 
     def on_time(self) -> int:
-        holding = self._condition.holding(traced(self._lab))
-        if len(holding):
-            self.record = holding[np.argmin(holding["time_ns"])]
+        self.look()
+        if self.record is not None:
             raise Interrupted("the condition holds")
         return self._begin()
 
 
-def first_moment(
-    plan: Plan, zero_ns: int, from_ns: int | None, end_ns: int | None, condition: Awaited
-) -> tuple[int, str] | None:
-    """The first time at which a condition holds, and what makes it so; None: it never does.
+def first_moment(plan: Plan, zero_ns: int, from_ns: int | None, condition: Awaited) -> tuple[int, str] | None:
+    """The first time from `from_ns` on at which a condition holds, and what makes it so; None: it never does.
 
-    Times are of the run's own axis: what comes before from_ns does not count, end_ns is the run's end.
+    Times are of the run's own axis.
     """
     watches: list[_Watch] = []
     begin_ns = 0 if from_ns is None else zero_ns + from_ns
-    last_ns = None if end_ns is None else zero_ns + end_ns
-    repeat(plan, lambda lab: watches.append(_Watch(lab, condition, begin_ns, last_ns)))
+    repeat(plan, lambda lab: watches.append(_Watch(lab, condition, begin_ns)), lambda *_: watches[0].look())
     if (record := watches[0].record) is None:
         return None
     return int(record["time_ns"]) - zero_ns, _described(record, resolve_topology(plan.topology))

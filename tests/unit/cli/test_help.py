@@ -39,7 +39,7 @@ COMMANDS = [
     *(f"observe dashboards {verb}" for verb in ("annotate", "check", "push", "remove")),
     *("probe links", "replay", "report", "restart", "run", "serve"),
     *("scenarios copy", "scenarios list"),
-    *("setup host", "setup image", "shell", "size", "status", "top", "up", "validate"),
+    *("setup host", "setup image", "shell", "size", "status", "top", "up", "validate", "why"),
 ]
 
 

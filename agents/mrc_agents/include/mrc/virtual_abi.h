@@ -57,24 +57,27 @@ struct mrc_virtual_sums {
 
 /* The records of a trace. Of frames: `host` and `qp` are the receiver's, `place` is a port. */
 enum mrc_trace_kind {
-	MRC_TRACE_HOP = 0, /* sent by a port: from start_ns on; at the far end at end_ns */
-	MRC_TRACE_QUEUED =
-	    1,		    /* waits: value = bytes ahead, extra = most by one flow, what: whose */
-	MRC_TRACE_LOST = 2, /* lost at a port: what = enum mrc_port_counter */
-	MRC_TRACE_TRIMMED = 3,
-	MRC_TRACE_HELD = 4, /* flow control held the port from time_ns to end_ns; of no frame */
-	/* Of a QP at NIC `host`: value = window in bytes, extra = packets in flight */
-	MRC_TRACE_SENT = 5,	  /* what = enum mrc_loss: why it is sent again */
-	MRC_TRACE_ACKED = 6,	  /* start_ns = when it was sent last */
-	MRC_TRACE_DECLARED = 7,	  /* lost: what = enum mrc_loss_rule */
-	MRC_TRACE_TIMER = 8,	  /* the RTO has expired */
-	MRC_TRACE_EV = 9,	  /* what = from << 16 | to << 8 | enum mrc_ev_reason */
-	MRC_TRACE_BEGUN = 10,	  /* a message: psn = its MSN */
-	MRC_TRACE_COMPLETED = 11, /* start_ns = when it had begun */
-	/* Of messages of schedules: psn = its transfer, source = the schedule */
-	MRC_TRACE_POSTED = 12, /* what = 1 + the transfer whose arrival let it; value = no agent */
-	MRC_TRACE_ARRIVED = 13,
-	MRC_TRACE_KINDS = 14,
+	MRC_TRACE_HOP = 0,     /* sent by a port: from start_ns on; at the far end at end_ns */
+	MRC_TRACE_QUEUED = 1,  /* value = bytes ahead, extra = most of one flow, what: which */
+	MRC_TRACE_LOST = 2,    /* what = enum mrc_port_counter */
+	MRC_TRACE_TRIMMED = 3, /* value = bytes that it had */
+	MRC_TRACE_TAKEN = 4,   /* by the receiver's NIC, from that port; what as of HOP */
+	MRC_TRACE_HELD = 5,    /* by flow control, up to end_ns; of a port, of no frame */
+	/* Of a QP at NIC `host`: value = window in bytes, extra = packets in flight. */
+	MRC_TRACE_SENT = 6,	  /* what = enum mrc_loss: why it is sent again */
+	MRC_TRACE_ACKED = 7,	  /* start_ns = when it was sent last, as of DECLARED */
+	MRC_TRACE_DECLARED = 8,	  /* lost; what = enum mrc_loss_rule */
+	MRC_TRACE_TIMER = 9,	  /* the RTO has expired */
+	MRC_TRACE_EV = 10,	  /* what = from << 16 | to << 8 | enum mrc_ev_reason */
+	MRC_TRACE_BEGUN = 11,	  /* a message: psn = its MSN, entropy = peer's QPN; as COMPLETED */
+	MRC_TRACE_COMPLETED = 12, /* start_ns = when it had begun */
+	/*
+	 * Of messages of the schedule at start_ns, by transfer psn: source, qp, host and extra are
+	 * NIC and QP of both ends, `place` is the connection and entropy the operation.
+	 */
+	MRC_TRACE_POSTED = 13, /* what = 1 + the transfer whose arrival let it, or 0 */
+	MRC_TRACE_ARRIVED = 14,
+	MRC_TRACE_KINDS = 15,
 };
 
 /* The rule that declares a packet lost: nic/bpf/recovery.h. */
@@ -99,12 +102,12 @@ struct mrc_trace_record {
 	__u32 qp; /* index */
 	__u32 psn;
 	__u32 entropy;
-	__u32 what; /* of HOP: opcode << 8 | DSCP; of QUEUED: source << 16 | receiver */
+	__u32 what; /* of HOP, TAKEN: opcode; of QUEUED: source << 16 | receiver */
 	__u32 value;
 	__u32 extra;
 };
 
-/* What of a run is recorded, by model time. */
+/* A selection of what is recorded of a run, by model time. */
 struct mrc_trace_selection {
 	__u64 from_ns, until_ns;
 	__u64 window_first; /* address of a __u32 by NIC and QP, and one more; 0: all QPs */

@@ -106,7 +106,7 @@ __noinline int complete_acked(__u32 qp_index, __u64 now_ns)
 		__u32 msn = qp->req.work.done_msn, has_immediate;
 
 		start_ns = work_complete(&qp->req.work);
-		TRACE_QP(MRC_TRACE_COMPLETED, qp, msn, now_ns, start_ns, 0, 0);
+		TRACE_QP(MRC_TRACE_COMPLETED, qp, msn, now_ns, start_ns, qp->head.peer_qpn, 0);
 		qp->head.retries = 0;
 		qp->req.is_ack_requested = 0;
 		qp->head.progress_ns = now_ns;

@@ -37,7 +37,7 @@ static __always_inline void fill_tx_slot(struct mrc_qp *qp, const struct mrc_wor
 	struct work_segment segment = work_next_segment(&qp->req.work, work, qp->head.pmtu_bytes);
 
 	if (segment.is_first)
-		TRACE_QP(MRC_TRACE_BEGUN, qp, segment.msn, now_ns, 0, 0, 0);
+		TRACE_QP(MRC_TRACE_BEGUN, qp, segment.msn, now_ns, 0, qp->head.peer_qpn, 0);
 	if (segment.is_first && work->has_immediate) {
 		qp->req.next_rqmsn++;
 		qp->req.outstanding_wimm++;

@@ -1,0 +1,102 @@
+"""The trace of a run: which part of it is recorded, and its records by QP and packet."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrc_agents.abi import TraceKind, TraceRecord, TraceSelection
+from mrc_testbed.errors import UsageError
+from mrc_testbed.virtual.lab import VirtualLab
+
+Records = NDArray[Any]
+"""An array with the fields of a TraceRecord."""
+
+QpPlace = tuple[int, int]
+"""Host index and QP index."""
+
+RECORDS_MAX: Final = 1 << 24
+"""A gigabyte; a trace that is longer is of no one operation."""
+
+EVER_NS: Final = (1 << 63) - 1
+_ANYWHERE: Final = 0xFFFF_FFFF
+_PSN_MASK: Final = (1 << 24) - 1
+
+
+class Tracer:
+    """Has a lab record a part of its run.
+
+    Args:
+        windows: by QP, times whose frames and events are wanted; None: those of all QPs.
+        port_id: only frames there; None: anywhere.
+    """
+
+    def __init__(
+        self,
+        kinds: Iterable[TraceKind],
+        from_ns: int = 0,
+        until_ns: int = EVER_NS,
+        *,
+        windows: Mapping[QpPlace, Sequence[tuple[int, int]]] | None = None,
+        port_id: int | None = None,
+    ) -> None:
+        self._kinds = sum(1 << kind for kind in kinds)
+        self._from_ns, self._until_ns, self._windows = from_ns, until_ns, windows
+        self._port_id = _ANYWHERE if port_id is None else port_id
+        self._kept: list[Records] = []  # the library has their addresses alone
+        self._lab: VirtualLab | None = None
+        self.records: Records = np.zeros(0, np.dtype(TraceRecord))  # once they were taken
+
+    def begin(self, lab: VirtualLab) -> None:
+        """Begin to record."""
+        self._lab = lab
+        selection = TraceSelection(
+            from_ns=self._from_ns,
+            until_ns=self._until_ns,
+            kinds=self._kinds,
+            port=self._port_id,
+            records_max=RECORDS_MAX,
+        )
+        if self._windows is not None:
+            qps = lab.runtime.map("qps", 0).count
+            counts = np.zeros(lab.clos.numbering.host_count * qps + 1, np.uint32)
+            ordered = sorted(self._windows.items())
+            for (host, qp), windows in ordered:
+                counts[host * qps + qp + 1] = len(windows)
+            first = np.cumsum(counts, dtype=np.uint32)
+            pairs = np.array([each for _, windows in ordered for each in windows], np.uint64)
+            self._kept = [first, pairs]
+            selection.window_first, selection.windows = first.ctypes.data, pairs.ctypes.data
+        lab.runtime.trace(selection)
+
+    def take(self, *_: object) -> None:
+        """Take what was recorded, while there is the lab."""
+        if self._lab is None:
+            raise ValueError("not begun")
+        records = self._lab.runtime.traced()
+        if len(records) >= RECORDS_MAX:
+            raise UsageError(
+                f"the trace has more than {RECORDS_MAX} records", hint="choose a shorter operation"
+            )
+        self.records = np.frombuffer(bytes(records), self.records.dtype)
+
+
+class Index:
+    """Records of some kinds, to be found by QP, or by QP and PSN; each in the order of their times."""
+
+    def __init__(self, records: Records, *kinds: TraceKind, by_psn: bool = True) -> None:
+        chosen = records[np.isin(records["kind"], kinds)]
+        psn = chosen["psn"] & _PSN_MASK if by_psn else np.zeros(len(chosen), np.uint32)
+        keys = _key(chosen["host"].astype(np.uint64), chosen["qp"], psn)
+        order = np.lexsort((chosen["time_ns"], keys))
+        self._keys, self._records = keys[order], chosen[order]
+
+    def of(self, place: QpPlace, psn: int = 0) -> Records:
+        """Those of a QP and, by PSN, of its low 24 bits."""
+        key = np.uint64(_key(*place, psn & _PSN_MASK))
+        return self._records[np.searchsorted(self._keys, key) : np.searchsorted(self._keys, key, "right")]
+
+
+def _key(host: Any, qp: Any, psn: Any) -> Any:
+    return host << 40 | qp << 24 | psn
