@@ -195,7 +195,7 @@ def test_live_runs_and_campaigns_have_no_moments(done, tmp_path, capsys):
     manifest = (live / "manifest.json").read_text()
     (live / "manifest.json").write_text(manifest.replace('"runtime": "virtual"', '"runtime": "netns"'))
     campaign = ROOT / "tests/unit/campaign/kept/campaign-0.3.0.tar.zst"
-    for what, said in ((live, "mrc-testbed run --virtual t0-t1-flap"), (campaign, "one of its runs")):
+    for what, said in ((live, "look at its twin: mrc-testbed replay"), (campaign, "one of its runs")):
         assert command(["replay", str(what), "--at", "1s"]) == 2
         assert said in capsys.readouterr().err
 

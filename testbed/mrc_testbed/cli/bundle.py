@@ -1,4 +1,4 @@
-"""bundle create | open, and replay."""
+"""bundle create | open, replay, and why."""
 
 import os
 import shlex
@@ -14,25 +14,27 @@ from rich.text import Text
 from mrc_testbed.bundle.bundle import find_results, held_in, opened, unpack_bundle, write_bundle
 from mrc_testbed.bundle.difference import Condition, Repetition, compare_repetition
 from mrc_testbed.campaign.folder import CampaignFolder
-from mrc_testbed.campaign.tables import finished_run, finished_runs
+from mrc_testbed.campaign.tables import RunFolder, finished_run, finished_runs
 from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.campaign import carry_out_campaign
 from mrc_testbed.cli.campaign_options import CAMPAIGNS, CampaignsFolder
 from mrc_testbed.cli.commands import DefaultGroup
 from mrc_testbed.cli.compare import figure_cells, figure_document
 from mrc_testbed.cli.options import RunsFolder, Settings, command
-from mrc_testbed.cli.render import bad, good, plain_table, result_lines, show
+from mrc_testbed.cli.render import bad, good, plain_table, result_lines, show, shown_table
 from mrc_testbed.cli.report import run_plan
 from mrc_testbed.cli.where import ExecutionTarget, JobsOption, RuntimeOption, VirtualOption
 from mrc_testbed.document.text_file import read_result
 from mrc_testbed.errors import UsageError
+from mrc_testbed.report.table import Table
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.spec.plan import Plan, load_plan
-from mrc_testbed.shown import format_size
+from mrc_testbed.shown import format_size, format_time
 from mrc_testbed.transport.transport_kind import refuse_gone
 from mrc_testbed.units import parse_ratio
 
 SCHEMA_VERSION: Final = 1
+_MESSAGES_SHOWN: Final = 6
 
 What = Annotated[
     str,
@@ -52,6 +54,7 @@ app = typer.Typer(
 def register(root: typer.Typer) -> None:
     root.add_typer(app, name="bundle")
     command(root, "replay", flags=("name", "overload"), needs_root=True)(replay)
+    command(root, "why")(why)
 
 
 @command(app, "create")
@@ -190,7 +193,7 @@ def replay(
         if moments or condition is not None or qp:
             if tolerance is not None or runtime is not None:
                 raise UsageError("--at, --until and --qp show moments: leave out --tolerance and --runtime")
-            return show_moments(settings, folder, moments or (), condition, qp)
+            return show_moments(settings, *_virtual_run(folder), moments or (), condition, qp)
         if runtime is None:
             virtual = virtual or all(run.is_virtual for run in finished_runs(folder))
         where = ExecutionTarget(runtime, is_virtual=virtual, jobs=jobs)
@@ -218,6 +221,76 @@ def replay(
         lines="runs",
     )
     return status
+
+
+def why(
+    settings: Settings,
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN", help="Result folder, bundle, a scenario's name for its latest run, or latest."
+        ),
+    ],
+    operation: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="OPERATION", help="Workload and number, like 'job step 41' (default: the slowest)."
+        ),
+    ] = None,
+    slowest: Annotated[
+        bool, typer.Option("--slowest", help="Explain the slowest operation, as without OPERATION.")
+    ] = False,
+    runs: RunsFolder = Path("runs"),
+) -> None:
+    """Explain why an operation took as long as it did: the causes on its critical path.
+
+    Repeats a run in virtual time twice and looks at each packet that others
+    waited for: in which queue it was, where it was lost and what found that. Each
+    nanosecond has one cause. An operation is a collective, a training step, or a
+    message of a flow. The run's report shows the causes too from then on.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed why t0-t1-flap
+      mrc-testbed why runs/training-flapping-optic/latest 'job step 41'
+      mrc-testbed why t0-t1-flap.tar.zst --slowest -o json
+    """
+    from mrc_testbed.explain.page import answer  # noqa: PLC0415 - numpy takes a while to import
+
+    if what == "latest":
+        what = str(max(runs.glob("*/latest"), key=lambda path: path.resolve().name, default=what))
+    with opened(Path(what), "run") as given:
+        run, plan = _virtual_run(find_results(str(given), runs, CAMPAIGNS))
+        is_bundle = Path(what).is_file()
+        if is_bundle:
+            _refuse_programs([plan])
+        document, causes = answer(plan, run, None if slowest else operation, is_kept=not is_bundle)
+    show(settings, "Why", SCHEMA_VERSION, document, lambda: _screen(document, causes), lines="causes")
+
+
+def _virtual_run(folder: Path) -> tuple[RunFolder, Plan]:
+    """The one run of a result folder, which can be repeated to be looked at, and its plan."""
+    if held_in(folder) == "campaign":
+        raise UsageError(f"{folder} is a campaign", hint="name the folder of one of its runs")
+    [run] = finished_runs(folder)
+    if not run.is_virtual:
+        raise UsageError(
+            f"{folder} is a live run, and only one in virtual time can be repeated to be looked at",
+            hint=f"look at its twin: mrc-testbed replay {folder} --virtual",
+        )
+    if run.manifest["time_zero_monotonic_ns"] is None:
+        raise UsageError(f"{folder}: the run ended before its warm-up did, so no moment has a time")
+    return run, load_plan(folder / "plan.json")
+
+
+def _screen(document: dict[str, Any], causes: Table) -> RenderableType:
+    parts: list[RenderableType] = [Text(document["sentence"]), Text(), shown_table(causes)]
+    if messages := document["messages"]:
+        times = [f"{each['hosts']} {format_time(each['ns'])}" for each in messages[-_MESSAGES_SHOWN:]]
+        left = len(messages) - len(times)
+        before = f"{left} messages, then " if left else ""
+        parts += [Text(), Text(f"path  {before}{', '.join(times)}")]
+    return Group(*parts)
 
 
 def _plans(folder: Path, *, is_campaign: bool) -> list[Plan]:

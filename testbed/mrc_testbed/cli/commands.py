@@ -48,7 +48,9 @@ PANELS: Final = {
     "Results": (
         Listed("report", "report", "Show the results of a finished run and where its report is."),
         Listed(
-            "why", "why", "Explain why an operation took as long as it did: the causes on its critical path."
+            "why",
+            "bundle",
+            "Explain why an operation took as long as it did: the causes on its critical path.",
         ),
         Listed("compare", "campaign", "Compare two runs: every figure that both have, and the ratio."),
         Listed("bundle", "bundle", "Pack results into one file, or unpack such a file."),

@@ -3,14 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from itertools import starmap
-from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from mrc_testbed.bundle.bundle import held_in
-from mrc_testbed.campaign.tables import finished_runs
+from mrc_testbed.campaign.tables import RunFolder
 from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import Settings
@@ -19,7 +17,7 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.explain.moment import STEPS, Row, changes_between, moments_of, steps_of
 from mrc_testbed.explain.until import first_moment, host_index, parse_condition
 from mrc_testbed.metrics.series import EV_STATES
-from mrc_testbed.scenario.spec.plan import load_plan
+from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.shown import format_size, format_time
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.transport.transport_kind import refuse_gone
@@ -37,16 +35,14 @@ _TWO: Final = 2
 
 
 def show_moments(
-    settings: Settings, folder: Path, at: Sequence[str], until: str | None, qp: tuple[str, str] | None
+    settings: Settings,
+    run: RunFolder,
+    plan: Plan,
+    at: Sequence[str],
+    until: str | None,
+    qp: tuple[str, str] | None,
 ) -> int:
     """Print what the options ask for; return the exit status."""
-    if held_in(folder) == "campaign":
-        raise UsageError(f"{folder} is a campaign", hint="name the folder of one of its runs")
-    [run] = finished_runs(folder)
-    if not run.is_virtual:
-        hint = f"look at one of the same scenario: mrc-testbed run --virtual {run.manifest['scenario']}"
-        raise UsageError(f"{folder}: a live run cannot be repeated to the packet", hint=hint)
-    plan = load_plan(folder / "plan.json")
     refuse_gone(plan.transport.kind)
     Admission(is_virtual=True).saved_plan(plan)
     clos = resolve_topology(plan.topology)
@@ -57,8 +53,6 @@ def show_moments(
     if count > _TWO or (hosts and count < _TWO):
         raise UsageError("give one moment, or two, of which one may be --until; --qp takes two")
     zero_ns, reason = run.manifest["time_zero_monotonic_ns"], None
-    if zero_ns is None:
-        raise UsageError(f"{folder}: the run ended before its warm-up did, so no moment has a time")
     if (maker := run.manifest["provenance"]["mrc_testbed"]) != version("mrc-testbed"):
         say(settings.stderr, f"the run is of mrc-testbed {maker}: what this version repeats may differ")
     settings.progress("repeating the run")
@@ -82,7 +76,7 @@ def show_moments(
         settings,
         "Moment",
         SCHEMA_VERSION,
-        {"of": str(folder), "reason": reason, "moments": moments, "changes": changes, "steps": steps},
+        {"of": str(run.path), "reason": reason, "moments": moments, "changes": changes, "steps": steps},
         lambda: Group(Text(head, style="bold"), *_tables(parts)),
         lines="moments",
     )

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, Final
 
+from mrc_testbed.campaign.tables import RunFolder
 from mrc_testbed.document.one_step import write_in_one_step
 from mrc_testbed.document.text_file import read_text
 from mrc_testbed.explain.answer import WORDS, cause_table, document, sentence, shares_of
@@ -16,17 +17,15 @@ _BEGIN: Final = '<section id="why">'
 _END: Final = "<!-- end of why --></section>\n"
 
 
-def answer(
-    plan: Plan, folder: Path, zero_ns: int, wanted: str | None, *, is_kept: bool
-) -> tuple[dict[str, Any], Table]:
+def answer(plan: Plan, run: RunFolder, wanted: str | None, *, is_kept: bool) -> tuple[dict[str, Any], Table]:
     """Explain an operation, as `explain` does; returns document and table.
 
     Args:
-        is_kept: add the explanation to the report in *folder*.
+        is_kept: add the explanation to the run's report.
     """
-    found = explain(plan, folder, zero_ns, wanted)
+    found = explain(plan, run.path, run.manifest["time_zero_monotonic_ns"], wanted)
     if is_kept:
-        _add_to_report(found, folder / "report.html")
+        _add_to_report(found, run.path / "report.html")
     return document(found), cause_table(found)
 
 
