@@ -127,8 +127,8 @@ static __always_inline void lossless_begin(const struct port_view *view,
 	struct mrc_lossless_link *link = view->link;
 
 	if (link->blocked_since_ns) {
-		TRACE_FRAME(MRC_TRACE_HELD, view->port, 0, 0, link->blocked_since_ns, 0, start_ns,
-			    0, 0);
+		TRACE_FRAME(MRC_TRACE_HELD, view->port, 0, .time_ns = link->blocked_since_ns,
+			    .end_ns = start_ns);
 		if (start_ns > link->blocked_since_ns)
 			link->blocked_ns += start_ns - link->blocked_since_ns;
 		link->blocked_since_ns = 0;

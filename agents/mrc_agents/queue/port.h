@@ -105,29 +105,30 @@ static __always_inline enum queue_verdict port_admit(const struct port_view *vie
 		return QUEUE_SENT;
 	}
 	if (!arrival->has_room) {
-		TRACE_FRAME(MRC_TRACE_LOST, view->port, 0, bytes, arrival->time_ns, 0, 0,
-			    MRC_PC_DROP_QUEUE_FULL, 0);
+		TRACE_FRAME(MRC_TRACE_LOST, view->port, bytes, .time_ns = arrival->time_ns,
+			    .what = MRC_PC_DROP_QUEUE_FULL);
 		return QUEUE_DROPS_DATA;
 	}
 	verdict = queue_decide(view->settings, view->state, arrival, &view->queue->draws);
 	if (verdict == QUEUE_DROPS_DATA || verdict == QUEUE_DROPS_CONTROL) {
-		TRACE_FRAME(MRC_TRACE_LOST, view->port, 0, bytes, arrival->time_ns, 0, 0,
-			    MRC_PC_DROP_QUEUE_FULL, 0);
+		TRACE_FRAME(MRC_TRACE_LOST, view->port, bytes, .time_ns = arrival->time_ns,
+			    .what = MRC_PC_DROP_QUEUE_FULL);
 		return verdict;
 	}
 	if (verdict == QUEUE_WAITS_MARKED)
 		frame_mark(bytes);
 	if (verdict == QUEUE_WAITS_TRIMMED) {
-		TRACE_FRAME(MRC_TRACE_TRIMMED, view->port, 0, bytes, arrival->time_ns, 0, 0, 0,
-			    arrival->length_bytes);
+		TRACE_FRAME(MRC_TRACE_TRIMMED, view->port, bytes, .time_ns = arrival->time_ns,
+			    .value = arrival->length_bytes);
 		frame_set_dscp(bytes, view->port->kind == MRC_PORT_T0_DOWN
 					  ? MRC_DSCP_TRIMMED_LASTHOP
 					  : MRC_DSCP_TRIMMED);
 		frame->length_bytes = arrival->trimmed_bytes;
 		frame->traffic_class = MRC_CLASS_CONTROL;
 	}
-	TRACE_QUEUED(view->port, view->descriptors, view->queue->head[frame->traffic_class & 1], id,
-		     arrival->time_ns, view->state->depth_bytes[frame->traffic_class & 1]);
+	TRACE_QUEUED(view->port, id, view->descriptors, view->queue->head[frame->traffic_class & 1],
+		     .time_ns = arrival->time_ns,
+		     .value = view->state->depth_bytes[frame->traffic_class & 1]);
 	port_append(view, id);
 	/*
 	 * Where the model runs behind the clock, what is being sent may have left already: then

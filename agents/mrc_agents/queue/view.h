@@ -92,8 +92,8 @@ static __always_inline void port_transmit(const struct port_view *view, __u32 id
 	/* a delay that was shortened overtakes nothing */
 	if (arrival_ns < view->queue->wire_end_ns)
 		arrival_ns = view->queue->wire_end_ns;
-	TRACE_FRAME(MRC_TRACE_HOP, view->port, id, 0, frame->time_ns, start_ns, arrival_ns, 0,
-		    frame->length_bytes);
+	TRACE_FRAME(MRC_TRACE_HOP, view->port, virtual_trace_bytes(id), .time_ns = frame->time_ns,
+		    .start_ns = start_ns, .end_ns = arrival_ns, .value = frame->length_bytes);
 	view->queue->free_at_ns = end_ns;
 	view->queue->wire_end_ns = arrival_ns;
 	frame->time_ns = arrival_ns;

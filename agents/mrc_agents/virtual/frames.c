@@ -73,8 +73,8 @@ static void arrive(struct xdp_md *ctx, __u32 port_id)
 
 	ctx->ingress_ifindex = MRC_IFINDEX_BASE + far_id;
 	if (is_dark[port_id] || is_dark[far_id]) {
-		TRACE_FRAME(MRC_TRACE_LOST, virtual_port(port_id), 0, (const void *)ctx->data,
-			    virtual_now_ns, 0, 0, MRC_PC_DROP_LINK_DOWN, 0);
+		TRACE_FRAME(MRC_TRACE_LOST, virtual_port(port_id), (const void *)ctx->data,
+			    .time_ns = virtual_now_ns, .what = MRC_PC_DROP_LINK_DOWN);
 		if (nic_index == VIRTUAL_NO_NIC)
 			upstream_post_process(ctx);
 		return;
@@ -83,8 +83,8 @@ static void arrive(struct xdp_md *ctx, __u32 port_id)
 		forward(ctx);
 		return;
 	}
-	TRACE_FRAME(MRC_TRACE_TAKEN, virtual_port(port_id), 0, (const void *)ctx->data,
-		    virtual_now_ns, 0, 0, 0, 0);
+	TRACE_FRAME(MRC_TRACE_TAKEN, virtual_port(port_id), (const void *)ctx->data,
+		    .time_ns = virtual_now_ns);
 	virtual_enter_nic(nic_index);
 	nic(ctx);
 }

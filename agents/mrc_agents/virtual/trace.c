@@ -75,7 +75,7 @@ static const struct wire_ipv6 *inner_header(const void *bytes)
 	return ip->next_header == WIRE_NEXT_HEADER_UDP ? ip : 0;
 }
 
-static const void *bytes_of(__u32 id)
+const void *virtual_trace_bytes(__u32 id)
 {
 	return frames->base + (__u64)(id - 1) * frames->map->stride;
 }
@@ -105,42 +105,31 @@ static int describe(struct mrc_trace_record *record, const struct mrc_port *port
 	return is_selected(record->host, record->qp, record->time_ns);
 }
 
-void virtual_trace_frame(enum mrc_trace_kind kind, const struct mrc_port *port, __u32 id,
-			 const void *bytes, __u64 time_ns, __u64 start_ns, __u64 end_ns, __u32 what,
-			 __u32 value)
+void virtual_trace_frame(struct mrc_trace_record record, const struct mrc_port *port,
+			 const void *bytes)
 {
-	struct mrc_trace_record record = {.time_ns = time_ns,
-					  .start_ns = start_ns,
-					  .end_ns = end_ns,
-					  .kind = kind,
-					  .what = what,
-					  .value = value};
-
-	if (kind == MRC_TRACE_HELD) {
-		record.place = ((__u8 *)port - ports->base) / ports->map->stride;
-		if (record.end_ns >= selected.from_ns && time_ns <= selected.until_ns)
+	if (bytes) {
+		if (describe(&record, port, bytes))
 			add(record);
 		return;
 	}
-	if (describe(&record, port, id ? bytes_of(id) : bytes))
+	record.place = ((__u8 *)port - ports->base) / ports->map->stride;
+	if (record.end_ns >= selected.from_ns && record.time_ns <= selected.until_ns)
 		add(record);
 }
 
-void virtual_trace_queued(const struct mrc_port *port,
-			  const struct mrc_queue_descriptors *descriptors, __u32 head, __u32 id,
-			  __u64 time_ns, __u32 depth_bytes)
+void virtual_trace_queued(struct mrc_trace_record record, const struct mrc_port *port, __u32 id,
+			  const struct mrc_queue_descriptors *descriptors, __u32 head)
 {
-	struct mrc_trace_record record = {
-	    .time_ns = time_ns, .kind = MRC_TRACE_QUEUED, .value = depth_bytes};
 	struct {
 		__u32 hosts, bytes;
 	} flows[FLOWS_COUNTED];
 	__u32 count = 0;
 
-	if (!describe(&record, port, bytes_of(id)))
+	if (!describe(&record, port, virtual_trace_bytes(id)))
 		return;
 	for (; head; head = descriptors->entry[head - 1].next) {
-		const struct wire_ipv6 *ip = inner_header(bytes_of(head));
+		const struct wire_ipv6 *ip = inner_header(virtual_trace_bytes(head));
 		__u32 hosts = ~0U, i = 0;
 
 		if (ip)
@@ -163,24 +152,17 @@ void virtual_trace_queued(const struct mrc_port *port,
 	add(record);
 }
 
-void virtual_trace_qp(enum mrc_trace_kind kind, const void *within, __u32 psn, __u64 time_ns,
-		      __u64 start_ns, __u32 entropy, __u32 what)
+void virtual_trace_qp(struct mrc_trace_record record, const void *within)
 {
 	__u64 offset = (const __u8 *)within - qps->base, rest = offset % qps->instance_bytes;
 	const struct mrc_qp *qp = within - rest % qps->map->stride;
-	struct mrc_trace_record record = {.time_ns = time_ns,
-					  .start_ns = start_ns,
-					  .kind = kind,
-					  .host = offset / qps->instance_bytes,
-					  .qp = rest / qps->map->stride,
-					  .source = qp->head.peer_host,
-					  .psn = psn,
-					  .entropy = entropy,
-					  .what = what,
-					  .value = qp->cc.cwnd_bytes,
-					  .extra = qp->req.inflight};
 
-	if (is_selected(record.host, record.qp, time_ns))
+	record.host = offset / qps->instance_bytes;
+	record.qp = rest / qps->map->stride;
+	record.source = qp->head.peer_host;
+	record.value = qp->cc.cwnd_bytes;
+	record.extra = qp->req.inflight;
+	if (is_selected(record.host, record.qp, record.time_ns))
 		add(record);
 }
 

@@ -16,26 +16,29 @@
 
 extern __u32 virtual_trace_kinds; /* bit by enum mrc_trace_kind; 0: nobody looks */
 
-/* A frame at a port: `id` in the pool or, if that is 0, its bytes. */
-void virtual_trace_frame(enum mrc_trace_kind kind, const struct mrc_port *port, __u32 id,
-			 const void *bytes, __u64 time_ns, __u64 start_ns, __u64 end_ns, __u32 what,
-			 __u32 value);
-/* A frame that waits behind those from `head` on. */
-void virtual_trace_queued(const struct mrc_port *port,
-			  const struct mrc_queue_descriptors *descriptors, __u32 head, __u32 id,
-			  __u64 time_ns, __u32 depth_bytes);
-/* A QP, given by anything that lies within it. */
-void virtual_trace_qp(enum mrc_trace_kind kind, const void *within, __u32 psn, __u64 time_ns,
-		      __u64 start_ns, __u32 entropy, __u32 what);
+/* Adds a record of a frame at a port, or of no frame. */
+void virtual_trace_frame(struct mrc_trace_record record, const struct mrc_port *port,
+			 const void *bytes);
+/* Adds a record of frame `id`, which waits behind those from `head` on. */
+void virtual_trace_queued(struct mrc_trace_record record, const struct mrc_port *port, __u32 id,
+			  const struct mrc_queue_descriptors *descriptors, __u32 head);
+/* Adds a record of a QP, which is given by anything that lies within it. */
+void virtual_trace_qp(struct mrc_trace_record record, const void *within);
+const void *virtual_trace_bytes(__u32 id); /* of a frame in the pool */
 
-#define TRACE(kind, function, ...)                                                                 \
+#define TRACE_RECORD(of_kind, ...) ((struct mrc_trace_record){.kind = of_kind, ##__VA_ARGS__})
+#define TRACE(kind, call)                                                                          \
 	do {                                                                                       \
 		if (virtual_trace_kinds & 1U << (kind))                                            \
-			function(__VA_ARGS__);                                                     \
+			call;                                                                      \
 	} while (0)
-#define TRACE_FRAME(kind, ...) TRACE(kind, virtual_trace_frame, kind, __VA_ARGS__)
-#define TRACE_QUEUED(...)      TRACE(MRC_TRACE_QUEUED, virtual_trace_queued, __VA_ARGS__)
-#define TRACE_QP(kind, ...)    TRACE(kind, virtual_trace_qp, kind, __VA_ARGS__)
+#define TRACE_FRAME(kind, port, bytes, ...)                                                        \
+	TRACE(kind, virtual_trace_frame(TRACE_RECORD(kind, __VA_ARGS__), port, bytes))
+#define TRACE_QUEUED(port, id, descriptors, head, ...)                                             \
+	TRACE(MRC_TRACE_QUEUED, virtual_trace_queued(TRACE_RECORD(MRC_TRACE_QUEUED, __VA_ARGS__),  \
+						     port, id, descriptors, head))
+#define TRACE_QP(kind, within, ...)                                                                \
+	TRACE(kind, virtual_trace_qp(TRACE_RECORD(kind, __VA_ARGS__), within))
 
 #else
 

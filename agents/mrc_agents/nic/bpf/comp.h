@@ -36,7 +36,8 @@ static __always_inline void on_packet_acked(struct mrc_qp *qp, __u32 psn, __u64 
 	__u32 is_lost = ring_test(qp->req.lost_bits, psn),
 	      is_held = ring_test(qp->req.held_bits, psn);
 
-	TRACE_QP(MRC_TRACE_ACKED, qp, psn, now_ns, slot->sent_ns, ev->entropy, 0);
+	TRACE_QP(MRC_TRACE_ACKED, qp, .psn = psn, .time_ns = now_ns, .start_ns = slot->sent_ns,
+		 .entropy = ev->entropy);
 	ring_set(qp->comp.acked_bits, psn);
 	rack_update(qp, slot);
 	qp->comp.acked_total++;
@@ -106,7 +107,8 @@ __noinline int complete_acked(__u32 qp_index, __u64 now_ns)
 		__u32 msn = qp->req.work.done_msn, has_immediate;
 
 		start_ns = work_complete(&qp->req.work);
-		TRACE_QP(MRC_TRACE_COMPLETED, qp, msn, now_ns, start_ns, qp->head.peer_qpn, 0);
+		TRACE_QP(MRC_TRACE_COMPLETED, qp, .psn = msn, .time_ns = now_ns,
+			 .start_ns = start_ns, .entropy = qp->head.peer_qpn);
 		qp->head.retries = 0;
 		qp->req.is_ack_requested = 0;
 		qp->head.progress_ns = now_ns;
@@ -412,8 +414,9 @@ __noinline int on_nack(struct xdp_md *ctx)
 			ev_index = slot->ev_index;
 			if (slot->loss == MRC_LOSS_TLP)
 				qp->comp.tlp_count = 0; /* the probe is acknowledged */
-			TRACE_QP(MRC_TRACE_DECLARED, qp, psn, now_ns, slot->sent_ns, entropy,
-				 MRC_RULE_NACK);
+			TRACE_QP(MRC_TRACE_DECLARED, qp, .psn = psn, .time_ns = now_ns,
+				 .start_ns = slot->sent_ns, .entropy = entropy,
+				 .what = MRC_RULE_NACK);
 			slot->loss = MRC_LOSS_NACK;
 			if (reason == WIRE_NACK_NO_RESOURCE) {
 				is_rnr_over = hold_for_receive(qp, psn, now_ns);

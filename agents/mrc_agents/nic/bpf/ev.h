@@ -51,8 +51,8 @@ static __always_inline __u32 plane_limit(const struct mrc_qp *qp, __u32 usable_p
 
 static __always_inline void ev_set_state(struct mrc_ev *ev, __u32 state, __u32 reason, __u64 now_ns)
 {
-	TRACE_QP(MRC_TRACE_EV, ev, 0, now_ns, ev->changed_ns, ev->entropy,
-		 ev->state << 16 | state << 8 | reason);
+	TRACE_QP(MRC_TRACE_EV, ev, .time_ns = now_ns, .start_ns = ev->changed_ns,
+		 .entropy = ev->entropy, .what = ev->state << 16 | state << 8 | reason);
 	ev->state = state;
 	ev->reason = reason;
 	ev->changed_ns = now_ns;

@@ -87,10 +87,11 @@ static __always_inline int is_lost_by_tlp(const struct mrc_qp *qp, const struct 
 }
 
 /* Under the lock: records which rule declares the oldest packet on a path lost. */
-#define TRACE_HEAD_LOST(qp, index, now_ns, rule)                                                   \
-	TRACE_QP(MRC_TRACE_DECLARED, qp, slot_psn(qp, PATH(qp, index)->head), now_ns,              \
-		 TX_SLOT(qp, PATH(qp, index)->head)->sent_ns,                                      \
-		 EV(qp, TX_SLOT(qp, PATH(qp, index)->head)->ev_index)->entropy, rule)
+#define TRACE_HEAD_LOST(qp, index, rule)                                                           \
+	TRACE_QP(MRC_TRACE_DECLARED, qp, .psn = slot_psn(qp, PATH(qp, index)->head),               \
+		 .time_ns = now_ns, .start_ns = TX_SLOT(qp, PATH(qp, index)->head)->sent_ns,       \
+		 .entropy = EV(qp, TX_SLOT(qp, PATH(qp, index)->head)->ev_index)->entropy,         \
+		 .what = rule)
 
 /* The work of declare_head_lost() that waits until the lock is released. */
 struct loss_deferred {
@@ -181,7 +182,7 @@ __noinline int rack_detect_loss(__u32 qp_index, __u32 reason, __u64 now_ns)
 		is_idle_path = reason == MRC_REASON_TIMEOUT;
 	}
 	if (is_lost) {
-		TRACE_HEAD_LOST(qp, index, now_ns,
+		TRACE_HEAD_LOST(qp, index,
 				reason == MRC_REASON_TIMEOUT ? MRC_RULE_RTO
 				: is_idle_path		     ? MRC_RULE_IDLE_PATH
 							     : MRC_RULE_RACK);
@@ -235,8 +236,7 @@ __noinline int detect_overtaken(__u32 qp_index, __u32 step, __u64 now_ns)
 						      : is_overtaken_on_path(qp, sack, index));
 	is_more = is_lost || (sack->is_tlp_ack && step < qp->paths.busy);
 	if (is_lost) {
-		TRACE_HEAD_LOST(qp, index, now_ns,
-				sack->is_tlp_ack ? MRC_RULE_TLP : MRC_RULE_OVERTAKEN);
+		TRACE_HEAD_LOST(qp, index, sack->is_tlp_ack ? MRC_RULE_TLP : MRC_RULE_OVERTAKEN);
 		declare_head_lost(qp, index, MRC_LOSS_SACK, MRC_REASON_LOSS, 0, now_ns, &deferred);
 		deferred.is_path_alive = !sack->is_tlp_ack;
 	} else if (is_more) {
@@ -271,7 +271,7 @@ __noinline int tlp_send_probe(__u32 qp_index, __u64 now_ns)
 		qp->comp.tlp_count++;
 		qp->comp.tlp_ev = TX_SLOT(qp, PATH(qp, qp->paths.oldest)->head)->ev_index;
 		qp->req.rto_retx_left = 1;
-		TRACE_HEAD_LOST(qp, qp->paths.oldest, now_ns, MRC_RULE_PROBE);
+		TRACE_HEAD_LOST(qp, qp->paths.oldest, MRC_RULE_PROBE);
 		declare_head_lost(qp, qp->paths.oldest, MRC_LOSS_TLP, MRC_REASON_NONE, 0, now_ns,
 				  &deferred);
 		deferred.ev = left_ev;

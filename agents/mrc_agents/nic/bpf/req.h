@@ -37,7 +37,8 @@ static __always_inline void fill_tx_slot(struct mrc_qp *qp, const struct mrc_wor
 	struct work_segment segment = work_next_segment(&qp->req.work, work, qp->head.pmtu_bytes);
 
 	if (segment.is_first)
-		TRACE_QP(MRC_TRACE_BEGUN, qp, segment.msn, now_ns, 0, qp->head.peer_qpn, 0);
+		TRACE_QP(MRC_TRACE_BEGUN, qp, .psn = segment.msn, .time_ns = now_ns,
+			 .entropy = qp->head.peer_qpn);
 	if (segment.is_first && work->has_immediate) {
 		qp->req.next_rqmsn++;
 		qp->req.outstanding_wimm++;
@@ -165,7 +166,8 @@ static __always_inline void tx_describe(struct mrc_qp *qp, struct mrc_work_ring 
 	const struct mrc_ev *ev = EV(qp, ev_index);
 	const struct mrc_work *work = &ring->entries[slot->work_index & (MRC_WORK_RING - 1)];
 
-	TRACE_QP(MRC_TRACE_SENT, qp, psn, desc->model_ns, 0, ev->entropy, slot->loss);
+	TRACE_QP(MRC_TRACE_SENT, qp, .psn = psn, .time_ns = desc->model_ns, .entropy = ev->entropy,
+		 .what = slot->loss);
 	desc->psn = psn;
 	desc->entropy = ev->entropy;
 	desc->plane = ev->plane;

@@ -182,8 +182,8 @@ static int rto_timer_expired(void *map, __u32 *key, struct mrc_qp *given)
 	} else if (qp->req.inflight || (is_ack_missing(qp) && !has_packet_to_send(qp, ring))) {
 		is_expired = (__s64)(now_ns - rto_start_ns(qp)) > (__s64)rto_backoff_ns(qp);
 		if (is_expired) {
-			TRACE_QP(MRC_TRACE_TIMER, qp, qp->comp.una_psn, now_ns, rto_start_ns(qp), 0,
-				 0);
+			TRACE_QP(MRC_TRACE_TIMER, qp, .psn = qp->comp.una_psn, .time_ns = now_ns,
+				 .start_ns = rto_start_ns(qp));
 			qp_time_out(&qp->head, now_ns);
 			qp->req.is_ack_requested = 0;
 		}

@@ -248,7 +248,8 @@ static __noinline int drain_send(struct xdp_md *ctx, __u32 port_id, __u32 id,
 	if (port->is_faulted && !has_passed_faults) {
 		fault = fault_apply_pooled(port_id, id, length_bytes, traffic_class);
 		if (fault)
-			TRACE_FRAME(MRC_TRACE_LOST, port, id, 0, arrival_ns, 0, 0, fault, 0);
+			TRACE_FRAME(MRC_TRACE_LOST, port, virtual_trace_bytes(id),
+				    .time_ns = arrival_ns, .what = fault);
 		if (!fault && line_hold(port_id, id, arrival_ns))
 			return XDP_DROP;
 	}
