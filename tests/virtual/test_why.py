@@ -73,7 +73,7 @@ def explained(done: FinishedRun, operation: str | None = None) -> Explanation:
         *begins,
         found.operation.end_ns,
     ]  # no time twice, none left out
-    other = sum(each.ns for each in shares_of(found) if each.kind == "other")
+    other = sum(each.ns for each in shares_of(found) if each.kind == "not explained")
     assert other <= 0.01 * found.operation.length_ns
     return found
 

@@ -10,20 +10,6 @@ from mrc_testbed.explain.why import Explanation
 from mrc_testbed.report.table import Table
 from mrc_testbed.shown import format_share, format_time
 
-WORDS: Final[dict[CauseKind, str]] = {
-    "computing": "computing",
-    "lost": "lost packets",
-    "late": "late packets",
-    "queueing": "queueing",
-    "held": "held by flow control",
-    "delayed": "delayed on a link",
-    "wire": "on the wire",
-    "agent": "agent did not run",
-    "window": "could do nothing",
-    "other": "not explained",
-}
-"""Names of causes, in tables."""
-
 _PLACES_SHOWN: Final = 2
 _NAMED_SHARE: Final = 0.05
 """Part of an operation from which on the sentence names a cause that no fault is behind."""
@@ -80,23 +66,23 @@ def _part(share: Share) -> str:
     by = f" by {share.fault}" if share.fault else ""
     most = f", most at {cause.place} ({format_time(ns)})" if others else f" at {cause.place}"
     match share.kind:
-        case "lost" | "late":
+        case "lost packets" | "late packets":
             cause, many = share.segments[0].cause, len(share.segments)
             lost = f" at {format_time(cause.lost_ns)}" if cause.lost_ns is not None else ""
             where = f" at {cause.place}" if cause.place else ""
-            kind, found = share.kind, "found" if share.kind == "lost" else "given up"
+            kind, found = share.kind.split()[0], "found" if share.kind == "lost packets" else "given up"
             count = f"are one packet {kind}" if many == 1 else f"are {many} {kind} packets, the longest"
             return f"{count}{where}{lost}{by}, {found} by {cause.rule} after {format_time(cause.found_ns)}"
         case "queueing":
             behind = f" behind flow {cause.flow}" if cause.flow else ""
             return f"are queueing{by}{most}{behind}"
-        case "held":
+        case "held by flow control":
             return f"flow control held frames{by}{most}"
-        case "agent":
+        case "agent did not run":
             return f"the agent of {cause.place} did not run, because of {share.fault}"
-        case "window":
+        case "could do nothing":
             return f"a QP of {cause.place} could do nothing{by}"
-    return f"are {WORDS[share.kind]}{by}"
+    return f"are {share.kind}{by}"
 
 
 def cause_table(explanation: Explanation) -> Table:
@@ -104,7 +90,7 @@ def cause_table(explanation: Explanation) -> Table:
     length_ns = max(1, explanation.operation.length_ns)
     rows = [
         (
-            WORDS[share.kind],
+            share.kind,
             format_time(share.ns),
             format_share(share.ns / length_ns),
             share.fault or "-",
@@ -117,7 +103,7 @@ def cause_table(explanation: Explanation) -> Table:
 
 def _where(share: Share) -> str:
     """Places of a share, those with most time first."""
-    if share.kind in ("lost", "late"):
+    if share.kind in ("lost packets", "late packets"):
         return _part(share).removeprefix("are ")
     rows = [(cause, ns) for cause, ns, _ in share.places() if cause.place]
     texts = [

@@ -21,15 +21,15 @@ from mrc_testbed.topology.clos import Clos
 
 CauseKind = Literal[
     "computing",  # of a training step
-    "lost",  # from when a packet was sent until it was found lost, and was not any more
-    "late",  # the same of a packet that was given up and was not lost
+    "lost packets",  # from when a packet was sent until it was found lost, and was not any more
+    "late packets",  # the same of a packet that was given up and was not lost
     "queueing",  # in the queue of a port
-    "held",  # flow control held the port
-    "delayed",  # a fault held the frame on its link
-    "wire",  # serialisation and propagation
-    "agent",  # the NIC agent of a host did not run
-    "window",  # the QP had no credit, and nothing on its way that would bring it
-    "other",
+    "held by flow control",
+    "delayed on a link",  # by a fault
+    "on the wire",  # serialisation and propagation
+    "agent did not run",  # that of a host
+    "could do nothing",  # the QP had no credit, and nothing on its way that would bring it
+    "not explained",
 ]
 
 
@@ -99,17 +99,19 @@ class FaultTimes:
     def _causes(self, effect: Effect, kind: CauseKind, port_id: int) -> bool:
         match effect:
             case Rule(port_id=at):
-                causes = at == port_id and kind == ("lost" if effect.is_losing else "delayed")
+                causes = at == port_id and kind == (
+                    "lost packets" if effect.is_losing else "delayed on a link"
+                )
             case CarrierDown(port_id=at):
-                causes = kind == "lost" and at in (port_id, port_id ^ 1)
+                causes = kind == "lost packets" and at in (port_id, port_id ^ 1)
             case RoutesGone(switch=name):
-                causes = kind == "lost" and self._clos.port(port_id ^ 1).node.name == name
+                causes = kind == "lost packets" and self._clos.port(port_id ^ 1).node.name == name
             case RateShare(port_id=at):
-                causes = kind in ("queueing", "wire") and at == port_id
+                causes = kind in ("queueing", "on the wire") and at == port_id
             case Loaded(load=load):
                 causes = kind == "queueing" and load.port_id == port_id
             case _:
-                causes = kind == "held" and isinstance(effect, Hold)
+                causes = kind == "held by flow control" and isinstance(effect, Hold)
         return causes
 
 

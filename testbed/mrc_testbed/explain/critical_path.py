@@ -112,7 +112,7 @@ class CriticalPath:
             self._wait(pair, floor_ns)
         elif self._frame(taken, floor_ns) is not None:
             self.arrival(pair, floor_ns)
-        self.spend(floor_ns, floor_ns, Cause("other"))
+        self.spend(floor_ns, floor_ns, Cause("not explained"))
 
     def _wait(self, pair: Pair, floor_ns: int) -> None:
         """Explain why nothing was sent earlier: the round trips for whose acknowledgements a QP waited."""
@@ -126,7 +126,7 @@ class CriticalPath:
             data = self._data(pair, floor_ns)
             if data is None or self._frame(data, floor_ns) is None:
                 break
-        self.spend(floor_ns, floor_ns, Cause("other"))
+        self.spend(floor_ns, floor_ns, Cause("not explained"))
 
     def _data(self, pair: Pair, floor_ns: int) -> Any:
         """The latest data that the receiver took; the time since is accounted for. None: before the floor."""
@@ -144,11 +144,11 @@ class CriticalPath:
         lost = np.concatenate([self._unanswered.of(each) for each in (pair.source, pair.target)])
         lost = lost[(lost["time_ns"] >= since_ns) & (lost["time_ns"] < self._at_ns)]
         if host:
-            self.spend(since_ns, floor_ns, Cause("agent", host, fault=fault))
+            self.spend(since_ns, floor_ns, Cause("agent did not run", host, fault=fault))
         elif len(lost):
             self._spend_on_loss(pair, lost, [], "the timer of its QP", since_ns, self._at_ns, floor_ns)
         else:
-            self.spend(since_ns, floor_ns, Cause("window", hosts[0]))
+            self.spend(since_ns, floor_ns, Cause("could do nothing", hosts[0]))
 
     def _latest(self, place: QpPlace, opcodes: Sequence[int]) -> Any:
         """The latest frame that a QP took up to now."""
@@ -170,8 +170,8 @@ class CriticalPath:
                 return None
             hop = found[np.argmax(found["end_ns"])]
             place, came_ns = int(hop["place"]), int(hop["time_ns"])
-            self._spend_at("delayed", place, int(hop["end_ns"]), floor_ns)
-            self._spend_at("wire", place, int(hop["start_ns"]), floor_ns)
+            self._spend_at("delayed on a link", place, int(hop["end_ns"]), floor_ns)
+            self._spend_at("on the wire", place, int(hop["start_ns"]), floor_ns)
             self._queue(hop, floor_ns)
             if self._is_nic(place):
                 return came_ns
@@ -193,7 +193,7 @@ class CriticalPath:
         held = self._held[(self._held["place"] == place) & (self._held["end_ns"] > came_ns)]
         for each in held[np.argsort(held["end_ns"])][::-1]:
             self._spend_at("queueing", place, max(came_ns, int(each["end_ns"])), floor_ns, flow)
-            self._spend_at("held", place, max(came_ns, int(each["time_ns"])), floor_ns)
+            self._spend_at("held by flow control", place, max(came_ns, int(each["time_ns"])), floor_ns)
         self._spend_at("queueing", place, came_ns, floor_ns, flow)
 
     def _spend_on_loss(
@@ -215,7 +215,7 @@ class CriticalPath:
         flow = " > ".join(self._clos.host(host).name for host, _ in (pair.source, pair.target))
         places = [int(each) for each in (*lost["place"][:1], *way)]
         lost_ns = int(lost[0]["time_ns"]) if len(lost) else None
-        kinds: tuple[CauseKind, ...] = ("lost", "queueing", "delayed")
+        kinds: tuple[CauseKind, ...] = ("lost packets", "queueing", "delayed on a link")
         blamed = (
             (kind, at, self._faults.behind(kind, at, sent_ns, found_ns)) for kind in kinds for at in places
         )
@@ -228,9 +228,11 @@ class CriticalPath:
         elif len(lost) and lost[0]["what"] == PortCounter.DROP_QUEUE_FULL:
             fault, name = "", f"the full queue of {name}"
         waited_ns = found_ns - (sent_ns if lost_ns is None else min(lost_ns, found_ns))
-        is_lost = lost_ns is not None or kind == "lost"
+        is_lost = lost_ns is not None or kind == "lost packets"
         at_ns = None if lost_ns is None else lost_ns - self._zero_ns
-        cause = Cause("lost" if is_lost else "late", name, flow, fault, rule, at_ns, waited_ns)
+        cause = Cause(
+            "lost packets" if is_lost else "late packets", name, flow, fault, rule, at_ns, waited_ns
+        )
         self.spend(sent_ns, floor_ns, cause)
 
     def _flow(self, hosts: int) -> str:

@@ -1,12 +1,13 @@
 """An explanation in the report of its run: a bar of all time by cause, and the table of causes."""
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from mrc_testbed.campaign.tables import RunFolder
 from mrc_testbed.document.one_step import write_in_one_step
 from mrc_testbed.document.text_file import read_text
-from mrc_testbed.explain.answer import WORDS, cause_table, document, sentence, shares_of
+from mrc_testbed.explain.answer import cause_table, document, sentence, shares_of
+from mrc_testbed.explain.causes import CauseKind
 from mrc_testbed.explain.why import Explanation, explain
 from mrc_testbed.report.page import part
 from mrc_testbed.report.table import Table
@@ -43,9 +44,9 @@ def _section(explanation: Explanation) -> str:
     length_ns = max(1, explanation.operation.length_ns)
     pieces = [
         (
-            f"--c{list(WORDS).index(share.kind) % 8}",
+            f"--c{get_args(CauseKind).index(share.kind) % 8}",
             round(100 * share.ns / length_ns, 3),
-            f"{WORDS[share.kind]}{f', {share.fault}' if share.fault else ''}: {format_time(share.ns)}",
+            f"{share.kind}{f', {share.fault}' if share.fault else ''}: {format_time(share.ns)}",
             "#faults" if share.fault else "#fabric",
         )
         for share in shares_of(explanation)

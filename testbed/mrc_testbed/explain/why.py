@@ -218,7 +218,7 @@ def _explained(
         path.acknowledgement(leg.pair, leg.begin_ns)
     for leg in chain:
         path.arrival(leg.pair, leg.begin_ns)
-    path.spend(operation.posted_ns, begin_ns, Cause("other"))
+    path.spend(operation.posted_ns, begin_ns, Cause("not explained"))
     path.spend(begin_ns, begin_ns, Cause("computing"))
     names = [" > ".join(clos.host(host).name for host, _ in leg.pair) for leg in chain]
     messages = tuple(zip(names, (leg.end_ns - leg.begin_ns for leg in chain), strict=True))[::-1]
