@@ -7,7 +7,7 @@ from typing import Final
 
 from mrc_testbed.errors import CleanupError, FabricError, Interrupted, UsageError
 from mrc_testbed.fabric import preflight
-from mrc_testbed.fabric.build import Build, BuildProgress, ProgressCallback
+from mrc_testbed.fabric.build import Build, ProgressCallback
 from mrc_testbed.fabric.build_ledger import BuildLedger
 from mrc_testbed.fabric.claim import write_claim
 from mrc_testbed.fabric.health import ANSWER_NS
@@ -32,10 +32,6 @@ from mrc_testbed.topology.spec import TopologySpec
 __all__ = ["attach", "down", "restart", "status", "up"]
 
 
-def _no_progress(_: BuildProgress) -> None:
-    return
-
-
 def up(
     spec: TopologySpec,
     *,
@@ -44,7 +40,7 @@ def up(
     reconfigure: bool = False,
     faults: UnderFaults = NO_FAULTS,
     made_for: ProcessIdentity | None = None,
-    progress: ProgressCallback = _no_progress,
+    progress: ProgressCallback = lambda _: None,
 ) -> LabStatus:
     """Brings a lab up, or finds it up as asked for and only gets back what works no more.
 
