@@ -144,7 +144,8 @@ class Recording:
         run, fault = self.measured_span(), self.fault_span(fault_id)
         if window == "during":
             return Span(fault.start_ns, min(fault.end_ns, run.end_ns))
-        others = [self.fault_span(other) for other in self._applied() if other != fault_id]
+        applied = dict.fromkeys(each.fault_id for each in self.fault_changes if each.action == "applied")
+        others = [self.fault_span(other) for other in applied if other != fault_id]
         if window == "before":
             earlier = [other.end_ns for other in others if other.end_ns <= fault.start_ns]
             start_ns, end_ns = max([run.start_ns, *earlier]), fault.start_ns
@@ -190,9 +191,6 @@ class Recording:
         """Changes of EV states in the order of their times."""
         transitions = [event for event in self.nic_events if isinstance(event, EvTransition)]
         return sorted(transitions, key=lambda transition: transition.time_ns)
-
-    def _applied(self) -> dict[str, None]:
-        return dict.fromkeys(change.fault_id for change in self.fault_changes if change.action == "applied")
 
 
 def nearest(readings: Sequence[AnyReading], time_ns: int) -> AnyReading:
