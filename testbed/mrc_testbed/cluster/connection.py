@@ -7,12 +7,13 @@ from contextlib import ExitStack
 from functools import cache
 from importlib.metadata import version
 from traceback import walk_stack
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from mrc_agents.clock import machine_ns
+from mrc_agents.closing import Closing
 from mrc_testbed.cluster.preload import MACHINES, VERSION
 from mrc_testbed.errors import PreflightError, TestbedError, UsageError
 from mrc_testbed.extras import from_extra
@@ -84,7 +85,7 @@ class _Machine(TypedDict):
 _MACHINES: Final = TypeAdapter(dict[str, _Machine])
 
 
-class Cluster:
+class Cluster(Closing):
     """A scheduler and its workers; leaving the context disconnects, and gives back what is not finished.
 
     Args:
@@ -97,10 +98,7 @@ class Cluster:
         self._rooms: dict[str, float] = {}
         self._looked_ns: int | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         _close(self.client)
 
     def room(self, resource: Resource, progress: Progress) -> int:

@@ -19,13 +19,13 @@ from mrc_agents.bpf.chunks import (
 from mrc_agents.bpf.libbpf import BpfObject, open_map_in, open_pinned_in, pin
 from mrc_agents.bpf.maps import Descriptor, MappedArray, map_freeze, map_update
 from mrc_agents.clock import monotonic_ns
-from mrc_agents.protocol.ports import MRC_UDP_PORT
 from mrc_testbed.errors import PreflightError
 from mrc_testbed.fabric.data_plane import LoadedMaps, fabric_rodata, load_object, pin_object
 from mrc_testbed.fabric.paths import LabPaths, MapPins
 from mrc_testbed.topology.addressing import INNER_PREFIX
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Node
+from mrc_testbed.topology.host_forwarding import MRC_UDP_PORT
 from mrc_testbed.topology.probe_path import ProbePath, probe_paths
 from mrc_testbed.topology.usid import BLOCK
 

@@ -77,12 +77,17 @@ def keep_scenario(
     name = f"{invariant}-{small['spec']['seed']}".lower()
     small["metadata"]["name"] = name
     path = into / f"{name}.yaml"
+    write_failing(path, small, found)
+    return path
+
+
+def write_failing(path: Path, document: Values, failures: tuple[Failure, ...]) -> None:
+    """Write a document as a scenario file that says how it fails."""
     try:
-        into.mkdir(parents=True, exist_ok=True)
-        write_in_one_step(path, commented(small, map(str, found)))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_in_one_step(path, commented(document, map(str, failures)))
     except OSError as error:
         raise TestbedError(f"{path} cannot be written: {error.strerror}") from error
-    return path
 
 
 def _bundle_of(path: Path, is_hasty: IsStopped) -> Path:

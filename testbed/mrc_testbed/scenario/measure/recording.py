@@ -13,9 +13,8 @@ from mrc_testbed.metrics.series import Interval, Reading
 from mrc_testbed.scenario.measure.event import EvTransition, FaultChange, NicEvent, Note
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.shown import format_time
-from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.flow import Flow, FlowOutcome
 from mrc_testbed.workloads.operation_record import OperationRecord
-from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.program import ProgramState
 from mrc_testbed.workloads.sender import BatchRecord
 
