@@ -45,12 +45,17 @@ def write_in_one_step(
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn an OSError of the block, which writes *path*, into a TestbedError that says so."""
+def writing(path: Path, otherwise: str | None = None) -> Iterator[None]:
+    """Turn an OSError of the block, which writes *path*, into a TestbedError that says so.
+
+    Args:
+        otherwise: what to do where room does not help, for a hint.
+    """
     try:
         yield
     except OSError as error:
-        raise TestbedError(f"{path} cannot be written: {error.strerror or error}") from error
+        hint = None if otherwise is None else room_hint(error) + otherwise
+        raise TestbedError(f"{path} cannot be written: {error.strerror or error}", hint=hint) from error
 
 
 @contextlib.contextmanager

@@ -19,12 +19,11 @@ from mrc_testbed.fabric.paths import DEFAULT_LAB, LabPaths, lab_paths
 from mrc_testbed.fabric.plan import build_plan
 from mrc_testbed.fabric.process import ProcessIdentity, is_alive
 from mrc_testbed.fabric.removal import observe_remains, remove
-from mrc_testbed.fabric.repair import Repair, repair, restart_agents
+from mrc_testbed.fabric.repair import NO_FAULTS, Repair, UnderFaults, repair, restart_agents
 from mrc_testbed.fabric.runtime import Runtime
 from mrc_testbed.fabric.runtime_choice import RuntimeChoice, choose_runtime, known_runtime, parse_runtime
 from mrc_testbed.fabric.state import LabState, Phase, ProcessRecord, RuntimeName, read_state, write_state
 from mrc_testbed.fabric.status import LabStatus, status
-from mrc_testbed.fabric.under_faults import NO_FAULTS, UnderFaults
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec

@@ -9,7 +9,7 @@ from typing import Final
 from mrc_testbed.bundle.bundle import SUFFIX, write_bundle
 from mrc_testbed.document.envelope import Kind, load
 from mrc_testbed.document.latest import latest_of
-from mrc_testbed.document.one_step import write_in_one_step
+from mrc_testbed.document.one_step import write_in_one_step, writing
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.scenario.execution import execute
 from mrc_testbed.soak.document import Values, commented, plan_of
@@ -83,11 +83,9 @@ def keep_scenario(
 
 def write_failing(path: Path, document: Values, failures: tuple[Failure, ...]) -> None:
     """Write a document as a scenario file that says how it fails."""
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_in_one_step(path, commented(document, map(str, failures)))
-    except OSError as error:
-        raise TestbedError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _bundle_of(path: Path, is_hasty: IsStopped) -> Path:
