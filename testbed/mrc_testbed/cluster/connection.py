@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache
 from importlib.metadata import version
@@ -116,11 +116,13 @@ class Cluster(Closing):
         """Look at the scheduler and its workers, and say what has changed; see `room`."""
         self.require_scheduler()
         try:
-            found = self._machines()
+            found = _MACHINES.validate_python(_ask(self.client, MACHINES))
         except OSError:
             self.require_scheduler()
             logger.warning("the scheduler %s has not answered for %d s", self.address, _ANSWER_S)
             return
+        except ValidationError as error:
+            raise TestbedError(f"the scheduler {self.address} does not list machines as ours does") from error
         is_first, self._looked_ns = self._looked_ns is None, machine_ns()
         rooms = {name: each[resource] for name, each in found.items() if each[resource] > 0}
         for name in rooms.keys() - self._rooms.keys():
@@ -141,12 +143,6 @@ class Cluster(Closing):
                 f"the scheduler {self.address} is gone, and with it what its workers had begun",
                 hint="start it and its workers again, then `mrc-testbed campaign resume` what is a campaign",
             )
-
-    def _machines(self) -> Mapping[str, _Machine]:
-        try:
-            return _MACHINES.validate_python(_ask(self.client, MACHINES))
-        except ValidationError as error:
-            raise TestbedError(f"the scheduler {self.address} does not list machines as ours does") from error
 
 
 def _close(client: Client) -> None:
