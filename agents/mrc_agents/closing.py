@@ -1,6 +1,7 @@
 """Objects that close when their context ends."""
 
 from abc import ABC, abstractmethod
+from contextlib import ExitStack
 from typing import Self
 
 
@@ -16,3 +17,13 @@ class Closing(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class Holder(Closing):
+    """Base of what holds things that it has opened."""
+
+    _opened: ExitStack
+
+    def close(self) -> None:
+        """Close them, the last one first."""
+        self._opened.close()

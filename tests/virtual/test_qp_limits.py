@@ -47,7 +47,7 @@ class Pair:
             end.call(verb, peer_host=1 - host, first_psn=0, peer_first_psn=0, **attributes)
             for host, end in enumerate(ends)
         )
-        reactions = lab.agent("h0")._reactions
+        reactions = lab.agent("h0").reactions
         assert reactions is not None
         reactions.verbs.limit_qp(self.qpn, limits)
         self.near.call("connect_qp", qpn=self.qpn, peer_qpn=self.peer_qpn)

@@ -24,7 +24,7 @@ from mrc_testbed.soak.violation import keep_scenario
 from mrc_testbed.soak.witness import Witness, control_plane
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.world import planned_lab
-from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.flow import FlowOutcome
 from mrc_testbed.workloads.sender import FlowSender
 from tests.universes.plans import CORPUS, KNOWN, read_plan
 

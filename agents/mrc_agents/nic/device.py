@@ -31,16 +31,17 @@ from mrc_agents.bpf.libbpf import Pins, open_map_in, open_pinned_in, run_live
 from mrc_agents.bpf.maps import ArrayMap, MappedArray, MappedMemory, PerCpuArray, RingBuffer, map_info
 from mrc_agents.bpf.membarrier import await_running_programs
 from mrc_agents.bpf.virtual import VirtualFolder
+from mrc_agents.closing import Holder
 
 _FRAMES_PER_RUN = 256
 _FRAME = bytes(Limit.FRAME_BYTES_MAX)
 _MEMINFO: Final = Path("/proc/meminfo")
 
 
-class NicDevice:
+class NicDevice(Holder):
     """Opened pins of one NIC. Not safe for use by several threads: a kick is a request and a run.
 
-    What a NIC in virtual time does not have raises TypeError.
+    What a NIC in virtual time does not have raises TypeError. The NIC continues when the device closes.
     """
 
     def __init__(self, pins: Pins) -> None:
@@ -112,10 +113,6 @@ class NicDevice:
         """Takes away chunks that were added."""
         if isinstance(self.memory, ChunkedMemory):
             self.memory.remove(chunks)
-
-    def close(self) -> None:
-        """Close the descriptors; the NIC continues."""
-        self._opened.close()
 
     def request_tx(self, qp_index: int, packets: int) -> None:
         """Lets a QP send up to *packets* packets now, as far as window and work allow."""

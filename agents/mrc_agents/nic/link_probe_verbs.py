@@ -7,6 +7,7 @@ from mrc_agents.bpf.libbpf import open_map_in
 from mrc_agents.bpf.maps import MappedArray
 from mrc_agents.clock import monotonic_ns
 from mrc_agents.errors import UsageError
+from mrc_agents.nic.config import NicSettings
 from mrc_agents.nic.device import NicDevice
 from mrc_agents.nic.nic_state import NicState
 from mrc_agents.nic.verb import verb
@@ -55,7 +56,9 @@ class LinkProber:
 
 
 class LinkProbeVerbs(NicState):
-    _link_prober: LinkProber | None = None
+    def __init__(self, config: NicSettings, device: NicDevice) -> None:
+        super().__init__(config, device)
+        self.link_prober = LinkProber(device)  # sends them, once they are wanted
 
     @verb
     def start_link_probes(self, interval_ns: int, lag_rounds: int) -> None:
@@ -69,21 +72,9 @@ class LinkProbeVerbs(NicState):
             raise UsageError(f"interval_ns: {interval_ns}; {_INTERVAL_MIN_NS} or more is accepted")
         if not 1 <= lag_rounds < Limit.LINK_PROBE_ROUNDS:
             raise UsageError(f"lag_rounds: {lag_rounds}; 1 to {Limit.LINK_PROBE_ROUNDS - 1} is accepted")
-        if self._link_prober is None:
-            self._link_prober = LinkProber(self._device)
-        self._link_prober.start(interval_ns, lag_rounds)
-
-    def next_link_probe_ns(self) -> int | None:
-        """When the next round of link probes is due; None when none are sent."""
-        return None if self._link_prober is None else self._link_prober.next_ns
-
-    def send_link_probes_due(self, now_ns: int) -> None:
-        """Sends a round of link probes if one is due."""
-        if self._link_prober is not None:
-            self._link_prober.send_due(now_ns)
+        self.link_prober.start(interval_ns, lag_rounds)
 
     @verb
     def stop_link_probes(self) -> None:
         """Sends no more link probes."""
-        if self._link_prober is not None:
-            self._link_prober.stop()
+        self.link_prober.stop()

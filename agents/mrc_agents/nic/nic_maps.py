@@ -6,11 +6,12 @@ from functools import partial
 from mrc_agents.abi import Qp, RcQp
 from mrc_agents.bpf.libbpf import Pins, open_map_in
 from mrc_agents.bpf.maps import ArrayMap
+from mrc_agents.closing import Holder
 from mrc_agents.nic.device import open_memory
 from mrc_agents.nic.work_queue import qp_index
 
 
-class NicMaps:
+class NicMaps(Holder):
     """The memory and the QPs of one NIC."""
 
     def __init__(self, pins: Pins) -> None:
@@ -30,6 +31,3 @@ class NicMaps:
         """Payload that a QP had acknowledged for the first time, of whichever transport it is."""
         index = qp_index(qpn)
         return int(self._qps.peek(index).comp.acked_bytes + self._rc_qps.peek(index).req.acked_bytes)
-
-    def close(self) -> None:
-        self._opened.close()

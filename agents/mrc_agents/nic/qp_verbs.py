@@ -30,21 +30,6 @@ _BACKUP_SHARE = 4
 _FLOOR_SHARE = 4
 
 
-def check_peer_qpn(peer_qpn: int) -> None:
-    """Raises UsageError unless a QP can have that number."""
-    if not QPN_MIN <= peer_qpn <= QPN_MAX:
-        raise UsageError(f"peer_qpn: {peer_qpn}; {QPN_MIN} to {QPN_MAX} is accepted")
-
-
-def require_peer_first_psn(qpn: int, peer_first_psn: int | None) -> None:
-    """Raises UsageError unless the QP knows where the peer's PSNs begin."""
-    if peer_first_psn is None:
-        raise UsageError(
-            f"peer_first_psn: needed to connect QP {qpn}",
-            hint="it is the first_psn of the peer's QP, as query_qp gives it",
-        )
-
-
 def check_transition(qp: WorkQueue, state: str, attributes: Mapping[str, int]) -> None:
     """Raises UsageError unless a QP may go to that state, and with those attributes."""
     if state not in qp.transitions:
@@ -204,9 +189,14 @@ class QueuePairVerbs(CcProfileVerbs):
 
     def _to_rtr(self, qp: MrcQueuePair | RcQueuePair, attributes: dict[str, int]) -> None:
         peer_qpn = attributes.pop("peer_qpn", 0)
-        check_peer_qpn(peer_qpn)
+        if not QPN_MIN <= peer_qpn <= QPN_MAX:
+            raise UsageError(f"peer_qpn: {peer_qpn}; {QPN_MIN} to {QPN_MAX} is accepted")
+        if attributes.get("peer_first_psn", qp.attributes.peer_first_psn) is None:
+            raise UsageError(
+                f"peer_first_psn: needed to connect QP {qp.qpn}",
+                hint="it is the first_psn of the peer's QP, as query_qp gives it",
+            )
         before = qp.attributes.peer_host
-        require_peer_first_psn(qp.qpn, attributes.get("peer_first_psn", qp.attributes.peer_first_psn))
         qp.change(attributes, self._device.config)
         is_other_peer = qp.attributes.peer_host != before
         if isinstance(qp, MrcQueuePair) and is_other_peer:

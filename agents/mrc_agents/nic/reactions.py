@@ -215,7 +215,7 @@ class Reactions:
             self._heartbeat_ns,
             self._schedule.next_deadline_ns(),
             self._announcements.next_deadline_ns(),
-            self.verbs.next_link_probe_ns(),
+            self.verbs.link_prober.next_ns,
         )
         return min(deadline for deadline in deadlines if deadline is not None)
 
@@ -224,7 +224,7 @@ class Reactions:
         if self._heartbeat_ns <= now_ns:
             self._heartbeat(now_ns)
         self._send_probes(now_ns)
-        self.verbs.send_link_probes_due(now_ns)
+        self.verbs.link_prober.send_due(now_ns)
 
     def _heartbeat(self, now_ns: int) -> None:
         """Shows the kernel that the agent is alive; without a heartbeat QPs end by themselves.

@@ -25,9 +25,9 @@ from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.tables import finished_runs
 from mrc_testbed.document.envelope import NAME_PATTERN
 from mrc_testbed.document.latest import latest_of
-from mrc_testbed.document.one_step import in_one_step, scratch_near
+from mrc_testbed.document.one_step import in_one_step, scratch_near, writing
 from mrc_testbed.document.text_file import read_result, read_text
-from mrc_testbed.errors import TestbedError, UsageError
+from mrc_testbed.errors import UsageError
 from mrc_testbed.printable import printable
 from mrc_testbed.scenario.report.kept_times import FILE_NAME, load_histograms
 from mrc_testbed.scenario.report.run_record import load_manifest
@@ -129,11 +129,8 @@ def write_bundle(folder: Path, path: Path | None = None, *, level: int = LEVEL) 
         for each in sorted(_names(folder, holds)):
             yield f"{folder.name}/{each}", read_result(folder / each)
 
-    try:
-        with in_one_step(into) as stream:
-            write_archive(stream, members(), level)
-    except OSError as error:
-        raise TestbedError(f"{into} cannot be written: {error.strerror or error}") from error
+    with writing(into), in_one_step(into) as stream:
+        write_archive(stream, members(), level)
     return into
 
 
@@ -144,20 +141,17 @@ def unpack_bundle(path: Path, into: Path | None = None) -> Unpacked:
         into: folder, made if there is none; None: `runs` or `campaigns`, as it holds the one or the other.
     """
     base = Path("." if into is None else into).absolute()
-    try:
-        with scratch_near(base) as scratch:
-            found = read_bundle(path, scratch)
-            parent = Path(_DEFAULTS[found.header.holds]) if into is None else into
-            target = parent / found.header.name / found.folder.name
-            if target.exists():
-                raise UsageError(
-                    f"{target} is there already", hint="remove it, or name another folder with --into"
-                )
-            target.parent.mkdir(parents=True, exist_ok=True)
-            found.folder.rename(target)
-            return Unpacked(found.header, target)
-    except OSError as error:
-        raise TestbedError(f"{base} cannot be written: {error.strerror or error}") from error
+    with writing(base), scratch_near(base) as scratch:
+        found = read_bundle(path, scratch)
+        parent = Path(_DEFAULTS[found.header.holds]) if into is None else into
+        target = parent / found.header.name / found.folder.name
+        if target.exists():
+            raise UsageError(
+                f"{target} is there already", hint="remove it, or name another folder with --into"
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        found.folder.rename(target)
+        return Unpacked(found.header, target)
 
 
 @contextmanager

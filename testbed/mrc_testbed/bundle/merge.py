@@ -15,9 +15,9 @@ from mrc_testbed.campaign.plan import CampaignPlan, PlannedRun
 from mrc_testbed.campaign.summary_files import write_summary
 from mrc_testbed.campaign.tables import finished_run
 from mrc_testbed.document.latest import point_latest
-from mrc_testbed.document.one_step import room_hint, scratch_near
+from mrc_testbed.document.one_step import scratch_near, writing
 from mrc_testbed.document.text_file import open_result
-from mrc_testbed.errors import TestbedError, UsageError
+from mrc_testbed.errors import UsageError
 
 _SHOWN_CHARACTERS: Final = 60
 
@@ -156,22 +156,16 @@ def _copy(source: Path, target: Path) -> None:
 
 def _write(plan: CampaignPlan, ended: Sequence[tuple[PlannedRun, Source]], campaigns: Path) -> CampaignFolder:
     base = campaigns.absolute()
-    try:
-        with scratch_near(base) as scratch:
-            draft = CampaignFolder.create(scratch, plan)
-            for run, source in ended:
-                for entry in source.folder.entries(run):
-                    if entry.folder is not None:
-                        _copy(source.folder.path / entry.folder, draft.path / entry.folder)
-                    draft.note(entry)
-            write_summary(draft)
-            target = campaigns / plan.name / draft.path.name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            draft.path.rename(target)
-    except OSError as error:
-        raise TestbedError(
-            f"{base} cannot be written: {error.strerror or error}",
-            hint=f"{room_hint(error)}choose another folder with --campaigns",
-        ) from error
+    with writing(base, "choose another folder with --campaigns"), scratch_near(base) as scratch:
+        draft = CampaignFolder.create(scratch, plan)
+        for run, source in ended:
+            for entry in source.folder.entries(run):
+                if entry.folder is not None:
+                    _copy(source.folder.path / entry.folder, draft.path / entry.folder)
+                draft.note(entry)
+        write_summary(draft)
+        target = campaigns / plan.name / draft.path.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft.path.rename(target)
     point_latest(target)
     return CampaignFolder(target, plan)

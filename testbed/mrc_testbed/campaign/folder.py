@@ -25,7 +25,7 @@ from mrc_testbed.campaign.plan import CampaignPlan, PlannedRun
 from mrc_testbed.campaign.shard import Shard
 from mrc_testbed.document.envelope import Metadata
 from mrc_testbed.document.latest import latest_of, point_latest
-from mrc_testbed.document.one_step import room_hint, write_in_one_step
+from mrc_testbed.document.one_step import room_hint, write_in_one_step, writing
 from mrc_testbed.document.text_file import read_result, read_rows
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.fabric.paths import LAB_NAME_LENGTH_MAX
@@ -234,11 +234,9 @@ class CampaignFolder:
     def write(self, name: str, content: str | bytes) -> None:
         """Writes one of the summary's files in one step."""
         path = self.path / name
-        try:
+        with writing(path):
             path.parent.mkdir(exist_ok=True)
             write_in_one_step(path, content)
-        except OSError as error:
-            raise TestbedError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def note_refused(campaigns: Path, name: str, reason: str) -> None:

@@ -10,8 +10,9 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import connection
 from pathlib import Path
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
+from mrc_agents.closing import Closing
 from mrc_testbed.campaign.folder import RunEntry
 from mrc_testbed.campaign.plan import PlannedRun
 from mrc_testbed.errors import TestbedError
@@ -41,7 +42,7 @@ class Workers(Protocol):
         """End begun runs early; `wait` returns their entries too."""
 
 
-class LocalWorkers:
+class LocalWorkers(Closing):
     """Processes of this machine; leaving the context waits for their runs."""
 
     def __init__(self, campaign: Path, jobs: int, carry_out: CarryOut) -> None:
@@ -51,10 +52,7 @@ class LocalWorkers:
         self._pool = run_processes(jobs)
         self._begun: set[Future[RunEntry]] = set()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._pool.shutdown()
 
     def room(self) -> int:

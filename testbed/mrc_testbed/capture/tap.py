@@ -23,7 +23,7 @@ from mrc_agents.abi import CaptureRecord, CaptureState, Limit, PortCounter
 from mrc_agents.bpf.libbpf import open_pinned_in
 from mrc_agents.bpf.maps import MappedArray, RingBuffer, create_ring, map_delete, map_update
 from mrc_agents.clock import epoch_ns, monotonic_ns
-from mrc_agents.closing import Closing
+from mrc_agents.closing import Holder
 from mrc_testbed.capture.selection import Selection
 from mrc_testbed.errors import FabricError
 from mrc_testbed.fabric.live import Lab
@@ -54,7 +54,7 @@ class TappedFrame:
         return self.verdict is not PortCounter.TX_PACKETS
 
 
-class Tap(Closing):
+class Tap(Holder):
     """Copies of the frames at some ports of a live lab; a context manager.
 
     Args:
@@ -85,10 +85,6 @@ class Tap(Closing):
             for port_id in selection.shown_at:
                 self._ports[port_id].capture_bytes = snap_bytes
             self._opened = opened.pop_all()
-
-    def close(self) -> None:
-        """Switches the copying off; frames not read are gone."""
-        self._opened.close()
 
     @property
     def lost_frames(self) -> int:

@@ -21,10 +21,9 @@ from mrc_testbed.errors import AgentError
 from mrc_testbed.probing.localisation import localise
 from mrc_testbed.topology.element import Node
 from mrc_testbed.workloads.engine import Engine
-from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.flow import Flow, FlowOutcome
 from mrc_testbed.workloads.load import Load, build_loads
 from mrc_testbed.workloads.nccl import build_result
-from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.spec import CollectiveSpec
 
 ROUNDS_MIN: Final = 2

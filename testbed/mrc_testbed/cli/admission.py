@@ -38,7 +38,8 @@ class Admission:
     def say(self, settings: Settings) -> None:
         """Print the load in one line."""
         if self._takes_ns == 0:
-            _say(settings, self._heaviest)
+            if self._heaviest.frame_hops_per_s and settings.verbosity >= 0:
+                say(settings.stderr, f"load: {self._heaviest}")
         elif self.warning is not None:
             say(settings.stderr, self.warning)
 
@@ -83,11 +84,6 @@ class Admission:
         except UsageError as error:
             return [Problem(("spec", "topology", "nic", "path_mtu"), error.message)]
         return []
-
-
-def _say(settings: Settings, demand: Demand) -> None:
-    if demand.frame_hops_per_s and settings.verbosity >= 0:
-        say(settings.stderr, f"load: {demand}")
 
 
 def _place(scenario: Scenario, where: Location) -> Location:

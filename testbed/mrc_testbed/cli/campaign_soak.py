@@ -7,7 +7,7 @@ from dataclasses import asdict
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.console import Group, RenderableType
@@ -27,8 +27,8 @@ from mrc_testbed.cli.where import (
     VirtualOption,
     cluster_at,
 )
-from mrc_testbed.document.one_step import write_in_one_step
-from mrc_testbed.errors import TestbedError, UsageError
+from mrc_testbed.document.one_step import write_in_one_step, writing
+from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.run.signal_clock import catching_signals
 from mrc_testbed.shown import format_time
 from mrc_testbed.signals import say as say_at_once
@@ -36,7 +36,6 @@ from mrc_testbed.soak.live_soak import LiveSoak, live_stage, soak_lab
 from mrc_testbed.soak.scenario_shrink import read_failing, shrink_scenario
 from mrc_testbed.soak.shrink import RUNS_MAX
 from mrc_testbed.soak.soaking import Control, Judges, Soak, soak
-from mrc_testbed.soak.violation import Violation
 from mrc_testbed.units import parse_duration_ns
 
 if TYPE_CHECKING:
@@ -211,10 +210,8 @@ def shrink(
             if is_stopped():
                 return ExitCode.INTERRUPTED
             raise UsageError(f"{path}: {error.message}", hint=error.hint) from error
-    try:
+    with writing(target):
         write_in_one_step(target, found.text)
-    except OSError as error:
-        raise TestbedError(f"{target} cannot be written: {error.strerror}") from error
 
     def table() -> RenderableType:
         shown = plain_table("", "#before", "#after")
@@ -292,17 +289,16 @@ def _show(settings: Settings, found: Soak, first: int, elapsed_ns: int, *, is_st
             "elapsed_ns": elapsed_ns,
             "simulated_ns": None if is_live else found.time_ns,
             "events": None if is_live else found.events,
-            "violations": [_violation_document(each) for each in violations],
+            "violations": [
+                {
+                    "seed": each.seed,
+                    "failures": [asdict(failure) for failure in each.failures],
+                    "scenario": str(each.scenario.resolve()),
+                    "bundle": str(each.bundle.resolve()),
+                }
+                for each in violations
+            ],
         },
         table,
         lines="violations",
     )
-
-
-def _violation_document(violation: Violation) -> dict[str, Any]:
-    return {
-        "seed": violation.seed,
-        "failures": [asdict(each) for each in violation.failures],
-        "scenario": str(violation.scenario.resolve()),
-        "bundle": str(violation.bundle.resolve()),
-    }

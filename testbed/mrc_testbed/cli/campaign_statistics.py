@@ -41,8 +41,8 @@ from mrc_testbed.cli.campaign_options import (
 )
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.render import plain_table, show, shown_table
-from mrc_testbed.document.one_step import write_in_one_step
-from mrc_testbed.errors import TestbedError, UsageError
+from mrc_testbed.document.one_step import write_in_one_step, writing
+from mrc_testbed.errors import UsageError
 from mrc_testbed.extras import from_extra
 from mrc_testbed.metrics.series import summarize
 from mrc_testbed.scenario.measure.expectation import FORMATS
@@ -114,10 +114,8 @@ def baseline(
     with opened_campaign(campaigns, what) as folder:
         refuse_shard(what, folder)
         found = build_baseline(folder.plan.name, cells_of(folder))
-    try:
+    with writing(into):
         write_in_one_step(into, dump_baseline(found))
-    except OSError as error:
-        raise TestbedError(f"{into} cannot be written: {error.strerror}") from error
     settings.progress(f"{len(found.cells)} cells in {into}")
 
 
@@ -180,7 +178,16 @@ def check_campaign(
             "begun_utc": folder.begun_utc,
             "tolerance": share,
             "exit_code": status,
-            "findings": [_finding_document(finding) for finding in findings],
+            "findings": [
+                {
+                    "cell": finding.cell,
+                    "figure": finding.name,
+                    "outcome": finding.outcome,
+                    "certainty": finding.certainty,
+                    "ratio": finding.ratio,
+                }
+                for finding in findings
+            ],
             "expectations": [asdict(each) for each in outcomes],
         },
         lambda: Group(
@@ -227,13 +234,11 @@ def export(
         if not is_run:
             statistics = statistics_rows(CampaignFolder.open(path))
             tables["statistics"] = lambda: statistics
-        try:
+        with writing(into):
             into.mkdir(parents=True, exist_ok=True)
             for table, rows in tables.items():
                 file = into / f"{table}.{file_format}"
                 write_csv(file, rows) if file_format == "csv" else _write_parquet(file, rows())
-        except OSError as error:
-            raise TestbedError(f"{into} cannot be written: {error.strerror or error}") from error
     settings.progress(f"{len(runs)} runs in {into}")
 
 
@@ -353,14 +358,4 @@ def _comparison_document(each: CellComparison) -> dict[str, Any]:
         "verdict": each.verdict,
         "more_runs": each.effect.more_runs,
         "within": each.effect.within,
-    }
-
-
-def _finding_document(finding: GateFinding) -> dict[str, Any]:
-    return {
-        "cell": finding.cell,
-        "figure": finding.name,
-        "outcome": finding.outcome,
-        "certainty": finding.certainty,
-        "ratio": finding.ratio,
     }

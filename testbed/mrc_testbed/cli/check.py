@@ -109,13 +109,6 @@ def check(
         "repetitions": repetitions,
         **health_document(measured, findings),
     }
-    _show(settings, document, measured, findings)
-    return ExitCode.EXPECTATION_FAILED if findings else ExitCode.PASS
-
-
-def _show(
-    settings: Settings, document: dict[str, Any], measured: CheckFigures, findings: list[Finding]
-) -> None:
     show(
         settings,
         "HealthCheck",
@@ -124,6 +117,7 @@ def _show(
         lambda: health_text(measured, findings),
         lines="findings",
     )
+    return ExitCode.EXPECTATION_FAILED if findings else ExitCode.PASS
 
 
 @contextmanager

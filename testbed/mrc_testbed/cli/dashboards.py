@@ -1,7 +1,7 @@
 """observe dashboards push | check | annotate | remove: a Grafana of the user's own."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -181,28 +181,21 @@ def _grafana(
 ) -> Iterator["Grafana"]:
     from mrc_testbed.observe.grafana_api import Grafana  # noqa: PLC0415 - needs an extra, which `--help` does not
 
-    url = _address(state, given)
     service = state.service(ServiceName.GRAFANA) if state is not None else None
+    if given is not None:
+        url = given.rstrip("/")
+    elif service is not None:
+        url = service.url
+    else:
+        raise UsageError(
+            "no Grafana is given, and the stack has none",
+            hint="give its address with --grafana-url, or start one: mrc-testbed observe up",
+        )
     if service is not None and service.url == url and service.kind != "own":
         password = stack_paths().password_file.read_text(encoding="ascii")
         credential: str | tuple[str, str] = ("admin", password)
     else:
         credential = read_token(token_file)
     settings.progress(f"asking Grafana at {url}")
-    grafana = Grafana(url, credential)
-    try:
+    with closing(Grafana(url, credential)) as grafana:
         yield grafana
-    finally:
-        grafana.close()
-
-
-def _address(state: StackState | None, given: str | None) -> str:
-    if given is not None:
-        return given.rstrip("/")
-    service = state.service(ServiceName.GRAFANA) if state is not None else None
-    if service is None:
-        raise UsageError(
-            "no Grafana is given, and the stack has none",
-            hint="give its address with --grafana-url, or start one: mrc-testbed observe up",
-        )
-    return service.url

@@ -1,6 +1,5 @@
 """fault add | kinds | list | clear | reveal."""
 
-import contextlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -226,10 +225,10 @@ for _kind in KINDS:
 app.add_typer(add_app, name="add")
 
 
-def _lab_faults(settings: Settings) -> "contextlib.closing[LabFaults]":
+def _lab_faults(settings: Settings) -> "LabFaults":
     from mrc_testbed.faults.interactive import LabFaults  # noqa: PLC0415 - takes a while to import
 
-    return contextlib.closing(LabFaults(settings.name))
+    return LabFaults(settings.name)
 
 
 def _add(settings: Settings, kind: str, given: dict[str, Any]) -> None:

@@ -68,7 +68,11 @@ def validate(
     if (schema is None) == (not files):
         raise UsageError("give files to check, or --schema and a kind of file")
     if schema is not None:
-        _print_schema(settings, _schema_of(schema))
+        printed = _schema_of(schema)
+        if settings.output is OutputFormat.YAML:
+            show(settings, "Schema", SCHEMA_VERSION, {"schema": printed}, lambda: "")
+        else:
+            write_out(settings, json.dumps(printed, indent=2) + "\n")
         return ExitCode.PASS
     items = [_validation(file, Admission(is_virtual=virtual)) for file in files or ()]
 
@@ -86,13 +90,6 @@ def validate(
 
     show(settings, "Validation", SCHEMA_VERSION, {"files": items}, table, lines="files")
     return ExitCode.PASS if all(item["valid"] for item in items) else ExitCode.USAGE
-
-
-def _print_schema(settings: Settings, schema: dict[str, Any]) -> None:
-    if settings.output is OutputFormat.YAML:
-        show(settings, "Schema", SCHEMA_VERSION, {"schema": schema}, lambda: "")
-    else:
-        write_out(settings, json.dumps(schema, indent=2) + "\n")
 
 
 def _schema_of(kind: Kind) -> dict[str, Any]:

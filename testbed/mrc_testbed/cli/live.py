@@ -133,15 +133,16 @@ def _first_picture(feed: Feed) -> Update:
 def _watch(settings: Settings, feed: Feed) -> None:
     control, view, shown = LabControl(feed.lab), View(), feed.latest
     settings.progress.hide()
+    keyboard = sys.stdin.fileno()
     with (
         Live(console=settings.stdout, screen=True, auto_refresh=False) as screen,
-        _keyboard(sys.stdin.fileno()) as keys,
+        _without_echo(keyboard),
     ):
         while True:
             if not view.is_paused:
                 shown = feed.latest
             screen.update(Screen(feed.lab, shown, view, monotonic_ns()), refresh=True)
-            key = keys.key(_KEY_WAIT_S)
+            key = _key(keyboard, _KEY_WAIT_S)
             if key == "q":
                 return
             if key is not None:
@@ -201,27 +202,21 @@ def checked_interval_ns(interval_ns: int | None) -> int:
     return interval_ns
 
 
-class _Keyboard:
-    """Keys as they are pressed."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def key(self, timeout_s: float) -> str | None:
-        """A key, arrows and page keys by name; None when none was pressed in time."""
-        ready, _, _ = select.select([self._descriptor], [], [], timeout_s)
-        if not ready:
-            return None
-        typed = os.read(self._descriptor, 8)
-        return _KEYS.get(typed) or typed[:1].decode("latin-1") or "q"
+def _key(descriptor: int, timeout_s: float) -> str | None:
+    """A key, arrows and page keys by name; None when none was pressed in time."""
+    ready, _, _ = select.select([descriptor], [], [], timeout_s)
+    if not ready:
+        return None
+    typed = os.read(descriptor, 8)
+    return _KEYS.get(typed) or typed[:1].decode("latin-1") or "q"
 
 
 @contextmanager
-def _keyboard(descriptor: int) -> Iterator[_Keyboard]:
-    """The keys of a terminal, which echoes nothing meanwhile."""
+def _without_echo(descriptor: int) -> Iterator[None]:
+    """Let a terminal give keys as they are pressed, and echo nothing."""
     before = termios.tcgetattr(descriptor)
     tty.setcbreak(descriptor)
     try:
-        yield _Keyboard(descriptor)
+        yield
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

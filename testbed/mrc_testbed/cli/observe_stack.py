@@ -2,6 +2,7 @@
 
 import os
 import webbrowser
+from contextlib import closing
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -213,11 +214,8 @@ def _push(settings: Settings, state: StackState, token: str) -> int:
     if grafana is None or prometheus is None:
         raise FabricError("the stack has no Grafana to put dashboards into")
     settings.progress("putting dashboards into Grafana")
-    client = Grafana(grafana.url, token)
-    try:
+    with closing(Grafana(grafana.url, token)) as client:
         return len(client.push(prometheus.url).dashboards)
-    finally:
-        client.close()
 
 
 def _require_address(address: str) -> None:

@@ -2,17 +2,18 @@
 
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache
 from importlib.metadata import version
 from traceback import walk_stack
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from mrc_agents.clock import machine_ns
+from mrc_agents.closing import Closing
 from mrc_testbed.cluster.preload import MACHINES, VERSION
 from mrc_testbed.errors import PreflightError, TestbedError, UsageError
 from mrc_testbed.extras import from_extra
@@ -84,7 +85,7 @@ class _Machine(TypedDict):
 _MACHINES: Final = TypeAdapter(dict[str, _Machine])
 
 
-class Cluster:
+class Cluster(Closing):
     """A scheduler and its workers; leaving the context disconnects, and gives back what is not finished.
 
     Args:
@@ -97,10 +98,7 @@ class Cluster:
         self._rooms: dict[str, float] = {}
         self._looked_ns: int | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         _close(self.client)
 
     def room(self, resource: Resource, progress: Progress) -> int:
@@ -118,11 +116,13 @@ class Cluster:
         """Look at the scheduler and its workers, and say what has changed; see `room`."""
         self.require_scheduler()
         try:
-            found = self._machines()
+            found = _MACHINES.validate_python(_ask(self.client, MACHINES))
         except OSError:
             self.require_scheduler()
             logger.warning("the scheduler %s has not answered for %d s", self.address, _ANSWER_S)
             return
+        except ValidationError as error:
+            raise TestbedError(f"the scheduler {self.address} does not list machines as ours does") from error
         is_first, self._looked_ns = self._looked_ns is None, machine_ns()
         rooms = {name: each[resource] for name, each in found.items() if each[resource] > 0}
         for name in rooms.keys() - self._rooms.keys():
@@ -143,12 +143,6 @@ class Cluster:
                 f"the scheduler {self.address} is gone, and with it what its workers had begun",
                 hint="start it and its workers again, then `mrc-testbed campaign resume` what is a campaign",
             )
-
-    def _machines(self) -> Mapping[str, _Machine]:
-        try:
-            return _MACHINES.validate_python(_ask(self.client, MACHINES))
-        except ValidationError as error:
-            raise TestbedError(f"the scheduler {self.address} does not list machines as ours does") from error
 
 
 def _close(client: Client) -> None:

@@ -17,7 +17,7 @@ from mrc_testbed.campaign.plan import PlannedRun
 from mrc_testbed.cluster.connection import LOOK_S, Cluster, Progress, Resource
 from mrc_testbed.cluster.worker import RunAssignment, call_here, carry_out_here, interrupt_here
 from mrc_testbed.document.latest import point_latest
-from mrc_testbed.document.one_step import room_hint
+from mrc_testbed.document.one_step import writing
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.extras import from_extra
 from mrc_testbed.fabric.state import RuntimeName
@@ -118,7 +118,7 @@ class ClusterWorkers:
             return entry
         require_inside(self._campaign.path, entry)
         target = self._campaign.path / entry.folder
-        try:
+        with writing(target, "then `mrc-testbed campaign resume` repeats it"):
             target.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".", dir=target.parent) as scratch:
                 packed = Path(scratch) / "bundle"
@@ -128,11 +128,6 @@ class ClusterWorkers:
                     raise UsageError("a bundle of a campaign")
                 (found.folder / HEADER).unlink()
                 found.folder.rename(target)
-        except OSError as error:
-            raise TestbedError(
-                f"{target} cannot be written: {error.strerror}",
-                hint=f"{room_hint(error)}then `mrc-testbed campaign resume` repeats it",
-            ) from error
         point_latest(target)
         return entry
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mrc_testbed.cluster.worker import RunPlugin
 from mrc_testbed.extras import from_extra
-from mrc_testbed.fabric.preflight import Check, doctor_checks, virtual_time_check
+from mrc_testbed.fabric.preflight import doctor_checks, virtual_time_check
 from mrc_testbed.scenario.measure.provenance import cpu_model
 
 with from_extra("cluster"):
@@ -75,7 +75,7 @@ def _equip(worker: Worker) -> str:
     unmet = [each for each in checks if not each.is_met and not each.is_optional]
     able = {"virtual": worker.state.nthreads if virtual.is_met else 0, "lab": 0 if unmet else 1}
     for each in (*unmet, *(() if virtual.is_met else (virtual,))):
-        sys.stderr.write(f"{worker.name}: {_shown(each)}\n")
+        sys.stderr.write(f"{worker.name}: {each.what}: {each.found}; {each.fix}\n")
     if not any(able.values()):
         return "this machine can run neither a lab nor virtual time"
     wanted = worker.state.total_resources  # --resources of its command line
@@ -85,7 +85,3 @@ def _equip(worker: Worker) -> str:
     facts = {"cpu": cpu_model(), "kernel": platform.release()}
     worker.startup_information[FACTS] = lambda _: facts
     return ""
-
-
-def _shown(check: Check) -> str:
-    return f"{check.what}: {check.found}; {check.fix}"

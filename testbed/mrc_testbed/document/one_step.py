@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from mrc_testbed.errors import TestbedError
+
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -40,6 +42,20 @@ def write_in_one_step(
     """Replaces the content of *path*, by a text as UTF-8; see `in_one_step`."""
     with in_one_step(path, draft, mode=mode) as stream:
         stream.write(content if isinstance(content, bytes) else content.encode())
+
+
+@contextlib.contextmanager
+def writing(path: Path, otherwise: str | None = None) -> Iterator[None]:
+    """Turn an OSError of the block, which writes *path*, into a TestbedError that says so.
+
+    Args:
+        otherwise: what to do where room does not help, for a hint.
+    """
+    try:
+        yield
+    except OSError as error:
+        hint = None if otherwise is None else room_hint(error) + otherwise
+        raise TestbedError(f"{path} cannot be written: {error.strerror or error}", hint=hint) from error
 
 
 @contextlib.contextmanager

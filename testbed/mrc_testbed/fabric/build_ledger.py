@@ -9,22 +9,19 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
 
+from mrc_agents.closing import Closing
 from mrc_testbed.fabric.operation import Operation, decode_operation, encode_operation
 from mrc_testbed.fabric.state_file import private_descriptor
 
 
-class BuildLedger:
+class BuildLedger(Closing):
     """The ledger of a lab, open for appending."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.fdopen(private_descriptor(path, os.O_WRONLY | os.O_APPEND), "ab", buffering=0)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._file.close()
 
     def announce(self, operations: Sequence[Operation]) -> None:

@@ -33,7 +33,7 @@ from mrc_agents.algorithms import CC, EV, names_of
 from mrc_agents.bpf.libbpf import BpfObject, attach_xdp, open_map_in, pin
 from mrc_agents.bpf.maps import Descriptor, MappedArray, PerCpuArray, map_update
 from mrc_agents.bpf.refusal import ObjectRefusedError
-from mrc_agents.closing import Closing
+from mrc_agents.closing import Closing, Holder
 from mrc_agents.objects import OBJECTS_DIR
 from mrc_testbed.errors import PreflightError
 from mrc_testbed.fabric.netlink import mac_bytes
@@ -91,8 +91,8 @@ def queue_map_entries(port_count: int, drainer_count: int = 1) -> dict[str, int]
     return entries | {"queue_frames": pool_frames(port_count)}
 
 
-class FabricMaps:
-    """The pinned maps of a live lab."""
+class FabricMaps(Holder):
+    """The pinned maps of a live lab; they stay when it closes."""
 
     def __init__(self, paths: MapPins) -> None:
         with ExitStack() as opened:
@@ -107,10 +107,6 @@ class FabricMaps:
             # by the port that sends into a link, its flow control; one element if unshaped
             self.lossless_settings = MappedArray(descriptor("lossless_settings"), LosslessSettings)
             self._opened = opened.pop_all()
-
-    def close(self) -> None:
-        """Close the descriptors; the maps stay."""
-        self._opened.close()
 
 
 class LoadedMaps(Protocol):

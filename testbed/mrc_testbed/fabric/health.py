@@ -8,10 +8,9 @@ from mrc_testbed.fabric.namespace import is_bound
 from mrc_testbed.fabric.paths import LabPaths
 from mrc_testbed.fabric.port_state import LabPorts
 from mrc_testbed.fabric.process import is_alive, is_stopped
-from mrc_testbed.fabric.repair import silent_agents
+from mrc_testbed.fabric.repair import UnderFaults, silent_agents
 from mrc_testbed.fabric.runtime import Runtime, node_namespace
 from mrc_testbed.fabric.state import LabState
-from mrc_testbed.fabric.under_faults import UnderFaults
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.resolve import resolve_topology
 

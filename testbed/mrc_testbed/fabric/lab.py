@@ -7,7 +7,7 @@ from typing import Final
 
 from mrc_testbed.errors import CleanupError, FabricError, Interrupted, UsageError
 from mrc_testbed.fabric import preflight
-from mrc_testbed.fabric.build import Build, BuildProgress, ProgressCallback
+from mrc_testbed.fabric.build import Build, ProgressCallback
 from mrc_testbed.fabric.build_ledger import BuildLedger
 from mrc_testbed.fabric.claim import write_claim
 from mrc_testbed.fabric.health import ANSWER_NS
@@ -19,21 +19,16 @@ from mrc_testbed.fabric.paths import DEFAULT_LAB, LabPaths, lab_paths
 from mrc_testbed.fabric.plan import build_plan
 from mrc_testbed.fabric.process import ProcessIdentity, is_alive
 from mrc_testbed.fabric.removal import observe_remains, remove
-from mrc_testbed.fabric.repair import Repair, repair, restart_agents
+from mrc_testbed.fabric.repair import NO_FAULTS, Repair, UnderFaults, repair, restart_agents
 from mrc_testbed.fabric.runtime import Runtime
 from mrc_testbed.fabric.runtime_choice import RuntimeChoice, choose_runtime, known_runtime, parse_runtime
 from mrc_testbed.fabric.state import LabState, Phase, ProcessRecord, RuntimeName, read_state, write_state
 from mrc_testbed.fabric.status import LabStatus, status
-from mrc_testbed.fabric.under_faults import NO_FAULTS, UnderFaults
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
 
 __all__ = ["attach", "down", "restart", "status", "up"]
-
-
-def _no_progress(_: BuildProgress) -> None:
-    return
 
 
 def up(
@@ -44,7 +39,7 @@ def up(
     reconfigure: bool = False,
     faults: UnderFaults = NO_FAULTS,
     made_for: ProcessIdentity | None = None,
-    progress: ProgressCallback = _no_progress,
+    progress: ProgressCallback = lambda _: None,
 ) -> LabStatus:
     """Brings a lab up, or finds it up as asked for and only gets back what works no more.
 

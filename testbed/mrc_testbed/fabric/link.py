@@ -1,13 +1,12 @@
 """Links of a lab: veth pairs between namespaces, and what each node's interfaces need."""
 
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 from mrc_testbed.errors import FabricError
-from mrc_testbed.fabric.namespace import entered
+from mrc_testbed.fabric.namespace import entered, opened_namespace
 from mrc_testbed.fabric.netlink import RouteSocket, VethEnd, add_address, create_veth, mac_bytes, set_link_up
 from mrc_testbed.fabric.runtime import node_namespace
 from mrc_testbed.topology.addressing import INTERFACE_MTU_BYTES, ifindex, link_local
@@ -60,7 +59,7 @@ def create_links(lab: str, links: Iterable[Link]) -> None:
         def end(port: Port) -> VethEnd:
             node = port.node.name
             if node not in descriptors:
-                descriptors[node] = stack.enter_context(_opened(node_namespace(lab, node)))
+                descriptors[node] = stack.enter_context(opened_namespace(node_namespace(lab, node)))
             return VethEnd(descriptors[node], port.interface, ifindex(port.id), mac_bytes(port.mac))
 
         route.perform(
@@ -91,15 +90,3 @@ def set_port_up(lab: str, port: Port, *, is_up: bool) -> None:
             return
         with RouteSocket() as route:
             route.perform([set_link_up(port.name, ifindex(port.id), is_up=False)])
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise FabricError(f"network namespace {path} cannot be opened: {error.strerror}") from error
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)

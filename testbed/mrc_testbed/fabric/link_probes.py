@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from mrc_agents.abi import LinkProbePath
 from mrc_agents.bpf.libbpf import open_map_in
 from mrc_agents.bpf.maps import MappedArray
-from mrc_agents.closing import Closing
+from mrc_agents.closing import Holder
 from mrc_agents.nic.client import AgentClient
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.live import Lab
@@ -17,7 +17,7 @@ from mrc_testbed.topology.probe_path import ProbePath, probe_paths
 from mrc_testbed.topology.probing_spec import LAG_ROUNDS_MAX, ProbingSpec
 
 
-class LinkProbeCounts(Closing):
+class LinkProbeCounts(Holder):
     """Reads what became of the link probes of all hosts; to be entered as a context, or closed."""
 
     def __init__(self, paths: MapPins, clos: Clos) -> None:
@@ -28,9 +28,6 @@ class LinkProbeCounts(Closing):
                 table = MappedArray(descriptor, LinkProbePath)
                 self._tables.append((probe_paths(clos, host.index), table))
             self._opened = opened.pop_all()
-
-    def close(self) -> None:
-        self._opened.close()
 
     def read(self) -> tuple[PathOutcome, ...]:
         """The counts since the lab was made, host by host in the order of `probe_paths`."""

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mrc_agents.abi import FaultAccounts, PortCounters, PortEntry, PortFault
-from mrc_agents.bpf.maps import MappedArray, PerCpuArray
 from mrc_agents.closing import Closing
 from mrc_agents.nic.client import AgentClient
 from mrc_agents.nic.context import Context, open_nic
@@ -15,9 +13,8 @@ from mrc_testbed.fabric.nic_data_plane import set_icrc
 from mrc_testbed.fabric.paths import LabPaths
 from mrc_testbed.fabric.readiness import prove_planes
 from mrc_testbed.fabric.runtime import node_namespace
-from mrc_testbed.fabric.state import LabState, RuntimeName
+from mrc_testbed.fabric.state import LabState
 from mrc_testbed.topology.resolve import resolve_topology
-from mrc_testbed.topology.spec import TopologySpec
 
 if TYPE_CHECKING:
     from mrc_testbed.fabric.fabric_node import FabricNode
@@ -30,7 +27,13 @@ class Lab(Closing):
         self.paths = paths  # where its files and pins are
         self.state = state  # what is recorded of it
         self.clos = resolve_topology(state.spec)  # its topology
+        self.name, self.state_dir = paths.lab, paths.folder
+        self.spec, self.runtime = state.spec, state.runtime
         self._maps = FabricMaps(paths)
+        self.port_table = self._maps.port_table  # ports by id; stores take effect at once
+        self.port_fault = self._maps.port_fault
+        self.fault_accounts = self._maps.fault_accounts  # of the faults at each port, by port id
+        self.port_counters = self._maps.port_counters
         self._agents: dict[str, AgentClient] = {}
         self._nodes: dict[str, FabricNode] = {}
 
@@ -43,40 +46,6 @@ class Lab(Closing):
         self._agents.clear()
         self._nodes.clear()
         self._maps.close()
-
-    @property
-    def name(self) -> str:
-        return self.paths.lab
-
-    @property
-    def spec(self) -> TopologySpec:
-        return self.state.spec
-
-    @property
-    def runtime(self) -> RuntimeName:
-        return self.state.runtime
-
-    @property
-    def state_dir(self) -> Path:
-        return self.paths.folder
-
-    @property
-    def port_table(self) -> MappedArray[PortEntry]:
-        """Ports by id; stores take effect at once."""
-        return self._maps.port_table
-
-    @property
-    def port_fault(self) -> MappedArray[PortFault]:
-        return self._maps.port_fault
-
-    @property
-    def fault_accounts(self) -> MappedArray[FaultAccounts]:
-        """Accounts of the faults at each port, by port id."""
-        return self._maps.fault_accounts
-
-    @property
-    def port_counters(self) -> PerCpuArray[PortCounters]:
-        return self._maps.port_counters
 
     def agent(self, host: str) -> AgentClient:
         """A connection to the agent of *host*, the same one every time."""

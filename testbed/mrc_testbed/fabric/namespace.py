@@ -41,46 +41,44 @@ def namespace_path(name: str) -> Path:
 
 
 @contextmanager
-def entered(namespace: Path) -> Iterator[None]:
-    """Lets the calling thread work inside *namespace*; other threads stay where they are."""
-    home = os.open(_OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        _enter(namespace)
-        try:
-            yield
-        finally:
-            _check(_libc.setns(home, _CLONE_NEWNET), "cannot return to the machine's network namespace")
-    finally:
-        os.close(home)
-
-
-def _enter(namespace: Path) -> None:
+def opened_namespace(namespace: Path) -> Iterator[int]:
+    """Descriptor of a network namespace."""
     try:
         descriptor = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         raise FabricError(f"network namespace {namespace} cannot be opened: {error.strerror}") from error
     try:
-        _check(_libc.setns(descriptor, _CLONE_NEWNET), f"cannot enter network namespace {namespace}")
+        yield descriptor
     finally:
         os.close(descriptor)
 
 
 @contextmanager
-def unnamed_namespace() -> Iterator[int]:
-    """Lets the calling thread work in a fresh namespace that vanishes afterwards; gives its descriptor."""
-    home = os.open(_OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        _check(_libc.unshare(_CLONE_NEWNET), "cannot make a network namespace")
+def _returning() -> Iterator[None]:
+    """Lets the calling thread return to its namespace at the end."""
+    with opened_namespace(_OWN_NAMESPACE) as home:
         try:
-            descriptor = os.open(_OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                yield descriptor
-            finally:
-                os.close(descriptor)
+            yield
         finally:
             _check(_libc.setns(home, _CLONE_NEWNET), "cannot return to the machine's network namespace")
-    finally:
-        os.close(home)
+
+
+@contextmanager
+def entered(namespace: Path) -> Iterator[None]:
+    """Lets the calling thread work inside *namespace*; other threads stay where they are."""
+    with _returning():
+        with opened_namespace(namespace) as descriptor:
+            _check(_libc.setns(descriptor, _CLONE_NEWNET), f"cannot enter network namespace {namespace}")
+        yield
+
+
+@contextmanager
+def unnamed_namespace() -> Iterator[int]:
+    """Lets the calling thread work in a fresh namespace that vanishes afterwards; gives its descriptor."""
+    with _returning():
+        _check(_libc.unshare(_CLONE_NEWNET), "cannot make a network namespace")
+        with opened_namespace(_OWN_NAMESPACE) as descriptor:
+            yield descriptor
 
 
 def create_namespace(name: str) -> Path:

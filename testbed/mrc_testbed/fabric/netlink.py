@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from ipaddress import IPv4Address, IPv6Address
-from typing import Self
 
+from mrc_agents.closing import Closing
 from mrc_testbed.errors import FabricError
 
 _SOL_NETLINK = 270
@@ -74,7 +74,7 @@ class VethEnd:
     mac: bytes  # 6 bytes
 
 
-class NetlinkSocket:
+class NetlinkSocket(Closing):
     """A netlink socket of the network namespace that the calling thread is in when it opens it."""
 
     def __init__(self, protocol: int) -> None:
@@ -84,10 +84,7 @@ class NetlinkSocket:
         self._socket.settimeout(_REPLY_TIMEOUT_SECONDS)
         self._socket.bind((0, 0))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._socket.close()
 
     def perform(self, requests: Sequence[Request]) -> None:

@@ -16,16 +16,16 @@ from mrc_agents.bpf.chunks import (
     open_chunks,
     remove_maps,
 )
-from mrc_agents.bpf.libbpf import BpfObject, open_map_in, open_pinned, open_pinned_in, pin
+from mrc_agents.bpf.libbpf import BpfObject, open_map_in, open_pinned_in, pin
 from mrc_agents.bpf.maps import Descriptor, MappedArray, map_freeze, map_update
 from mrc_agents.clock import monotonic_ns
-from mrc_agents.protocol.ports import MRC_UDP_PORT
 from mrc_testbed.errors import PreflightError
 from mrc_testbed.fabric.data_plane import LoadedMaps, fabric_rodata, load_object, pin_object
 from mrc_testbed.fabric.paths import LabPaths, MapPins
 from mrc_testbed.topology.addressing import INNER_PREFIX
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Node
+from mrc_testbed.topology.host_forwarding import MRC_UDP_PORT
 from mrc_testbed.topology.probe_path import ProbePath, probe_paths
 from mrc_testbed.topology.usid import BLOCK
 
@@ -157,22 +157,23 @@ def restore_nic(paths: LabPaths, clos: Clos, host: str) -> None:
         remove_maps(open_pinned_in(opened, paths.node_pins(host), "channels"), range(Limit.CHANNELS))
 
 
+@contextmanager
+def _nic_control(paths: MapPins, host: str) -> Iterator[NicControl]:
+    """The control of the NIC of *host*, live."""
+    with ExitStack() as opened:
+        yield MappedArray(open_map_in(opened, paths.node_pins(host), "nic_control"), NicControl)[0]
+
+
 def _icrc_mode(paths: LabPaths, host: str) -> int:
-    descriptor = open_pinned(paths.node_pins(host) / "nic_control")
-    try:
-        return int(MappedArray(descriptor, NicControl)[0].icrc_mode)
-    finally:
-        os.close(descriptor)
+    with _nic_control(paths, host) as control:
+        return int(control.icrc_mode)
 
 
 @contextmanager
 def nic_program(paths: LabPaths, host: str) -> Iterator[int]:
     """Descriptor of the loaded NIC program of *host*."""
-    descriptor = open_pinned(paths.node_pins(host) / NIC_PROGRAM)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    with ExitStack() as opened:
+        yield open_pinned_in(opened, paths.node_pins(host), NIC_PROGRAM)
 
 
 def set_icrc(paths: MapPins, clos: Clos, *, is_on: bool) -> None:
@@ -184,16 +185,13 @@ def set_icrc(paths: MapPins, clos: Clos, *, is_on: bool) -> None:
     wanted = IcrcMode.ON if is_on or clos.spec.nic.icrc == "on" else IcrcMode.OFF
     for mode in (IcrcMode.FILL, wanted):
         for host in clos.hosts():
-            with ExitStack() as opened:
-                descriptor = open_map_in(opened, paths.node_pins(host.name), "nic_control")
-                MappedArray(descriptor, NicControl)[0].icrc_mode = mode
+            with _nic_control(paths, host.name) as control:
+                control.icrc_mode = mode
 
 
 def expect_heartbeat(paths: MapPins, host: str, *, is_expected: bool) -> None:
     """Lets the NIC of *host* count on the signs of life of its agent, from now on, or do without."""
-    with ExitStack() as opened:
-        descriptor = open_map_in(opened, paths.node_pins(host), "nic_control")
-        control = MappedArray(descriptor, NicControl)[0]
+    with _nic_control(paths, host) as control:
         control.heartbeat_ns = monotonic_ns()
         control.heartbeat_limit_ns = AGENT_SILENCE_LIMIT_NS if is_expected else 0
 

@@ -4,9 +4,10 @@ import struct
 import sys
 from collections.abc import Collection, Container, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from mrc_agents.bpf.libbpf import attach_xdp, detach_xdp, open_pinned_in, program_facts
+from mrc_agents.closing import Holder
 from mrc_testbed.fabric.data_plane import forward_program
 from mrc_testbed.fabric.link import raise_ports
 from mrc_testbed.fabric.namespace import entered
@@ -57,7 +58,7 @@ def _observe(route: RouteSocket, port: Port) -> PortObservation | None:
     )
 
 
-class LabPorts:
+class LabPorts(Holder):
     """The ports of a lab that is up, against what its topology and its pinned programs make of them."""
 
     def __init__(self, paths: LabPaths, clos: Clos) -> None:
@@ -66,12 +67,6 @@ class LabPorts:
         with ExitStack() as opened:
             self._switch_program = open_pinned_in(opened, paths.fabric_pins, forward_program(clos))
             self._opened = opened.pop_all()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._opened.close()
 
     def problems(self, nodes: Iterable[Node], lowered: Container[int]) -> Iterator[str]:
         """One sentence for each port of *nodes* that lets no packet pass, but for what faults want so."""

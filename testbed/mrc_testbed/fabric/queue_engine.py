@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
 
 from mrc_agents.abi import DrainerMode, PortEntry, QueueDrainer, QueuePool
 from mrc_agents.bpf.libbpf import open_pinned_in
 from mrc_agents.bpf.maps import ArrayMap, MappedArray, map_info
+from mrc_agents.closing import Holder
 from mrc_testbed.fabric.paths import LabPaths
 
 
@@ -38,7 +38,7 @@ class EngineState:
         return f"{drainers}, {links}, {frames}"
 
 
-class QueueEngine:
+class QueueEngine(Holder):
     """The pinned maps of a lab's ports and queues; a context that closes them."""
 
     def __init__(self, paths: LabPaths, *, is_shaped: bool) -> None:
@@ -50,12 +50,6 @@ class QueueEngine:
             self._pool = ArrayMap(descriptor("queue_pool"), QueuePool, locked=True)
             self._frame_limit = map_info(descriptor("queue_frames")).max_entries
             self._opened = opened.pop_all()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._opened.close()
 
     def state(self) -> EngineState:
         port_count, direct_count = len(self._ports), sum(port.is_direct for port in self._ports)

@@ -104,7 +104,8 @@ def placed_ranks(
     nodes = [attached.clos.node(host) for host in hosts]
     with ExitStack() as stack:
         inside = [stack.enter_context(rdma_command(attached, host, transport)) for host in hosts]
-        master = str(management_address(nodes[0].index)), _free_port(attached.name, hosts[0])
+        with entered(node_namespace(attached.name, hosts[0])):
+            master = str(management_address(nodes[0].index)), free_port("")
         common = {
             **dict.fromkeys(_SOCKET_INTERFACES, INTERFACE),
             **program_environment(attached.name, transport),
@@ -148,11 +149,6 @@ def rank_environment(
         "MASTER_ADDR": master[0],
         "MASTER_PORT": str(master[1]),
     }
-
-
-def _free_port(lab: str, host: str) -> int:
-    with entered(node_namespace(lab, host)):
-        return free_port("")
 
 
 def free_port(address: str) -> int:

@@ -4,7 +4,7 @@ import signal
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from mrc_agents.nic.client import AgentClient
 from mrc_testbed.errors import AgentError, UsageError
@@ -25,7 +25,6 @@ from mrc_testbed.fabric.process import (
 )
 from mrc_testbed.fabric.runtime import Runtime, node_namespace
 from mrc_testbed.fabric.state import LabState, ProcessRecord, write_state
-from mrc_testbed.fabric.under_faults import UnderFaults
 from mrc_testbed.topology.resolve import resolve_topology
 
 _GRACE_NS: Final = 5_000_000_000
@@ -63,6 +62,20 @@ def silent_agents(paths: LabPaths, state: LabState, answer_ns: int, spared: Coll
         return set()
     with ThreadPoolExecutor(max_workers=_ASKED_AT_ONCE) as pool:
         return {host for host, silent in zip(asked, pool.map(is_silent, asked), strict=True) if silent}
+
+
+@dataclass(frozen=True, slots=True)
+class UnderFaults:
+    """Parts of a lab that faults keep from working."""
+
+    hosts: frozenset[str] = frozenset()  # names of those whose agent is stopped or dead
+    ports: frozenset[int] = frozenset()  # ids of those that are down, or down at times
+
+    def __or__(self, other: Self) -> "UnderFaults":
+        return UnderFaults(self.hosts | other.hosts, self.ports | other.ports)
+
+
+NO_FAULTS: Final = UnderFaults()
 
 
 def repair(paths: LabPaths, state: LabState, runtime: Runtime, answer_ns: int, faults: UnderFaults) -> Repair:

@@ -9,9 +9,9 @@ from mrc_testbed.fabric.lock import is_held
 from mrc_testbed.fabric.paths import DEFAULT_LAB, lab_paths
 from mrc_testbed.fabric.process import is_alive
 from mrc_testbed.fabric.removal import observe_remains
+from mrc_testbed.fabric.repair import NO_FAULTS, UnderFaults
 from mrc_testbed.fabric.runtime_choice import known_runtime
 from mrc_testbed.fabric.state import Phase, RuntimeName, read_state
-from mrc_testbed.fabric.under_faults import NO_FAULTS, UnderFaults
 from mrc_testbed.topology.spec import TopologySpec
 
 

@@ -8,8 +8,8 @@ from mrc_agents.clock import monotonic_ns
 from mrc_testbed.errors import FabricError, TestbedError
 from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.fabric.process import is_alive, is_stopped, kill_processes
+from mrc_testbed.fabric.repair import UnderFaults
 from mrc_testbed.fabric.status import LabStatus, status
-from mrc_testbed.fabric.under_faults import UnderFaults
 from mrc_testbed.faults.controller import FaultController
 from mrc_testbed.faults.effects import CarrierDown, absent_hosts
 from mrc_testbed.faults.lab_target import LabTarget

@@ -117,7 +117,11 @@ class FaultController:
             flap: the outages in which its rules act; None: all the time.
         """
         schedule = Schedule(self._clock_ns(), end_ns, flap)
-        self._enter(Entry(fault, schedule, lease or self._lease, changed_by=self._process))
+        entry = Entry(fault, schedule, lease or self._lease, changed_by=self._process)
+        with self._ledger.locked():
+            self.require_new(fault)
+            rule_index = _free_rule(self._ledger.entries(), fault)
+            self._ledger.write(dataclasses.replace(entry, rule_index=rule_index))
         try:
             before_ns = self._put_in_force(fault)
             self._begin_on_hosts(fault)
@@ -205,13 +209,6 @@ class FaultController:
                     f"fault {fault_id!r} would have the same effect as {other.fault.fault_id!r}",
                     hint="change where or how strongly it acts, or clear the other one first",
                 )
-
-    def _enter(self, entry: Entry) -> None:
-        """Writes a new entry, with a free index for its rules."""
-        with self._ledger.locked():
-            self.require_new(entry.fault)
-            rule_index = _free_rule(self._ledger.entries(), entry.fault)
-            self._ledger.write(dataclasses.replace(entry, rule_index=rule_index))
 
     def _acting(self) -> list[Effect]:
         """Effects of all faults that are in force."""

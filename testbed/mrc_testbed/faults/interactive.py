@@ -6,6 +6,7 @@ from itertools import count
 from typing import Final
 
 from mrc_agents.clock import monotonic_ns
+from mrc_agents.closing import Closing
 from mrc_testbed.document.envelope import validate_values
 from mrc_testbed.document.problem import Tree
 from mrc_testbed.errors import UsageError
@@ -91,7 +92,7 @@ def plan_fault(fault: AnyFault, clos: Clos, seed: int) -> ScheduledFault:
     return target_fault(fault, clos, seed, seed)
 
 
-class LabFaults(FaultController):
+class LabFaults(FaultController, Closing):
     """All faults of a lab that is up; those that are overdue or whose run died are cleared on the way in."""
 
     _ledger: Ledger

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -20,9 +19,9 @@ from mrc_testbed.fabric.runtime import node_namespace
 from mrc_testbed.fabric.state import LabState, read_state
 from mrc_testbed.faults.effects import HostRequests
 from mrc_testbed.faults.fault import ScheduledFault
-from mrc_testbed.faults.map_target import MapTarget
+from mrc_testbed.faults.map_target import MapTarget, deny_paths
 from mrc_testbed.faults.raw_load import start_load, stop_load
-from mrc_testbed.probing.avoidance import PathToDeny, paths_around
+from mrc_testbed.probing.avoidance import paths_around
 from mrc_testbed.topology.resolve import resolve_topology
 
 _ANSWER_NS: Final = 3_000_000_000
@@ -84,7 +83,9 @@ class LabTarget(MapTarget):
             try:
                 if host in requests.revived and not any(map(process_runs, self._agents(host))):
                     lab.restart(self._name, (host,))
-                self._deny_paths(host, denied.get(index, ()), allowed.get(index, ()))
+                if index in denied or index in allowed:
+                    with AgentClient(self._paths.agent_socket(host), _ANSWER_NS) as agent:
+                        deny_paths(agent, denied.get(index, ()), allowed.get(index, ()))
             except TestbedError as error:
                 reasons[host] = f"{host}: {error.message}"
 
@@ -93,18 +94,6 @@ class LabTarget(MapTarget):
             with ThreadPoolExecutor(max_workers=_ASKED_AT_ONCE) as pool:
                 list(pool.map(ask, present))
         return reasons
-
-    def _deny_paths(self, host: str, denied: Sequence[PathToDeny], allowed: Sequence[PathToDeny]) -> None:
-        """Has a host deny paths, and allow others but for those that it is to deny."""
-        if not denied and not allowed:
-            return
-        with AgentClient(self._paths.agent_socket(host), _ANSWER_NS) as agent:
-            for path in denied:
-                agent.call("deny_path", **path._asdict())
-            known = agent.denied_paths()
-            for path in allowed:
-                if path not in denied and path._asdict() in known:
-                    agent.call("allow_path", **path._asdict())
 
     def start_load(self, fault: ScheduledFault) -> None:
         """Lets the background traffic of a fault flow that is in the ledger."""

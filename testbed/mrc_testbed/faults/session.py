@@ -1,7 +1,6 @@
 """The faults of one runner, which end with it, however it ends."""
 
 from collections.abc import Iterable
-from typing import Self
 
 from mrc_testbed.fabric.owner import owner_identity
 from mrc_testbed.fabric.process import ProcessIdentity
@@ -58,9 +57,3 @@ class FaultSession(LabFaults):
         finally:
             self._ledger.end_lease(self._lease)
             super().close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

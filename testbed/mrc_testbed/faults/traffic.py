@@ -8,7 +8,7 @@ from typing import Final
 
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.element import Node, Port
+from mrc_testbed.topology.element import Port
 from mrc_testbed.topology.naming import Tier
 from mrc_testbed.topology.path import path_carrier
 from mrc_testbed.topology.timing import full_frame_bytes
@@ -80,17 +80,13 @@ def _one_hop(clos: Clos, port: Port, rate_bps: int) -> RawLoad:
     if far.tier is Tier.T1:
         role, index, host = Role.T0, 0, 0
     else:
-        host = _first_host(clos, far)
+        host = far.index if far.tier is Tier.HOST else far.index * clos.spec.hosts_per_t0
         role, index = Role.DOWNLINK, clos.numbering.downlink(host)
     if clos.spec.forwarding == "srv6":
         destination = pack_carrier((Usid(role, port.plane, index),))
     else:
         destination = clos.inner_address(host, port.plane)
     return RawLoad(port.id, rate_bps, str(destination), _ONE_HOP)
-
-
-def _first_host(clos: Clos, node: Node) -> int:
-    return node.index if node.tier is Tier.HOST else node.index * clos.spec.hosts_per_t0
 
 
 def _all_the_way(clos: Clos, port: Port, rate_bps: int, towards: str, draw: int) -> RawLoad:

@@ -1,6 +1,5 @@
 """Changes that `top` and `serve` may make: faults of one link, node or plane, for a while. Pure."""
 
-import contextlib
 import threading
 from typing import Annotated, Final, Literal, Self
 
@@ -64,7 +63,7 @@ class LabControl:
 
     def inject(self, wanted: FaultRequest) -> str:
         """Add a fault and return its id."""
-        with self._lock, contextlib.closing(LabFaults(self._lab)) as faults:
+        with self._lock, LabFaults(self._lab) as faults:
             place, selector = _select(wanted, faults.clos)
             ways = _FIELDS[place]
             if wanted.kind not in ways:
@@ -76,7 +75,7 @@ class LabControl:
 
     def clear(self, wanted: ClearRequest) -> list[str]:
         """Ids of the faults that were taken back; those of a run only by their id."""
-        with self._lock, contextlib.closing(LabFaults(self._lab)) as faults:
+        with self._lock, LabFaults(self._lab) as faults:
             ids = [wanted.id]
             if wanted.id is None:
                 ids = [entry.fault.fault_id for entry in faults.shown_entries() if entry.lease is None]

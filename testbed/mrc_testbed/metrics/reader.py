@@ -46,6 +46,7 @@ from mrc_agents.bpf.libbpf import Pins, open_map_in
 from mrc_agents.bpf.maps import ArrayMap, MappedArray
 from mrc_agents.bpf.virtual import VirtualFolder
 from mrc_agents.clock import monotonic_ns
+from mrc_agents.closing import Holder
 from mrc_testbed.fabric.lossless import LosslessReader, opened_lossless
 from mrc_testbed.fabric.port_fault import acts
 from mrc_testbed.metrics.histogram import Histogram, merge
@@ -93,7 +94,7 @@ class QpReadings(NamedTuple):
     paths: Mapping[EvPath, int]  # EVs of connected QPs across T1s; none where EVs do not name their paths
 
 
-class NicReader:
+class NicReader(Holder):
     """The maps of one NIC.
 
     Args:
@@ -124,7 +125,7 @@ class NicReader:
             self._control = MappedArray(opened("nic_control"), NicControl)[0]
             qps, work = ArrayMap(opened("qps"), Qp), MappedArray(opened("work_ring"), WorkRing)
             self._qps = _QpStates(qps, work, qp_search_readings, row, rows)
-            self._stack = stack.pop_all()
+            self._opened = stack.pop_all()
 
     def counters(self) -> list[int]:
         """The counters, indexed by NicCounter."""
@@ -154,9 +155,6 @@ class NicReader:
         """Return True if the NIC's port to *plane* has carrier."""
         return bool(self._control.port_up_mask >> plane & 1)
 
-    def close(self) -> None:
-        self._stack.close()
-
 
 def ev_transition_index(before: EvState, after: EvState, reason: EvReason) -> int:
     """Where a transition stands in struct mrc_ev_transitions."""
@@ -170,7 +168,7 @@ _TRANSITIONS: Final = tuple(
 )
 
 
-class LabReader:
+class LabReader(Holder):
     """The maps of one lab.
 
     Args:
@@ -223,7 +221,7 @@ class LabReader:
             self._source = None
             if isinstance(nodes_pins, VirtualFolder):
                 self._source = VirtualSource(nodes_pins, self._places, clos.spec.planes, qp_search_readings)
-            self._stack = stack.pop_all()
+            self._opened = stack.pop_all()
 
     def sums(self) -> LabSums:
         """A reading of all NICs together."""
@@ -296,9 +294,6 @@ class LabReader:
     def queue_delays(self, traffic_class: TrafficClass) -> list[QueueDelay]:
         """Time that frames waited at each port for transmission: (port_count,), live; empty if unshaped."""
         return [delays.of_class[traffic_class] for delays in self._delays]
-
-    def close(self) -> None:
-        self._stack.close()
 
 
 def _offset(layout: type[Structure], name: str) -> int:

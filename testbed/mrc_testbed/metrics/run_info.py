@@ -8,7 +8,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
@@ -43,7 +43,9 @@ def announce_run(state_dir: Path, run: RunInfo) -> Iterator[None]:
         try:
             yield
         finally:
-            _remove_own(path, stream.fileno())
+            with suppress(FileNotFoundError):  # the lab is gone
+                if os.path.samestat(path.stat(), os.fstat(stream.fileno())):  # no other run has replaced it
+                    path.unlink()
 
 
 def read_run(state_dir: Path) -> RunInfo | None:
@@ -57,12 +59,3 @@ def read_run(state_dir: Path) -> RunInfo | None:
             return None  # nobody holds it: the run is over
     except (FileNotFoundError, NotADirectoryError):
         return None
-
-
-def _remove_own(path: Path, descriptor: int) -> None:
-    """Removes the announcement unless another run has replaced it or the lab is gone."""
-    try:
-        if os.path.samestat(path.stat(), os.fstat(descriptor)):
-            path.unlink()
-    except FileNotFoundError:
-        return

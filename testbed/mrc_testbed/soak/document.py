@@ -32,6 +32,11 @@ def commented(document: Values, lines: Iterable[str]) -> str:
     return "".join(f"{comment}\n" for comment in comments) + as_text(document)
 
 
+def scenario_document(name: str, spec: Values) -> Values:
+    """The Scenario document of that name."""
+    return {"apiVersion": "mrc-testbed/v1", "kind": "Scenario", "metadata": {"name": name}, "spec": spec}
+
+
 def plan_of(document: Values) -> Plan:
     """The plan of a document."""
     return resolve(_scenario_of(document))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mrc_testbed.soak.avoided import AVOIDED
-from mrc_testbed.soak.document import Values, refused_faults
+from mrc_testbed.soak.document import Values, refused_faults, scenario_document
 from mrc_testbed.workloads.collective import COLLECTIVE_KINDS
 
 HOSTS_MAX: Final = 8
@@ -63,18 +63,14 @@ def draw_universe(seed: int) -> Values:
     rate_bps = int(topology["port_rate"].removesuffix("Mbit")) * 10**6
     sent_per_ms = rate_bps // 8000 * fabric.planes * len(fabric.hosts)
     run_ms = draw.choice([ms for ms in RUN_MS if ms * sent_per_ms <= WORK_BYTES_MAX] or [RUN_MS[0]])
-    document: Values = {
-        "apiVersion": "mrc-testbed/v1",
-        "kind": "Scenario",
-        "metadata": {"name": f"universe-{seed}"},
-        "spec": {
-            "seed": seed,
-            "topology": topology,
-            "transport": transport,
-            "workloads": _workloads(draw, fabric, run_ms),
-            "faults": draw_faults(draw, fabric, run_ms, draw.choice([0, 1, 2, 3, 4, 6, 8])),
-        },
+    spec: Values = {
+        "seed": seed,
+        "topology": topology,
+        "transport": transport,
+        "workloads": _workloads(draw, fabric, run_ms),
+        "faults": draw_faults(draw, fabric, run_ms, draw.choice([0, 1, 2, 3, 4, 6, 8])),
     }
+    document = scenario_document(f"universe-{seed}", spec)
     leave_out(document)
     return document
 

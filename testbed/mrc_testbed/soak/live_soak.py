@@ -17,7 +17,6 @@ from mrc_agents.bpf.maps import ArrayMap, MappedArray
 from mrc_agents.nic.client import AgentClient
 from mrc_testbed.bundle.bundle import SUFFIX, write_bundle
 from mrc_testbed.document.latest import latest_of
-from mrc_testbed.document.one_step import write_in_one_step
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.port_fault import is_healthy
@@ -29,12 +28,12 @@ from mrc_testbed.scenario.run.live import LiveLab, live_world
 from mrc_testbed.scenario.run.protocols import Clock
 from mrc_testbed.scenario.run.stage import lab_for_run
 from mrc_testbed.scenario.spec.plan import Plan
-from mrc_testbed.soak.document import Values, as_text, commented, plan_of
+from mrc_testbed.soak.document import Values, as_text, plan_of, scenario_document
 from mrc_testbed.soak.draw import COLLECTIVE_BYTES, RETRY_LIMIT, SoakFabric, draw_faults, leave_out
 from mrc_testbed.soak.invariants import STALL_NS, Failure, Reach
 from mrc_testbed.soak.judging import Judged
 from mrc_testbed.soak.soaking import UNLIMITED, Control, Soak
-from mrc_testbed.soak.violation import Violation
+from mrc_testbed.soak.violation import Violation, write_failing
 from mrc_testbed.topology.forwarding import FIB_STRIDE, fib_entries
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.units import parse_duration_ns
@@ -166,19 +165,14 @@ def draw_round(seed: int) -> Values:
         "warmup": "500ms",
         "duration": f"{FAULTS_MS + RECOVERY_MS}ms",
     }
-    document: Values = {
-        "apiVersion": "mrc-testbed/v1",
-        "kind": "Scenario",
-        "metadata": {"name": f"round-{seed}"},
-        "spec": {
-            "seed": seed,
-            "topology": _TOPOLOGY,
-            "transport": {"kind": "mrc"},
-            "workloads": [job],
-            "faults": [],
-        },
+    spec: Values = {
+        "seed": seed,
+        "topology": _TOPOLOGY,
+        "transport": {"kind": "mrc"},
+        "workloads": [job],
+        "faults": [],
     }
-    spec = document["spec"]
+    document = scenario_document(f"round-{seed}", spec)
     while not spec["faults"]:
         spec["faults"] = draw_faults(draw, FABRIC, FAULTS_MS, draw.randint(1, 5))
         for fault in spec["faults"]:
@@ -305,11 +299,7 @@ def _keep(document: Values, failures: tuple[Failure, ...], results: Path, into: 
     """The violation of a round: its scenario file with what was found, its results in a bundle."""
     seed = document["spec"]["seed"]
     path = into / f"{failures[0].invariant}-{document['metadata']['name']}.yaml"
-    try:
-        into.mkdir(parents=True, exist_ok=True)
-        write_in_one_step(path, commented(document, map(str, failures)))
-    except OSError as error:
-        raise TestbedError(f"{path} cannot be written: {error.strerror}") from error
+    write_failing(path, document, failures)
     return Violation(seed, failures, path, write_bundle(results, path.with_name(f"{path.stem}{SUFFIX}")))
 
 

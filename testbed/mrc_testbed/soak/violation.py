@@ -9,7 +9,7 @@ from typing import Final
 from mrc_testbed.bundle.bundle import SUFFIX, write_bundle
 from mrc_testbed.document.envelope import Kind, load
 from mrc_testbed.document.latest import latest_of
-from mrc_testbed.document.one_step import write_in_one_step
+from mrc_testbed.document.one_step import write_in_one_step, writing
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.scenario.execution import execute
 from mrc_testbed.soak.document import Values, commented, plan_of
@@ -77,12 +77,15 @@ def keep_scenario(
     name = f"{invariant}-{small['spec']['seed']}".lower()
     small["metadata"]["name"] = name
     path = into / f"{name}.yaml"
-    try:
-        into.mkdir(parents=True, exist_ok=True)
-        write_in_one_step(path, commented(small, map(str, found)))
-    except OSError as error:
-        raise TestbedError(f"{path} cannot be written: {error.strerror}") from error
+    write_failing(path, small, found)
     return path
+
+
+def write_failing(path: Path, document: Values, failures: tuple[Failure, ...]) -> None:
+    """Write a document as a scenario file that says how it fails."""
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_in_one_step(path, commented(document, map(str, failures)))
 
 
 def _bundle_of(path: Path, is_hasty: IsStopped) -> Path:

@@ -1,22 +1,23 @@
 """Names of the algorithms that the data plane was built with."""
 
-from mrc_agents.algorithms import CC, EV, AlgorithmKind, names_of
+from collections.abc import Sequence
+
+from mrc_agents.algorithms import CC, EV, names_of
 from mrc_agents.objects import IS_CLONE
 from mrc_testbed.errors import UsageError, did_you_mean
 
 
 def check_cc_algorithm(name: str) -> str:
     """*name*, if NICs can have that congestion control algorithm."""
-    return _check(name, CC)
+    return check_algorithm(name, names_of(CC))
 
 
 def check_ev_selector(name: str) -> str:
     """*name*, if NICs can have that EV selector."""
-    return _check(name, EV)
+    return check_algorithm(name, names_of(EV))
 
 
-def _check(name: str, kind: AlgorithmKind) -> str:
-    known = names_of(kind)
+def check_algorithm(name: str, known: Sequence[str]) -> str:
     if name not in known:
         raise UsageError(f"{name!r}; {', '.join(known)} are accepted{did_you_mean(name, known)}{BUILD_HINT}")
     return name

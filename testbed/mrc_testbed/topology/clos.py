@@ -210,11 +210,11 @@ class Clos:
 
     def _make_port(self, port_id: int, kind: PortKind, node: Node, plane: int, index: int) -> Port:
         if kind is PortKind.NIC:
-            interface = naming.nic_interface(index)
+            interface = f"plane{index}"
         elif kind is PortKind.T0_UP:
-            interface = naming.uplink_interface(index - self.spec.hosts_per_t0)
+            interface = f"up{index - self.spec.hosts_per_t0}"  # its port index follows the downlinks
         else:
-            interface = naming.downlink_interface(index)
+            interface = f"down{index}"
         name = naming.port_name(node.name, index)
         return Port(port_id, name, kind, plane, node, index, interface, addressing.mac(port_id))
 

@@ -19,13 +19,15 @@ from ipaddress import IPv6Address
 from typing import Final, NamedTuple
 
 from mrc_agents.abi import PortKind
-from mrc_agents.protocol.ports import MRC_UDP_PORT
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Node, Port
 from mrc_testbed.topology.ev import decode_ev, ev_flow_label, ev_lane, ev_source_port
 from mrc_testbed.topology.forwarding import FIB_LOCAL, FIB_NONE, Action, Hop, fib_value
 from mrc_testbed.topology.naming import Tier
 from mrc_testbed.topology.usid import Role
+
+MRC_UDP_PORT: Final = 4791
+"""The RoCEv2 port. The published text prints 4971, most likely by a slip; receivers take a list."""
 
 _WORD_MASK: Final = (1 << 64) - 1
 _STEP: Final = 0x9E3779B97F4A7C15

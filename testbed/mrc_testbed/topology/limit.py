@@ -3,7 +3,7 @@
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-Location = tuple[str | int, ...]
+from mrc_testbed.document.problem import Location
 
 
 class LimitProblems:

@@ -85,17 +85,3 @@ def port_name(node_name: str, port_index: int) -> str:
 def link_name(lower_port_name: str, upper_port_name: str) -> str:
     """Name of a link from those of its ports, the lower node's first."""
     return f"{lower_port_name}{LINK_SEPARATOR}{upper_port_name}"
-
-
-def nic_interface(plane: int) -> str:
-    return f"plane{plane}"
-
-
-def downlink_interface(downlink: int) -> str:
-    """Interface of a downlink of a T0 or T1."""
-    return f"down{downlink}"
-
-
-def uplink_interface(uplink: int) -> str:
-    """Interface of an uplink of a T0; counts from 0, although its port index follows the downlinks."""
-    return f"up{uplink}"

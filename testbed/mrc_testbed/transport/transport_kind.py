@@ -10,8 +10,8 @@ from pydantic import AfterValidator
 
 from mrc_agents.algorithms import CC, FIXED, names_of
 from mrc_agents.protocol.cc_profile import Setting
-from mrc_testbed.errors import UsageError, did_you_mean
-from mrc_testbed.topology.algorithm import BUILD_HINT
+from mrc_testbed.errors import UsageError
+from mrc_testbed.topology.algorithm import check_algorithm
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.transport.congestion import CongestionControl, choose_congestion_control
 from mrc_testbed.transport.reliable_connection import RC_ALGORITHMS, RcCongestion, choose_rc_congestion
@@ -50,14 +50,7 @@ def any_algorithms() -> tuple[str, ...]:
     return tuple(dict.fromkeys((*names_of(CC), FIXED, *RC_ALGORITHMS)))
 
 
-def _check_algorithm(name: str) -> str:
-    known = any_algorithms()
-    if name not in known:
-        raise UsageError(f"{name!r}; {', '.join(known)} are accepted{did_you_mean(name, known)}{BUILD_HINT}")
-    return name
-
-
-AnyAlgorithm = Annotated[str, AfterValidator(_check_algorithm)]
+AnyAlgorithm = Annotated[str, AfterValidator(lambda name: check_algorithm(name, any_algorithms()))]
 
 AnyCongestion = CongestionControl | RcCongestion
 

@@ -46,49 +46,42 @@ class VirtualAgent:
         self._node = host
         self._settings = settings
         self._device: NicDevice | None = None
-        self._reactions: Reactions | None = None
-        self._path_rtts_ns: dict[int, int] = {}
-        self._is_frozen = False
+        self.reactions: Reactions | None = None  # its work, from one start to the next; None while it is dead
+        self.path_rtts_ns: dict[int, int] = {}  # by request id, of the last probes of paths that were sent
+        self.is_frozen = False
         self._held: list[Callable[[], None]] = []
         self._connections: list[Client] = []
         self.host = host.name  # name of its node
 
     @property
     def is_alive(self) -> bool:
-        return self._reactions is not None
-
-    @property
-    def is_frozen(self) -> bool:
-        return self._is_frozen
-
-    @property
-    def reactions(self) -> Reactions | None:
-        """Its work, from one start to the next; None while it is dead."""
-        return self._reactions
+        return self.reactions is not None
 
     # -- life -------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Begins with a NIC that does nothing, unless it runs."""
-        if self._reactions is not None:
+        if self.reactions is not None:
             return
         device = NicDevice(self._lab.node_pins(self.host))
         if self._device is None:
             device.fresh_from = 0  # the lab is new
         self._device = device
-        self._reactions = Reactions(self._settings, device, self._publish, self._on_path_answer)
+        self.reactions = Reactions(
+            self._settings, device, self._publish, lambda event: self.path_rtts_ns.update({event.a: event.b})
+        )
         self._lab.runtime.empty_ring(self._index)
         self._lab.runtime.attend(self._index, is_attended=True)
         for port in self._lab.clos.ports_of(self._node):
-            self._reactions.on_carrier(port.id, is_up=self._lab.carriers[port.id])
-        self._reactions.start()
+            self.reactions.on_carrier(port.id, is_up=self._lab.carriers[port.id])
+        self.reactions.start()
         self._arm()
 
     def kill(self) -> None:
         """Ends at once; its connections break, its QPs are left alone."""
-        self._reactions = None
+        self.reactions = None
         self._held.clear()
-        self._is_frozen = False
+        self.is_frozen = False
         self._lab.runtime.attend(self._index, is_attended=False)
         self._arm()
         connections, self._connections = self._connections, []
@@ -97,16 +90,16 @@ class VirtualAgent:
 
     def freeze(self) -> None:
         """Stands still; what happens meanwhile waits."""
-        self._is_frozen = True
+        self.is_frozen = True
         self._lab.runtime.attend(self._index, is_attended=False)
         self._arm()
 
     def thaw(self) -> None:
         """Goes on with what has waited."""
-        if not self._is_frozen:
+        if not self.is_frozen:
             return
-        self._is_frozen = False
-        if self._reactions is not None:
+        self.is_frozen = False
+        if self.reactions is not None:
             self._lab.runtime.empty_ring(self._index)
             self._lab.runtime.attend(self._index, is_attended=True)
             held, self._held = self._held, []
@@ -125,24 +118,24 @@ class VirtualAgent:
 
     def on_time(self) -> int | None:
         """Does what is due; when the next is."""
-        if self._reactions is None or self._is_frozen:
+        if self.reactions is None or self.is_frozen:
             return None
-        self._reactions.on_time()
-        return self._reactions.next_deadline_ns()
+        self.reactions.on_time()
+        return self.reactions.next_deadline_ns()
 
     def call(self, verb: str, arguments: dict[str, Any], resources: ClientResources) -> Any:
         """The result of a verb."""
-        if self._reactions is None:
+        if self.reactions is None:
             raise AgentError(f"the NIC agent of {self.host} died")
-        if self._is_frozen:
+        if self.is_frozen:
             raise AgentError(f"the NIC agent of {self.host} did not send a response to {verb!r} in time")
-        result = self._reactions.call(verb, arguments, resources)
+        result = self.reactions.call(verb, arguments, resources)
         self._arm()
         return result
 
     def cast(self, verb: str, arguments: dict[str, Any], connection: Client) -> None:
         """A verb that nobody waits for; a refusal is an event."""
-        if self._reactions is None:
+        if self.reactions is None:
             raise AgentError(f"the NIC agent of {self.host} is gone")
 
         def carry_out(reactions: Reactions) -> None:
@@ -158,7 +151,7 @@ class VirtualAgent:
 
     def attach(self, connection: Client) -> None:
         """Subscribes *connection* to events."""
-        if self._reactions is None:
+        if self.reactions is None:
             raise AgentError(f"no NIC agent answers on {self.host}")
         self._connections.append(connection)
 
@@ -171,28 +164,17 @@ class VirtualAgent:
 
     def send_path_probes(self, peer_host: int, evs: Sequence[int]) -> list[int]:
         """Sends one probe on each EV; their request ids."""
-        if self._device is None or self._reactions is None:
+        if self._device is None or self.reactions is None:
             raise AgentError(f"no NIC agent answers on {self.host}")
-        self._path_rtts_ns.clear()
+        self.path_rtts_ns.clear()
         return self._device.send_path_probes(peer_host, list(evs))
-
-    def has_answers(self, ids: Sequence[int]) -> bool:
-        """Return True if all these probes were answered."""
-        return all(number in self._path_rtts_ns for number in ids)
-
-    def take_answers(self, ids: Sequence[int]) -> list[int | None]:
-        """The RTT of each probe; None: no answer so far."""
-        return [self._path_rtts_ns.get(number) for number in ids]
-
-    def _on_path_answer(self, event: Event) -> None:
-        self._path_rtts_ns[event.a] = event.b
 
     def _soon(self, work: Callable[[Reactions], None]) -> None:
         """Does something now, or when the agent goes on; a dead one does nothing."""
-        reactions = self._reactions
+        reactions = self.reactions
         if reactions is None:
             return
-        if self._is_frozen:
+        if self.is_frozen:
             self._held.append(lambda: work(reactions))
             return
         work(reactions)
@@ -203,6 +185,6 @@ class VirtualAgent:
             connection.notify(fields)
 
     def _arm(self) -> None:
-        is_running = self._reactions is not None and not self._is_frozen
-        due_ns = self._reactions.next_deadline_ns() if self._reactions is not None and is_running else None
+        is_running = self.reactions is not None and not self.is_frozen
+        due_ns = self.reactions.next_deadline_ns() if self.reactions is not None and is_running else None
         self._lab.set_alarm(self, due_ns)

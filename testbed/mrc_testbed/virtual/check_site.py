@@ -60,14 +60,14 @@ class VirtualSite:
         """The RTT of each probe, once all are answered or *wait_ns* has passed."""
         agents = [self._lab.agent(each.source.name) for each in asked]
         sent = [
-            agent.send_path_probes(each.target.index, each.evs)
+            (agent.path_rtts_ns, agent.send_path_probes(each.target.index, each.evs))
             for agent, each in zip(agents, asked, strict=True)
         ]
         self._lab.run_until(
             monotonic_ns() + wait_ns,
-            lambda: all(agent.has_answers(ids) for agent, ids in zip(agents, sent, strict=True)),
+            lambda: all(number in rtts_ns for rtts_ns, ids in sent for number in ids),
         )
-        return [agent.take_answers(ids) for agent, ids in zip(agents, sent, strict=True)]
+        return [[rtts_ns.get(number) for number in ids] for rtts_ns, ids in sent]
 
     def probe_links(self, hosts: Collection[int]) -> Sequence[PathOutcome]:
         """The outcomes of link probes that hosts send until a loss of half a percent shows."""

@@ -51,13 +51,6 @@ class VirtualEngine(Engine):
         self._lab.run_until(_FOR_EVER_NS if deadline_ns is None else deadline_ns, self._is_over)
         return self._is_over()
 
-    def deadline_ns(self) -> int | None:
-        """When a turn is due even without an event."""
-        return self._deadline_ns()
-
-    def turn(self) -> None:
-        self._turn()
-
     def _made_program(self, load: Load, program: Program, seed: int) -> RunningWorkload:
         return SimulatedProgram(load, program, self._transport, seed, self._machine, self._writer(load))
 

@@ -38,7 +38,7 @@ class Turns(Protocol):
     def deadline_ns(self) -> int | None:
         """When a turn is due even without an event."""
 
-    def turn(self) -> None:
+    def turn(self) -> object:
         """Takes events and does what is due."""
 
 

@@ -3,7 +3,7 @@
 import heapq
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from ctypes import c_size_t, c_void_p
 from typing import Any, Final
 
@@ -16,14 +16,12 @@ from mrc_testbed.virtual.compute import COMPUTE_VARIABLE, declared_compute
 from mrc_testbed.virtual.rank_channel import Piece
 from mrc_testbed.virtual.rank_network import RankNetwork
 from mrc_testbed.virtual.rank_processes import Alarm, Post, RankProcesses
-from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_record import OperationRecord
-from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.printed_figures import PrintedFigures
 from mrc_testbed.workloads.program import Program, ProgramState
+from mrc_testbed.workloads.running import RunningWorkload
 from mrc_testbed.workloads.running_program import WITHOUT_A_STEP
-from mrc_testbed.workloads.sender import BatchRecord
 from mrc_testbed.workloads.step_report import JobSteps, ReportError, parse_report
 from mrc_testbed.workloads.transport import Event, Transport
 
@@ -168,7 +166,7 @@ def _sides(address: int, pieces: Sequence[Piece]) -> tuple[Any, Any]:
     return addresses, (c_size_t * len(pieces))(*(length for _, length in pieces))
 
 
-class SimulatedProgram:
+class SimulatedProgram(RunningWorkload):
     def __init__(
         self,
         load: Load,
@@ -222,10 +220,6 @@ class SimulatedProgram:
 
     def qps(self) -> Iterable[QueuePair]:
         return self._network.qps()
-
-    def senders(self) -> Mapping[Flow, QueuePair]:
-        """None: its QPs are not flows of the plan."""
-        return {}
 
     # ---- what the engine asks
 
@@ -283,14 +277,6 @@ class SimulatedProgram:
         return self._network.close()
 
     # ---- results
-
-    def outcomes(self) -> list[FlowOutcome]:
-        """None: it has no flows."""
-        return []
-
-    def batches(self) -> Mapping[Flow, Sequence[BatchRecord]]:
-        """None: only independent flows have batches."""
-        return {}
 
     def operations(self) -> Sequence[OperationRecord]:
         """Steps of the job, oldest first."""

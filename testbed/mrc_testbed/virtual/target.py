@@ -1,6 +1,6 @@
 """A lab in virtual time as a fault injector sees it."""
 
-from collections.abc import Sequence
+from contextlib import closing
 from typing import Final
 
 from mrc_agents.clock import monotonic_ns
@@ -8,9 +8,9 @@ from mrc_testbed.errors import FaultError
 from mrc_testbed.fabric.nic_data_plane import expect_heartbeat
 from mrc_testbed.faults.effects import HostRequests
 from mrc_testbed.faults.fault import ScheduledFault
-from mrc_testbed.faults.map_target import MapTarget
+from mrc_testbed.faults.map_target import MapTarget, deny_paths
 from mrc_testbed.faults.traffic import RawLoad, frame_of
-from mrc_testbed.probing.avoidance import PathToDeny, paths_around
+from mrc_testbed.probing.avoidance import paths_around
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.lab import VirtualLab
 
@@ -60,19 +60,9 @@ class VirtualTarget(MapTarget):
             if host.name in requests.revived:
                 self._lab.agent(host.name).start()
             if paths or freed:
-                self._deny_paths(host.name, paths, freed)
+                with closing(VirtualConnection(self._lab, host.name)) as agent:
+                    deny_paths(agent, paths, freed)
         return reasons
-
-    def _deny_paths(self, host: str, denied: Sequence[PathToDeny], allowed: Sequence[PathToDeny]) -> None:
-        """Has a host deny paths, and allow others but for those that it is to deny."""
-        agent = VirtualConnection(self._lab, host)
-        for path in denied:
-            agent.call("deny_path", **path._asdict())
-        known = agent.denied_paths()
-        for path in allowed:
-            if path not in denied and path._asdict() in known:
-                agent.call("allow_path", **path._asdict())
-        agent.close()
 
     def start_load(self, fault: ScheduledFault) -> None:
         """Lets the background traffic of a fault flow."""

@@ -23,12 +23,11 @@ from mrc_agents.clock import monotonic_ns
 from mrc_agents.nic.context import QueuePair
 from mrc_testbed.errors import AgentError
 from mrc_testbed.fabric.ranks import Rank, Write
-from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.flow import Flow, FlowOutcome
 from mrc_testbed.workloads.layout import Layout
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_publisher import OperationListener
 from mrc_testbed.workloads.operation_record import OperationRecord
-from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.placement import place
 from mrc_testbed.workloads.program import Output, Program, ProgramState
 from mrc_testbed.workloads.running import RunningFlows, RunningWorkload
@@ -218,7 +217,7 @@ class Engine(ABC):
         is_lost = self._lost_agent is not None
         return is_lost or not any(workload.is_under_way for workload in self._workloads.values())
 
-    def _turn(self) -> bool:
+    def turn(self) -> bool:
         """Takes what has happened and does what is due; whether somebody may be waiting for that."""
         before = self._marks()
         was_lost = self._lost_agent is not None
@@ -241,7 +240,7 @@ class Engine(ABC):
         workload = self._workloads[name]
         return workload.is_over or (workload.program is not None and workload.program.has_stepped)
 
-    def _deadline_ns(self) -> int | None:
+    def deadline_ns(self) -> int | None:
         """When a turn is due even without an event: at once when one was read along with an answer."""
         if self._transport.has_events:
             return monotonic_ns()
@@ -379,12 +378,12 @@ class WorkloadEngine(Engine):
                 selector.select(self._poll_timeout_s())
                 if not self._run_commands():
                     return
-                if self._turn():
+                if self.turn():
                     with self._changed:
                         self._changed.notify_all()
 
     def _poll_timeout_s(self) -> float | None:
-        deadline_ns = self._deadline_ns()
+        deadline_ns = self.deadline_ns()
         return None if deadline_ns is None else max(0, deadline_ns - monotonic_ns()) / 1e9
 
     def _run_commands(self) -> bool:

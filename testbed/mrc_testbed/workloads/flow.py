@@ -1,4 +1,4 @@
-"""From a workload as written to the pairs of hosts it sends between. Pure."""
+"""From a workload as written to the pairs of hosts it sends between, and what came of each. Pure."""
 
 import random
 from collections.abc import Sequence
@@ -33,6 +33,21 @@ class Flow:
     source: str
     target: str
     qp_index: int  # 0 .. QPs per pair - 1.
+
+
+@dataclass(frozen=True, slots=True)
+class FlowOutcome:
+    """One QP's share of a workload, from its start to its end; warm-up included."""
+
+    flow: Flow  # what it was to carry
+    qpn: int  # QP number at the source
+    start_ns: int  # CLOCK_MONOTONIC when its first message was posted
+    end_ns: int  # CLOCK_MONOTONIC when its last message completed or it was given up
+    messages: int  # completed, with success
+    payload_bytes: int  # of those messages
+    compared_bytes: int  # received memory that was compared with what was sent
+    wrong_bytes: int  # of those, how many differ
+    error: str | None  # why the QP or its peer failed; None when it did not
 
 
 def bind_flows(workload: FlowWorkload, hosts: Sequence[str], qps: int, seed: int) -> tuple[Flow, ...]:

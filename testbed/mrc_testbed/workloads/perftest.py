@@ -8,9 +8,8 @@ from typing import Final
 
 from mrc_testbed.metrics.histogram import Histogram, bucket_lower_ns
 from mrc_testbed.workloads.fairness import jain_index
-from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.flow import Flow, FlowOutcome
 from mrc_testbed.workloads.load import Load
-from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.sender import BatchRecord
 
 PEAK_OVER_NS: Final = 20_000_000

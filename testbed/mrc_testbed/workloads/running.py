@@ -6,10 +6,9 @@ from typing import Protocol
 
 from mrc_agents.nic.context import QueuePair
 from mrc_testbed.errors import TestbedError
-from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.flow import Flow, FlowOutcome
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_record import OperationRecord
-from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.program import ProgramState
 from mrc_testbed.workloads.sender import BatchRecord, FlowSender
 from mrc_testbed.workloads.transport import Event
@@ -18,12 +17,12 @@ from mrc_testbed.workloads.transport import Event
 class RunningWorkload(Protocol):
     """A workload on a transport. Only the engine's thread changes it once it was prepared."""
 
-    @property
-    def load(self) -> Load: ...
+    load: Load
 
     @property
     def program(self) -> ProgramState | None:
         """The state of a program; None: it is none, or was not started."""
+        return None
 
     @property
     def is_over(self) -> bool:
@@ -36,15 +35,18 @@ class RunningWorkload(Protocol):
     @property
     def deadline_ns(self) -> int | None:
         """When it wants to go on without an event; None: never."""
+        return None
 
     def prepare(self) -> None:
         """Registers memory and connects."""
 
     def qps(self) -> Iterable[QueuePair]:
         """The ends whose events are its own."""
+        return ()
 
     def senders(self) -> Mapping[Flow, QueuePair]:
-        """The sending end of each flow."""
+        """The sending end of each flow of the plan."""
+        return {}
 
     def start(self) -> None: ...
 
@@ -65,12 +67,15 @@ class RunningWorkload(Protocol):
 
     def outcomes(self) -> list[FlowOutcome]:
         """The outcome of each flow so far."""
+        return []
 
     def batches(self) -> Mapping[Flow, Sequence[BatchRecord]]:
-        """Finished batches of flows, oldest first; empty for what has none."""
+        """Finished batches of independent flows, oldest first; empty for what has none."""
+        return {}
 
     def operations(self) -> Sequence[OperationRecord]:
         """Operations completed, oldest first; empty for what has none."""
+        return ()
 
     def close(self) -> list[TestbedError]:
         """Free all resources; returns the errors."""
@@ -82,11 +87,8 @@ class _Phase(enum.Enum):
     OVER = enum.auto()
 
 
-class RunningFlows:
+class RunningFlows(RunningWorkload):
     """A workload of independent flows."""
-
-    program = None
-    deadline_ns = None
 
     def __init__(self, load: Load, senders: Mapping[Flow, FlowSender]) -> None:
         self.load = load
@@ -96,12 +98,10 @@ class RunningFlows:
 
     @property
     def is_over(self) -> bool:
-        """Return True if every message has completed, or the flows have failed."""
         return self._phase is _Phase.OVER
 
     @property
     def is_under_way(self) -> bool:
-        """Return True if it was started and is not over."""
         return self._phase is _Phase.SENDING
 
     def prepare(self) -> None:
@@ -154,15 +154,9 @@ class RunningFlows:
         return [sender.outcome() for sender in self._senders.values()]
 
     def batches(self) -> Mapping[Flow, Sequence[BatchRecord]]:
-        """Finished batches of each flow, oldest first."""
         return {flow: list(sender.batches) for flow, sender in self._senders.items()}
 
-    def operations(self) -> Sequence[OperationRecord]:
-        """None: flows have no operations."""
-        return ()
-
     def close(self) -> list[TestbedError]:
-        """Free memory and connections, all that can be; returns the errors."""
         failures = []
         for sender in self._senders.values():
             try:

@@ -19,13 +19,12 @@ from mrc_testbed.workloads.collective import Collective
 from mrc_testbed.workloads.collective_schedule import build_schedule
 from mrc_testbed.workloads.element import Array, Inputs
 from mrc_testbed.workloads.element_type import ELEMENT_BYTES
-from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.flow import Flow, FlowOutcome
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.messages import Messages
 from mrc_testbed.workloads.operation_publisher import OperationListener
 from mrc_testbed.workloads.operation_record import OperationRecord
-from mrc_testbed.workloads.outcome import FlowOutcome
-from mrc_testbed.workloads.sender import BatchRecord
+from mrc_testbed.workloads.running import RunningWorkload
 from mrc_testbed.workloads.transport import Event, Transport
 
 
@@ -36,7 +35,7 @@ class _Phase(enum.Enum):
     OVER = enum.auto()
 
 
-class RunningCollective:
+class RunningCollective(RunningWorkload):
     """A collective workload.
 
     Args:
@@ -45,8 +44,6 @@ class RunningCollective:
         seed: of inputs and connections.
         on_operation: receives each operation that all ranks have completed, and the end.
     """
-
-    program = None
 
     def __init__(
         self,
@@ -120,7 +117,6 @@ class RunningCollective:
         )
 
     def close(self) -> list[TestbedError]:
-        """Free memory and connections, all that can be; returns the errors."""
         try:
             self._held.close()
         except TestbedError as error:
@@ -136,7 +132,6 @@ class RunningCollective:
 
     @property
     def is_under_way(self) -> bool:
-        """Return True if it was started and is not over."""
         return self._phase in (_Phase.COMPUTING, _Phase.COMMUNICATING)
 
     @property
@@ -216,12 +211,7 @@ class RunningCollective:
             for index, flow in enumerate(self.load.flows)
         ]
 
-    def batches(self) -> Mapping[Flow, Sequence[BatchRecord]]:
-        """None: only independent flows have batches."""
-        return {}
-
     def operations(self) -> Sequence[OperationRecord]:
-        """Operations completed, oldest first."""
         return list(self._records)
 
     # ---- one step after the other

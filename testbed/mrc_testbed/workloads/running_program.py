@@ -2,24 +2,21 @@
 
 import os
 import selectors
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from queue import SimpleQueue
 from typing import Final, TypeAlias
 
 from mrc_agents.clock import monotonic_ns
-from mrc_agents.nic.context import QueuePair
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.fabric.ranks import REPORT_VARIABLE, Rank, RankFailure, RunningRanks, Write
-from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_publisher import OperationListener
 from mrc_testbed.workloads.operation_record import OperationRecord
-from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.printed_figures import PrintedFigures
 from mrc_testbed.workloads.program import Program, ProgramState
-from mrc_testbed.workloads.sender import BatchRecord
+from mrc_testbed.workloads.running import RunningWorkload
 from mrc_testbed.workloads.step_report import JobSteps, parse_report
 from mrc_testbed.workloads.transport import Event
 
@@ -32,7 +29,7 @@ WITHOUT_A_STEP: Final = (
 )
 
 
-class RunningProgram:
+class RunningProgram(RunningWorkload):
     """A program workload.
 
     Args:
@@ -42,8 +39,6 @@ class RunningProgram:
         wake: lets the engine take a turn; called in that thread.
         on_operation: receives each step of the job, and the end.
     """
-
-    deadline_ns = None
 
     def __init__(
         self,
@@ -105,15 +100,7 @@ class RunningProgram:
 
     @property
     def is_under_way(self) -> bool:
-        """Return True if it was started and is not over."""
         return self._begin_ns > 0 and not self.is_over
-
-    def qps(self) -> Iterable[QueuePair]:
-        """None: those of its ranks are their own."""
-        return ()
-
-    def senders(self) -> Mapping[Flow, QueuePair]:
-        return {}
 
     def start(self) -> None:
         self._begin_ns = monotonic_ns()
@@ -151,14 +138,6 @@ class RunningProgram:
                 self._end(WITHOUT_A_STEP if is_idle else None if failure is None else str(failure))
         except TestbedError as error:
             self._end(error.message)
-
-    def outcomes(self) -> list[FlowOutcome]:
-        """None: it has no flows."""
-        return []
-
-    def batches(self) -> Mapping[Flow, Sequence[BatchRecord]]:
-        """None: only independent flows have batches."""
-        return {}
 
     def operations(self) -> Sequence[OperationRecord]:
         """Steps of the job, oldest first."""

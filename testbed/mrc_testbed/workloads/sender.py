@@ -12,9 +12,8 @@ from typing import Final
 from mrc_agents.clock import monotonic_ns
 from mrc_agents.nic.context import Completion, MemoryRegion, QpError, QueuePair
 from mrc_agents.nic.pattern import seed_at
-from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.flow import Flow, FlowOutcome
 from mrc_testbed.workloads.layout import Layout
-from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.transport import Event, Transport
 
 BATCH_WORK_RATIO: Final = 5

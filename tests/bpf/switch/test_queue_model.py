@@ -8,6 +8,7 @@ from itertools import accumulate, count
 
 import pytest
 from exploring import examples
+from histograms import delay_index
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reference.frame import trim_frame, trimmed_bytes
@@ -16,7 +17,6 @@ from reference.port import DROPS, Arrival, Delivery, Marking, ReferencePort, Ver
 from switch_bench import SwitchBench, frame_for, label_of, now_ns
 
 from mrc_agents.abi import Dscp, PortCounter, PortKind, TrafficClass
-from mrc_testbed.metrics.queue_delay import delay_index
 
 MBIT = 10**6
 SECOND = 10**9

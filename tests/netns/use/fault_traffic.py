@@ -9,9 +9,8 @@ from waiting import DEADLINE_NS
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.workloads.connectors import open_mrc
 from mrc_testbed.workloads.engine import WorkloadEngine
-from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.flow import Flow, FlowOutcome
 from mrc_testbed.workloads.load import Load
-from mrc_testbed.workloads.outcome import FlowOutcome
 
 SECOND_NS = 10**9
 

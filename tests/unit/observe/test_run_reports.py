@@ -208,7 +208,7 @@ def made_lab(root: Path) -> tuple[LiveLab, LabPaths]:
     """A lab that can announce runs."""
     paths = LabPaths(root, "a")
     paths.folder.mkdir()
-    return LiveLab(SimpleNamespace(paths=paths, state_dir=paths.folder)), paths  # type: ignore[arg-type]
+    return LiveLab(SimpleNamespace(name="a", runtime="netns", paths=paths, state_dir=paths.folder)), paths  # type: ignore[arg-type]
 
 
 def test_a_live_run_is_recorded_and_announced(

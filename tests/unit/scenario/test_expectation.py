@@ -7,7 +7,7 @@ from mrc_testbed.scenario.measure.expectation import Outcome, evaluate_expectati
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import TopologySpec
-from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.flow import FlowOutcome
 
 LINK = "p0-t0-0:4~p0-t1-0:0"
 TEXT = scenario(

@@ -33,8 +33,8 @@ from mrc_testbed.scenario.spec.quantity import QUANTITIES, QuantityKind
 from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.timing import base_rtt_ns
+from mrc_testbed.workloads.flow import FlowOutcome
 from mrc_testbed.workloads.operation_record import OperationRecord
-from mrc_testbed.workloads.outcome import FlowOutcome
 
 TEXT = (
     HEAD

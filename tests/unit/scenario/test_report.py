@@ -18,8 +18,7 @@ from mrc_testbed.metrics.histogram import merge
 from mrc_testbed.report.chart import ReferenceLine
 from mrc_testbed.scenario.measure.verdict import Ending, Status, decide
 from mrc_testbed.scenario.report.expectation_table import expectation_table
-from mrc_testbed.scenario.report.line_rate import line_rate
-from mrc_testbed.scenario.report.panel import POINTS_MAX, build_panels, shown_intervals
+from mrc_testbed.scenario.report.panel import POINTS_MAX, build_panels, line_rate, shown_intervals
 from mrc_testbed.scenario.report.report_tables import transition_table
 from mrc_testbed.scenario.report.result import RunResult
 from mrc_testbed.scenario.report.run_page import (

@@ -10,7 +10,7 @@ from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.measure.workload_end import unwritten_outcomes
 from mrc_testbed.scenario.spec.expression import parse_expectation
 from mrc_testbed.scenario.spec.quantity import Dimension
-from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.flow import FlowOutcome
 
 
 def ended(messages: int, errors: list[str | None]) -> Recording:

@@ -3,9 +3,8 @@
 import pytest
 from histograms import histogram_of
 
-from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.flow import Flow, FlowOutcome
 from mrc_testbed.workloads.load import Load
-from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.perftest import build_report, describe_times, peak_messages_per_s
 from mrc_testbed.workloads.sender import BatchRecord
 

@@ -13,9 +13,8 @@ from mrc_testbed.metrics.series import Interval, Reading
 from mrc_testbed.scenario.measure.event import EvTransition, FaultChange, NicEvent, Note
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.shown import format_time
-from mrc_testbed.workloads.flow import Flow
+from mrc_testbed.workloads.flow import Flow, FlowOutcome
 from mrc_testbed.workloads.operation_record import OperationRecord
-from mrc_testbed.workloads.outcome import FlowOutcome
 from mrc_testbed.workloads.program import ProgramState
 from mrc_testbed.workloads.sender import BatchRecord
 
@@ -144,7 +143,8 @@ class Recording:
         run, fault = self.measured_span(), self.fault_span(fault_id)
         if window == "during":
             return Span(fault.start_ns, min(fault.end_ns, run.end_ns))
-        others = [self.fault_span(other) for other in self._applied() if other != fault_id]
+        applied = dict.fromkeys(each.fault_id for each in self.fault_changes if each.action == "applied")
+        others = [self.fault_span(other) for other in applied if other != fault_id]
         if window == "before":
             earlier = [other.end_ns for other in others if other.end_ns <= fault.start_ns]
             start_ns, end_ns = max([run.start_ns, *earlier]), fault.start_ns
@@ -190,9 +190,6 @@ class Recording:
         """Changes of EV states in the order of their times."""
         transitions = [event for event in self.nic_events if isinstance(event, EvTransition)]
         return sorted(transitions, key=lambda transition: transition.time_ns)
-
-    def _applied(self) -> dict[str, None]:
-        return dict.fromkeys(change.fault_id for change in self.fault_changes if change.action == "applied")
 
 
 def nearest(readings: Sequence[AnyReading], time_ns: int) -> AnyReading:

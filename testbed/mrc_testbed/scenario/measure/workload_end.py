@@ -7,7 +7,7 @@ from mrc_testbed.faults.effects import AgentDead
 from mrc_testbed.scenario.measure.expectation import Outcome
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.spec.quantity import Dimension
-from mrc_testbed.workloads.outcome import FlowOutcome
+from mrc_testbed.workloads.flow import FlowOutcome
 
 _QP_ERRORS: Final = "qp_errors"
 

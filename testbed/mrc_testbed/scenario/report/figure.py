@@ -12,8 +12,7 @@ from mrc_testbed.scenario.measure.measurement import Measurement
 from mrc_testbed.scenario.measure.operations_of_span import OperationsOfSpan
 from mrc_testbed.scenario.measure.recording import AnyReading, FlowReading, NotMeasured, Recording, Span
 from mrc_testbed.scenario.measure.series_rows import intervals
-from mrc_testbed.scenario.report.line_rate import line_rate
-from mrc_testbed.scenario.report.panel import LOSSES, time_axis
+from mrc_testbed.scenario.report.panel import LOSSES, line_rate, time_axis
 from mrc_testbed.scenario.spec.expression import parse_quantity
 from mrc_testbed.scenario.spec.figure_spec import FigureKind, PlannedFigure
 from mrc_testbed.scenario.spec.plan import PlannedWorkload

@@ -7,7 +7,7 @@ mean or maximum of a window, `times(packet_rtt) during flap1`. Buckets without t
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from mrc_testbed.metrics.histogram import Histogram
 from mrc_testbed.scenario.measure.measurement import Measurement
@@ -58,7 +58,10 @@ def load_histograms(text: str) -> dict[str, Histogram]:
     try:
         if found["schema_version"] != SCHEMA_VERSION:
             raise ValueError(f"histograms of schema version {found['schema_version']}")
-        return {name: _load(each) for name, each in found["histograms"].items()}
+        return {
+            name: Histogram.of_counts(each["buckets"], each["sum_ns"], each["max_ns"])
+            for name, each in found["histograms"].items()
+        }
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"not histograms of a run: {error}") from error
 
@@ -66,10 +69,6 @@ def load_histograms(text: str) -> dict[str, Histogram]:
 def times_name(quantity: Quantity) -> str:
     """The name of the times that a percentile, mean or maximum is of."""
     return str(replace(quantity, name="times", variant=None))
-
-
-def _load(found: Mapping[str, Any]) -> Histogram:
-    return Histogram.of_counts(found["buckets"], found["sum_ns"], found["max_ns"])
 
 
 def _quantities(plan: Plan) -> Iterable[Quantity]:

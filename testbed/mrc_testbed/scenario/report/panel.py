@@ -4,7 +4,7 @@ Long runs are thinned by joining neighbouring intervals, which is exact for rate
 histograms are added, never averaged.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,9 +14,11 @@ from mrc_testbed.metrics.series import EV_STATES, Interval, QueueGroup, Reading
 from mrc_testbed.report.chart import SECONDS, Axis, Band, Chart, Lane, ReferenceLine, Series, Values
 from mrc_testbed.scenario.measure.recording import NotMeasured, Recording
 from mrc_testbed.scenario.measure.series_rows import intervals, workload_goodput_bps
-from mrc_testbed.scenario.report.line_rate import line_rate
 from mrc_testbed.scenario.spec.plan import reading_interval_ns
 from mrc_testbed.shown import format_count, format_frequency, format_rate, format_size, format_time
+from mrc_testbed.topology.port_selection import port_rates_bps
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.spec import TopologySpec
 
 POINTS_MAX = 480
 _SHORTEST_SHARE = 5  # of the usual interval: readings at edges of faults
@@ -35,6 +37,25 @@ _SHOWN_STATES = (EvState.ASSUMED_BAD, EvState.DENIED, EvState.SKIP)
 _RATIO_NAMES = ("p50", "p99", "p99.9")
 
 TIME_TITLE: Final = "time since the end of warm-up"
+
+
+def line_rate(spec: TopologySpec, hosts: Collection[str], plane: int | None = None) -> ReferenceLine | None:
+    """Rate at which the NICs of *hosts* can send together; None where ports have no rate.
+
+    Args:
+        plane: counts alone; None: all of them.
+    """
+    clos = resolve_topology(spec)
+    rates_bps = port_rates_bps(clos)
+    ports = [
+        port
+        for host in clos.hosts()
+        if host.name in hosts
+        for port in clos.ports_of(host)
+        if plane in (None, port.plane)
+    ]
+    total_bps = sum(rates_bps[port.id] for port in ports)
+    return ReferenceLine("line rate", float(total_bps)) if total_bps else None
 
 
 def time_axis(recording: Recording, shown: Sequence[Interval]) -> Axis:
@@ -131,7 +152,7 @@ class _Panels:
         return Chart(title, "steps", self._time, y, series, key, note, limit)
 
     def goodput(self) -> Chart:
-        curves = {"all senders": self._each(lambda each: _rate(each, _acked(each)))}
+        curves = {"all senders": self._each(lambda each: _rate(each, each.hosts.total().acknowledged_bytes))}
         workloads = self._plan.workloads if len(self._plan.workloads) > 1 else ()
         for workload in workloads:
             if workload.program is not None:
@@ -236,20 +257,12 @@ def _workload_rate(recording: Recording, workload: str, each: Interval) -> int |
     return workload_goodput_bps(recording, workload, wider)
 
 
-def _acked(each: Interval) -> int:
-    return each.hosts.total().acknowledged_bytes
-
-
-def _retransmits(each: Interval) -> int:
-    return each.hosts.total().retransmits
-
-
 LOSSES: Final[dict[str, Callable[[Interval], int]]] = {
     "frames dropped by faults": lambda each: each.port_drops["link_down"] + each.port_drops["loss"],
     "frames dropped by full queues": lambda each: (
         each.port_drops["queue_full"] + each.port_drops["pool_empty"]
     ),
-    "packets retransmitted": _retransmits,
+    "packets retransmitted": lambda each: each.hosts.total().retransmits,
 }
 """Frames that did not arrive, and packets that were sent again: name -> count in an interval."""
 

@@ -90,9 +90,8 @@ def _fault_row(result: RunResult, fault: ScheduledFault, recovery: Recovery) -> 
     way = "" if fault.direction == "both" else f", {fault.direction}"
     try:
         span = recording.fault_span(fault.fault_id)
-        active = (
-            " to ".join(_seconds(recording.relative_ns(edge)) for edge in (span.start_ns, span.end_ns)) + " s"
-        )
+        edges_s = (recording.relative_ns(edge) / 1e9 for edge in (span.start_ns, span.end_ns))
+        active = " to ".join(f"{edge:.3f}" for edge in edges_s) + " s"
     except NotMeasured:
         active = "never"
     return (
@@ -241,7 +240,3 @@ def provenance_table(result: RunResult) -> Markup:
         ("Latest reading or action", f"{format_time(recording.latest_ns)} after it was due"),
     )
     return Table((), [(TableCell(name, is_heading=True), value) for name, value in entries]).html()
-
-
-def _seconds(time_ns: int) -> str:
-    return f"{time_ns / 1e9:.3f}"

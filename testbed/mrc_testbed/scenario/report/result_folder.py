@@ -18,8 +18,9 @@ import secrets
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
+from mrc_agents.closing import Holder
 from mrc_testbed.document.latest import point_latest
 from mrc_testbed.document.one_step import room_hint, write_in_one_step
 from mrc_testbed.errors import TestbedError
@@ -127,7 +128,7 @@ def _time_ns(record: Record) -> int:
     return time_ns if isinstance(time_ns, int) else 0
 
 
-class ResultFolder:
+class ResultFolder(Holder):
     """The folder of one run, and the journal that its runner keeps.
 
     Args:
@@ -163,12 +164,6 @@ class ResultFolder:
                 self._opened = opened.pop_all()
         except OSError as error:
             raise _unwritable(runs, error) from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._opened.close()
 
     @property
     def run_id(self) -> str:

@@ -26,7 +26,7 @@ from mrc_testbed.metrics.run_info import RunInfo, announce_run
 from mrc_testbed.metrics.series import Reading
 from mrc_testbed.metrics.take_reading import take_reading
 from mrc_testbed.observe.run_reports import record_run
-from mrc_testbed.probing.watch import LinkWatch
+from mrc_testbed.probing.localisation import LinkWatch
 from mrc_testbed.scenario.measure.event import (
     EvTransition,
     FaultChange,
@@ -88,15 +88,8 @@ class LiveLab:
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
-
-    @property
-    def name(self) -> str:
-        return self._lab.name
-
-    @property
-    def runtime(self) -> str:
-        """`docker` or `netns`."""
-        return str(self._lab.runtime)
+        self.name = lab.name
+        self.runtime = str(lab.runtime)  # `docker` or `netns`
 
     def announced(self, plan: Plan, folder: Path) -> AbstractContextManager[None]:
         """While the context lasts, metrics name the run as the one that uses the lab.
@@ -120,11 +113,7 @@ class LiveLab:
         times = [
             RecoveryTime(recovery.fault_id, name, phase.longest_ns)
             for recovery in recoveries
-            for name, phase in (
-                ("detect", recovery.detect),
-                ("avoid", recovery.avoid),
-                ("restore", recovery.restore),
-            )
+            for name, phase in zip(("detect", "avoid", "restore"), recovery.phases, strict=True)
             if phase.longest_ns is not None
         ]
         try:

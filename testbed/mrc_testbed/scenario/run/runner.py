@@ -237,17 +237,15 @@ class Runner:
 
     def _apply(self, action: ChangeFault) -> None:
         if not self._running:
-            raise _Stopped(Ending(Status.ERROR, self._too_late(action)))
+            last_ns = max(self.recording.workload_ends.values(), default=self.recording.start_ns)
+            reason = (
+                f"fault {action.fault.fault_id} was due at {format_duration_ns(action.at_ns)}, but all "
+                f"workloads had finished by {format_time(self.recording.relative_ns(last_ns))}; "
+                "let one of them last longer"
+            )
+            raise _Stopped(Ending(Status.ERROR, reason))
         self._changed(self._world.injector.apply(action.fault, action.index))
         self._read_at_edge(is_needed=action.index == 0)
-
-    def _too_late(self, action: ChangeFault) -> str:
-        last_ns = max(self.recording.workload_ends.values(), default=self.recording.start_ns)
-        return (
-            f"fault {action.fault.fault_id} was due at {format_duration_ns(action.at_ns)}, but all "
-            f"workloads had finished by {format_time(self.recording.relative_ns(last_ns))}; "
-            "let one of them last longer"
-        )
 
     def _clear(self, action: ChangeFault) -> None:
         self._changed(self._world.injector.clear(action.fault))
