@@ -126,16 +126,12 @@ def _described(record: Any, clos: Clos) -> str:
         int(record["what"]),
         *(clos.host(int(record[end])).name for end in ("host", "source")),
     )
-    ev, packet = f"EV {record['entropy']:#010x}", f"PSN {record['psn'] & PSN_MASK} of {source} towards {host}"
-    match TraceKind(record["kind"]):
-        case TraceKind.EV:
-            return f"QP of {host} towards {source}: {ev} is bad: {EvReason(what & 0xFF).name.lower()}"
-        case TraceKind.TIMER:
-            return f"QP of {host} towards {source}: time-out"
-        case TraceKind.LOST:
-            did = PortCounter(what).name.lower().replace("drop_", "lost: ").replace("_", " ")
-        case TraceKind.QUEUED:
-            did = f"behind {record['value']} bytes"
-        case _:
-            did = "trimmed"
-    return f"{clos.port(int(record['place'])).name}: {packet}, {ev}: {did}"
+    kind, ev = TraceKind(record["kind"]), f"EV {record['entropy']:#010x}"
+    if kind in (TraceKind.EV, TraceKind.TIMER):
+        did = f"{ev} is bad: {EvReason(what & 0xFF).name.lower()}" if kind is TraceKind.EV else "time-out"
+        return f"QP of {host} towards {source}: {did}"
+    did = f"behind {record['value']} bytes" if kind is TraceKind.QUEUED else "trimmed"
+    if kind is TraceKind.LOST:
+        did = PortCounter(what).name.lower().replace("drop_", "lost: ").replace("_", " ")
+    port = clos.port(int(record["place"])).name
+    return f"{port}: PSN {record['psn'] & PSN_MASK} of {source} towards {host}, {ev}: {did}"
