@@ -32,10 +32,6 @@ class SeedRange(StrictModel):
     count: int = Field(ge=1, le=RUNS_MAX, description="Number of seeds.")
 
 
-def _seeds_form(value: object) -> str:
-    return "list" if isinstance(value, list | tuple) else "range"
-
-
 ExpectationText = Annotated[str, accepted_by(parse_campaign_expectation)]
 
 
@@ -61,18 +57,15 @@ class ShuffledOrder(StrictModel):
     shuffle: int = Field(ge=0, le=SEED_MAX, description="The seed.")
 
 
-def _order_form(value: object) -> str:
-    return "file" if isinstance(value, str) else "shuffled"
-
-
 Order = Annotated[
     Annotated[Literal["file"], Tag("file")] | Annotated[ShuffledOrder, Tag("shuffled")],
-    Discriminator(_order_form),
+    Discriminator(lambda value: "file" if isinstance(value, str) else "shuffled"),
 ]
 Matrix = dict[VariedKey, Annotated[list[JsonValue], Field(min_length=1)]]
 SeedList = Annotated[list[Annotated[int, Field(ge=0, le=SEED_MAX)]], Field(min_length=1)]
 Seeds = Annotated[
-    Annotated[SeedList, Tag("list")] | Annotated[SeedRange, Tag("range")], Discriminator(_seeds_form)
+    Annotated[SeedList, Tag("list")] | Annotated[SeedRange, Tag("range")],
+    Discriminator(lambda value: "list" if isinstance(value, list | tuple) else "range"),
 ]
 
 

@@ -233,7 +233,7 @@ def _settings(
 ) -> tuple[Settings, int | None]:
     before: dict[str, Any] = ctx.find_root().obj or {}
     for key in ("topology", "dry_run", "seed"):
-        if before.get(key) is not None and key not in accepted and not _from_environment(key):
+        if before.get(key) is not None and key not in accepted and not os.environ.get(_environment_name(key)):
             flag = "--" + key.replace("_", "-")
             raise UsageError(f"{flag} is not an option of {command_name!r}", hint=f"leave {flag} out")
     merged = {key: given.get(key) or before.get(key) for key in _OPTIONS}
@@ -260,11 +260,6 @@ def _settings(
         verbosity=verbosity,
     )
     return settings, merged["timeout"]
-
-
-def _from_environment(key: str) -> bool:
-    """Return True if the flag comes from the environment, which serves all commands."""
-    return bool(os.environ.get(_environment_name(key)))
 
 
 @contextmanager

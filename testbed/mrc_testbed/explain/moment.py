@@ -22,7 +22,6 @@ from mrc_agents.abi import (
     TrafficClass,
 )
 from mrc_agents.bpf.maps import ArrayMap, MappedArray
-from mrc_agents.protocol.ports import MRC_UDP_PORT
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.explain.rerun import repeat
 from mrc_testbed.explain.trace import Records, Tracer
@@ -31,6 +30,7 @@ from mrc_testbed.metrics.series import EV_STATES
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.shown import format_time
+from mrc_testbed.topology.host_forwarding import MRC_UDP_PORT
 from mrc_testbed.virtual.lab import VirtualLab
 
 Row = Mapping[str, Any]

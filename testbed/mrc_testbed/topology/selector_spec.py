@@ -35,10 +35,6 @@ def _form(value: object) -> str:
     return "several" if isinstance(value, list) else "filter"
 
 
-def _plane_form(value: object) -> str:
-    return "number" if isinstance(value, int) else _form(value)
-
-
 _PlaneIndex = Annotated[int, Field(ge=0)]
 _Name = Annotated[str, Field(min_length=1)]
 _Planes = Annotated[
@@ -139,7 +135,7 @@ class PlaneSelector(Choice):
         Annotated[Literal["all"], Tag("one")]
         | Annotated[_PlaneIndex, Tag("number")]
         | Annotated[list[_PlaneIndex], Field(min_length=1), Tag("several")],
-        Discriminator(_plane_form),
+        Discriminator(lambda value: "number" if isinstance(value, int) else _form(value)),
     ] = Field(description="A plane index, a list of them, or `all`.")
 
 

@@ -35,10 +35,6 @@ def _form(value: object) -> str:
     return "one" if isinstance(value, str) else "several"
 
 
-def _form_or_number(value: object) -> str:
-    return "number" if isinstance(value, int) else _form(value)
-
-
 HostNames = Annotated[
     Annotated[HostName, Tag("one")] | Annotated[list[HostName], Field(min_length=1), Tag("several")],
     Discriminator(_form),
@@ -51,7 +47,7 @@ RankHosts = Annotated[
     Annotated[Literal["all"], Tag("one")]
     | Annotated[int, Field(ge=1), Tag("number")]
     | Annotated[list[HostName], Field(min_length=1), Tag("several")],
-    Discriminator(_form_or_number),
+    Discriminator(lambda value: "number" if isinstance(value, int) else _form(value)),
 ]
 
 

@@ -88,7 +88,7 @@ def build_report(result: RunResult) -> str:
         style=style,
         status=verdict.status.value,
         # What ended a run early, or makes it untrusted, stands in an alert of its own.
-        reason=f"{_sentence(verdict.reason)} " if verdict.status in _CONCLUSIVE else "",
+        reason=f"{_capital(verdict.reason).rstrip('.')}. " if verdict.status in _CONCLUSIVE else "",
         run_id=result.run_id,
         started=result.started.strftime("%Y-%m-%d %H:%M:%S UTC"),
         alerts=alerts(result),
@@ -116,10 +116,6 @@ def embedded_report(report: str, prefix: str) -> Markup:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def _sentence(text: str) -> str:
-    return _capital(text).rstrip(".") + "."
 
 
 def _sections(result: RunResult, figure: str, panels: str, distributions: str) -> list[Section]:

@@ -107,14 +107,10 @@ ExpectationText = Annotated[str, accepted_by(parse_expectation)]
 QuantityText = Annotated[str, accepted_by(parse_quantity)]
 
 
-def _topology_form(value: object) -> str:
-    return "path" if isinstance(value, str) else "inline"
-
-
 TopologyOrPath = Annotated[
     Annotated[TopologySpec, AfterValidator(check_topology), Tag("inline")]
     | Annotated[str, Field(min_length=1), Tag("path")],
-    Discriminator(_topology_form),
+    Discriminator(lambda value: "path" if isinstance(value, str) else "inline"),
 ]
 
 
