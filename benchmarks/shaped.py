@@ -14,7 +14,7 @@ from mrc_testbed.fabric.live import Lab
 from mrc_testbed.metrics.histogram import Histogram, merge
 from mrc_testbed.metrics.reader import NicReader
 from mrc_testbed.topology.spec import TopologySpec
-from mrc_testbed.topology.timing import expected_rtt_ns, full_frame_bytes
+from mrc_testbed.topology.timing import IdleFabric, full_frame_bytes
 
 RATE_BPS = 100_000_000
 REPETITIONS = 5
@@ -59,7 +59,7 @@ def _loaded(lab: Lab) -> Iterator[Figure]:
 
 
 def _one_packet_at_a_time(lab: Lab) -> Iterator[Figure]:
-    theory_ns = expected_rtt_ns(lab.clos, 0, 5)
+    theory_ns = IdleFabric(lab.clos).rtt_ns(0, 5)
     errors = []
     for _ in range(REPETITIONS):
         with Transfer(lab, 0, 5, message_bytes=_IDLE_MESSAGE_BYTES, window_packets=1) as transfer:

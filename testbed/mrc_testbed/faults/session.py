@@ -1,8 +1,8 @@
 """The faults of one runner, which end with it, however it ends."""
 
 from collections.abc import Iterable
-from typing import Self
 
+from mrc_agents.closing import Closing
 from mrc_testbed.fabric.owner import owner_identity
 from mrc_testbed.fabric.process import ProcessIdentity
 from mrc_testbed.faults.fault import ScheduledFault
@@ -12,7 +12,7 @@ from mrc_testbed.faults.raw_load import prepare_load, stop_load
 from mrc_testbed.faults.reaper import ensure_reaper
 
 
-class FaultSession(LabFaults):
+class FaultSession(LabFaults, Closing):
     """The faults of the calling process in one lab; the reaper clears them should it be killed.
 
     Args:
@@ -58,9 +58,3 @@ class FaultSession(LabFaults):
         finally:
             self._ledger.end_lease(self._lease)
             super().close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -9,12 +9,12 @@ node that sends into it.
 
 from typing import Final
 
-from mrc_testbed.metrics import endpoint_metrics, fabric_metrics, probe_metrics, testbed_metrics
+from mrc_testbed.metrics import endpoint_metrics, fabric_metrics, testbed_metrics
 from mrc_testbed.metrics.metric import Metric
 
 METRICS: Final = tuple(
     value
-    for subject in (endpoint_metrics, fabric_metrics, probe_metrics, testbed_metrics)
+    for subject in (endpoint_metrics, fabric_metrics, testbed_metrics)
     for value in vars(subject).values()
     if isinstance(value, Metric)
 )

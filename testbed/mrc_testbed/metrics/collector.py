@@ -11,7 +11,7 @@ from mrc_agents.clock import monotonic_ns
 from mrc_testbed.fabric.link_probes import LinkProbeCounts
 from mrc_testbed.fabric.lossless import LosslessReader
 from mrc_testbed.fabric.paths import LabPaths
-from mrc_testbed.metrics import endpoint_metrics, fabric_metrics, probe_metrics, testbed_metrics
+from mrc_testbed.metrics import endpoint_metrics, fabric_metrics, testbed_metrics
 from mrc_testbed.metrics.catalogue import METRICS
 from mrc_testbed.metrics.exposition import Samples, Value
 from mrc_testbed.metrics.fault_record import FaultRecord
@@ -22,7 +22,7 @@ from mrc_testbed.metrics.queue_delay import merge_delays
 from mrc_testbed.metrics.reader import LabReader, QpReadings
 from mrc_testbed.metrics.run_info import read_run
 from mrc_testbed.metrics.series import EV_STATES
-from mrc_testbed.probing.watch import LinkWatch
+from mrc_testbed.probing.localisation import LinkWatch
 from mrc_testbed.topology.element import Node
 
 Labels = tuple[str, ...]
@@ -224,15 +224,15 @@ class LabCollector:
         outcomes = probes.read()
         counts = chain.from_iterable((each.passed, each.failed, each.late) for each in outcomes)
         labels = _with_each(self._probe_labels, ["passed", "failed", "late"])
-        yield probe_metrics.LINK_PROBES, zip(labels, counts, strict=True)
+        yield fabric_metrics.LINK_PROBES, zip(labels, counts, strict=True)
         rtts = (outcome.rtt_sum_ns / _NS_PER_SECOND for outcome in outcomes)
-        yield probe_metrics.LINK_PROBE_RTT_SECONDS, zip(self._probe_labels, rtts, strict=True)
+        yield fabric_metrics.LINK_PROBE_RTT_SECONDS, zip(self._probe_labels, rtts, strict=True)
         diagnosis = self._watch.add(monotonic_ns(), outcomes)
         suspected = [
             (self._link_labels[link_id], int(link_id in diagnosis.suspects))
             for link_id in sorted(diagnosis.health)
         ]
-        yield probe_metrics.LINK_PROBE_SUSPECT, suspected
+        yield fabric_metrics.LINK_PROBE_SUSPECT, suspected
 
     def _measured(self) -> Families:
         """The measurements of commands."""

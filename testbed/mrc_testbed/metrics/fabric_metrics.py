@@ -1,4 +1,4 @@
-"""Metrics of links, switches and queues, and of the faults in them. Pure."""
+"""Metrics of links, switches and queues, of the faults in them, and of link probes. Pure."""
 
 from typing import Final
 
@@ -8,6 +8,7 @@ from mrc_testbed.metrics.buckets import QUEUE_DELAY
 from mrc_testbed.metrics.metric import Metric
 
 _PORT: Final = ("lab", "plane", "tier", "node", "link")
+_PROBED: Final = ("lab", "plane", "node", "link")
 
 PORT_TX_PACKETS: Final = Metric(
     "mrc_port_tx_packets_total",
@@ -154,4 +155,23 @@ RECOVERY_SECONDS: Final = Metric(
     "seconds",
     ("lab", "fault_id", "phase"),
     "Longest time to detect, time to last drop and recovery time of a fault of the last finished run.",
+)
+LINK_PROBES: Final = Metric(
+    "mrc_link_probes_total",
+    "probes",
+    (*_PROBED, "outcome"),
+    "Link probes of the host `node` after their time-out; `link` is the farthest link they cross. failed: "
+    "not back in time; late: failed, but back later.",
+)
+LINK_PROBE_RTT_SECONDS: Final = Metric(
+    "mrc_link_probe_rtt_seconds_total",
+    "seconds",
+    _PROBED,
+    "Sum of the round-trip times of the link probes that passed.",
+)
+LINK_PROBE_SUSPECT: Final = Metric(
+    "mrc_link_probe_suspect",
+    "",
+    ("lab", "plane", "link"),
+    "1 if the link probes since the last scrape, of at least a second, suspect the link; else 0.",
 )

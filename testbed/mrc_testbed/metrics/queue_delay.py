@@ -16,18 +16,6 @@ from mrc_testbed.metrics.histogram import BUCKET_COUNT, Histogram
 DELAY_BUCKETS: Final = int(QueueLimit.DELAY_BUCKETS)
 UNIT_NS: Final = 256
 LINEAR_BITS: Final = 3
-VALUE_BITS: Final = 24
-"""Bits of a value, in units of 256 ns: values of 2**32 ns and more share the last bucket."""
-
-
-def delay_index(value_ns: int) -> int:
-    """Bucket in which *value_ns* (0 or more) is counted.
-
-    Source: mrc_agents/queue/delay.h, delay_index.
-    """
-    value = min(value_ns // UNIT_NS, (1 << VALUE_BITS) - 1)
-    shift = max(0, value.bit_length() - LINEAR_BITS - 1)
-    return (shift << LINEAR_BITS) + (value >> shift)
 
 
 def delay_lower_ns(index: int) -> int:

@@ -15,7 +15,7 @@ is seen through a link that lets nothing pass.
 Source: docs/guide/probing.md; the paper, section 4 (Clustermapper).
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -24,7 +24,10 @@ from typing import Final, Self
 
 from mrc_testbed.shown import format_share
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.probe_outcome import PathOutcome
+from mrc_testbed.topology.probe_outcome import PathOutcome, since
+
+WINDOW_NS: Final = 1_000_000_000
+"""A LinkWatch diagnoses the probes judged within this time: long enough to see a link that loses some."""
 
 LOST_MIN: Final = 3
 """Probes that must be lost on the paths of a part before it is suspected."""
@@ -302,3 +305,18 @@ def _best(likelihood: Callable[[float], float]) -> float:
             right = low + _GOLDEN * (high - low)
             at_right = likelihood(exp(right))
     return exp(max((low, left, right, high), key=lambda share: likelihood(exp(share))))
+
+
+class LinkWatch:
+    """Takes counts as they are read, and says what those of the last WINDOW_NS mean."""
+
+    def __init__(self, clos: Clos) -> None:
+        self._clos = clos
+        self._counts: deque[tuple[int, Sequence[PathOutcome]]] = deque()
+
+    def add(self, time_ns: int, counts: Sequence[PathOutcome]) -> Diagnosis:
+        """The diagnosis of the probes judged until *time_ns*; empty for the first counts."""
+        self._counts.append((time_ns, counts))
+        while len(self._counts) > 1 and self._counts[1][0] <= time_ns - WINDOW_NS:
+            self._counts.popleft()
+        return localise(self._clos, since(counts, self._counts[0][1]))

@@ -27,28 +27,6 @@ def serialisation_ns(frame_bytes: int, rate_bps: int) -> int:
     return (frame_bytes * 8 * 10**9 + rate_bps // 2) // rate_bps
 
 
-def expected_rtt_ns(
-    clos: Clos,
-    source: int,
-    destination: int,
-    *,
-    data_frame_bytes: int | None = None,
-    sack_frame_bytes: int | None = None,
-) -> int:
-    """RTT in ns of a data packet and its SACK: every link of the path twice, each time a frame and a delay.
-
-    Where ports have different rates, or links different delays, it is that of the slowest path.
-
-    A frame is received whole before it is sent on. An unshaped fabric has neither rate nor delay: the answer
-    is 0, and what is measured is the software alone.
-
-    Args:
-        data_frame_bytes: whole frame; that of a full packet by default.
-        sack_frame_bytes: whole frame; what a SACK has by default.
-    """
-    return IdleFabric(clos, data_frame_bytes, sack_frame_bytes).rtt_ns(source, destination)
-
-
 def full_frame_bytes(clos: Clos) -> int:
     """Length of the frame of a data packet with a full payload."""
     return clos.spec.nic.path_mtu + DATA_OVERHEAD_BYTES - _bytes_saved(clos)
@@ -125,7 +103,13 @@ class IdleFabric:
         self.are_alike = len(set(self._delays_ns)) == len(set(self._rates_bps)) == 1
 
     def rtt_ns(self, source: int, destination: int) -> int:
-        """RTT in ns between two hosts; see `expected_rtt_ns`."""
+        """RTT in ns of a data packet and its SACK: every link twice, each time a frame and a delay.
+
+        Where ports have different rates, or links different delays, it is that of the slowest path.
+
+        A frame is received whole before it is sent on. An unshaped fabric has neither rate nor delay: the
+        answer is 0, and what is measured is the software alone.
+        """
         is_local = self._clos.is_local(source, destination)
         if self.are_alike:
             return (2 if is_local else 4) * self.there_and_back_ns(0)

@@ -16,7 +16,7 @@ the lane on the way down. A T1 owns the numbers of the uplinks that reach it.
 Source: RFC 9800 (NEXT-CSID, uN); docs/reference/protocol.md, "uSIDs". The numeric layout is ours.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from ipaddress import IPv6Address
 from typing import Final
@@ -134,14 +134,7 @@ class CarrierTemplate:
 
     def specialise(self, downlink: int) -> "CarrierTemplate":
         """The template of a QP: that of its row with the last hop set to *downlink*."""
-        return CarrierTemplate(
-            self.value + downlink * slot_unit(self.last_slot),
-            self.plane_unit,
-            self.uplink_unit,
-            self.lane_unit,
-            self.uplinks_per_pair,
-            self.last_slot,
-        )
+        return replace(self, value=self.value + downlink * slot_unit(self.last_slot))
 
     def deposit(self, plane: int, uplink: int) -> IPv6Address:
         """The carrier of one packet.

@@ -29,13 +29,9 @@ LONGER_THAN_BASE = 1.25
 
 def idle_rtt_ns(packet: Sent, far: FarEnd, *, is_acked: bool) -> int:
     """The RTT by theory of this packet and its response in the empty fabric."""
-    return timing.expected_rtt_ns(
-        SHAPED,
-        far.host,
-        far.peer,
-        data_frame_bytes=timing.DATA_OVERHEAD_BYTES + len(packet.write.payload),
-        sack_frame_bytes=ACK_FRAME_BYTES if is_acked else None,
-    )
+    data_bytes = timing.DATA_OVERHEAD_BYTES + len(packet.write.payload)
+    answer_bytes = ACK_FRAME_BYTES if is_acked else None
+    return timing.IdleFabric(SHAPED, data_bytes, answer_bytes).rtt_ns(far.host, far.peer)
 
 
 def deliver_in_an_empty_fabric(source: WriteSource, packet: Sent) -> Sent | None:
@@ -54,7 +50,7 @@ def test_base_rtt_is_that_of_a_full_packet_after_any_order_of_sizes(
     bench: NicBench, distant: FarEnd, sizes: list[int]
 ) -> None:
     bench.reset()
-    theory_ns = timing.expected_rtt_ns(SHAPED, distant.host, distant.peer)
+    theory_ns = timing.IdleFabric(SHAPED).rtt_ns(distant.host, distant.peer)
     link = CcLink(4 * RATE_BPS, round(LONGER_THAN_BASE * theory_ns), PMTU_BYTES)
     attributes = replace(
         distant.attributes(byte_time_ps=timing.byte_time_ps(SHAPED, is_local=False)),

@@ -10,13 +10,13 @@ import pytest
 from exploring import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from reference.delay import delay_index
 from reference.frame import trim_frame, trimmed_bytes
 from reference.layout import WireError
 from reference.port import DROPS, Arrival, Delivery, Marking, ReferencePort, Verdict
 from switch_bench import SwitchBench, frame_for, label_of, now_ns
 
 from mrc_agents.abi import Dscp, PortCounter, PortKind, TrafficClass
-from mrc_testbed.metrics.queue_delay import delay_index
 
 MBIT = 10**6
 SECOND = 10**9

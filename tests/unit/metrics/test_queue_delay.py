@@ -5,12 +5,13 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reference.delay import delay_index
 
 from mrc_agents.abi import QueueDelay
 from mrc_agents.nic.histogram import bucket_index
 from mrc_testbed.metrics.buckets import QUEUE_DELAY
 from mrc_testbed.metrics.histogram import bucket_lower_ns
-from mrc_testbed.metrics.queue_delay import DELAY_BUCKETS, delay_index, delay_lower_ns, merge_delays
+from mrc_testbed.metrics.queue_delay import DELAY_BUCKETS, delay_lower_ns, merge_delays
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from mrc_testbed.topology.forwarding import Action
 from mrc_testbed.topology.host_forwarding import FlowKey, flow_hash, hash_share
 from mrc_testbed.topology.path import build_path, explain_ev, find_ev, uplink_of_ev
 from mrc_testbed.topology.spec import TopologySpec
-from mrc_testbed.topology.timing import expected_rtt_ns
+from mrc_testbed.topology.timing import IdleFabric
 
 FLOW = FlowKey(IPv6Address("fd6d:7263::1"), IPv6Address("fd6d:7263::6"), 0x1002, 0xABCD, 4791)
 KINDS = (PortKind.NIC, PortKind.T0_UP, PortKind.T1_DOWN, PortKind.T0_DOWN)
@@ -196,4 +196,4 @@ def test_frames_are_an_ipv6_header_shorter_without_the_tunnel() -> None:
     plain = Clos(TopologySpec.model_validate({**shaped, "forwarding": "ecmp"}))
     assert timing.full_frame_bytes(tunnelled) - timing.full_frame_bytes(plain) == 40
     per_link_ns = 2 * 40 * 8 * 10
-    assert expected_rtt_ns(tunnelled, 0, 5) - expected_rtt_ns(plain, 0, 5) == 4 * per_link_ns
+    assert IdleFabric(tunnelled).rtt_ns(0, 5) - IdleFabric(plain).rtt_ns(0, 5) == 4 * per_link_ns

@@ -7,7 +7,7 @@ import pytest
 from mrc_testbed.scenario.spec.demand import OfferedFlow, all_hosts_at_once, frame_hops_per_s
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import TopologySpec
-from mrc_testbed.topology.timing import expected_rtt_ns, full_frame_bytes
+from mrc_testbed.topology.timing import IdleFabric, full_frame_bytes
 
 RATE_BPS = 100_000_000
 
@@ -40,11 +40,11 @@ def test_flows_share_the_ports_of_a_nic() -> None:
 
 def test_a_flow_that_waits_for_answers_asks_for_no_more_than_its_depth_per_round_trip() -> None:
     fabric = clos()
-    rtt_ns = expected_rtt_ns(fabric, 0, 5, data_frame_bytes=full_frame_bytes(fabric) - 2048 + 64)
+    rtt_ns = IdleFabric(fabric, full_frame_bytes(fabric) - 2048 + 64).rtt_ns(0, 5)
     one_by_one = frame_hops_per_s(fabric, [OfferedFlow(0, 5, depth=1, size_bytes=64)])
     assert one_by_one == pytest.approx(8 * 1e9 / rtt_ns)
     # 5000 bytes are three packets, the first of them full
-    rtt_ns = expected_rtt_ns(fabric, 0, 5)
+    rtt_ns = IdleFabric(fabric).rtt_ns(0, 5)
     packets = frame_hops_per_s(fabric, [OfferedFlow(0, 5, depth=2, size_bytes=5000)])
     assert packets == pytest.approx(8 * 6 * 1e9 / rtt_ns)
 

@@ -14,7 +14,7 @@ from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.port_queue import PortQueue, control_buffer_bytes, data_buffer_bytes, port_queues
 from mrc_testbed.topology.queue_spec import EcnSpec, QueueSpec, TrimSpec
 from mrc_testbed.topology.spec import TopologySpec
-from mrc_testbed.topology.timing import expected_rtt_ns
+from mrc_testbed.topology.timing import IdleFabric
 
 MBIT = 10**6
 FRAME_BYTES, SACK_BYTES = 2190, 154
@@ -180,8 +180,8 @@ def test_a_spec_means_the_same_after_it_was_stored() -> None:
 def test_theory_counts_the_delay_of_the_slowest_path() -> None:
     clos = overridden()
     serialisation_ns = 4 * (175_200 + 12_320)
-    assert expected_rtt_ns(clos, 0, 5) == serialisation_ns + 4 * (5_000 + 50_000)
-    assert expected_rtt_ns(clos, 0, 3) == serialisation_ns // 2 + 4 * 5_000
+    assert IdleFabric(clos).rtt_ns(0, 5) == serialisation_ns + 4 * (5_000 + 50_000)
+    assert IdleFabric(clos).rtt_ns(0, 3) == serialisation_ns // 2 + 4 * 5_000
     assert timing.base_rtt_ns(clos) == serialisation_ns + 4 * (5_000 + 50_000)
 
 

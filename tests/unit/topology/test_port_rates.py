@@ -10,7 +10,7 @@ from mrc_testbed.topology import flow_control, port_queue, timing
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.port_selection import port_rates_bps
 from mrc_testbed.topology.spec import TopologySpec
-from mrc_testbed.topology.timing import expected_rtt_ns
+from mrc_testbed.topology.timing import IdleFabric
 from mrc_testbed.transport.congestion import fabric_profile, nic_rate_bps
 from mrc_testbed.transport.reliable_connection import choose_rc_congestion
 
@@ -52,13 +52,13 @@ def test_theory_counts_the_rate_of_each_port_on_the_slowest_path(
     overrides: tuple[Tree, ...], across_ns: int, local_ns: int
 ) -> None:
     fabric = clos(*overrides)
-    assert expected_rtt_ns(fabric, 0, 5) == across_ns
-    assert expected_rtt_ns(fabric, 0, 1) == local_ns
+    assert IdleFabric(fabric).rtt_ns(0, 5) == across_ns
+    assert IdleFabric(fabric).rtt_ns(0, 1) == local_ns
 
 
 def test_a_slow_uplink_is_slow_for_the_sacks_of_the_other_direction() -> None:
-    assert expected_rtt_ns(clos(SLOW_UPLINK), 5, 0) == 4 * DATA_NS + 13 * SACK_NS
-    assert expected_rtt_ns(clos(SLOW_UPLINK), 4, 5) == 2 * (DATA_NS + SACK_NS)
+    assert IdleFabric(clos(SLOW_UPLINK)).rtt_ns(5, 0) == 4 * DATA_NS + 13 * SACK_NS
+    assert IdleFabric(clos(SLOW_UPLINK)).rtt_ns(4, 5) == 2 * (DATA_NS + SACK_NS)
 
 
 def test_the_longest_path_takes_the_slowest_link_of_each_tier() -> None:

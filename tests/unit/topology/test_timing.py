@@ -6,7 +6,7 @@ from mrc_testbed.topology import timing
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.port_queue import control_buffer_bytes, data_buffer_bytes
 from mrc_testbed.topology.spec import NicSpec, TopologySpec
-from mrc_testbed.topology.timing import expected_rtt_ns
+from mrc_testbed.topology.timing import IdleFabric
 
 MBIT = 10**6
 
@@ -24,17 +24,17 @@ def test_rtt_is_serialisation_and_propagation_of_every_link(
     destination: int, delay_ns: int, rtt_ns: int
 ) -> None:
     clos = Clos(TopologySpec(port_rate=100 * MBIT, link_delay=delay_ns))
-    assert expected_rtt_ns(clos, 0, destination) == rtt_ns
+    assert IdleFabric(clos).rtt_ns(0, destination) == rtt_ns
 
 
 def test_rtt_of_other_frames() -> None:
     clos = Clos(TopologySpec(port_rate=8 * MBIT))
-    assert timing.expected_rtt_ns(clos, 0, 5, data_frame_bytes=200, sack_frame_bytes=100) == 4 * 300_000
+    assert timing.IdleFabric(clos, data_frame_bytes=200, sack_frame_bytes=100).rtt_ns(0, 5) == 4 * 300_000
 
 
 def test_an_unshaped_fabric_takes_no_time_in_theory() -> None:
     clos = Clos(TopologySpec())
-    assert (expected_rtt_ns(clos, 0, 5), data_buffer_bytes(clos), control_buffer_bytes(clos)) == (0, 0, 0)
+    assert (IdleFabric(clos).rtt_ns(0, 5), data_buffer_bytes(clos), control_buffer_bytes(clos)) == (0, 0, 0)
 
 
 def test_serialisation_is_rounded_to_the_nearest_nanosecond() -> None:
@@ -45,7 +45,7 @@ def test_serialisation_is_rounded_to_the_nearest_nanosecond() -> None:
 def test_a_smaller_path_mtu_makes_shorter_frames() -> None:
     clos = Clos(TopologySpec(port_rate=100 * MBIT, nic=NicSpec(path_mtu=256)))
     assert timing.full_frame_bytes(clos) == 398
-    assert expected_rtt_ns(clos, 0, 5) == 4 * (31_840 + 12_320)
+    assert IdleFabric(clos).rtt_ns(0, 5) == 4 * (31_840 + 12_320)
 
 
 def test_time_of_a_byte_is_that_on_all_links_of_the_path() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mrc_testbed.metrics.series import Reading
-from mrc_testbed.probing.watch import WINDOW_NS
+from mrc_testbed.probing.localisation import WINDOW_NS
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.measure.recovery import RecoveryPhase
 from mrc_testbed.topology.probing_spec import ProbingSpec

@@ -26,7 +26,7 @@ from mrc_testbed.metrics.run_info import RunInfo, announce_run
 from mrc_testbed.metrics.series import Reading
 from mrc_testbed.metrics.take_reading import take_reading
 from mrc_testbed.observe.run_reports import record_run
-from mrc_testbed.probing.watch import LinkWatch
+from mrc_testbed.probing.localisation import LinkWatch
 from mrc_testbed.scenario.measure.event import (
     EvTransition,
     FaultChange,
