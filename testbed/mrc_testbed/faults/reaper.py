@@ -15,7 +15,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from functools import partial
-from pathlib import Path
 from typing import Final, Protocol, TextIO
 
 from mrc_agents.clock import monotonic_ns
@@ -52,7 +51,7 @@ def ensure_reaper(lab: str) -> None:
     log_path = ledger.folder / _LOG
     deadline_ns = monotonic_ns() + START_TIMEOUT_NS
     with FolderWatch((ledger.folder,)) as watch:
-        reaper = _start(lab, ledger)
+        reaper = start_detached(lab, [sys.executable, "-m", "mrc_testbed.faults.reaper", lab], log_path)
         while reaper_process(ledger) is None:
             started = [reaper] if is_alive(reaper) else []  # one that finds another at work ends at once
             if monotonic_ns() >= deadline_ns or not (started or is_held(ledger.reaper_lock)):
@@ -60,22 +59,13 @@ def ensure_reaper(lab: str) -> None:
             watch.wait(started, deadline_ns)
 
 
-def _start(lab: str, ledger: Ledger) -> ProcessIdentity:
-    return start_detached(lab, [sys.executable, "-m", "mrc_testbed.faults.reaper", lab], ledger.folder / _LOG)
-
-
 def reaper_process(ledger: Ledger) -> ProcessIdentity | None:
     """The reaper that watches the ledger; None when there is none."""
-    return _holder(ledger.reaper_lock)
-
-
-def _holder(lock_path: Path) -> ProcessIdentity | None:
-    """The process that has locked a file and written its pid there."""
     try:
-        text = lock_path.read_text()
+        text = ledger.reaper_lock.read_text()
     except FileNotFoundError:
         return None
-    if not text or not is_held(lock_path):
+    if not text or not is_held(ledger.reaper_lock):
         return None
     process = ProcessIdentity.from_text(text)
     return process if not process.is_local or is_alive(process) else None
@@ -195,7 +185,9 @@ def main(arguments: list[str]) -> int:
             threading.Event().wait(_LOCK_RETRY_S)  # a command that looks at a lock holds it for a moment
         with FolderWatch((ledger.active_folder, ledger.leases_folder)) as watch:
             controller = FaultController(ledger, LabTarget(lab))
-            _write_pid(lock)
+            lock.truncate(0)
+            lock.write(own_identity().to_text())
+            lock.flush()
             os.utime(ledger.reaper_lock)  # wakes who waits for it
             try:
                 Reaper(ledger, controller).reap(watch)
@@ -204,12 +196,6 @@ def main(arguments: list[str]) -> int:
                     raise
                 logger.info("the lab is gone")
     return 0
-
-
-def _write_pid(lock: TextIO) -> None:
-    lock.truncate(0)
-    lock.write(own_identity().to_text())
-    lock.flush()
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from mrc_agents.bpf.maps import ArrayMap, MappedArray
 from mrc_agents.nic.client import AgentClient
 from mrc_testbed.bundle.bundle import SUFFIX, write_bundle
 from mrc_testbed.document.latest import latest_of
-from mrc_testbed.document.one_step import write_in_one_step
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.port_fault import is_healthy
@@ -29,12 +28,12 @@ from mrc_testbed.scenario.run.live import LiveLab, live_world
 from mrc_testbed.scenario.run.protocols import Clock
 from mrc_testbed.scenario.run.stage import lab_for_run
 from mrc_testbed.scenario.spec.plan import Plan
-from mrc_testbed.soak.document import Values, as_text, commented, plan_of
+from mrc_testbed.soak.document import Values, as_text, plan_of
 from mrc_testbed.soak.draw import COLLECTIVE_BYTES, RETRY_LIMIT, SoakFabric, draw_faults, leave_out
 from mrc_testbed.soak.invariants import STALL_NS, Failure, Reach
 from mrc_testbed.soak.judging import Judged
 from mrc_testbed.soak.soaking import UNLIMITED, Control, Soak
-from mrc_testbed.soak.violation import Violation
+from mrc_testbed.soak.violation import Violation, write_scenario
 from mrc_testbed.topology.forwarding import FIB_STRIDE, fib_entries
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.units import parse_duration_ns
@@ -304,12 +303,8 @@ def _unmet(plan: Plan, verdict: Verdict) -> Iterator[Failure]:
 def _keep(document: Values, failures: tuple[Failure, ...], results: Path, into: Path) -> Violation:
     """The violation of a round: its scenario file with what was found, its results in a bundle."""
     seed = document["spec"]["seed"]
-    path = into / f"{failures[0].invariant}-{document['metadata']['name']}.yaml"
-    try:
-        into.mkdir(parents=True, exist_ok=True)
-        write_in_one_step(path, commented(document, map(str, failures)))
-    except OSError as error:
-        raise TestbedError(f"{path} cannot be written: {error.strerror}") from error
+    name = f"{failures[0].invariant}-{document['metadata']['name']}.yaml"
+    path = write_scenario(into / name, document, failures)
     return Violation(seed, failures, path, write_bundle(results, path.with_name(f"{path.stem}{SUFFIX}")))
 
 

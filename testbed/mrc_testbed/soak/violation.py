@@ -75,10 +75,14 @@ def keep_scenario(
     small, _ = shrink(document, fails, is_over=is_over)
     name = f"{invariant}-{small['spec']['seed']}".lower()
     small["metadata"]["name"] = name
-    path = into / f"{name}.yaml"
+    return write_scenario(into / f"{name}.yaml", small, found)
+
+
+def write_scenario(path: Path, document: Values, failures: tuple[Failure, ...]) -> Path:
+    """Write a scenario file with what was found as its comment; return its path."""
     try:
-        into.mkdir(parents=True, exist_ok=True)
-        write_in_one_step(path, commented(small, map(str, found)))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_in_one_step(path, commented(document, map(str, failures)))
     except OSError as error:
         raise TestbedError(f"{path} cannot be written: {error.strerror}") from error
     return path
