@@ -215,7 +215,10 @@ def run_playbook(
         )
         if run.status not in ("canceled", "timeout"):
             release()
-        _keep_log(Path(folder) / "artifacts" / name / "stdout", log)
+        output = Path(folder) / "artifacts" / name / "stdout"
+        if not output.exists():
+            raise TestbedError("ansible-runner ended without output; the Python environment is damaged")
+        shutil.copyfile(output, log)
     if run.status == "canceled":
         raise Interrupted(f"playbook {name} was cancelled; run it again to finish, it is idempotent")
     if run.status == "timeout":
@@ -242,9 +245,3 @@ def _environment(folder: Path) -> dict[str, str]:
         "ANSIBLE_PYTHON_INTERPRETER": _SYSTEM_PYTHON,
         "ANSIBLE_RETRY_FILES_ENABLED": "0",
     }
-
-
-def _keep_log(output: Path, log: Path) -> None:
-    if not output.exists():
-        raise TestbedError("ansible-runner ended without output; the Python environment is damaged")
-    shutil.copyfile(output, log)

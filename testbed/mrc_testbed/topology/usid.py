@@ -85,10 +85,7 @@ def pack_carrier(usids: tuple[Usid, ...]) -> IPv6Address:
 
 def active_usid(carrier: IPv6Address) -> Usid | None:
     """The first uSID of a carrier; None at its end, or if the address is of another block."""
-    address = int(carrier)
-    if address >> _BLOCK_SHIFT != BLOCK:
-        return None
-    return decode_usid(address // slot_unit(0) & 0xFFFF)
+    return next(iter(unpack_carrier(carrier)), None)
 
 
 def unpack_carrier(carrier: IPv6Address) -> tuple[Usid, ...]:
