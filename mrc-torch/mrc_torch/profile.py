@@ -35,9 +35,6 @@ class Recorder:
             self.durations_ns[stage].append(now_ns - self._last_ns)
         self._last_ns = now_ns
 
-    def medians_ns(self) -> dict[str, int]:
-        return {stage: round(median(found)) for stage, found in self.durations_ns.items()}
-
 
 def main() -> int:
     """Run the script, and write the profile of its steps."""
@@ -67,7 +64,7 @@ def main() -> int:
             f"{given.script} has made {steps.STEPS.count} steps; {WARM_UP_STEPS + 1} are needed\n"
         )
         return 1
-    stages_ns = recorder.medians_ns()
+    stages_ns = {stage: round(median(found)) for stage, found in recorder.durations_ns.items()}
     given.file.write_text(json.dumps({"steps": steps.STEPS.count, "stage_ns": stages_ns}, indent=1) + "\n")
     return 0
 

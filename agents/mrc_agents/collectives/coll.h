@@ -179,6 +179,7 @@ static inline bool can_send(const struct mrc_coll *coll, const struct peer *peer
 /* progress.c */
 struct mrc_coll *coll_begin_progress(int rank, const struct mrc_coll_options *options);
 void coll_free_progress(struct mrc_coll *coll);
+struct peer *coll_peer_of(struct mrc_coll *coll, int rank);
 void coll_take_started(struct mrc_coll *coll);
 bool coll_advance_all(struct mrc_coll *coll);
 bool coll_take_ended(struct mrc_coll *coll, struct mrc_coll_done *done);

@@ -56,10 +56,10 @@ static struct piece ring_piece(const struct operation *operation, size_t number,
 
 static struct piece stream_piece(struct operation *operation, const struct stream *stream)
 {
-	const uint32_t payload = payload_bytes(operation->group->coll);
 	const size_t left = stream->in_bytes - stream->received;
 
-	return (struct piece){stream->in + stream->received, left < payload ? left : payload};
+	return (struct piece){stream->in + stream->received,
+			      least(left, payload_bytes(operation->group->coll))};
 }
 
 static bool advance_ring(struct mrc_coll *coll, struct operation *operation)
@@ -87,9 +87,8 @@ static bool advance_exchange(struct mrc_coll *coll, struct operation *operation)
 		struct stream *stream = &operation->streams[at];
 
 		while (stream->sent < stream->out_bytes && can_send(coll, group->members[at])) {
-			const size_t left = stream->out_bytes - stream->sent;
 			const uint32_t bytes =
-			    left < payload_bytes(coll) ? left : payload_bytes(coll);
+			    least(stream->out_bytes - stream->sent, payload_bytes(coll));
 
 			coll_send_slice(coll, group->members[at], operation,
 					stream->out + stream->sent, bytes);

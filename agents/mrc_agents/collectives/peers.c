@@ -255,14 +255,6 @@ static int give_up(struct mrc_coll *coll, const struct peer *peer, const char *w
 	return -1;
 }
 
-static bool is_known(const struct mrc_coll *coll, int rank)
-{
-	for (int i = 0; i < coll->peer_count; i++)
-		if (coll->peers[i].rank == rank)
-			return true;
-	return rank == coll->rank;
-}
-
 int mrc_coll_connect(struct mrc_coll *coll, const struct mrc_coll_peer *peers, int count,
 		     int timeout_ms)
 {
@@ -273,7 +265,7 @@ int mrc_coll_connect(struct mrc_coll *coll, const struct mrc_coll_peer *peers, i
 	for (int i = 0; i < count; i++) {
 		struct peer *peer = &coll->peers[coll->peer_count];
 
-		if (is_known(coll, peers[i].rank))
+		if (peers[i].rank == coll->rank || coll_peer_of(coll, peers[i].rank))
 			continue;
 		if (coll->peer_count == PEERS_MAX) {
 			coll_fail(coll, peers[i].rank, "rank %d cannot have more than %d peers",

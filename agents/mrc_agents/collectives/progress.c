@@ -44,7 +44,8 @@ void coll_fail(struct mrc_coll *coll, int rank, const char *format, ...)
 	coll_inform_peers(coll, rank);
 }
 
-static struct peer *peer_of(struct mrc_coll *coll, int rank)
+/* NULL: that rank is no peer. */
+struct peer *coll_peer_of(struct mrc_coll *coll, int rank)
 {
 	for (int i = 0; i < coll->peer_count; i++)
 		if (coll->peers[i].rank == rank)
@@ -63,7 +64,7 @@ struct mrc_coll_group *mrc_coll_group(struct mrc_coll *coll, const int *ranks, i
 	group->number = number;
 	group->size = size;
 	for (int at = 0; at < size; at++) {
-		group->members[at] = peer_of(coll, ranks[at]);
+		group->members[at] = coll_peer_of(coll, ranks[at]);
 		if (ranks[at] == coll->rank)
 			group->index = at;
 	}

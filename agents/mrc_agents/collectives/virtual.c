@@ -9,15 +9,6 @@ struct posted {
 	struct mrc_coll_virtual_write write;
 };
 
-static struct peer *find_peer(struct mrc_coll *coll, int rank)
-{
-	struct peer *peer = coll->peers;
-
-	while (peer->rank != rank)
-		peer++;
-	return peer;
-}
-
 struct mrc_coll *mrc_coll_virtual_open(int rank, const struct mrc_coll_options *options)
 {
 	return coll_begin_progress(rank, options);
@@ -81,7 +72,7 @@ int mrc_coll_virtual_take_write(struct mrc_coll *coll, struct mrc_coll_virtual_w
 void mrc_coll_virtual_arrive(struct mrc_coll *coll, int rank, uint32_t immediate)
 {
 	if (!coll->has_failed)
-		coll_take_arrival(coll, find_peer(coll, rank), immediate);
+		coll_take_arrival(coll, coll_peer_of(coll, rank), immediate);
 }
 
 void mrc_coll_virtual_advance(struct mrc_coll *coll)

@@ -30,13 +30,6 @@ static struct channel *channel_of(struct ibv_comp_channel *channel)
 	return container_of(channel, struct channel, channel);
 }
 
-static int watch(const struct channel *channel, int descriptor)
-{
-	struct epoll_event event = {.events = EPOLLIN};
-
-	return epoll_ctl(channel->channel.fd, EPOLL_CTL_ADD, descriptor, &event);
-}
-
 static void *map_page(int ring, int protection, uint64_t offset)
 {
 	void *page = mmap(NULL, MRC_PAGE_BYTES, protection, MAP_SHARED, ring, offset);
@@ -75,7 +68,7 @@ static int open_ring(struct agent_link *link, struct channel *channel)
 		return ENOMEM;
 	__atomic_store_n(channel->consumer, __atomic_load_n(channel->producer, __ATOMIC_ACQUIRE),
 			 __ATOMIC_SEQ_CST);
-	return watch(channel, channel->ring) ? errno : 0;
+	return watch_descriptor(channel->channel.fd, channel->ring) ? errno : 0;
 }
 
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
@@ -94,7 +87,7 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *cont
 	error = channel->channel.fd < 0 ? errno : 0;
 	if (!error)
 		error = link_call(link, &request, &reply, &channel->socket);
-	if (!error && watch(channel, channel->socket))
+	if (!error && watch_descriptor(channel->channel.fd, channel->socket))
 		error = errno;
 	channel->number = error ? 0 : reply.channel;
 	if (!error && reply.has_ring)

@@ -16,9 +16,9 @@ enum {
 	LOOK_MS = 100,
 };
 
-static int watch(int epoll, int descriptor)
+int watch_descriptor(int epoll, int descriptor)
 {
-	struct epoll_event wanted = {.events = EPOLLIN, .data.fd = descriptor};
+	struct epoll_event wanted = {.events = EPOLLIN};
 
 	return epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &wanted);
 }
@@ -39,8 +39,8 @@ int events_open(struct device_context *device)
 	events->waiting = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
 	device->verbs.context.async_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (events->waiting >= 0 && device->verbs.context.async_fd >= 0 &&
-	    !watch(device->verbs.context.async_fd, events->waiting) &&
-	    !watch(device->verbs.context.async_fd, events->port))
+	    !watch_descriptor(device->verbs.context.async_fd, events->waiting) &&
+	    !watch_descriptor(device->verbs.context.async_fd, events->port))
 		return 0;
 	error = errno;
 	events_close(device);

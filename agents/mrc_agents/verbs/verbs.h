@@ -301,6 +301,7 @@ int link_map_chunk(struct agent_link *link, uint32_t offset, size_t bytes, void 
 /* events.c */
 int events_open(struct device_context *device);
 void events_close(struct device_context *device);
+int watch_descriptor(int epoll, int descriptor);
 void events_raise(struct device_context *device, struct object_event *event);
 void events_forget(struct device_context *device, struct object_event *event);
 

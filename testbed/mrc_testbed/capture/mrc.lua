@@ -156,16 +156,6 @@ end
 -- What follows from several fields, or from headers below; shown in brackets.
 local derived = {
    ev = declared(ProtoField.uint32("mrc.ev", "EV", base.HEX)),
-   ev_plane = declared(ProtoField.uint8("mrc.ev.plane", "Plane", base.DEC)),
-   ev_uplink = declared(ProtoField.uint16("mrc.ev.uplink", "Uplink", base.DEC)),
-   ev_copy = declared(ProtoField.uint16("mrc.ev.copy", "Copy", base.DEC)),
-   ev_lane = declared(ProtoField.uint8("mrc.ev.lane", "Lane", base.DEC)),
-   ev_hashed = declared(ProtoField.uint32("mrc.ev.hashed", "Hashed bits", base.DEC)),
-   reflected_plane = declared(ProtoField.uint8("mrc.reflected.plane", "Plane", base.DEC)),
-   reflected_uplink = declared(ProtoField.uint16("mrc.reflected.uplink", "Uplink", base.DEC)),
-   reflected_copy = declared(ProtoField.uint16("mrc.reflected.copy", "Copy", base.DEC)),
-   reflected_lane = declared(ProtoField.uint8("mrc.reflected.lane", "Lane", base.DEC)),
-   reflected_hashed = declared(ProtoField.uint32("mrc.reflected.hashed", "Hashed bits", base.DEC)),
    source_host = declared(ProtoField.string("mrc.source_host", "From")),
    destination_host = declared(ProtoField.string("mrc.destination_host", "To")),
    dscp = declared(ProtoField.uint8("mrc.dscp", "Class", base.DEC, NAMES.dscp)),
@@ -183,6 +173,14 @@ local derived = {
    icrc = declared(ProtoField.uint32("mrc.icrc", "iCRC", base.HEX)),
    icrc_status = declared(ProtoField.string("mrc.icrc.status", "iCRC status")),
 }
+-- Parts of an EV, of the packet's own and of one that a header reflects.
+for _, kind in ipairs({ "ev", "reflected" }) do
+   derived[kind .. "_plane"] = declared(ProtoField.uint8("mrc." .. kind .. ".plane", "Plane", base.DEC))
+   derived[kind .. "_uplink"] = declared(ProtoField.uint16("mrc." .. kind .. ".uplink", "Uplink", base.DEC))
+   derived[kind .. "_copy"] = declared(ProtoField.uint16("mrc." .. kind .. ".copy", "Copy", base.DEC))
+   derived[kind .. "_lane"] = declared(ProtoField.uint8("mrc." .. kind .. ".lane", "Lane", base.DEC))
+   derived[kind .. "_hashed"] = declared(ProtoField.uint32("mrc." .. kind .. ".hashed", "Hashed bits", base.DEC))
+end
 mrc.fields = all_fields
 
 local usid_fields = {

@@ -17,7 +17,6 @@ from mrc_agents.clock import monotonic_ns
 from mrc_testbed.capture.selection import Selection
 from mrc_testbed.capture.tap import Tap, TappedFrame
 from mrc_testbed.fabric.fault_log import FaultLine, FaultLog
-from mrc_testbed.topology.element import Port
 
 _SECTION_HEADER: Final = 0x0A0D0D0A
 _INTERFACE: Final = 1
@@ -143,7 +142,8 @@ class PacketRecording:
         )
         file.write(section_header(_APPLICATION))
         for port in selection.ports:
-            file.write(interface_block(port.name, _describe(port), snap_bytes))
+            description = f"port {port.id} of {port.node.name}, plane {port.plane}"
+            file.write(interface_block(port.name, description, snap_bytes))
         file.flush()
 
     def run(self, *, frames_max: int | None = None, duration_ns: int | None = None) -> None:
@@ -189,7 +189,3 @@ class PacketRecording:
             comments,
             is_outbound=self._selection.is_outbound(frame.port_id),
         )
-
-
-def _describe(port: Port) -> str:
-    return f"port {port.id} of {port.node.name}, plane {port.plane}"

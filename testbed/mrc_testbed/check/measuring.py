@@ -108,18 +108,13 @@ class CheckExtent:
     seed: int  # of the choice of paths
 
 
-def measure(
-    site: Site, hosts: Sequence[str], options: CheckExtent, progress: Callable[[str], object] = lambda _: None
-) -> CheckFigures:
-    """The figures of a lab.
+class LabMeasuring:
+    """The measuring of a lab.
 
     Args:
         hosts: names, at least two.
     """
-    return _Measuring(site, hosts, options, progress).measured()
 
-
-class _Measuring:
     def __init__(
         self, site: Site, hosts: Sequence[str], options: CheckExtent, progress: Callable[[str], object]
     ) -> None:
@@ -129,6 +124,7 @@ class _Measuring:
         self._progress = progress
 
     def measured(self) -> CheckFigures:
+        """The figures of the lab."""
         site, clos = self._site, self._site.clos
         self._progress("greeting the NIC agents")
         silent = self._silent()

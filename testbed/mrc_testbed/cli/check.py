@@ -14,7 +14,7 @@ from rich.text import Text
 from mrc_testbed.check.figures import CheckFigures
 from mrc_testbed.check.judgement import Finding, State, judge, way_states
 from mrc_testbed.check.live_site import LiveSite
-from mrc_testbed.check.measuring import CheckExtent, measure
+from mrc_testbed.check.measuring import CheckExtent, LabMeasuring
 from mrc_testbed.check.site import Site
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import DEFAULT_SEED, Settings, command
@@ -97,7 +97,8 @@ def check(
     seed = DEFAULT_SEED if settings.seed is None else settings.seed
     options = CheckExtent(parse_size_bytes(size), repetitions, pairs, seed)
     with _site(settings, seed, is_virtual=virtual) as site:
-        measured = measure(site, _chosen(site.clos, hosts), options, settings.progress)
+        measuring = LabMeasuring(site, _chosen(site.clos, hosts), options, settings.progress)
+        measured = measuring.measured()
     findings = judge(measured)
     if not virtual:
         parts = (name for each in findings if each.kind == "suspect" for name in each.names)

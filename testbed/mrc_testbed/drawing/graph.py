@@ -76,11 +76,12 @@ def graph_text(clos: Clos) -> str:
 def graph_dot(clos: Clos) -> str:
     """The fabric in the DOT language, planes as clusters; of a large one a sample of each row."""
     shown = choose_shown(clos.spec)
+    hosts = " ".join(f'"h{host}"' for host in shown_hosts(clos, shown))
     lines = [
         "graph fabric {",
         f'  label="{headline(clos)}"; labelloc=t; rankdir=BT; ranksep=1.2; nodesep=0.15;',
         '  node [shape=box, style="rounded,filled", fillcolor=white, fontname="Helvetica", fontsize=10];',
-        *_dot_hosts(clos, shown),
+        f"  {{ rank=min; node [shape=ellipse]; {hosts} }}",
     ]
     for plane in shown.planes:
         if plane is not GAP:
@@ -101,11 +102,6 @@ def _hosts_of_row(clos: Clos, row: int | None) -> str:
         return "…"
     first, count = row * clos.spec.hosts_per_t0, clos.spec.hosts_per_t0
     return f"h{first}" if count == 1 else f"h{first}..h{first + count - 1}"
-
-
-def _dot_hosts(clos: Clos, shown: Shown) -> Iterator[str]:
-    names = " ".join(f'"h{host}"' for host in shown_hosts(clos, shown))
-    yield f"  {{ rank=min; node [shape=ellipse]; {names} }}"
 
 
 @lru_cache(maxsize=4)  # asked for with every reading

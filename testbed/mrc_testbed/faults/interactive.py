@@ -26,16 +26,10 @@ from mrc_testbed.faults.spec import KINDS, own_fields
 from mrc_testbed.faults.spec_base import AnyFault
 from mrc_testbed.faults.targets import target_fault
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.selector_spec import (
-    LinkSelector,
-    NodeSelector,
-    PlaneSelector,
-    parse_link_selector,
-    parse_node_selector,
-    parse_plane_selector,
-)
+from mrc_testbed.topology.selector_spec import parse_link_selector, parse_node_selector, parse_plane_selector
 
 _CHOICE_FIELDS: Final = ("pick", "count", "optic")
+_PARSERS: Final = {"link": parse_link_selector, "node": parse_node_selector, "plane": parse_plane_selector}
 
 
 def parse_fault(
@@ -44,13 +38,13 @@ def parse_fault(
     """The fault that a command line asks for.
 
     Args:
-        selector: as `parse_selector` takes it.
+        selector: of links, nodes or planes, as the kind wants it; see `parse_link_selector`.
         fields: the other fields as a file would hold them; those of a selector belong to it.
         taken_ids: ids that a made-up id must avoid when *fields* has none.
     """
     _check_options(kind, fields)
     choice = {key: fields[key] for key in _CHOICE_FIELDS if key in fields}
-    parsed = parse_selector(kind, selector)
+    parsed = _PARSERS[KINDS[kind].selects](selector)
     stem = "hidden" if fields.get("hidden") else kind
     values: dict[str, Tree] = {
         "id": next(name for number in count(1) if (name := f"{stem}-{number}") not in taken_ids),
@@ -74,17 +68,6 @@ def _check_options(kind: str, fields: Mapping[str, object]) -> None:
         examples = {name: properties[name].get("examples", ())[:1] for name in absent}
         options = (" ".join((f"--{name}", *map(str, examples[name]))) for name in absent)
         raise UsageError(f"{kind} needs {', '.join(options)}")
-
-
-def parse_selector(kind: str, text: str) -> LinkSelector | NodeSelector | PlaneSelector:
-    """The selector of a command line, of links, nodes or planes as the kind wants it."""
-    match KINDS[kind].selects:
-        case "node":
-            return parse_node_selector(text)
-        case "plane":
-            return parse_plane_selector(text)
-        case "link":
-            return parse_link_selector(text)
 
 
 def plan_fault(fault: AnyFault, clos: Clos, seed: int) -> ScheduledFault:

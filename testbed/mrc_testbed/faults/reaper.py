@@ -51,8 +51,7 @@ def ensure_reaper(lab: str) -> None:
     log_path = ledger.folder / _LOG
     deadline_ns = monotonic_ns() + START_TIMEOUT_NS
     with FolderWatch((ledger.folder,)) as watch:
-        command = [sys.executable, "-m", "mrc_testbed.faults.reaper", lab]
-        reaper = start_detached(lab, command, ledger.folder / _LOG)
+        reaper = start_detached(lab, [sys.executable, "-m", "mrc_testbed.faults.reaper", lab], log_path)
         while reaper_process(ledger) is None:
             started = [reaper] if is_alive(reaper) else []  # one that finds another at work ends at once
             if monotonic_ns() >= deadline_ns or not (started or is_held(ledger.reaper_lock)):
@@ -186,7 +185,9 @@ def main(arguments: list[str]) -> int:
             threading.Event().wait(_LOCK_RETRY_S)  # a command that looks at a lock holds it for a moment
         with FolderWatch((ledger.active_folder, ledger.leases_folder)) as watch:
             controller = FaultController(ledger, LabTarget(lab))
-            _write_pid(lock)
+            lock.truncate(0)
+            lock.write(own_identity().to_text())
+            lock.flush()
             os.utime(ledger.reaper_lock)  # wakes who waits for it
             try:
                 Reaper(ledger, controller).reap(watch)
@@ -195,12 +196,6 @@ def main(arguments: list[str]) -> int:
                     raise
                 logger.info("the lab is gone")
     return 0
-
-
-def _write_pid(lock: TextIO) -> None:
-    lock.truncate(0)
-    lock.write(own_identity().to_text())
-    lock.flush()
 
 
 if __name__ == "__main__":

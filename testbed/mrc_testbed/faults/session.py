@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from mrc_agents.closing import Closing
 from mrc_testbed.fabric.owner import owner_identity
 from mrc_testbed.fabric.process import ProcessIdentity
 from mrc_testbed.faults.fault import ScheduledFault
@@ -11,7 +12,7 @@ from mrc_testbed.faults.raw_load import prepare_load, stop_load
 from mrc_testbed.faults.reaper import ensure_reaper
 
 
-class FaultSession(LabFaults):
+class FaultSession(LabFaults, Closing):
     """The faults of the calling process in one lab; the reaper clears them should it be killed.
 
     Args:

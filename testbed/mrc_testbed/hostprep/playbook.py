@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import psutil
+
 from mrc_testbed.errors import Interrupted, PreflightError, TestbedError
 from mrc_testbed.extras import from_extra
 from mrc_testbed.installation import state_home
@@ -46,7 +48,7 @@ def no_orphans() -> Iterator[Callable[[], None]]:
         a function that lets them live: a playbook that has come to its end may have started a daemon.
     """
     _set_subreaper(active=True)
-    before = set(_children())
+    before = _children()
     is_cancelled = True
 
     def release() -> None:
@@ -56,7 +58,7 @@ def no_orphans() -> Iterator[Callable[[], None]]:
     try:
         yield release
     finally:
-        while is_cancelled and (left := [pid for pid in _children() if pid not in before]):
+        while is_cancelled and (left := _children() - before):
             for pid in left:
                 _end(pid)
         _set_subreaper(active=False)
@@ -68,17 +70,9 @@ def _set_subreaper(*, active: bool) -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
-def _children() -> Iterator[int]:
+def _children() -> set[int]:
     """Process ids whose parent is this process."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                stat = (entry / "stat").read_text()
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # ended while we were looking
-            # "pid (name) state ppid ...": the name may hold spaces and brackets.
-            if int(stat.rpartition(")")[2].split()[1]) == os.getpid():
-                yield int(entry.name)
+    return {child.pid for child in psutil.Process().children()}
 
 
 def _end(pid: int) -> None:
@@ -221,7 +215,10 @@ def run_playbook(
         )
         if run.status not in ("canceled", "timeout"):
             release()
-        _keep_log(Path(folder) / "artifacts" / name / "stdout", log)
+        output = Path(folder) / "artifacts" / name / "stdout"
+        if not output.exists():
+            raise TestbedError("ansible-runner ended without output; the Python environment is damaged")
+        shutil.copyfile(output, log)
     if run.status == "canceled":
         raise Interrupted(f"playbook {name} was cancelled; run it again to finish, it is idempotent")
     if run.status == "timeout":
@@ -248,9 +245,3 @@ def _environment(folder: Path) -> dict[str, str]:
         "ANSIBLE_PYTHON_INTERPRETER": _SYSTEM_PYTHON,
         "ANSIBLE_RETRY_FILES_ENABLED": "0",
     }
-
-
-def _keep_log(output: Path, log: Path) -> None:
-    if not output.exists():
-        raise TestbedError("ansible-runner ended without output; the Python environment is damaged")
-    shutil.copyfile(output, log)

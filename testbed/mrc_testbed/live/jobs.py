@@ -7,8 +7,8 @@ from statistics import median
 from typing import Final
 
 from mrc_testbed.fabric.fault_log import FaultWindow
-from mrc_testbed.faults.condition import describe_condition
 from mrc_testbed.faults.schedule import Schedule
+from mrc_testbed.faults.spec import describe_condition
 from mrc_testbed.shown import format_alike, format_times
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.workloads.impact import Act, Episode, Impact, find_episodes, headline, measure_impact

@@ -28,9 +28,8 @@ def refuse_origin(hosts: Collection[str], origin: str | None, fetch_site: str | 
     Args:
         hosts: names and ports under which this server is known, such as `127.0.0.1:8000`.
     """
-    if origin is not None and origin.casefold() not in {f"http://{name}" for name in hosts}:
-        return Refusal(HTTPStatus.FORBIDDEN, "requests of other sites are refused")
-    if fetch_site in _FOREIGN:
+    is_other = origin is not None and origin.casefold() not in {f"http://{name}" for name in hosts}
+    if is_other or fetch_site in _FOREIGN:
         return Refusal(HTTPStatus.FORBIDDEN, "requests of other sites are refused")
     return None
 

@@ -25,8 +25,7 @@ from mrc_testbed.live.control import ClearRequest, FaultRequest, LabControl
 from mrc_testbed.live.feed import Feed
 from mrc_testbed.live.page_data import fabric_document, paths_document, update_document
 from mrc_testbed.live.request_guard import PERMIT_HEADER, new_token, refuse_change, refuse_origin
-from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS, LocalHandler, LocalServer, Refusal
-from mrc_testbed.metrics.quota import SourceQuota
+from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS, LocalHandler, LocalServer, Refusal, SourceQuota
 from mrc_testbed.report.page import asset
 
 _ASSETS: Final = {

@@ -8,6 +8,7 @@ from mrc_testbed.metrics.buckets import QUEUE_DELAY
 from mrc_testbed.metrics.metric import Metric
 
 _PORT: Final = ("lab", "plane", "tier", "node", "link")
+_PROBED: Final = ("lab", "plane", "node", "link")
 
 PORT_TX_PACKETS: Final = Metric(
     "mrc_port_tx_packets_total",
@@ -158,14 +159,14 @@ RECOVERY_SECONDS: Final = Metric(
 LINK_PROBES: Final = Metric(
     "mrc_link_probes_total",
     "probes",
-    ("lab", "plane", "node", "link", "outcome"),
+    (*_PROBED, "outcome"),
     "Link probes of the host `node` after their time-out; `link` is the farthest link they cross. failed: "
     "not back in time; late: failed, but back later.",
 )
 LINK_PROBE_RTT_SECONDS: Final = Metric(
     "mrc_link_probe_rtt_seconds_total",
     "seconds",
-    ("lab", "plane", "node", "link"),
+    _PROBED,
     "Sum of the round-trip times of the link probes that passed.",
 )
 LINK_PROBE_SUSPECT: Final = Metric(

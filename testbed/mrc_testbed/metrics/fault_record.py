@@ -1,5 +1,4 @@
-"""Metrics of a lab's fault ledger: faults active now, faults and outages so far. Live,
-read-only.
+"""Metrics of a lab's fault ledger: faults active now, faults and outages so far. Live, read-only.
 
 The ledger is the one that mrc_testbed.faults keeps: `active/*.json` and `events.jsonl`; no hidden faults.
 """

@@ -14,7 +14,7 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,7 +23,6 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from mrc_testbed.errors import FabricError, PreflightError
 from mrc_testbed.fabric.netlink import NetlinkSocket, Request
-from mrc_testbed.metrics.quota import SourceQuota
 
 _NETLINK_SOCK_DIAG: Final = 4
 _SOCK_DIAG_BY_FAMILY: Final = 20
@@ -117,6 +116,43 @@ def refuse_headers(is_known: Callable[[str], bool], headers: Message) -> Refusal
     if not is_known(headers.get("Host", "").casefold()):
         return Refusal(HTTPStatus.FORBIDDEN, "this server is not known by that host name")
     return None
+
+
+class SourceQuota:
+    """Places for holders, of which no source has more than its share; threads may share it.
+
+    Args:
+        total: places in all.
+        per_source: places for the holders of one source.
+    """
+
+    def __init__(self, total: int, per_source: int) -> None:
+        self._total = total
+        self._per_source = per_source
+        self._lock = threading.Lock()
+        self._sources: dict[Hashable, str] = {}
+
+    def __len__(self) -> int:
+        """Places that are taken."""
+        return len(self._sources)
+
+    def take(self, holder: Hashable, source: str) -> bool:
+        """Return True if *holder* now has a place; False if all, or those for *source*, are taken."""
+        with self._lock:
+            held = sum(other == source for other in self._sources.values())
+            if len(self._sources) >= self._total or held >= self._per_source:
+                return False
+            self._sources[holder] = source
+            return True
+
+    def source(self, holder: Hashable) -> str:
+        """The source of a holder that has a place."""
+        return self._sources[holder]
+
+    def give_back(self, holder: Hashable) -> None:
+        """Frees the place of *holder*, if it has one."""
+        with self._lock:
+            self._sources.pop(holder, None)
 
 
 class LocalServer(ThreadingHTTPServer):

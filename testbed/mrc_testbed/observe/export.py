@@ -62,8 +62,8 @@ def prometheus_config(export: Export) -> dict[str, Any]:
 
 def stack_files(export: Export) -> dict[str, str]:
     """Path below the folder -> content, of all files."""
-    source = grafana_server.data_source(f"http://{DEFAULT_ADDRESS}:{export.settings.prometheus_port}")
-    provider = grafana_server.dashboard_provider(f"{_INSIDE}/dashboards")
+    prometheus_url = f"http://{DEFAULT_ADDRESS}:{export.settings.prometheus_port}"
+    provisioning = grafana_server.provisioning_files(prometheus_url, f"{_INSIDE}/dashboards")
     files = {
         "prometheus.yml": _yaml(prometheus_config(export)),
         RULES_FILE: prometheus.rules_text(
@@ -71,11 +71,8 @@ def stack_files(export: Export) -> dict[str, str]:
         ),
         "alertmanager.yml": _RECEIVER + _yaml(_alertmanager_config()),
         "compose.yaml": _yaml(_compose(export.settings)),
-        "grafana/provisioning/datasources/mrc-testbed.yaml": _yaml(
-            {"apiVersion": 1, "datasources": [{**source, "editable": False}]}
-        ),
-        "grafana/provisioning/dashboards/mrc-testbed.yaml": _yaml({"apiVersion": 1, "providers": [provider]}),
     }
+    files |= {f"grafana/provisioning/{name}": _yaml(content) for name, content in provisioning.items()}
     return files | {f"grafana/dashboards/{name}": text for name, text in dashboard_texts().items()}
 
 

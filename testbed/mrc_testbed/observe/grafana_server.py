@@ -67,14 +67,8 @@ def write_grafana_config(paths: StackPaths, settings: StackSettings) -> Path:
     _write_password(paths.password_file)
     dashboards = folder / "dashboards"  # a copy: Grafana's user may not be able to enter the clone
     shutil.copytree(shipped(DASHBOARDS), dashboards, dirs_exist_ok=True)
-    _write_yaml(
-        provisioning / "datasources" / "mrc-testbed.yaml",
-        {"apiVersion": 1, "datasources": [{**data_source(settings.prometheus_address), "editable": False}]},
-    )
-    _write_yaml(
-        provisioning / "dashboards" / "mrc-testbed.yaml",
-        {"apiVersion": 1, "providers": [dashboard_provider(str(dashboards))]},
-    )
+    for name, content in provisioning_files(settings.prometheus_address, str(dashboards)).items():
+        (provisioning / name).write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
     path = folder / "grafana.ini"
     config = RawConfigParser()
     config.read_dict(_settings(paths, settings))
@@ -97,9 +91,9 @@ def data_source(prometheus_url: str) -> dict[str, object]:
     }
 
 
-def dashboard_provider(folder: str) -> dict[str, object]:
-    """The provisioning file of the dashboards, which are in *folder*."""
-    return {
+def provisioning_files(prometheus_url: str, folder: str) -> dict[str, dict[str, object]]:
+    """Path below provisioning/ -> content: the data source, and the dashboards, which are in *folder*."""
+    provider = {
         "name": "mrc-testbed",
         "type": "file",
         "folder": FOLDER_TITLE,
@@ -107,6 +101,11 @@ def dashboard_provider(folder: str) -> dict[str, object]:
         "disableDeletion": True,
         "allowUiUpdates": False,
         "options": {"path": folder},
+    }
+    sources = [{**data_source(prometheus_url), "editable": False}]
+    return {
+        "datasources/mrc-testbed.yaml": {"apiVersion": 1, "datasources": sources},
+        "dashboards/mrc-testbed.yaml": {"apiVersion": 1, "providers": [provider]},
     }
 
 
@@ -172,7 +171,3 @@ def _write_password(path: Path) -> None:
         return
     with os.fdopen(descriptor, "w", encoding="ascii") as stream:
         stream.write(secrets.token_urlsafe(24))
-
-
-def _write_yaml(path: Path, content: object) -> None:
-    path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")

@@ -4,10 +4,11 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from mrc_testbed.errors import PreflightError
-from mrc_testbed.soak.document import Values
+from mrc_testbed.errors import PreflightError, UsageError
+from mrc_testbed.soak.document import Values, plan_of
 from mrc_testbed.soak.draw import draw_universe
 from mrc_testbed.soak.invariants import Failure
+from mrc_testbed.soak.shrink import RefusedDocumentError
 from mrc_testbed.soak.universe import IsStopped, Universe, run_document
 
 REPEATED: Final = 10
@@ -56,6 +57,23 @@ def judge(
         return outcome
     digests = Failure("digest", f"{outcome.digest} and {again.digest} of one universe")
     return Universe((*outcome.failures, digests), outcome.digest, outcome.time_ns, outcome.events)
+
+
+def judge_candidate(invariant: str, document: Values, is_stopped: IsStopped, events_max: int) -> Universe:
+    """Judge a document that may fail by an invariant."""
+    require_plan(document)
+    is_repeated = invariant == "digest"
+    return judge(
+        document, is_repeated=is_repeated, is_candidate=True, is_stopped=is_stopped, events_max=events_max
+    )
+
+
+def require_plan(document: Values) -> None:
+    """Raise RefusedDocumentError if the scenario language refuses a document."""
+    try:
+        plan_of(document)
+    except UsageError as error:
+        raise RefusedDocumentError(error.message) from error
 
 
 def judge_seed(seed: int) -> Judged:

@@ -9,13 +9,17 @@ from typing import Any, Final
 
 from mrc_testbed.document.envelope import Kind, load
 from mrc_testbed.errors import UsageError, did_you_mean
+from mrc_testbed.scenario.measure.expectation import Outcome, evaluate_expectations
+from mrc_testbed.scenario.measure.workload_end import unwritten_outcomes
+from mrc_testbed.scenario.run.runner import Runner
+from mrc_testbed.scenario.run.silent_journal import SilentJournal
 from mrc_testbed.scenario.spec.expression import parse_expectation
 from mrc_testbed.scenario.spec.load import load_scenario, scenario_variants
 from mrc_testbed.soak.document import Values, commented, plan_of
-from mrc_testbed.soak.failing import fails_by, fails_expectations, unmet_expectations
-from mrc_testbed.soak.judging import judge
-from mrc_testbed.soak.shrink import CANDIDATE_FACTOR, shrink
-from mrc_testbed.soak.universe import NO_LIMIT
+from mrc_testbed.soak.judging import judge, judge_candidate, require_plan
+from mrc_testbed.soak.shrink import CANDIDATE_FACTOR, RefusedDocumentError, shrink
+from mrc_testbed.soak.universe import NO_LIMIT, IsStopped, UniverseLimit
+from mrc_testbed.virtual.world import virtual_world
 
 _ADDED: Final = ("variants", "compare", "figure", "published", "fidelity")
 """Parts of a scenario that no failure in virtual time depends on."""
@@ -92,22 +96,56 @@ def shrink_scenario(
         is_stopped: asked now and then; once it is so, the smallest so far is the result.
     """
     before, judged = Size.of(document), partial(judge, is_candidate=True, events_max=NO_LIMIT)
-    unmet = unmet_expectations(document, is_stopped)
+    unmet = _unmet_expectations(document, is_stopped)
     if unmet:
         texts = [outcome.text for outcome in unmet]
         document["spec"]["expect"] = [text for text in document["spec"]["expect"] if text in texts]
-        fails = partial(fails_expectations, unmet, is_stopped=is_stopped)
+        fails = partial(_fails_expectations, unmet, is_stopped=is_stopped)
     else:
         first = judged(document, is_repeated=True, is_stopped=is_stopped)
         if not first.failures or is_stopped():
             raise UsageError("it does not fail: all expectations hold in virtual time, and all invariants")
         del document["spec"]["expect"]
         invariant, events_max = first.failures[0].invariant, CANDIDATE_FACTOR * first.events
-        fails = partial(fails_by, invariant, is_stopped=is_stopped, events_max=events_max)
+        fails = partial(_fails_by, invariant, is_stopped=is_stopped, events_max=events_max)
 
     small, runs = shrink(document, fails, runs_max, is_stopped, say)
     if unmet:
-        found = [f"{outcome.text}: {outcome.reason}" for outcome in unmet_expectations(small)]
+        found = [f"{outcome.text}: {outcome.reason}" for outcome in _unmet_expectations(small)]
     else:
         found = [str(failure) for failure in judged(small).failures]
     return Shrunk(commented(small, found), tuple(found), runs, before, Size.of(small))
+
+
+def _fails_by(invariant: str, document: Values, is_stopped: IsStopped, events_max: int) -> bool:
+    """Return True if an invariant does not hold in a document's universe; see `judge_candidate`."""
+    found = judge_candidate(invariant, document, is_stopped, events_max).failures
+    return invariant in {failure.invariant for failure in found}
+
+
+def _fails_expectations(unmet: list[Outcome], document: Values, is_stopped: IsStopped) -> bool:
+    """Return True if the same expectations, and maybe others, do not hold in a run of a document."""
+    require_plan(document)
+    try:
+        found = _unmet_expectations(document, is_stopped)
+    except UsageError as error:
+        raise RefusedDocumentError(error.message) from error
+    return {_identity(outcome) for outcome in unmet} <= {_identity(outcome) for outcome in found}
+
+
+def _unmet_expectations(document: Values, is_stopped: IsStopped = lambda: False) -> list[Outcome]:
+    """The expectations that do not hold, as `run --virtual` judges; none of a run without its end."""
+    plan = plan_of(document)
+    with virtual_world(plan, UniverseLimit(is_stopped)) as world:
+        runner = Runner(plan, world, SilentJournal(), lambda _: None)
+        if runner.run() is not None:
+            return []
+    written = evaluate_expectations(plan.expect, runner.recording)
+    unwritten = unwritten_outcomes(runner.recording, written)
+    return [outcome for outcome in written + unwritten if not outcome.has_passed]
+
+
+def _identity(outcome: Outcome) -> tuple[str, bool, str]:
+    """Its text, whether it could be measured, and the error of a QP: another failure differs in one."""
+    error = outcome.reason.rpartition(": ")[2] if " -> " in outcome.reason else ""
+    return outcome.text, bool(outcome.measured), error

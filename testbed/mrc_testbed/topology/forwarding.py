@@ -45,11 +45,6 @@ class FibEntry(NamedTuple):
     value: int  # FIB_LOCAL, or egress port id + 1
 
 
-def fib_key(usid: Usid) -> int:
-    """Where a table holds the entry of *usid*."""
-    return usid.role << PLANE_SHIFT | usid.index
-
-
 def fib_value(clos: Clos, switch: Node, role: Role, index: int) -> int:
     """The entry of a uSID in the table of *switch*, without making the table."""
     lanes = clos.spec.uplinks_per_pair
@@ -78,7 +73,7 @@ def fib_entries(clos: Clos, switch: Node) -> Iterator[FibEntry]:
         for index in range(min(end, INDEX_COUNT)):
             value = fib_value(clos, switch, role, index)
             if value != FIB_NONE:
-                yield FibEntry(fib_key(Usid(role, 0, index)), value)
+                yield FibEntry(role << PLANE_SHIFT | index, value)
 
 
 class Action(StrEnum):

@@ -16,7 +16,7 @@ the lane on the way down. A T1 owns the numbers of the uplinks that reach it.
 Source: RFC 9800 (NEXT-CSID, uN); docs/reference/protocol.md, "uSIDs". The numeric layout is ours.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from ipaddress import IPv6Address
 from typing import Final
@@ -85,10 +85,7 @@ def pack_carrier(usids: tuple[Usid, ...]) -> IPv6Address:
 
 def active_usid(carrier: IPv6Address) -> Usid | None:
     """The first uSID of a carrier; None at its end, or if the address is of another block."""
-    address = int(carrier)
-    if address >> _BLOCK_SHIFT != BLOCK:
-        return None
-    return decode_usid(address // slot_unit(0) & 0xFFFF)
+    return next(iter(unpack_carrier(carrier)), None)
 
 
 def unpack_carrier(carrier: IPv6Address) -> tuple[Usid, ...]:
@@ -134,14 +131,7 @@ class CarrierTemplate:
 
     def specialise(self, downlink: int) -> "CarrierTemplate":
         """The template of a QP: that of its row with the last hop set to *downlink*."""
-        return CarrierTemplate(
-            self.value + downlink * slot_unit(self.last_slot),
-            self.plane_unit,
-            self.uplink_unit,
-            self.lane_unit,
-            self.uplinks_per_pair,
-            self.last_slot,
-        )
+        return replace(self, value=self.value + downlink * slot_unit(self.last_slot))
 
     def deposit(self, plane: int, uplink: int) -> IPv6Address:
         """The carrier of one packet.

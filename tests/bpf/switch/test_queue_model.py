@@ -8,9 +8,9 @@ from itertools import accumulate, count
 
 import pytest
 from exploring import examples
-from histograms import delay_index
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from reference.delay import delay_index
 from reference.frame import trim_frame, trimmed_bytes
 from reference.layout import WireError
 from reference.port import DROPS, Arrival, Delivery, Marking, ReferencePort, Verdict

@@ -2,8 +2,7 @@
 
 import pytest
 
-from mrc_testbed.faults.condition import describe_condition
-from mrc_testbed.faults.spec import KINDS
+from mrc_testbed.faults.spec import KINDS, describe_condition
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import TopologySpec
 

@@ -3,9 +3,9 @@
 from itertools import pairwise
 
 import pytest
-from histograms import delay_index
 from hypothesis import given
 from hypothesis import strategies as st
+from reference.delay import delay_index
 
 from mrc_agents.abi import QueueDelay
 from mrc_agents.nic.histogram import bucket_index

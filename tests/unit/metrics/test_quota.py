@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.metrics.quota import SourceQuota
+from mrc_testbed.metrics.local_server import SourceQuota
 
 
 def test_one_source_leaves_room_for_others() -> None:

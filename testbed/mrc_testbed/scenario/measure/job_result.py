@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mrc_testbed.faults.condition import describe_condition
+from mrc_testbed.faults.spec import describe_condition
 from mrc_testbed.scenario.measure.recording import NotMeasured, Recording
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.workloads.impact import Act, Impact, find_episodes, headline, measure_impact
