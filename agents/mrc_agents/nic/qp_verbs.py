@@ -24,8 +24,6 @@ from mrc_agents.protocol.cc_profile import CcParameters, Setting
 
 _FIXED_WINDOW_PACKETS = 64
 _LOSS_WINDOWS = 2
-_RENAMED = {"tail_ns": "pto_min_ns"}
-"""Attributes that had another name in 0.1.0."""
 _BACKUP_SHARE = 4
 _FLOOR_SHARE = 4
 
@@ -77,9 +75,7 @@ class QueuePairVerbs(CcProfileVerbs):
         known = {field.name for field in fields(QpAttributes)} - {"peer_host", "evs", "cc"}
         unknown = sorted(set(attributes) - known)
         if unknown:
-            renamed = _RENAMED.get(unknown[0])
-            hint = f"it is {renamed} since 0.2.0" if renamed else f"known: {', '.join(sorted(known))}"
-            raise UsageError(f"create_qp: no attribute {unknown[0]}; {hint}")
+            raise UsageError(f"create_qp: no attribute {unknown[0]}; known: {', '.join(sorted(known))}")
         pmtu_bytes = attributes.get("pmtu_bytes", int(Limit.PMTU_MAX))
         settings = self._usable_cc_config(cc_profile) if isinstance(cc_profile, int) else cc_profile
         congestion = self._congestion(cc, settings, pmtu_bytes, attributes.get("window_packets"))

@@ -13,8 +13,6 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from mrc_testbed.errors import UsageError
-
 
 @dataclass(frozen=True, slots=True)
 class Listed:
@@ -89,20 +87,6 @@ OBSERVE: Final = (
 ALIASES: Final = {"deploy": "up", "destroy": "down"}
 """Names that are not listed, to what they stand for."""
 
-RENAMED: Final = {
-    "completion": "--install-completion, or --show-completion",
-    "dashboards": "observe dashboards",
-    "host": "setup host",
-    "image": "setup image",
-    "metrics": "observe metrics",
-    "plan": "run --dry-run",
-    "queues": "inspect --queues",
-    "schema": "validate --schema",
-    "unbundle": "bundle open",
-    "version": "--version",
-}
-"""Names of version 0.2, to what is typed now."""
-
 GONE: Final = {
     "--budget": "a campaign repeats no run by itself: give it more `seeds`, or end it by --timeout",
     "--calibrate": "each run is judged instead, by what the machine does: docs/explanation/fidelity.md",
@@ -116,16 +100,11 @@ class LazyGroup(TyperGroup):
     modules: ClassVar[Mapping[str, str]]
     """Name of a command -> module."""
 
-    renamed: ClassVar[Mapping[str, str]] = {}
-    """Name that is gone -> what is typed now."""
-
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command that *args* begin with and return it with its name and arguments."""
         name = ALIASES.get(args[0], args[0])
         if name in self.modules:
             self.commands[args[0]] = get_group(registered([self.modules[name]])).commands[name]
-        elif name in self.renamed:
-            raise UsageError(f"{name!r} is now: mrc-testbed {self.renamed[name]}")
         return super().resolve_command(ctx, args)
 
 
@@ -139,10 +118,9 @@ class DefaultGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-def lazy(listed: Iterable[Listed], renamed: Mapping[str, str] | None = None) -> type[LazyGroup]:
+def lazy(listed: Iterable[Listed]) -> type[LazyGroup]:
     """The class of a group with the commands of a table."""
-    modules = {each.name: each.module for each in listed}
-    return type("ListedGroup", (LazyGroup,), {"modules": modules, "renamed": renamed or {}})
+    return type("ListedGroup", (LazyGroup,), {"modules": {each.name: each.module for each in listed}})
 
 
 def add_listed(app: typer.Typer, listed: Iterable[Listed], panel: str | None = None) -> None:

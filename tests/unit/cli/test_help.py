@@ -12,7 +12,7 @@ import pytest
 from core_only import commands as without_extras
 
 from mrc_testbed.cli.app import run
-from mrc_testbed.cli.commands import ALIASES, LISTED, OBSERVE, RENAMED, registered
+from mrc_testbed.cli.commands import ALIASES, LISTED, OBSERVE, registered
 from mrc_testbed.cli.fault import adders, example
 from mrc_testbed.faults.interactive import parse_fault
 from mrc_testbed.faults.spec import KINDS
@@ -83,20 +83,6 @@ def test_each_module_registers_the_commands_that_are_said_to_be_its(table):
     for listed in table:
         found = {name.partition(" ")[0] for name in dict(commands(registered([listed.module])))}
         assert found == {each.name for each in table if each.module == listed.module}
-
-
-@pytest.mark.parametrize("name", RENAMED)
-def test_a_name_that_is_gone_is_refused_with_the_new_one(mrc_testbed, name):
-    finished = mrc_testbed(name, "--help")
-    assert (finished.status, finished.stdout) == (2, "")
-    assert f"{name!r} is now: mrc-testbed {RENAMED[name]}" in finished.stderr
-
-
-@pytest.mark.parametrize("name", [name for name in RENAMED.values() if not name.startswith("--")])
-def test_the_new_name_is_one(mrc_testbed, name):
-    finished = mrc_testbed(*(word for word in name.split() if not word.startswith("--")), "--help")
-    assert finished.status == 0
-    assert all(word in finished.stdout for word in name.split())
 
 
 def test_the_version_is_printed(mrc_testbed):
