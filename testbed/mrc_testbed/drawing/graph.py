@@ -1,7 +1,6 @@
 """The fabric as text for a terminal, and as DOT for Graphviz."""
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Final
 
 from mrc_testbed.drawing.elision import GAP, Shown, choose_shown, elide
@@ -102,14 +101,6 @@ def _hosts_of_row(clos: Clos, row: int | None) -> str:
         return "…"
     first, count = row * clos.spec.hosts_per_t0, clos.spec.hosts_per_t0
     return f"h{first}" if count == 1 else f"h{first}..h{first + count - 1}"
-
-
-@lru_cache(maxsize=4)  # asked for with every reading
-def drawn_port_ids(clos: Clos) -> tuple[int, ...]:
-    """Both ports of each link that a drawing shows, the lower end first."""
-    return tuple(
-        2 * link_id + end for link_id in shown_link_ids(clos, choose_shown(clos.spec)) for end in (0, 1)
-    )
 
 
 def shown_hosts(clos: Clos, shown: Shown) -> Iterator[int]:

@@ -41,23 +41,17 @@ class Tracer:
         windows: Mapping[QpPlace, Sequence[tuple[int, int]]] | None = None,
         port_id: int | None = None,
     ) -> None:
-        self._kinds = sum(1 << kind for kind in kinds)
-        self._from_ns, self._until_ns, self._windows = from_ns, until_ns, windows
-        self._port_id = _ANYWHERE if port_id is None else port_id
+        self._selection = TraceSelection(from_ns, until_ns, records_max=RECORDS_MAX)
+        self._selection.kinds = sum(1 << kind for kind in kinds)
+        self._selection.port = _ANYWHERE if port_id is None else port_id
+        self._windows = windows
         self._kept: list[Records] = []  # the library has their addresses alone
         self._lab: VirtualLab | None = None
         self.records: Records = np.zeros(0, np.dtype(TraceRecord))  # once they were taken
 
     def begin(self, lab: VirtualLab) -> None:
         """Begin to record."""
-        self._lab = lab
-        selection = TraceSelection(
-            from_ns=self._from_ns,
-            until_ns=self._until_ns,
-            kinds=self._kinds,
-            port=self._port_id,
-            records_max=RECORDS_MAX,
-        )
+        self._lab, selection = lab, self._selection
         if self._windows is not None:
             qps = lab.runtime.map("qps", 0).count
             counts = np.zeros(lab.clos.numbering.host_count * qps + 1, np.uint32)

@@ -200,9 +200,6 @@ class Reading(LabCounts):
     deadlock: Deadlock | None = None  # ports that flow control holds for ever
     # names of links that the link probes of the last second suspect; None: hosts do not probe
     suspects: frozenset[str] | None = None
-    # of each port of `drawn_port_ids`: bytes sent, and data that waits now; of that none in an unshaped lab
-    drawn_tx_bytes: Sequence[int] = ()
-    drawn_queue_bytes: Sequence[int] = ()
 
     def since(self, earlier: Self) -> "Interval":
         """The interval from *earlier* to this reading of the same lab.

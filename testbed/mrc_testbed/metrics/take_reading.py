@@ -1,11 +1,9 @@
 """One reading of a lab. The caller decides when to take one."""
 
-from array import array
 from collections.abc import Callable, Sequence
 
 from mrc_agents.abi import PortCounter, TrafficClass
 from mrc_agents.clock import monotonic_ns
-from mrc_testbed.drawing.graph import drawn_port_ids
 from mrc_testbed.metrics.counters import PORT_DROPS, reason_label
 from mrc_testbed.metrics.cpu_use import CpuReading, read_cpus
 from mrc_testbed.metrics.reader import LabReader
@@ -21,7 +19,7 @@ def take_reading(
     sums, ports = lab.sums(), lab.port_counters()
     links = [] if lab.lossless is None else lab.lossless.links()
     queue_bytes = lab.queue_bytes(TrafficClass.DATA)
-    drawn, details = drawn_port_ids(lab.clos), Details()
+    details = Details()
     if with_details:
         details = Details(
             ports_up=tuple(lab.ports_up()),
@@ -44,8 +42,6 @@ def take_reading(
         ecn_marks=sum(ports[PortCounter.ECN_MARKS]),
         trims=sum(ports[PortCounter.TRIMS]),
         details=details,
-        drawn_tx_bytes=array("Q", [ports[PortCounter.TX_BYTES][port] for port in drawn]),
-        drawn_queue_bytes=array("I", [queue_bytes[port] for port in drawn if queue_bytes]),
     )
 
 

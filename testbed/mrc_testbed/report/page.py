@@ -105,9 +105,9 @@ def page_head(script: str) -> str:
 
 @cache
 def chart_script() -> str:
-    """The program of pages with charts: uPlot, with its licence, and ours, which plays the fabric too."""
+    """The program of pages with charts: uPlot, with its licence, and ours."""
     library = asset("uPlot.iife.min.js").partition("\n")[2]  # without the address of its project
-    return f"/*! uPlot\n{asset('LICENSE')}*/\n{library}\n{asset('charts.js')}\n{asset('player.js')}"
+    return f"/*! uPlot\n{asset('LICENSE')}*/\n{library}\n{asset('charts.js')}"
 
 
 def page_style() -> str:

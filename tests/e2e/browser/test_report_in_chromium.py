@@ -161,30 +161,6 @@ def test_a_chart_is_read_and_zoomed_with_the_keyboard_alone(browser: Browser) ->
     assert browser.value("document.querySelector('#chart-goodput .at').textContent") == ""
 
 
-def test_the_fabric_plays_by_keyboard_alone(browser: Browser) -> None:
-    seen, slider = [], "document.querySelector('.player input')"
-    widths = "[...document.querySelectorAll('.fabric .link')].map(each => getComputedStyle(each).strokeWidth)"
-    hit = "document.querySelectorAll('.fabric .link.hit').length"
-    words = "document.querySelector('.player .words').textContent"
-    assert len(set(browser.value(widths))) == 2  # links that faults hit, and others, until it is played
-    browser.value(f"{slider}.focus()")
-    for key, times in (("End", 1), ("Home", 1), ("ArrowRight", 41)):
-        browser.press(key, times=times)
-        seen.append((browser.value(words), browser.value(hit), browser.value(widths)))
-    assert len({str(each) for each in seen}) == 3
-    assert len(set(seen[2][2])) > 4
-    assert [count for _, count, _ in seen] == [0, 0, 4]
-    assert "flap1 (link-flap)" in seen[2][0]
-    assert browser.value(f"{slider}.getAttribute('aria-valuetext')") == seen[2][0]
-    browser.press(" ")
-    browser.wait_for(f"{slider}.valueAsNumber > 43")
-    browser.press(" ")
-    assert browser.value("document.querySelector('.player button').textContent") == "Play"
-    browser.press("Tab")
-    browser.press("End")
-    browser.wait_for("document.querySelectorAll('.fabric .link.aside').length === 36")
-
-
 def test_charts_fit_a_narrow_screen_and_paper(browser: Browser, report: Path) -> None:
     show(browser, report, width=400)
     assert browser.value("document.documentElement.scrollWidth") == 400

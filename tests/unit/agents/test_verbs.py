@@ -105,8 +105,6 @@ def test_attributes_replace_defaults(verbs: Verbs, device: VirtualNic) -> None:
 def test_unknown_attribute_is_named_with_those_that_exist(verbs: Verbs) -> None:
     with pytest.raises(UsageError, match=r"create_qp: no attribute window; known: backup_per_plane, .*seed"):
         verbs.create_qp(PEER, EVS, window=3)
-    with pytest.raises(UsageError, match="create_qp: no attribute tail_ns; known: backup_share, "):
-        verbs.create_qp(PEER, EVS, tail_ns=3)
 
 
 def test_every_qp_of_the_nic_can_be_used_and_no_more(verbs: Verbs) -> None:

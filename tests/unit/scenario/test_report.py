@@ -21,12 +21,7 @@ from mrc_testbed.scenario.report.expectation_table import expectation_table
 from mrc_testbed.scenario.report.panel import POINTS_MAX, build_panels, line_rate, shown_intervals
 from mrc_testbed.scenario.report.report_tables import transition_table
 from mrc_testbed.scenario.report.result import RunResult
-from mrc_testbed.scenario.report.run_page import (
-    build_distributions,
-    build_report,
-    embedded_report,
-    fabric_drawing,
-)
+from mrc_testbed.scenario.report.run_page import build_distributions, build_report, fabric_drawing
 from mrc_testbed.scenario.spec.load import load_scenario
 from mrc_testbed.scenario.spec.plan import READING_INTERVAL_NS
 from mrc_testbed.scenario.spec.resolve import resolve
@@ -86,7 +81,6 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
 def test_the_page_is_well_formed_and_has_every_panel(result: RunResult) -> None:
     text = build_report(result)
     assert Page(text).places() == PANELS + HISTOGRAMS
-    assert embedded_report(text, "cell-").count('class="player"') == 2  # controls and data of the fabric
     assert [chart["key"] for chart in data_of(text)["charts"]] == PANELS + HISTOGRAMS
 
 
@@ -210,7 +204,7 @@ def test_links_that_faults_hit_stand_out_in_the_fabric(result: RunResult) -> Non
     (fault,) = result.plan.faults
     marked = {a["data-name"] for _, a in page.tags if a.get("class") == "link marked"}
     assert marked == set(fault.links)
-    assert "".join(page.text).partition('"levels"')[2].count("flap1 (link-flap)") == len(fault.links)
+    assert "".join(page.text).count("flap1 (link-flap)") == len(fault.links)
     assert len(page.open) == 0
 
 

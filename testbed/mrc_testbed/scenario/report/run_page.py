@@ -17,7 +17,6 @@ from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.report.expectation_table import expectation_table
 from mrc_testbed.scenario.report.figure import run_charts, step_chart
 from mrc_testbed.scenario.report.panel import build_panels, shown_intervals
-from mrc_testbed.scenario.report.player import fabric_player
 from mrc_testbed.scenario.report.report_tables import (
     alerts,
     collective_table,
@@ -138,7 +137,7 @@ def _sections(result: RunResult, figure: str, panels: str, distributions: str) -
 
 
 def fabric_drawing(result: RunResult) -> Markup:
-    """The fabric of a run, to be played; links and nodes that its faults hit stand out, all others fade.
+    """The fabric of a run; links and nodes that its faults hit stand out, all others fade.
 
     Each of those says in its tool-tip which faults these were. A large fabric is drawn as a sample.
     """
@@ -157,7 +156,7 @@ def fabric_drawing(result: RunResult) -> Markup:
         note = "Thick: links that faults hit. Point at one for its name and its faults."
     if missing:
         note += f" {missing} of the {len(marks)} are not in this sample of the fabric."
-    return part("drawing", note, fabric_player(result.recording, clos), html(drawing))
+    return part("drawing", note, html(drawing))
 
 
 def build_distributions(recording: Recording) -> tuple[Chart, ...]:
