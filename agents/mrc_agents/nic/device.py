@@ -1,7 +1,9 @@
 """The NIC as the kernel holds it: its pinned maps and program, and the transmit buffers it is given."""
 
+import ctypes
 import errno
 import os
+import platform
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -29,9 +31,9 @@ from mrc_agents.abi import (
 from mrc_agents.bpf.chunks import ChunkedMemory, open_chunks
 from mrc_agents.bpf.libbpf import Pins, open_map_in, open_pinned_in, run_live
 from mrc_agents.bpf.maps import ArrayMap, MappedArray, MappedMemory, PerCpuArray, RingBuffer, map_info
-from mrc_agents.bpf.membarrier import await_running_programs
 from mrc_agents.bpf.virtual import VirtualFolder
 from mrc_agents.closing import Holder
+from mrc_agents.errors import FabricError
 
 _FRAMES_PER_RUN = 256
 _FRAME = bytes(Limit.FRAME_BYTES_MAX)
@@ -194,3 +196,23 @@ def open_memory(opened: ExitStack, pins: Pins) -> ChunkedMemory | MappedMemory:
 def available_bytes() -> int:
     """Memory of the machine that programs may still take."""
     return int(re.findall(r"^MemAvailable:\s*(\d+) kB$", _MEMINFO.read_text(), re.MULTILINE)[0]) << 10
+
+
+_MEMBARRIER: Final = {"x86_64": 324, "aarch64": 283, "riscv64": 283}
+_CMD_GLOBAL: Final = 1
+
+
+def await_running_programs() -> None:
+    """Returns when every BPF program that was running has ended; those that begin meanwhile may go on.
+
+    Programs run inside an RCU read-side critical section, and membarrier(2) with MEMBARRIER_CMD_GLOBAL waits
+    for a grace period. It takes about ten milliseconds.
+    """
+    number = _MEMBARRIER.get(platform.machine())
+    if number is None:
+        raise FabricError(f"membarrier: its number on {platform.machine()} is not known")
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(number, _CMD_GLOBAL, 0, 0):
+        raise FabricError(
+            f"membarrier: {os.strerror(ctypes.get_errno())}", hint="a kernel with nohz_full= refuses it"
+        )

@@ -13,8 +13,8 @@ from mrc_testbed.cli.render import say, show
 from mrc_testbed.cli.suggestion import hosts, nodes
 from mrc_testbed.errors import AgentError, UsageError, did_you_mean
 from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.agent_process import log_lines
 from mrc_testbed.fabric.live import Lab
-from mrc_testbed.fabric.log_file import log_lines
 from mrc_testbed.fabric.mpi import program_environment
 from mrc_testbed.fabric.node_entry import enter_command
 from mrc_testbed.fabric.process import marked_environment

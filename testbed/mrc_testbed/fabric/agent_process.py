@@ -10,10 +10,9 @@ from mrc_agents.clock import monotonic_ns
 from mrc_agents.nic.client import AgentClient
 from mrc_agents.nic.config import AgentConfig, NicSettings, config_document
 from mrc_agents.nic.qp import EXPONENTIAL_COUNT
-from mrc_agents.node_file import remove_all_but
+from mrc_agents.node_file import read_tail, remove_all_but
 from mrc_testbed.errors import AgentError, FabricError
 from mrc_testbed.fabric.folder_watch import FolderWatch
-from mrc_testbed.fabric.log_file import log_lines
 from mrc_testbed.fabric.paths import LabPaths
 from mrc_testbed.fabric.process import ProcessIdentity, is_alive
 from mrc_testbed.fabric.runtime import Report, Runtime, node_namespace
@@ -192,3 +191,16 @@ def _log_tail(paths: LabPaths, host: str) -> str:
     except AgentError as error:
         return f"; its log cannot be read: {error}"
     return "; its log ends:\n" + "\n".join(lines[-_LOG_TAIL_LINES:])
+
+
+_READ_BYTES_MAX: Final = 1 << 20
+
+
+def log_lines(path: Path) -> list[str]:
+    """The last lines of a log, as far as they lie in its last mebibyte.
+
+    Raises:
+        FileNotFoundError: there is none.
+        AgentError: it is no regular file of ours.
+    """
+    return read_tail(path, _READ_BYTES_MAX).decode(errors="replace").splitlines()

@@ -13,7 +13,7 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.doorbell import provide_doorbell
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.management import connect, hosts_file
-from mrc_testbed.transport.overtaking import check_order
+from mrc_testbed.transport.congestion import check_order
 
 VERBS_LIBRARY: Final = OBJECTS_DIR / "libmrc_verbs.so"
 TRANSPORT_VARIABLE: Final = "MRC_TESTBED_TRANSPORT"

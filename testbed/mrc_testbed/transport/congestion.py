@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from mrc_agents.algorithms import CC, FIXED, names_of
 from mrc_agents.protocol.cc_profile import BASE_RTT_MIN_NS, CcLink, CcProfile, Setting, derive_profile
@@ -11,7 +12,6 @@ from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.port_queue import is_lossy
 from mrc_testbed.topology.port_selection import port_rates_bps
 from mrc_testbed.topology.timing import base_rtt_ns
-from mrc_testbed.transport.overtaking import check_order
 from mrc_testbed.units import format_duration_ns
 
 QpAttribute = int | str | Mapping[str, Setting]
@@ -112,3 +112,22 @@ def choose_congestion_control(
     profile = fabric_profile(clos, settings)
     packets = max(1, -(-profile.max_cwnd_bytes // write_nominal_bytes(profile.mtu_bytes)))
     return CongestionControl(of_nics, packets, dict(settings or {}))
+
+
+_ANY_ORDER: Final = "infiniband"
+"""The transport whose responder places packets in any order and takes no gap for a loss."""
+
+
+def check_order(clos: Clos, transport: str) -> None:
+    """Return if packets of *transport* may overtake one another, or no switch of the fabric lets them."""
+    if not clos.is_adaptive or transport == _ANY_ORDER:
+        return
+    why = (
+        "mrc chooses paths itself, and takes what is overtaken on its path for lost"
+        if transport == "mrc"
+        else f"{transport} takes packets in order only"
+    )
+    raise UsageError(
+        f"{why}, but switches with uplink_choice: adaptive let packets overtake one another; "
+        f"use kind: {_ANY_ORDER}, or uplink_choice: hash"
+    )

@@ -18,8 +18,7 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.port_selection import port_rates_bps
 from mrc_testbed.topology.timing import LATENESS_NS, base_rtt_ns, full_frame_bytes, paced_ns, serialisation_ns
-from mrc_testbed.transport.congestion import nic_rate_bps
-from mrc_testbed.transport.overtaking import check_order
+from mrc_testbed.transport.congestion import check_order, nic_rate_bps
 
 RcKind = Literal["rocev2", "infiniband", "spray-gbn"]
 RcAlgorithm = Literal["dcqcn", "fixed"]

@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Final
 
 from mrc_testbed.metrics.histogram import Histogram, bucket_lower_ns
-from mrc_testbed.workloads.fairness import jain_index
 from mrc_testbed.workloads.flow import Flow, FlowOutcome
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.sender import BatchRecord
@@ -152,3 +151,12 @@ def _flow_rate(load: Load, outcome: FlowOutcome, batches: Sequence[BatchRecord])
 
 def _per_second(count: int, length_ns: int) -> float:
     return count * 1e9 / length_ns if length_ns > 0 else 0.0
+
+
+def jain_index(rates: Sequence[float]) -> float | None:
+    """1 when all rates are equal, 1 / len(rates) when one flow has everything; None when all are zero.
+
+    Source: Jain, Chiu, Hawe, "A Quantitative Measure of Fairness", 1984.
+    """
+    squares = sum(rate * rate for rate in rates)
+    return sum(rates) ** 2 / (len(rates) * squares) if squares else None

@@ -9,7 +9,7 @@ import pytest
 
 from mrc_testbed.errors import AgentError
 from mrc_testbed.fabric import lab
-from mrc_testbed.fabric.log_file import log_lines
+from mrc_testbed.fabric.agent_process import log_lines
 
 CONTENT: Final = "of the machine\n"
 PUT: Final[dict[str, Callable[[Path, Path], None]]] = {

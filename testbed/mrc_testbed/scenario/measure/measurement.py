@@ -15,8 +15,8 @@ from mrc_testbed.scenario.measure.windows import Windows
 from mrc_testbed.scenario.spec.expression_tree import Quantity
 from mrc_testbed.scenario.spec.quantity import percentile_ratio
 from mrc_testbed.units import format_duration_ns
-from mrc_testbed.workloads.fairness import jain_index
 from mrc_testbed.workloads.operation_record import percentile_ns
+from mrc_testbed.workloads.perftest import jain_index
 from mrc_testbed.workloads.printed_figures import PrintedFigure
 
 LOWEST_GOODPUT_READINGS: Final = 2
