@@ -18,8 +18,8 @@ from mrc_testbed.faults.attendance import require_working
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.run.protocols import Clock
+from mrc_testbed.scenario.run.runner import Journal
 from mrc_testbed.scenario.run.signal_clock import catching_signals
-from mrc_testbed.scenario.run.silent_journal import SilentJournal
 from mrc_testbed.scenario.spec.one_workload import one_workload_scenario
 from mrc_testbed.scenario.spec.plan import Plan
 
@@ -85,7 +85,7 @@ def _carried_out(
     return run
 
 
-class _Progress(SilentJournal):
+class _Progress(Journal):
     """The journal of a run that nobody keeps, which shows how far it is."""
 
     def __init__(self, settings: Settings, plan: Plan) -> None:

@@ -242,7 +242,7 @@ def why(
     ] = False,
     runs: RunsFolder = Path("runs"),
 ) -> None:
-    """Explain why an operation took as long as it did: the causes on its critical path.
+    """Explain why an operation was slow: the causes on its critical path.
 
     Repeats a run in virtual time twice and looks at each packet that others
     waited for: in which queue it was, where it was lost and what found that. Each
@@ -255,7 +255,7 @@ def why(
       mrc-testbed why runs/training-flapping-optic/latest 'job step 41'
       mrc-testbed why t0-t1-flap.tar.zst --slowest -o json
     """
-    from mrc_testbed.explain.page import answer  # noqa: PLC0415 - numpy takes a while to import
+    from mrc_testbed.explain.answer import answer  # noqa: PLC0415 - numpy takes a while to import
 
     if what == "latest":
         what = str(max(runs.glob("*/latest"), key=lambda path: path.resolve().name, default=what))

@@ -45,11 +45,7 @@ PANELS: Final = {
     ),
     "Results": (
         Listed("report", "report", "Show the results of a finished run and where its report is."),
-        Listed(
-            "why",
-            "bundle",
-            "Explain why an operation took as long as it did: the causes on its critical path.",
-        ),
+        Listed("why", "bundle", "Explain why an operation was slow: the causes on its critical path."),
         Listed("compare", "campaign", "Compare two runs: every figure that both have, and the ratio."),
         Listed("bundle", "bundle", "Pack results into one file, or unpack such a file."),
         Listed("replay", "bundle", "Repeat a run or campaign as planned and report differences."),

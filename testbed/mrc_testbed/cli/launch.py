@@ -27,8 +27,8 @@ from mrc_testbed.fabric.ranks import Rank
 from mrc_testbed.fabric.rdma import RdmaTransport
 from mrc_testbed.fabric.state import Phase, read_state
 from mrc_testbed.scenario.measure.verdict import Status
+from mrc_testbed.scenario.run.runner import Journal
 from mrc_testbed.scenario.run.signal_clock import catching_signals
-from mrc_testbed.scenario.run.silent_journal import SilentJournal
 from mrc_testbed.scenario.run.stage import lab_for_run
 from mrc_testbed.scenario.spec.one_workload import one_workload_scenario
 from mrc_testbed.scenario.spec.plan import Plan
@@ -164,7 +164,7 @@ def launch(
             attached,
             stack.enter_context(catching_signals(force_end)),
             runs=runs or (RUNS if is_kept else None),
-            journal=SilentJournal(),
+            journal=Journal(),
             progress=settings.progress,
             show=write,
             agents_may_fail=True,

@@ -1,5 +1,4 @@
-"""Explanations of runs in virtual time: each is repeated, and looked at while it goes on.
+"""Explanations of runs in virtual time: each is repeated (rerun), and looked at while it goes on (trace).
 
-moment    shows the lab at a moment           until     finds the first at which a condition holds
-rerun     repeats a plan up to a moment     trace     records what the library does meanwhile
+why and answer explain an operation; moment shows the lab at a moment, until finds one.
 """

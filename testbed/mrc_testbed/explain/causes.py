@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal, NamedTuple
 
 from mrc_testbed.faults.effects import (
@@ -31,6 +32,9 @@ CauseKind = Literal[
     "could do nothing",  # the QP had no credit, and nothing on its way that would bring it
     "not explained",
 ]
+
+
+_OnAgent = AgentDead | Frozen
 
 
 class Cause(NamedTuple):
@@ -79,14 +83,12 @@ class FaultTimes:
 
     def of_hosts(self, hosts: Iterable[str], begin_ns: int, end_ns: int) -> tuple[str, str]:
         """Host whose agent did not run then, and the fault that is to blame; empty: all ran."""
-        for host in hosts:
-            for fault, applied_ns, cleared_ns in self._acting:
-                for effect in fault.effects:
-                    if isinstance(effect, AgentDead | Frozen) and effect.host == host:
-                        # QPs do not come back with an agent
-                        until_ns = None if isinstance(effect, AgentDead) else cleared_ns
-                        if _overlap(begin_ns, end_ns, applied_ns, until_ns):
-                            return host, fault.fault_id
+        for host, (fault, applied_ns, cleared_ns) in product(hosts, self._acting):
+            effects = [each for each in fault.effects if isinstance(each, _OnAgent) and each.host == host]
+            # QPs do not come back with an agent
+            is_final = any(isinstance(each, AgentDead) for each in effects)
+            if effects and _overlap(begin_ns, end_ns, applied_ns, None if is_final else cleared_ns):
+                return host, fault.fault_id
         return "", ""
 
     def acting(self, begin_ns: int, end_ns: int) -> tuple[str, ...]:

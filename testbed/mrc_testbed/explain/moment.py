@@ -17,7 +17,6 @@ from mrc_agents.abi import (
     QpState,
     QueueDescriptor,
     QueuePort,
-    RcQp,
     TraceKind,
     TrafficClass,
 )
@@ -157,8 +156,7 @@ def _faults(recording: Recording, zero_ns: int, now_ns: int) -> Iterator[Row]:
                 yield {**row, "since_ns": since_ns - zero_ns, "places": ", ".join(places)}
 
 
-_Frame = tuple[int, QueueDescriptor]
-"""Id, descriptor."""
+_Frame = tuple[int, QueueDescriptor]  # id, descriptor
 
 
 def _packets(lab: VirtualLab) -> Iterator[dict[str, Any]]:
@@ -217,28 +215,21 @@ def _headers(lab: VirtualLab, address: int) -> dict[str, Any]:
 
 
 def _qps(lab: VirtualLab, zero_ns: int) -> tuple[list[Row], list[Row]]:
-    """QPs in RTS, and how many of their EVs are in which state, by plane."""
+    """QPs of MRC in RTS, and how many of their EVs are in which state, by plane."""
     qps: list[Row] = []
     evs: list[Row] = []
     for host in lab.clos.hosts():
-        pins = lab.node_pins(host.name)
-        maps = ArrayMap(pins.map_fd("qps"), Qp), ArrayMap(pins.map_fd("rc_qps"), RcQp)
-        for qp in (of.peek(index) for of in maps for index in range(len(of))):
-            if qp.state != QpState.RTS:
-                continue
-            head, req, due_ns = qp.head, qp.req, qp.head.timer_due_ns - zero_ns
+        table = ArrayMap(lab.node_pins(host.name).map_fd("qps"), Qp)
+        for qp in filter(lambda qp: qp.state == QpState.RTS, map(table.peek, range(len(table)))):
+            head, req, comp, states = qp.head, qp.req, qp.comp, Counter(qp_ev_states(qp))
             name = {"from": host.name, "to": lab.clos.host(head.peer_host).name, "qpn": head.qpn}
-            if isinstance(qp, Qp):
-                una_psn, srtt_ns, window_bytes = qp.comp.una_psn, qp.comp.srtt_ns, qp.cc.cwnd_bytes
-                in_flight, lost, states = qp.req.inflight, qp.req.lost_count, Counter(qp_ev_states(qp))
-                for plane in range(lab.clos.spec.planes):
-                    counts = {state.name: states[plane, state] for state in EV_STATES}
-                    evs.append({**name, "plane": plane, **counts})
-            else:
-                una_psn, srtt_ns, window_bytes = qp.req.una_psn, 0, qp.req.window_packets * head.pmtu_bytes
-                in_flight, lost = req.next_psn - una_psn & PSN_MASK, 0
-            row = {**name, "window_bytes": window_bytes, "in_flight": in_flight, "lost": lost}
-            row |= {"una_psn": una_psn & PSN_MASK, "next_psn": req.next_psn & PSN_MASK}
-            row |= {"timer_due_ns": due_ns if head.is_timer_armed else None, "retries": head.retries}
-            qps.append({**row, "srtt_ns": srtt_ns or None})
+            evs += [
+                {**name, "plane": plane, **{state.name: states[plane, state] for state in EV_STATES}}
+                for plane in range(lab.clos.spec.planes)
+            ]
+            due_ns = head.timer_due_ns - zero_ns if head.is_timer_armed else None
+            row = {"window_bytes": qp.cc.cwnd_bytes, "in_flight": req.inflight, "lost": req.lost_count}
+            row |= {"una_psn": comp.una_psn & PSN_MASK, "next_psn": req.next_psn & PSN_MASK}
+            last = {"timer_due_ns": due_ns, "retries": head.retries, "srtt_ns": comp.srtt_ns or None}
+            qps.append({**name, **row, **last})
     return qps, evs

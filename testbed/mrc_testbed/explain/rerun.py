@@ -7,9 +7,8 @@ sets an alarm of the lab, or has the library write a trace.
 from collections.abc import Callable
 
 from mrc_testbed.scenario.measure.recording import Recording
-from mrc_testbed.scenario.run.runner import Runner
+from mrc_testbed.scenario.run.runner import Journal, Runner
 from mrc_testbed.scenario.run.signal_clock import NO_DESCRIPTOR, SignalClock
-from mrc_testbed.scenario.run.silent_journal import SilentJournal
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.virtual.lab import VirtualLab
 from mrc_testbed.virtual.world import planned_lab, world_in
@@ -45,7 +44,7 @@ def repeat(
     with planned_lab(plan, machine) as lab:
         begin(lab)
         with world_in(lab, plan, machine) as world:
-            runner = Runner(plan, world, SilentJournal(), lambda _: None)
+            runner = Runner(plan, world, Journal(), lambda _: None)
             alarm = _Alarm(lab, runner.recording, machine, look)
             lab.set_alarm(alarm, until_ns)
             runner.run()

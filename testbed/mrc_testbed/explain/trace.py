@@ -70,9 +70,7 @@ class Tracer:
             raise ValueError("not begun")
         records = self._lab.runtime.traced()
         if len(records) >= RECORDS_MAX:
-            raise UsageError(
-                f"the trace has more than {RECORDS_MAX} records", hint="choose a shorter operation"
-            )
+            raise UsageError(f"the trace has {RECORDS_MAX} records", hint="choose a shorter operation")
         self.records = np.frombuffer(bytes(records), self.records.dtype)
 
 

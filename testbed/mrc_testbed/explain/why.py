@@ -151,14 +151,12 @@ def _messages(plan: Plan, workload: PlannedWorkload, clos: Clos) -> list[Operati
         of_qp[int(each["host"]), int(each["qp"])].append(each)
     found: list[Operation] = []
     for outcome in recording.outcomes:
-        if outcome.flow.workload != workload.name:
-            continue
         source = clos.node(outcome.flow.source).index, qp_index(outcome.qpn)
         records = of_qp[source]
+        if outcome.flow.workload != workload.name or not records:
+            continue
         begun = [int(each["time_ns"]) for each in records if each["kind"] == TraceKind.BEGUN]
         ended = [int(each["time_ns"]) for each in records if each["kind"] == TraceKind.COMPLETED]
-        if not records:
-            continue
         done = len(ended)
         if outcome.error is not None:  # what it had begun, or would have sent next
             begun.append(ended[-1] if ended else outcome.start_ns)

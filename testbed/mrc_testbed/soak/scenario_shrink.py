@@ -11,8 +11,7 @@ from mrc_testbed.document.envelope import Kind, load
 from mrc_testbed.errors import UsageError, did_you_mean
 from mrc_testbed.scenario.measure.expectation import Outcome, evaluate_expectations
 from mrc_testbed.scenario.measure.workload_end import unwritten_outcomes
-from mrc_testbed.scenario.run.runner import Runner
-from mrc_testbed.scenario.run.silent_journal import SilentJournal
+from mrc_testbed.scenario.run.runner import Journal, Runner
 from mrc_testbed.scenario.spec.expression import parse_expectation
 from mrc_testbed.scenario.spec.load import load_scenario, scenario_variants
 from mrc_testbed.soak.document import Values, commented, plan_of
@@ -137,7 +136,7 @@ def _unmet_expectations(document: Values, is_stopped: IsStopped = lambda: False)
     """The expectations that do not hold, as `run --virtual` judges; none of a run without its end."""
     plan = plan_of(document)
     with virtual_world(plan, UniverseLimit(is_stopped)) as world:
-        runner = Runner(plan, world, SilentJournal(), lambda _: None)
+        runner = Runner(plan, world, Journal(), lambda _: None)
         if runner.run() is not None:
             return []
     written = evaluate_expectations(plan.expect, runner.recording)

@@ -15,9 +15,8 @@ from mrc_agents.bpf.maps import PerCpuArray
 from mrc_agents.nic.device import NicDevice
 from mrc_testbed.scenario.measure.event import Note
 from mrc_testbed.scenario.measure.recording import Recording
-from mrc_testbed.scenario.run.runner import Runner
+from mrc_testbed.scenario.run.runner import Journal, Runner
 from mrc_testbed.scenario.run.signal_clock import NO_DESCRIPTOR, SignalClock
-from mrc_testbed.scenario.run.silent_journal import SilentJournal
 from mrc_testbed.scenario.spec.plan import READING_INTERVAL_NS
 from mrc_testbed.soak.document import Values, plan_of
 from mrc_testbed.soak.invariants import Failure, Reach, is_at_rest, judge_fabric, judge_run
@@ -99,7 +98,7 @@ class UniverseLimit(SignalClock):
         return f"the limit of {self.events_max} events"
 
 
-class _Journal(SilentJournal):
+class _Journal(Journal):
     """Has the witness look while QPs are there; a collective ends before its last acknowledgement."""
 
     def __init__(self, lab: VirtualLab, witness: Witness, reach: Reach) -> None:

@@ -9,7 +9,7 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.spec.load import load_scenario
 from mrc_testbed.scenario.spec.plan import dump_plan, load_plan
 from mrc_testbed.scenario.spec.resolve import resolve
-from mrc_testbed.scenario.spec.seed import derive_seed
+from mrc_testbed.scenario.spec.resolve_faults import derive_seed
 from mrc_testbed.scenario.spec.timeline import (
     ChangeFault,
     EndWarmup,

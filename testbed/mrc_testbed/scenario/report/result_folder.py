@@ -46,6 +46,7 @@ from mrc_testbed.scenario.report.result_text import build_flows, build_operation
 from mrc_testbed.scenario.report.run_page import build_report
 from mrc_testbed.scenario.report.run_record import BegunRecord, RunRecord, dump_record
 from mrc_testbed.scenario.report.samples import build_samples
+from mrc_testbed.scenario.run.runner import Journal
 from mrc_testbed.scenario.spec.plan import Plan, dump_plan
 from mrc_testbed.topology.ev import decode_ev
 from mrc_testbed.topology.path import uplink_of_ev
@@ -128,7 +129,7 @@ def _time_ns(record: Record) -> int:
     return time_ns if isinstance(time_ns, int) else 0
 
 
-class ResultFolder(Holder):
+class ResultFolder(Holder, Journal):
     """The folder of one run, and the journal that its runner keeps.
 
     Args:

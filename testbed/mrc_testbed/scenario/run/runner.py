@@ -7,7 +7,7 @@ Whatever goes wrong, faults are reverted, QPs are destroyed, and what was measur
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from mrc_testbed.errors import CleanupError, TestbedError
 from mrc_testbed.scenario.measure.abort_watch import AbortWatch
@@ -48,8 +48,8 @@ FLOW_READING_COST_SHARE: Final = 20
 """Flows are read so that it takes at most one part in so many of the time; fault edges are read anyway."""
 
 
-class Journal(Protocol):
-    """Called with everything as it happens, so that a killed run leaves what it had measured."""
+class Journal:
+    """Called with everything as it happens: one that keeps it leaves what a killed run had measured."""
 
     def note(self, recording: Recording, note: Note) -> None:
         """The runner did something."""

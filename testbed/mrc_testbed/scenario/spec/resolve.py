@@ -18,14 +18,13 @@ from mrc_testbed.scenario.spec.plan import (
     PlannedWorkload,
     reading_interval_ns,
 )
-from mrc_testbed.scenario.spec.resolve_faults import resolve_faults
+from mrc_testbed.scenario.spec.resolve_faults import derive_seed, resolve_faults
 from mrc_testbed.scenario.spec.scenario_spec import (
     ScenarioSpec,
     TransportSpec,
     compared_quantities,
     published_comparisons,
 )
-from mrc_testbed.scenario.spec.seed import derive_seed
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.transport.congestion import CongestionControl

@@ -1,5 +1,6 @@
 """From the faults of a scenario to those of its plan: what they hit, when, and what forbids them. Pure."""
 
+import hashlib
 from dataclasses import replace
 from typing import Final
 
@@ -11,7 +12,6 @@ from mrc_testbed.faults.rule import FLAP_PLACE, mix_seed
 from mrc_testbed.faults.spec_base import AnyFault
 from mrc_testbed.faults.targets import SelectionError, target_fault
 from mrc_testbed.scenario.spec.scenario_spec import ScenarioSpec
-from mrc_testbed.scenario.spec.seed import derive_seed
 from mrc_testbed.topology.clos import Clos
 
 OCCURRENCES_MAX: Final = 10_000
@@ -106,3 +106,9 @@ def _begins_before_end(one: ScheduledFault, other: ScheduledFault) -> bool:
 
 def _is_crowded(others: list[ScheduledFault], fault: ScheduledFault) -> bool:
     return any(sum(port_id in other.ports for other in others) >= FaultLimit.RULES for port_id in fault.ports)
+
+
+def derive_seed(run_seed: int, *names: str) -> int:
+    """64 bits for one purpose, independent of those for any other."""
+    text = "/".join((str(run_seed), *names))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
