@@ -15,10 +15,9 @@ from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.faults.attendance import require_working
-from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.scenario.measure.recording import Journal, Recording
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.run.protocols import Clock
-from mrc_testbed.scenario.run.runner import Journal
 from mrc_testbed.scenario.run.signal_clock import catching_signals
 from mrc_testbed.scenario.spec.one_workload import one_workload_scenario
 from mrc_testbed.scenario.spec.plan import Plan

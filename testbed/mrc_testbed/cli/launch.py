@@ -26,8 +26,8 @@ from mrc_testbed.fabric.process import is_alive
 from mrc_testbed.fabric.ranks import Rank
 from mrc_testbed.fabric.rdma import RdmaTransport
 from mrc_testbed.fabric.state import Phase, read_state
+from mrc_testbed.scenario.measure.recording import Journal
 from mrc_testbed.scenario.measure.verdict import Status
-from mrc_testbed.scenario.run.runner import Journal
 from mrc_testbed.scenario.run.signal_clock import catching_signals
 from mrc_testbed.scenario.run.stage import lab_for_run
 from mrc_testbed.scenario.spec.one_workload import one_workload_scenario

@@ -17,12 +17,12 @@ from mrc_testbed.fabric.ranks import Write
 from mrc_testbed.faults.ledger import Ledger
 from mrc_testbed.metrics.run_info import RunInfo, announce_run, read_run
 from mrc_testbed.scenario.execution import FinishedRun, execute
-from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.scenario.measure.recording import Journal, Recording
 from mrc_testbed.scenario.measure.trust import judge_fidelity
 from mrc_testbed.scenario.measure.verdict import Status, Verdict, decide
 from mrc_testbed.scenario.run.live import LiveLab, live_world
 from mrc_testbed.scenario.run.protocols import Clock, LabView
-from mrc_testbed.scenario.run.runner import Journal, Runner
+from mrc_testbed.scenario.run.runner import Runner
 from mrc_testbed.scenario.spec.load import Scenario, scenario_variants
 from mrc_testbed.scenario.spec.plan import Plan, PlannedWorkload
 from mrc_testbed.scenario.spec.resolve import resolve

@@ -6,8 +6,8 @@ sets an alarm of the lab, or has the library write a trace.
 
 from collections.abc import Callable
 
-from mrc_testbed.scenario.measure.recording import Recording
-from mrc_testbed.scenario.run.runner import Journal, Runner
+from mrc_testbed.scenario.measure.recording import Journal, Recording
+from mrc_testbed.scenario.run.runner import Runner
 from mrc_testbed.scenario.run.signal_clock import NO_DESCRIPTOR, SignalClock
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.virtual.lab import VirtualLab

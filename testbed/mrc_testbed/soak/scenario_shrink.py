@@ -10,8 +10,9 @@ from typing import Any, Final
 from mrc_testbed.document.envelope import Kind, load
 from mrc_testbed.errors import UsageError, did_you_mean
 from mrc_testbed.scenario.measure.expectation import Outcome, evaluate_expectations
+from mrc_testbed.scenario.measure.recording import Journal
 from mrc_testbed.scenario.measure.workload_end import unwritten_outcomes
-from mrc_testbed.scenario.run.runner import Journal, Runner
+from mrc_testbed.scenario.run.runner import Runner
 from mrc_testbed.scenario.spec.expression import parse_expectation
 from mrc_testbed.scenario.spec.load import load_scenario, scenario_variants
 from mrc_testbed.soak.document import Values, commented, plan_of

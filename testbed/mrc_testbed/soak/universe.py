@@ -14,8 +14,8 @@ from mrc_agents.abi import PortCounters
 from mrc_agents.bpf.maps import PerCpuArray
 from mrc_agents.nic.device import NicDevice
 from mrc_testbed.scenario.measure.event import Note
-from mrc_testbed.scenario.measure.recording import Recording
-from mrc_testbed.scenario.run.runner import Journal, Runner
+from mrc_testbed.scenario.measure.recording import Journal, Recording
+from mrc_testbed.scenario.run.runner import Runner
 from mrc_testbed.scenario.run.signal_clock import NO_DESCRIPTOR, SignalClock
 from mrc_testbed.scenario.spec.plan import READING_INTERVAL_NS
 from mrc_testbed.soak.document import Values, plan_of

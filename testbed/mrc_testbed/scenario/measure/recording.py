@@ -199,3 +199,22 @@ def nearest(readings: Sequence[AnyReading], time_ns: int) -> AnyReading:
     after = bisect_left(readings, time_ns, key=lambda reading: reading.time_ns)
     candidates = readings[max(0, after - 1) : after + 1]
     return min(candidates, key=lambda reading: abs(reading.time_ns - time_ns))
+
+
+class Journal:
+    """Called with everything as it happens: one that keeps it leaves what a killed run had measured."""
+
+    def note(self, recording: Recording, note: Note) -> None:
+        """The runner did something."""
+
+    def note_change(self, recording: Recording, change: FaultChange) -> None:
+        """A fault began or ceased to act."""
+
+    def note_nic_event(self, recording: Recording, event: NicEvent) -> None:
+        """A NIC reported something."""
+
+    def note_reading(self, recording: Recording) -> None:
+        """The recording has one reading more."""
+
+    def note_output(self, workload: str, line: bytes) -> None:
+        """A rank of a program wrote a line; called in any thread."""

@@ -35,7 +35,7 @@ from mrc_testbed.scenario.measure.event import (
     QpTransition,
 )
 from mrc_testbed.scenario.measure.provenance import Provenance
-from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.scenario.measure.recording import Journal, Recording
 from mrc_testbed.scenario.measure.series_rows import format_row, intervals, series_columns, series_row
 from mrc_testbed.scenario.report.figure import run_charts
 from mrc_testbed.scenario.report.junit import build_junit
@@ -46,7 +46,6 @@ from mrc_testbed.scenario.report.result_text import build_flows, build_operation
 from mrc_testbed.scenario.report.run_page import build_report
 from mrc_testbed.scenario.report.run_record import BegunRecord, RunRecord, dump_record
 from mrc_testbed.scenario.report.samples import build_samples
-from mrc_testbed.scenario.run.runner import Journal
 from mrc_testbed.scenario.spec.plan import Plan, dump_plan
 from mrc_testbed.topology.ev import decode_ev
 from mrc_testbed.topology.path import uplink_of_ev

@@ -11,8 +11,8 @@ from typing import Final
 
 from mrc_testbed.errors import CleanupError, TestbedError
 from mrc_testbed.scenario.measure.abort_watch import AbortWatch
-from mrc_testbed.scenario.measure.event import FaultChange, NicEvent, Note
-from mrc_testbed.scenario.measure.recording import FlowReading, Recording
+from mrc_testbed.scenario.measure.event import FaultChange, Note
+from mrc_testbed.scenario.measure.recording import FlowReading, Journal, Recording
 from mrc_testbed.scenario.measure.trust import lateness_of_warmup
 from mrc_testbed.scenario.measure.verdict import Ending, Status
 from mrc_testbed.scenario.run.protocols import Clock, CounterSource, FaultInjector
@@ -46,25 +46,6 @@ _READINGS_OF_JOB: Final = 1000
 
 FLOW_READING_COST_SHARE: Final = 20
 """Flows are read so that it takes at most one part in so many of the time; fault edges are read anyway."""
-
-
-class Journal:
-    """Called with everything as it happens: one that keeps it leaves what a killed run had measured."""
-
-    def note(self, recording: Recording, note: Note) -> None:
-        """The runner did something."""
-
-    def note_change(self, recording: Recording, change: FaultChange) -> None:
-        """A fault began or ceased to act."""
-
-    def note_nic_event(self, recording: Recording, event: NicEvent) -> None:
-        """A NIC reported something."""
-
-    def note_reading(self, recording: Recording) -> None:
-        """The recording has one reading more."""
-
-    def note_output(self, workload: str, line: bytes) -> None:
-        """A rank of a program wrote a line; called in any thread."""
 
 
 class _Stopped(Exception):  # noqa: N818 - not an error: it ends the timeline early
