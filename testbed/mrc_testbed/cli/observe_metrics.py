@@ -1,11 +1,8 @@
 """observe metrics: the exporter that Prometheus scrapes."""
 
 import logging
-import re
 import threading
-from collections.abc import Callable
 from functools import partial
-from http import HTTPStatus
 from typing import Final
 
 import typer
@@ -17,10 +14,9 @@ from mrc_testbed.errors import TestbedError
 from mrc_testbed.fabric.root import state_root
 from mrc_testbed.faults.attendance import restore_reaper
 from mrc_testbed.faults.spec import KINDS
-from mrc_testbed.installation import shipped
-from mrc_testbed.metrics.exporter import DEFAULT_PORT, Page, Pages, exporter_running
+from mrc_testbed.metrics.exporter import DEFAULT_PORT, Pages, exporter_running
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
-from mrc_testbed.observe.prometheus import RUNBOOK
+from mrc_testbed.observe.prometheus import alert_pages
 from mrc_testbed.observe.run_reports import report_page
 
 _LOG: Final = logging.getLogger(__name__)
@@ -65,21 +61,3 @@ def _attend(lab: str) -> None:
             _LOG.warning("lab %s: %s", lab, done)
     except TestbedError as error:
         _LOG.warning("lab %s: %s", lab, error.message)
-
-
-_SECTION: Final = re.compile(r"^## (\w+)\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-
-
-def alert_pages() -> Callable[[str], Page]:
-    """The function from an alert's name, in any case, to its section; from no name to the whole page."""
-    text = shipped(RUNBOOK).read_text(encoding="utf-8")
-    parts = {found[1].casefold(): found[0].rstrip() + "\n" for found in _SECTION.finditer(text)}
-    parts[""] = text
-
-    def page(name: str) -> Page:
-        part = parts.get(name.casefold())
-        if part is None:
-            return Page(HTTPStatus.NOT_FOUND, b"no alert has this name; /alerts has them all\n")
-        return Page(HTTPStatus.OK, part.encode())
-
-    return page

@@ -1,13 +1,16 @@
 """Prometheus: its configuration, its rules, and the command that runs it."""
 
+import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
 from mrc_testbed.installation import shipped
+from mrc_testbed.metrics.exporter import Page
 from mrc_testbed.observe.service import Service, account_for
 from mrc_testbed.observe.stack_state import ServiceName, StackPaths, StackSettings
 
@@ -19,6 +22,7 @@ OBJECTIVE_RECORD: Final = "mrc:message_completion_p99_objective:seconds"
 RUNBOOK: Final = "docs/guide/alerts.md"
 """Page about each alert and its remedy, by path in the repository; the rules name it."""
 
+_SECTION: Final = re.compile(r"^## (\w+)\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _RULES: Final = "dashboards/rules/mrc-testbed.yaml"
 _SCRAPE_INTERVAL: Final = "1s"
 _LATE_SAMPLES: Final = "30m"
@@ -125,3 +129,18 @@ def rules_text(p99_objective_ns: int, target: str, grafana: str, runbook_url: st
                 else annotations["runbook_url"].replace(RUNBOOK, runbook_url)
             )
     return yaml.safe_dump(rules, sort_keys=False, width=1000)
+
+
+def alert_pages() -> Callable[[str], Page]:
+    """The function from an alert's name, in any case, to its section; from no name to the whole page."""
+    text = shipped(RUNBOOK).read_text(encoding="utf-8")
+    parts = {found[1].casefold(): found[0].rstrip() + "\n" for found in _SECTION.finditer(text)}
+    parts[""] = text
+
+    def page(name: str) -> Page:
+        part = parts.get(name.casefold())
+        if part is None:
+            return Page(HTTPStatus.NOT_FOUND, b"no alert has this name; /alerts has them all\n")
+        return Page(HTTPStatus.OK, part.encode())
+
+    return page

@@ -10,10 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 from waiting import DEADLINE_S
 
-from mrc_testbed.cli.observe_metrics import alert_pages
 from mrc_testbed.installation import shipped
 from mrc_testbed.metrics.exporter import Pages, exporter_running
-from mrc_testbed.observe.prometheus import RUNBOOK
+from mrc_testbed.observe.prometheus import RUNBOOK, alert_pages
 from mrc_testbed.observe.run_reports import record_run, report_page
 
 RUN = "20261127T134102Z-5c230e"
