@@ -175,24 +175,25 @@ def _chain(plan: Plan, workload: PlannedWorkload, clos: Clos, operation: Operati
     """The messages that followed one another to the operation's end, the last first."""
     tracer = Tracer((TraceKind.POSTED, TraceKind.ARRIVED), operation.posted_ns, operation.end_ns)
     repeat(plan, tracer.begin, tracer.take, operation.end_ns + 1)
-    hosts = [(clos.node(flow.source).index, clos.node(flow.target).index) for flow in workload.flows]
+    hosts = np.array([[clos.node(each).index for each in (f.source, f.target)] for f in workload.flows])
     records = tracer.records[tracer.records["entropy"] == operation.number]
     for schedule in np.unique(records["start_ns"]):
         own = records[records["start_ns"] == schedule]
-        ends = zip(own["place"], own["source"], own["host"], strict=True)
         is_whole = own["time_ns"][0] == operation.posted_ns and own["time_ns"][-1] == operation.end_ns
-        if is_whole and all(at < len(hosts) and hosts[at] == (near, far) for at, near, far in ends):
-            break
+        if is_whole and own["place"].max() < len(hosts):
+            ends = np.stack((own["source"], own["host"]), axis=1)
+            if np.array_equal(hosts[own["place"]], ends):
+                break
     else:
         raise UsageError(
             f"{operation.name} does not repeat", hint="explain it with the version that the run was made with"
         )
-    posted = {int(each["psn"]): each for each in own if each["kind"] == TraceKind.POSTED}
-    arrived = [each for each in own if each["kind"] == TraceKind.ARRIVED]
+    posted, arrived = (own[own["kind"] == kind] for kind in (TraceKind.POSTED, TraceKind.ARRIVED))
+    posted = posted[np.argsort(posted["psn"])]
     transfer, end_ns = int(arrived[-1]["psn"]), int(arrived[-1]["time_ns"])
     chain = []
     while transfer >= 0:
-        each = posted[transfer]
+        each = posted[np.searchsorted(posted["psn"], transfer)]
         pair = Pair((int(each["source"]), int(each["qp"])), (int(each["host"]), int(each["extra"])))
         chain.append(Leg(pair, int(each["time_ns"]), end_ns))
         transfer, end_ns = int(each["what"]) - 1, int(each["time_ns"])
