@@ -13,7 +13,7 @@ import numpy as np
 
 from mrc_agents.abi import LossRule, PortCounter, PortKind, TraceKind
 from mrc_testbed.explain.causes import Cause, CauseKind, FaultTimes, Segment
-from mrc_testbed.explain.trace import Index, QpPlace, Records
+from mrc_testbed.explain.trace import Index, QpPlace, Records, packet_name
 from mrc_testbed.topology.clos import Clos
 
 KINDS: Final = (
@@ -38,9 +38,8 @@ RULES: Final = {
 }
 """Names of what finds a loss."""
 
-_OPCODE_MASK: Final = 0x3F  # of MRC without the bits that it has besides those of RC
-_WRITES: Final = range(0x06, 0x0C)
-_RESPONSES: Final = (0x11, 0x1C, 0x1D)  # ACK, SACK, NACK
+_WRITES: Final = ("WRITE",)
+_RESPONSES: Final = ("ACK", "SACK", "NACK")
 
 
 class Pair(NamedTuple):
@@ -150,12 +149,12 @@ class CriticalPath:
         else:
             self.spend(since_ns, floor_ns, Cause("could do nothing", hosts[0]))
 
-    def _latest(self, place: QpPlace, opcodes: Sequence[int]) -> Any:
+    def _latest(self, place: QpPlace, names: Sequence[str]) -> Any:
         """The latest frame that a QP took up to now."""
         taken = self._taken.of(place)
         taken = taken[: np.searchsorted(taken["time_ns"], self._at_ns, "right")]
         for each in taken[::-1]:
-            if int(each["what"]) & _OPCODE_MASK in opcodes:
+            if packet_name(int(each["what"])) in names:
                 return each
         return None
 

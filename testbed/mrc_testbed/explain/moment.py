@@ -23,7 +23,7 @@ from mrc_agents.abi import (
 from mrc_agents.bpf.maps import ArrayMap, MappedArray
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.explain.rerun import repeat
-from mrc_testbed.explain.trace import Records, Tracer
+from mrc_testbed.explain.trace import PSN_MASK, Records, Tracer, packet_name
 from mrc_testbed.metrics.reader import qp_ev_states
 from mrc_testbed.metrics.series import EV_STATES
 from mrc_testbed.scenario.measure.recording import Recording
@@ -34,7 +34,6 @@ from mrc_testbed.virtual.lab import VirtualLab
 
 Row = Mapping[str, Any]
 
-PSN_MASK: Final = 0xFFFFFF
 STEPS: Final = (TraceKind.SENT, TraceKind.ACKED, TraceKind.DECLARED, TraceKind.TIMER)
 _QP: Final = ("from", "to", "qpn")
 KEYS: Final = {"faults": ("fault", "occurrence"), "ports": ("port",), "qps": _QP, "evs": (*_QP, "plane")}
@@ -44,10 +43,6 @@ _START_NS: Final = 1  # lab time at which a run begins
 _IPV6_AT, _IPV6_BYTES, _NEXT_HEADER_AT, _NEXT_HEADER_IPV6 = 14, 40, 20, 41
 _HEADERS: Final = struct.Struct(">I12xQ8xQHH4xB7xI")
 """IPv6, UDP, BTH: flow label, addresses, ports, opcode, PSN (include/mrc/wire.h)."""
-_ACKS: Final = {0x01: "CNP", 0x11: "ACK", 0x1C: "SACK", 0x1D: "NACK"}
-_PROBES: Final = {0x00: "LINK PROBE", 0x18: "ENDPOINT", 0x19: "ENDPOINT", 0x1E: "PROBE"}
-_PACKETS: Final = dict.fromkeys(range(0x06, 0x0C), "WRITE") | _ACKS | _PROBES
-"""By the operation of an opcode, its low five bits."""
 
 
 def moments_of(
@@ -206,7 +201,7 @@ def _headers(lab: VirtualLab, address: int) -> dict[str, Any]:
     if to_port != MRC_UDP_PORT:
         return {"packet": "other", **dict.fromkeys(("from", "to", "psn", "ev"))}
     return {
-        "packet": _PACKETS.get(opcode & 0x1F, f"{opcode:#04x}"),
+        "packet": packet_name(opcode),
         "from": lab.clos.host(source - 1).name,
         "to": lab.clos.host(target - 1).name,
         "psn": psn & PSN_MASK,

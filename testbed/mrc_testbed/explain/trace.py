@@ -21,7 +21,17 @@ RECORDS_MAX: Final = 1 << 24
 
 EVER_NS: Final = (1 << 63) - 1
 _ANYWHERE: Final = 0xFFFF_FFFF
-_PSN_MASK: Final = (1 << 24) - 1
+PSN_MASK: Final = (1 << 24) - 1
+
+_ACKS: Final = {0x01: "CNP", 0x11: "ACK", 0x1C: "SACK", 0x1D: "NACK"}
+_PROBES: Final = {0x00: "LINK PROBE", 0x18: "ENDPOINT", 0x19: "ENDPOINT", 0x1E: "PROBE"}
+_PACKETS: Final = dict.fromkeys(range(0x06, 0x0C), "WRITE") | _ACKS | _PROBES
+"""By the operation of an opcode, its low five bits."""
+
+
+def packet_name(opcode: int) -> str:
+    """Name of a packet, the same for MRC and reliable connections."""
+    return _PACKETS.get(opcode & 0x1F, f"{opcode:#04x}")
 
 
 class Tracer:
@@ -79,14 +89,14 @@ class Index:
 
     def __init__(self, records: Records, *kinds: TraceKind, by_psn: bool = True) -> None:
         chosen = records[np.isin(records["kind"], kinds)]
-        psn = chosen["psn"] & _PSN_MASK if by_psn else np.zeros(len(chosen), np.uint32)
+        psn = chosen["psn"] & PSN_MASK if by_psn else np.zeros(len(chosen), np.uint32)
         keys = _key(chosen["host"].astype(np.uint64), chosen["qp"], psn)
         order = np.lexsort((chosen["time_ns"], keys))
         self._keys, self._records = keys[order], chosen[order]
 
     def of(self, place: QpPlace, psn: int = 0) -> Records:
         """Those of a QP and, by PSN, of its low 24 bits."""
-        key = np.uint64(_key(*place, psn & _PSN_MASK))
+        key = np.uint64(_key(*place, psn & PSN_MASK))
         return self._records[np.searchsorted(self._keys, key) : np.searchsorted(self._keys, key, "right")]
 
 
