@@ -11,7 +11,7 @@ from mrc_testbed.check.site import Asked
 from mrc_testbed.fabric.link_probes import LinkProbeCounts, link_probes_running
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.probing.effort import quick_interval_ns, rounds_wanted
-from mrc_testbed.topology.probe_outcome import PathOutcome, since
+from mrc_testbed.topology.probe_outcome import PathOutcome
 from mrc_testbed.workloads.connectors import open_mrc
 from mrc_testbed.workloads.engine import Engine, WorkloadEngine
 
@@ -66,6 +66,7 @@ class LiveSite:
             probing = stack.enter_context(link_probes_running(self._lab, interval_ns, names))
             before = counts.read()
             asked = [outcome for outcome in before if outcome.path.host in hosts]
-            Event().wait((probing.timeout + rounds_wanted(asked) * probing.interval) / 1e9)
-            outcomes = since(counts.read(), before)
+            ended = Event()
+            ended.wait((probing.timeout + rounds_wanted(asked) * probing.interval) / 1e9)
+            outcomes = counts.judged(before, probing, ended)
         return [outcome for outcome in outcomes if outcome.path.host in hosts]

@@ -21,7 +21,6 @@ from mrc_testbed.probing.effort import quick_interval_ns, rounds_wanted
 from mrc_testbed.probing.localisation import Diagnosis, LinkHealth, localise
 from mrc_testbed.report.table import Columns
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.probe_outcome import since
 from mrc_testbed.topology.probing_spec import INTERVAL_MIN_NS, ProbingSpec
 from mrc_testbed.units import format_duration_ns, parse_duration_ns
 
@@ -138,7 +137,7 @@ def _diagnose(
             duration_ns = rounds_wanted(before) * probing.interval
         settings.progress(f"probing for {format_duration_ns(duration_ns)}")
         ended.wait(duration_ns / 1e9)
-        outcomes = since(counts.read(), before)
+        outcomes = counts.judged(before, probing, ended)
     judged = sum(outcome.passed + outcome.failed for outcome in outcomes)
     if not judged:
         raise UsageError(

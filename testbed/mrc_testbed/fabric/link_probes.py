@@ -2,6 +2,8 @@
 
 from collections.abc import Container, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from threading import Event
 
 from mrc_agents.abi import LinkProbePath
 from mrc_agents.bpf.libbpf import open_map_in
@@ -12,7 +14,7 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.paths import MapPins
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.probe_outcome import PathOutcome
+from mrc_testbed.topology.probe_outcome import PathOutcome, since
 from mrc_testbed.topology.probe_path import ProbePath, probe_paths
 from mrc_testbed.topology.probing_spec import LAG_ROUNDS_MAX, ProbingSpec
 
@@ -36,6 +38,18 @@ class LinkProbeCounts(Holder):
             for paths, table in self._tables
             for path, entry in zip(paths, table, strict=False)  # a map has one entry at least
         )
+
+    def judged(
+        self, before: tuple[PathOutcome, ...], probing: ProbingSpec, ended: Event
+    ) -> tuple[PathOutcome, ...]:
+        """The outcomes between *before* and now.
+
+        A machine that stands still brings probes back late: those that another time-out brings are not lost.
+        """
+        outcomes = since(self.read(), before)
+        ended.wait(probing.timeout / 1e9)
+        settled = since(self.read(), before)
+        return tuple(replace(old, late=new.late) for old, new in zip(outcomes, settled, strict=True))
 
 
 @contextmanager
