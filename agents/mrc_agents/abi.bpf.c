@@ -2,6 +2,8 @@
 /* Compiled for its BTF only, never loaded: the source of mrc_agents/abi.py. */
 #include <mrc/abi.h>
 #include <mrc/application_abi.h>
+#include <mrc/control_abi.h>
+#include <mrc/ctl_abi.h>
 #include <mrc/lossless_abi.h>
 #include <mrc/queue_abi.h>
 #include <mrc/rc_abi.h>
@@ -103,8 +105,24 @@ KEEP(struct, mrc_lossless_link);
 KEEP(enum, mrc_application_limit);
 KEEP(enum, mrc_application_transport);
 KEEP(enum, mrc_application_verb);
+KEEP(enum, mrc_application_attribute);
 KEEP(struct, mrc_application_request);
 KEEP(struct, mrc_application_reply);
+KEEP(enum, mrc_control_limit);
+KEEP(enum, mrc_control_object);
+KEEP(enum, mrc_control_word);
+KEEP(struct, mrc_control);
+KEEP(struct, mrc_control_event);
+KEEP(enum, mrc_ctl_profile_state);
+KEEP(enum, mrc_ctl_port_admin_state);
+KEEP(enum, mrc_ctl_ev_fmt_mode);
+KEEP(enum, mrc_ctl_ev_fmt_profile_attr_mask);
+KEEP(enum, mrc_ctl_ev_state);
+KEEP(enum, mrc_ctl_ev_mode);
+KEEP(enum, mrc_ctl_ev_op);
+KEEP(enum, mrc_ctl_ev_op_flags);
+KEEP(enum, mrc_ctl_ev_profile_attr_mask);
+KEEP(enum, mrc_ctl_cc_profile_attr_mask);
 KEEP(struct, mrc_virtual_map);
 KEEP(struct, mrc_virtual_lab);
 KEEP(struct, mrc_virtual_report);

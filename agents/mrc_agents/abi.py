@@ -9,10 +9,24 @@ from enum import IntEnum
 
 
 
+class ApplicationAttribute(IntEnum):
+    """enum mrc_application_attribute."""
+
+    MAX_WIMM = 1
+    MAX_WIMM_DEST = 2
+    MPR = 4
+    MPR_DEST = 8
+    TIMEOUT = 16
+    EV_PROFILE_ID = 32
+    CC_PROFILE_ID = 64
+    RETRY_CNT = 256
+    CAP = 512
+
+
 class ApplicationLimit(IntEnum):
     """enum mrc_application_limit."""
 
-    VERSION = 6
+    VERSION = 7
     TEXT = 160
     NOT_GIVEN = 255
     ANYWHERE = 4294967295
@@ -41,6 +55,8 @@ class ApplicationVerb(IntEnum):
     QUERY_PORT = 10
     CHUNK = 11
     CHANNEL_RING = 12
+    CONTROL = 13
+    WATCH_EVS = 14
 
 
 class CcFormat(IntEnum):
@@ -112,6 +128,129 @@ class Command(IntEnum):
     PENALTY = 9
     LIMITS = 10
     RC_RTS = 11
+
+
+class ControlLimit(IntEnum):
+    """enum mrc_control_limit."""
+
+    FIELDS = 8
+    WORDS = 16
+
+
+class ControlObject(IntEnum):
+    """enum mrc_control_object."""
+
+    DEVICE = 0
+    EV_FORMAT = 1
+    EV_PROFILE = 2
+    CC_PROFILE = 3
+    PORT = 4
+    PROBE = 5
+
+
+class ControlWord(IntEnum):
+    """enum mrc_control_word."""
+
+    FORMATS_MAX = 0
+    PROFILES_MAX = 1
+    EVS_MAX = 2
+    EVS_FREE = 3
+    EVS_PER_PROFILE = 4
+    EV_ALIGN = 5
+    EV_WIDTH = 6
+    CC_PROFILES_MAX = 7
+    PORT_MASK = 8
+    HAS_NSCC = 9
+
+
+class CtlCcProfileAttrMask(IntEnum):
+    """enum mrc_ctl_cc_profile_attr_mask."""
+
+    STATE = 1
+    CUR_STATE = 2
+    ALGORITHM = 4
+    CONFIG = 8
+    VENDOR_CFG = 2147483648
+
+
+class CtlEvFmtMode(IntEnum):
+    """enum mrc_ctl_ev_fmt_mode."""
+
+    STEV = 1
+    SRV6 = 2
+    UDP = 4
+
+
+class CtlEvFmtProfileAttrMask(IntEnum):
+    """enum mrc_ctl_ev_fmt_profile_attr_mask."""
+
+    PROFILE_STATE = 1
+    PROFILE_CUR_STATE = 2
+    PROFILE_MODE = 4
+    PROFILE_OP = 8
+    VENDOR_CFG = 2147483648
+
+
+class CtlEvMode(IntEnum):
+    """enum mrc_ctl_ev_mode."""
+
+    AUTO = 1
+    EXP = 2
+    GEN = 4
+
+
+class CtlEvOp(IntEnum):
+    """enum mrc_ctl_ev_op."""
+
+    REPLACE_EV = 0
+    MODIFY_EV_STATE = 1
+    QUERY_EV_STATE = 2
+    QUERY_EV_ARRAY = 3
+
+
+class CtlEvOpFlags(IntEnum):
+    """enum mrc_ctl_ev_op_flags."""
+
+    CTL_EV_OP_F_ALL_COPIES = 1
+
+
+class CtlEvProfileAttrMask(IntEnum):
+    """enum mrc_ctl_ev_profile_attr_mask."""
+
+    STATE = 1
+    CUR_STATE = 2
+    MODE = 4
+    FMT_ID = 8
+    COUNT = 16
+    MIN_ACTIVE = 32
+    EVENT_MASK = 64
+    EV_OP = 128
+    EV_FIELDS_OP = 256
+    VENDOR_CFG = 2147483648
+
+
+class CtlEvState(IntEnum):
+    """enum mrc_ctl_ev_state."""
+
+    GOOD = 1
+    ASSUMED_BAD = 2
+    DENIED = 4
+    UNKNOWN = 2147483648
+
+
+class CtlPortAdminState(IntEnum):
+    """enum mrc_ctl_port_admin_state."""
+
+    DISABLED = 0
+    ENABLED = 1
+
+
+class CtlProfileState(IntEnum):
+    """enum mrc_ctl_profile_state."""
+
+    INIT = 0
+    OFFLINE = 1
+    ONLINE = 2
 
 
 class DcqcnReason(IntEnum):
@@ -664,7 +803,7 @@ class ApplicationReply(Structure):
 
 
 class ApplicationRequest(Structure):
-    """struct mrc_application_request, 72 bytes."""
+    """struct mrc_application_request, 96 bytes."""
 
     verb: int
     qpn: int
@@ -684,6 +823,17 @@ class ApplicationRequest(Structure):
     transport: int
     offset: int
     page_list: int
+    given: int
+    ev_profile: int
+    cc_profile: int
+    max_wimm: int
+    max_wimm_dest: int
+    mpr: int
+    mpr_dest: int
+    mrc_timeout: int
+    linear_count: int
+    exponential_count: int
+    is_mpr_dynamic: int
     pad0: int
 
     _fields_ = (
@@ -705,7 +855,18 @@ class ApplicationRequest(Structure):
         ("transport", c_uint32),
         ("offset", c_uint32),
         ("page_list", c_uint32),
-        ("pad0", c_uint32),
+        ("given", c_uint32),
+        ("ev_profile", c_uint32),
+        ("cc_profile", c_uint32),
+        ("max_wimm", c_uint16),
+        ("max_wimm_dest", c_uint16),
+        ("mpr", c_uint8),
+        ("mpr_dest", c_uint8),
+        ("mrc_timeout", c_uint8),
+        ("linear_count", c_uint8),
+        ("exponential_count", c_uint8),
+        ("is_mpr_dynamic", c_uint8),
+        ("pad0", c_uint16),
     )
 
 
@@ -900,6 +1061,110 @@ class Comp(Structure):
         ("reo_wnd_losses", c_uint8),
         ("pad1", c_uint32),
         ("acked_bits", (c_uint64 * 16)),
+    )
+
+
+class ControlField(Structure):
+    """struct mrc_control_field, 20 bytes."""
+
+    width: int
+    init_val: int
+    min_val: int
+    max_val: int
+    mask: int
+
+    _fields_ = (
+        ("width", c_uint32),
+        ("init_val", c_uint32),
+        ("min_val", c_uint32),
+        ("max_val", c_uint32),
+        ("mask", c_uint32),
+    )
+
+
+class ControlEntry(Structure):
+    """struct mrc_control_entry, 24 bytes."""
+
+    ev: int
+    ev_new: int
+    state: int
+    peer: int
+    rtt_ns: int
+    port: int
+    port_new: int
+    flags: int
+
+    _fields_ = (
+        ("ev", c_uint32),
+        ("ev_new", c_uint32),
+        ("state", c_uint32),
+        ("peer", c_uint32),
+        ("rtt_ns", c_uint32),
+        ("port", c_uint8),
+        ("port_new", c_uint8),
+        ("flags", c_uint16),
+    )
+
+
+class Control(Structure):
+    """struct mrc_control, 6432 bytes."""
+
+    id: int
+    object: int
+    is_query: int
+    mask: int
+    state: int
+    cur_state: int
+    mode: int
+    format_id: int
+    count: int
+    min_active: int
+    event_mask: int
+    op: int
+    entry_count: int
+    field_count: int
+    timeout_ns: int
+    words: "Array[c_uint32]"
+    fields: "Array[ControlField]"
+    entries: "Array[ControlEntry]"
+
+    _fields_ = (
+        ("id", c_uint64),
+        ("object", c_uint32),
+        ("is_query", c_uint32),
+        ("mask", c_uint32),
+        ("state", c_uint32),
+        ("cur_state", c_uint32),
+        ("mode", c_uint32),
+        ("format_id", c_uint32),
+        ("count", c_uint32),
+        ("min_active", c_uint32),
+        ("event_mask", c_uint32),
+        ("op", c_uint32),
+        ("entry_count", c_uint32),
+        ("field_count", c_uint32),
+        ("timeout_ns", c_uint32),
+        ("words", (c_uint32 * 16)),
+        ("fields", (ControlField * 8)),
+        ("entries", (ControlEntry * 256)),
+    )
+
+
+class ControlEvent(Structure):
+    """struct mrc_control_event, 20 bytes."""
+
+    profile_id: int
+    ev: int
+    port: int
+    drop_count: int
+    state: int
+
+    _fields_ = (
+        ("profile_id", c_uint32),
+        ("ev", c_uint32),
+        ("port", c_uint32),
+        ("drop_count", c_uint32),
+        ("state", c_uint32),
     )
 
 

@@ -13,7 +13,7 @@
 #define MRC_APPLICATION_SOCKET "mrc-testbed-nic"
 
 enum mrc_application_limit {
-	MRC_APPLICATION_VERSION = 6, /* of this file, and of the maps that are handed over */
+	MRC_APPLICATION_VERSION = 7, /* of this file, and of the maps that are handed over */
 	MRC_APPLICATION_TEXT = 160,
 	MRC_APPLICATION_NOT_GIVEN = 0xff,      /* an attribute that the program has not set */
 	MRC_APPLICATION_ANYWHERE = 0xffffffff, /* an offset that the agent chooses */
@@ -38,8 +38,8 @@ enum mrc_application_verb {
 	MRC_APPLICATION_DEREGISTER = 2, /* r_key */
 	MRC_APPLICATION_CREATE_QP = 3,	/* pd, transport */
 	/*
-	 * qpn, attributes from is_writable on; state, 0: it stays; to RTR peer_host, peer_qpn, psn;
-	 * to RTS psn
+	 * qpn, attributes from is_writable on; state, 0: it stays; to INIT profiles; to RTR
+	 * peer_host, peer_qpn, psn; to RTS psn
 	 */
 	MRC_APPLICATION_MODIFY_QP = 4,
 	MRC_APPLICATION_DESTROY_QP = 5, /* qpn */
@@ -65,6 +65,23 @@ enum mrc_application_verb {
 	 */
 	MRC_APPLICATION_CHUNK = 11,
 	MRC_APPLICATION_CHANNEL_RING = 12, /* offset: of the reply's `channel`, whose ring comes */
+	/* A struct mrc_control follows the request and the reply. It needs CAP_NET_ADMIN. */
+	MRC_APPLICATION_CONTROL = 13,
+	/* The reply comes with a socket of struct mrc_control_event. It needs CAP_NET_ADMIN. */
+	MRC_APPLICATION_WATCH_EVS = 14,
+};
+
+/* Attributes of a QP that libmrc sets, as enum mrc_qp_attr_mask has them. */
+enum mrc_application_attribute {
+	MRC_APPLICATION_MAX_WIMM = 1 << 0,
+	MRC_APPLICATION_MAX_WIMM_DEST = 1 << 1,
+	MRC_APPLICATION_MPR = 1 << 2,
+	MRC_APPLICATION_MPR_DEST = 1 << 3,
+	MRC_APPLICATION_TIMEOUT = 1 << 4,
+	MRC_APPLICATION_EV_PROFILE_ID = 1 << 5,
+	MRC_APPLICATION_CC_PROFILE_ID = 1 << 6,
+	MRC_APPLICATION_RETRY_CNT = 1 << 8,
+	MRC_APPLICATION_CAP = 1 << 9,
 };
 
 struct mrc_application_request {
@@ -86,7 +103,18 @@ struct mrc_application_request {
 	__u32 transport; /* enum mrc_application_transport */
 	__u32 offset;	 /* in the NIC's memory */
 	__u32 page_list; /* offset in the NIC's memory, or MRC_NO_PAGE_LIST */
-	__u32 pad0;
+	__u32 given;	 /* enum mrc_application_attribute: which of those below are */
+	__u32 ev_profile;
+	__u32 cc_profile;
+	__u16 max_wimm;
+	__u16 max_wimm_dest;
+	__u8 mpr; /* this and all below: as struct mrc_qp_attr has them */
+	__u8 mpr_dest;
+	__u8 mrc_timeout;
+	__u8 linear_count;
+	__u8 exponential_count;
+	__u8 is_mpr_dynamic;
+	__u16 pad0;
 };
 
 struct mrc_application_reply {
