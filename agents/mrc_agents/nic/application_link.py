@@ -19,6 +19,7 @@ from itertools import count
 from typing import Any, Final
 
 from mrc_agents.abi import (
+    ApplicationAttribute,
     ApplicationLimit,
     ApplicationReply,
     ApplicationRequest,
@@ -37,14 +38,21 @@ from mrc_agents.nic.memory import NoRoomError, RegionPlace
 from mrc_agents.nic.page_memory import whole_pages
 from mrc_agents.nic.reactions import ClientResources, Reactions
 from mrc_agents.nic.work_queue import QpLimits, qp_index
-from mrc_agents.protocol.retry_times import give_up_us, rnr_timer_us
+from mrc_agents.protocol.retry_times import give_up_us, mrc_give_up_us, rnr_timer_us
 
 _log = logging.getLogger(__name__)
 SOCKET_NAME: Final = b"\0mrc-testbed-nic"
 CONNECTIONS_MAX: Final = 64
 CHANNELS_MAX: Final = 64
 _SIDES: Final = {"completion": WorkSide.SENDS, "receive": WorkSide.RECEIVES}
-_STATES: Final = (QpState.RTR, QpState.RTS, QpState.ERROR)
+_STATES: Final = (QpState.INIT, QpState.RTR, QpState.RTS, QpState.ERROR)
+_LIBMRC_ATTRIBUTES: Final = (  # name for the NIC, that of the request, and the state that it goes with
+    (ApplicationAttribute.MPR_DEST, "mpr_dest", "mpr_dest", QpState.RTR),
+    (ApplicationAttribute.MAX_WIMM_DEST, "max_wimm_dest", "max_wimm_dest", QpState.RTR),
+    (ApplicationAttribute.CAP, "dynamic_mpr", "is_mpr_dynamic", QpState.RTR),
+    (ApplicationAttribute.MPR, "mpr", "mpr", QpState.RTS),
+    (ApplicationAttribute.MAX_WIMM, "max_wimm", "max_wimm", QpState.RTS),
+)
 
 
 class _Application:
@@ -336,6 +344,12 @@ class ApplicationLink:
             return
         state = QpState(request.state)
         arguments: dict[str, Any] = {"qpn": request.qpn, "state": state.name}
+        given = request.given
+        if state == QpState.INIT:
+            ev_profile = request.ev_profile if given & ApplicationAttribute.EV_PROFILE_ID else None
+            cc_profile = request.cc_profile if given & ApplicationAttribute.CC_PROFILE_ID else None
+            self._reactions.verbs.profile_qp(request.qpn, ev_profile, cc_profile)
+            return
         if state == QpState.RTR:
             arguments |= {
                 "peer_host": request.peer_host,
@@ -344,6 +358,11 @@ class ApplicationLink:
             }
         elif state == QpState.RTS:
             arguments["first_psn"] = request.psn
+        arguments |= {
+            name: getattr(request, field)
+            for bit, name, field, of in _LIBMRC_ATTRIBUTES
+            if given & bit and of == state
+        }
         self._call("modify_qp", arguments, owned)
         reply.window_packets, reply.pmtu_bytes = self._reactions.verbs.sending_of(request.qpn)
 
@@ -406,6 +425,10 @@ def _limits(request: ApplicationRequest) -> QpLimits:
     not_given = ApplicationLimit.NOT_GIVEN
     if not_given not in {request.timeout, request.retry_count}:
         limits = replace(limits, give_up_us=give_up_us(request.timeout, request.retry_count))
+    retries = ApplicationAttribute.TIMEOUT | ApplicationAttribute.RETRY_CNT
+    if request.given & retries == retries:
+        longest_us = mrc_give_up_us(request.mrc_timeout, request.linear_count, request.exponential_count)
+        limits = replace(limits, give_up_us=longest_us)
     if request.rnr_retry != not_given:
         limits = replace(limits, rnr_limit=min(int(request.rnr_retry), int(Limit.RNR_FOREVER)))
     if request.min_rnr_timer != not_given:

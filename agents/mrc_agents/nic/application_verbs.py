@@ -5,7 +5,7 @@ Source: mrc_agents/include/mrc/application_abi.h.
 
 from typing import Any
 
-from mrc_agents.abi import ApplicationTransport, Command, CompletionStatus, Limit
+from mrc_agents.abi import ApplicationTransport, Command, CompletionStatus, Limit, QpState
 from mrc_agents.entropy import randbits
 from mrc_agents.errors import UsageError
 from mrc_agents.nic.ev_profile import EvProfile
@@ -87,6 +87,20 @@ class ApplicationVerbs(WorkVerbs):
         profile = EvProfile("AUTO", min(_EVS_PER_PLANE, int(Limit.EV_MAX) // planes) * planes, planes)
         profile.fill_auto(self._device.config.uplink_count)
         return [ev for ev in profile.evs if ev is not None]
+
+    def profile_qp(self, qpn: int, ev_profile: int | None, cc_profile: int | None) -> None:
+        """Give a QP in INIT the EVs and the congestion control of profiles; without one the NIC's own.
+
+        Raises:
+            UsageError: the QP is not in INIT, or a profile is not ONLINE.
+        """
+        qp = self._find(qpn)
+        if qp.state != QpState.INIT:
+            raise UsageError(f"QP {qpn} is in state {qp.state.name}; profiles are set in INIT")
+        evs = self._automatic_evs() if ev_profile is None else None
+        qp.attributes = self._attributes(qp.attributes.peer_host, evs, ev_profile, None, cc_profile, {})
+        qp.ev_profile = ev_profile
+        self._write(qp, QpState.INIT)
 
     def sending_of(self, qpn: int) -> tuple[int, int]:
         """Packets that a QP may have under way at most, and the payload bytes of one."""

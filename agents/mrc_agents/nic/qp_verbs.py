@@ -64,6 +64,26 @@ class QueuePairVerbs(CcProfileVerbs):
                 others follow from rate and base RTT.
             attributes: any of the other QpAttributes; what is left out gets the NIC's default.
         """
+        checked = self._attributes(peer_host, evs, ev_profile, cc, cc_profile, attributes)
+        qp = MrcQueuePair(self.numbers.take(), checked)
+        index = qp.index
+        self._empty_ring(index)
+        self._write(qp, QpState.INIT)
+        qp.ev_profile = ev_profile
+        self._qps[index] = qp
+        self._deny_paths(qp)
+        return qp.qpn
+
+    def _attributes(
+        self,
+        peer_host: int,
+        evs: list[int] | None,
+        ev_profile: int | None,
+        cc: str | None,
+        cc_profile: Mapping[str, Any] | int | None,
+        attributes: dict[str, int],
+    ) -> QpAttributes:
+        """The attributes of a new QP, checked, with the NIC's defaults for what is left out."""
         profile = None if ev_profile is None else self._profile(ev_profile)
         if (evs is None) == (profile is None):
             raise UsageError("evs, ev_profile: one of them is accepted, and needed")
@@ -106,14 +126,7 @@ class QueuePairVerbs(CcProfileVerbs):
             peer_host=peer_host, evs=tuple(chosen), cc=congestion, **(defaults | attributes)
         )
         checked.check(self._device.config)
-        qp = MrcQueuePair(self.numbers.take(), checked)
-        index = qp.index
-        self._empty_ring(index)
-        self._write(qp, QpState.INIT)
-        qp.ev_profile = ev_profile
-        self._qps[index] = qp
-        self._deny_paths(qp)
-        return qp.qpn
+        return checked
 
     def _deny_paths(self, qp: MrcQueuePair) -> None:
         """Takes EVs of a QP that the kernel has just been given out of use, as denylist and profile say."""

@@ -29,16 +29,19 @@ void complain(const char *format, ...)
 	fputc('\n', stderr);
 }
 
-/* Receives one reply and the descriptors that come with it; those that were wanted are there. */
+/*
+ * Receives one reply, what follows it, if anything does, and the descriptors that come with it;
+ * those that were wanted are there.
+ */
 static int receive_reply(struct agent_link *link, struct mrc_application_reply *reply,
-			 int *descriptors, unsigned int wanted)
+			 struct mrc_control *behind, int *descriptors, unsigned int wanted)
 {
 	char control[CMSG_SPACE(HELLO_DESCRIPTORS * sizeof(int))]
 	    __attribute__((aligned(sizeof(struct cmsghdr))));
-	struct iovec part = {reply, sizeof(*reply)};
+	struct iovec parts[] = {{reply, sizeof(*reply)}, {behind, behind ? sizeof(*behind) : 0}};
 	struct msghdr message = {
-	    .msg_iov = &part,
-	    .msg_iovlen = 1,
+	    .msg_iov = parts,
+	    .msg_iovlen = 2,
 	    .msg_control = control,
 	    .msg_controllen = sizeof(control),
 	};
@@ -59,7 +62,7 @@ static int receive_reply(struct agent_link *link, struct mrc_application_reply *
 		link->is_dead = 1;
 		return EIO;
 	}
-	if (length != sizeof(*reply)) {
+	if ((size_t)length != parts[0].iov_len + parts[1].iov_len) {
 		complain("the NIC agent is of another version than this library");
 		return EPROTO;
 	}
@@ -107,7 +110,7 @@ static int link_open(struct agent_link *link)
 		close(link->socket);
 		return error;
 	}
-	error = receive_reply(link, &link->hello, descriptors, HELLO_DESCRIPTORS);
+	error = receive_reply(link, &link->hello, NULL, descriptors, HELLO_DESCRIPTORS);
 	if (!error && (link->hello.version != MRC_APPLICATION_VERSION ||
 		       link->hello.ring_bytes != sizeof(struct mrc_work_ring))) {
 		complain("the lab is of another version than this library: restart its agents");
@@ -235,28 +238,49 @@ int link_has_ring_at(uintptr_t address)
 	return is_there;
 }
 
-int link_call(struct agent_link *link, const struct mrc_application_request *request,
-	      struct mrc_application_reply *reply, int *descriptor)
+/* One request and its reply, each with what follows it, if anything does. */
+static int exchange(struct agent_link *link, const struct mrc_application_request *request,
+		    struct mrc_application_reply *reply, struct mrc_control *behind,
+		    int *descriptor)
 {
+	struct iovec parts[] = {{(void *)request, sizeof(*request)},
+				{behind, behind ? sizeof(*behind) : 0}};
+	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
 	int error;
 
 	pthread_mutex_lock(&link->lock);
 	if (link->is_dead) {
 		error = EIO;
-	} else if (send(link->socket, request, sizeof(*request), MSG_NOSIGNAL) < 0) {
+	} else if (sendmsg(link->socket, &message, MSG_NOSIGNAL) < 0) {
 		error = errno;
 		link->is_dead = error == EPIPE || error == ECONNRESET;
 	} else {
-		error = receive_reply(link, reply, descriptor, descriptor ? 1 : 0);
+		error = receive_reply(link, reply, behind, descriptor, descriptor ? 1 : 0);
 		/* The reply may come later: it would be taken for that of another request. */
 		link->is_dead |= error == ETIMEDOUT || error == EPROTO;
-		if (error && !link->is_dead)
+		/* A query learns by E2BIG how long its array has to be. */
+		if (error && !link->is_dead && error != E2BIG)
 			complain("%s", (char *)reply->text);
 	}
 	if (error && link->is_dead)
 		complain("the NIC agent is gone");
 	pthread_mutex_unlock(&link->lock);
 	return error;
+}
+
+int link_call(struct agent_link *link, const struct mrc_application_request *request,
+	      struct mrc_application_reply *reply, int *descriptor)
+{
+	return exchange(link, request, reply, NULL, descriptor);
+}
+
+/* Carries out a message of a controller, into which the reply is written; an errno value. */
+int link_control(struct agent_link *link, struct mrc_control *control)
+{
+	const struct mrc_application_request request = {.verb = MRC_APPLICATION_CONTROL};
+	struct mrc_application_reply reply;
+
+	return exchange(link, &request, &reply, control, NULL);
 }
 
 /* True if the agent still holds its end; does not block, nor takes a reply for another. */

@@ -49,6 +49,11 @@ static int transport_wanted(void)
 	return -1;
 }
 
+int device_is_ours(const struct ibv_context *context)
+{
+	return context->device == &the_device.verbs;
+}
+
 EXPORT struct ibv_device **ibv_get_device_list(int *count)
 {
 	struct ibv_device **list = calloc(2, sizeof(*list));

@@ -44,11 +44,10 @@ int doorbell_open(void)
  */
 void doorbell_ring(struct queue_pair *queue_pair, uint32_t frames)
 {
-	const struct device_context *device = device_of(queue_pair->qp.context);
-	const struct agent_link *link = device->link;
+	const struct agent_link *link = device_of(queue_pair->qp.context)->link;
 	uint32_t frame[MRC_FRAME_BYTES_MAX / sizeof(uint32_t)] = {
-	    device->transport == MRC_APPLICATION_ROCEV2 ? MRC_DOORBELL_RC_MAGIC
-							: MRC_DOORBELL_MAGIC,
+	    queue_pair->transport == MRC_APPLICATION_ROCEV2 ? MRC_DOORBELL_RC_MAGIC
+							    : MRC_DOORBELL_MAGIC,
 	    queue_pair->qp.qp_num & ((1U << MRC_QP_INDEX_BITS) - 1)};
 	union bpf_attr attr;
 

@@ -192,6 +192,7 @@ EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 	case IBV_EVENT_CQ_ERR:
 		acknowledge(&cq->mutex, &cq->cond, &cq->async_events_completed);
 		break;
+	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
 		acknowledge(&qp->mutex, &qp->cond, &qp->events_completed);
 		break;

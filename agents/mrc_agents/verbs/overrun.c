@@ -57,7 +57,7 @@ void overrun_look(struct ibv_cq *cq)
 	pthread_mutex_unlock(&device->lock);
 }
 
-/* Looks whether any CQ overran, for a program that calls nothing else. */
+/* Looks whether any CQ overran or QP failed, for a program that calls nothing else. */
 void overrun_look_at_all(struct device_context *device)
 {
 	struct queue_pair *each;
@@ -66,6 +66,8 @@ void overrun_look_at_all(struct device_context *device)
 	for (each = device->queue_pairs; each; each = each->next) {
 		pthread_mutex_lock(&each->lock);
 		queue_advance(each);
+		if (queue_failure(each))
+			queue_enter_error(each);
 		pthread_mutex_unlock(&each->lock);
 		overrun_check(queue_of(each->qp.send_cq));
 		overrun_check(queue_of(each->qp.recv_cq));

@@ -37,11 +37,17 @@ static void take_completions(struct queue_pair *queue_pair)
 	}
 }
 
-/* The QP is in ERROR. If its receives are shared, it takes no more. With the lock held. */
+/*
+ * The QP is in ERROR. If its receives are shared, it takes no more; libmrc's programs get an event
+ * of one that failed. With the lock held.
+ */
 void queue_enter_error(struct queue_pair *queue_pair)
 {
-	if (queue_pair->shared && queue_pair->qp.state != IBV_QPS_ERR)
-		events_raise(device_of(queue_pair->qp.context), &queue_pair->last_receive);
+	uint32_t failure = queue_failure(queue_pair);
+	int is_fatal = queue_pair->is_libmrc && failure && failure != 1 + MRC_STATUS_FLUSHED;
+
+	if ((queue_pair->shared || is_fatal) && queue_pair->qp.state != IBV_QPS_ERR)
+		events_raise(device_of(queue_pair->qp.context), &queue_pair->end);
 	queue_pair->qp.state = IBV_QPS_ERR;
 }
 

@@ -10,6 +10,7 @@
 enum {
 	PSN_MASK = 0xffffff,
 	PLANES_MAX = 16, /* a GID may name any plane of the peer */
+	PROFILES = MRC_QP_EV_PROFILE_ID | MRC_QP_CC_PROFILE_ID,
 };
 
 static uint32_t at_least_one(uint32_t count)
@@ -107,13 +108,15 @@ static void end_queue_pair(struct queue_pair *queue_pair)
 	free_queue_pair(queue_pair);
 }
 
-EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+/* Creates a QP in RESET; NULL with errno. */
+struct ibv_qp *queue_pair_create(struct ibv_pd *pd, struct ibv_qp_init_attr *init,
+				 uint32_t transport)
 {
 	struct device_context *device = device_of(pd->context);
 	struct mrc_application_request request = {
 	    .verb = MRC_APPLICATION_CREATE_QP,
 	    .pd = number_of(pd),
-	    .transport = device->transport,
+	    .transport = transport,
 	};
 	struct mrc_application_reply reply;
 	struct queue_pair *queue_pair;
@@ -143,7 +146,12 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	}
 	init->cap = queue_pair->cap;
 	queue_pair->signals_all = init->sq_sig_all;
+	queue_pair->transport = transport;
 	queue_pair->window_packets = 1;
+	queue_pair->mrc = (struct mrc_qp_attr){
+	    .mpr = {MRC_MPR_MAX, MRC_MPR_MAX},
+	    .wimm = {MRC_WIMM_MAX, MRC_WIMM_MAX},
+	};
 	queue_pair->pmtu_bytes = device->link->hello.pmtu_bytes;
 	queue_pair->ring = (struct mrc_work_ring *)(device->link->rings +
 						    device->link->ring_stride *
@@ -161,8 +169,9 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	};
 	pthread_mutex_init(&queue_pair->qp.mutex, NULL);
 	pthread_cond_init(&queue_pair->qp.cond, NULL);
-	queue_pair->last_receive = (struct object_event){
-	    .event = {.element.qp = &queue_pair->qp, .event_type = IBV_EVENT_QP_LAST_WQE_REACHED},
+	queue_pair->end = (struct object_event){
+	    .event = {.element.qp = &queue_pair->qp,
+		      .event_type = init->srq ? IBV_EVENT_QP_LAST_WQE_REACHED : IBV_EVENT_QP_FATAL},
 	    .mutex = &queue_pair->qp.mutex,
 	    .cond = &queue_pair->qp.cond,
 	    .acknowledged = &queue_pair->qp.events_completed,
@@ -185,6 +194,11 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	return &queue_pair->qp;
 }
 
+EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
+	return queue_pair_create(pd, init, device_of(pd->context)->transport);
+}
+
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
 	struct queue_pair *queue_pair = container_of(qp, struct queue_pair, qp), **link;
@@ -200,13 +214,13 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 	if (queue_pair->shared)
 		queue_pair->shared->users--;
 	pthread_mutex_unlock(&device->lock);
-	events_forget(device, &queue_pair->last_receive);
+	events_forget(device, &queue_pair->end);
 	end_queue_pair(queue_pair);
 	return 0;
 }
 
 /* The peer's host by its GID; -1 if that is no host of a lab. */
-static int64_t host_of(const struct device_context *device, const union ibv_gid *gid)
+int64_t host_of(const struct device_context *device, const union ibv_gid *gid)
 {
 	uint64_t plane = be64toh(gid->global.subnet_prefix) - device->link->hello.inner_prefix;
 	uint64_t number = be64toh(gid->global.interface_id);
@@ -225,7 +239,11 @@ static int translate(struct queue_pair *queue_pair, const struct ibv_qp_attr *at
 
 	switch (attr->qp_state) {
 	case IBV_QPS_INIT:
-		return from == IBV_QPS_RESET || from == IBV_QPS_INIT ? 0 : EINVAL;
+		if (from != IBV_QPS_RESET && from != IBV_QPS_INIT)
+			return EINVAL;
+		if (request->given & PROFILES)
+			request->state = MRC_QP_INIT; /* else the agent has it so */
+		return 0;
 	case IBV_QPS_RTR:
 		host = host_of(device, &attr->ah_attr.grh.dgid);
 		if (from != IBV_QPS_INIT || (mask & needed) != needed || !attr->ah_attr.is_global)
@@ -289,6 +307,34 @@ static void remember(struct queue_pair *queue_pair, const struct ibv_qp_attr *at
 		known->min_rnr_timer = attr->min_rnr_timer;
 }
 
+/* Keeps what a program sets by libmrc, of which each step to RTS takes its own. */
+static void remember_mrc(struct queue_pair *queue_pair, const struct mrc_qp_attr *attr, int mask)
+{
+	struct mrc_qp_attr *known = &queue_pair->mrc;
+
+	queue_pair->mrc_given |= mask;
+	if (mask & MRC_QP_MAX_WIMM)
+		known->wimm.max_wimm = attr->wimm.max_wimm;
+	if (mask & MRC_QP_MAX_WIMM_DEST)
+		known->wimm.max_wimm_dest = attr->wimm.max_wimm_dest;
+	if (mask & MRC_QP_MPR)
+		known->mpr.mpr = attr->mpr.mpr;
+	if (mask & MRC_QP_MPR_DEST)
+		known->mpr.mpr_dest = attr->mpr.mpr_dest;
+	if (mask & MRC_QP_TIMEOUT)
+		known->timeout = attr->timeout;
+	if (mask & MRC_QP_EV_PROFILE_ID)
+		known->profile.ev_profile_id = attr->profile.ev_profile_id;
+	if (mask & MRC_QP_CC_PROFILE_ID)
+		known->profile.cc_profile_id = attr->profile.cc_profile_id;
+	if (mask & MRC_QP_HINT)
+		known->qp_hint = attr->qp_hint;
+	if (mask & MRC_QP_RETRY_CNT)
+		known->retry = attr->retry;
+	if (mask & MRC_QP_CAP)
+		known->cap = attr->cap;
+}
+
 static uint8_t if_given(const struct queue_pair *queue_pair, int bit, uint8_t value)
 {
 	return queue_pair->given & bit ? value : MRC_APPLICATION_NOT_GIVEN;
@@ -299,15 +345,29 @@ static void fill_limits(const struct queue_pair *queue_pair,
 			struct mrc_application_request *request)
 {
 	const struct ibv_qp_attr *known = &queue_pair->attr;
+	const struct mrc_qp_attr *mrc = &queue_pair->mrc;
 
 	request->is_writable = !!(known->qp_access_flags & IBV_ACCESS_REMOTE_WRITE);
 	request->timeout = if_given(queue_pair, IBV_QP_TIMEOUT, known->timeout);
 	request->retry_count = if_given(queue_pair, IBV_QP_RETRY_CNT, known->retry_cnt);
 	request->rnr_retry = if_given(queue_pair, IBV_QP_RNR_RETRY, known->rnr_retry);
 	request->min_rnr_timer = if_given(queue_pair, IBV_QP_MIN_RNR_TIMER, known->min_rnr_timer);
+	request->given = queue_pair->mrc_given;
+	request->ev_profile = mrc->profile.ev_profile_id;
+	request->cc_profile = mrc->profile.cc_profile_id;
+	request->max_wimm = mrc->wimm.max_wimm;
+	request->max_wimm_dest = mrc->wimm.max_wimm_dest;
+	request->mpr = mrc->mpr.mpr;
+	request->mpr_dest = mrc->mpr.mpr_dest;
+	request->mrc_timeout = mrc->timeout;
+	request->linear_count = mrc->retry.linear_cnt;
+	request->exponential_count = mrc->retry.exp_cnt;
+	request->is_mpr_dynamic = !!(mrc->cap & MRC_QP_CAP_DYNAMIC_MPR);
 }
 
-EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+/* Changes a QP's state and attributes; `mrc` has those of libmrc in its mask. An errno value. */
+int queue_pair_modify(struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask,
+		      const struct mrc_qp_attr *mrc, int mrc_mask)
 {
 	const int limits = IBV_QP_ACCESS_FLAGS | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 			   IBV_QP_RNR_RETRY | IBV_QP_MIN_RNR_TIMER;
@@ -315,11 +375,13 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	struct mrc_application_request request = {
 	    .verb = MRC_APPLICATION_MODIFY_QP,
 	    .qpn = qp->qp_num,
+	    .given = mrc_mask,
 	};
 	int error = 0, is_connected = qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS;
+	int given_before = queue_pair->given, mrc_given_before = queue_pair->mrc_given;
 	struct ibv_qp_attr attr_before = queue_pair->attr;
+	struct mrc_qp_attr mrc_before = queue_pair->mrc;
 	struct mrc_application_reply reply;
-	int given_before = queue_pair->given;
 
 	if (mask & IBV_QP_CUR_STATE && attr->cur_qp_state != qp->state)
 		return EINVAL;
@@ -329,6 +391,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		return error;
 	pthread_mutex_lock(&queue_pair->lock);
 	remember(queue_pair, attr, mask);
+	remember_mrc(queue_pair, mrc, mrc_mask);
 	fill_limits(queue_pair, &request);
 	pthread_mutex_unlock(&queue_pair->lock);
 	/* In ERROR already, if its work has failed. */
@@ -339,6 +402,8 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	if (error) {
 		queue_pair->attr = attr_before;
 		queue_pair->given = given_before;
+		queue_pair->mrc = mrc_before;
+		queue_pair->mrc_given = mrc_given_before;
 	} else if (request.state == MRC_QP_ERROR) {
 		queue_advance(queue_pair); /* what had arrived */
 		queue_enter_error(queue_pair);
@@ -352,6 +417,11 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	}
 	pthread_mutex_unlock(&queue_pair->lock);
 	return error;
+}
+
+EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	return queue_pair_modify(qp, attr, mask, NULL, 0);
 }
 
 EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr,

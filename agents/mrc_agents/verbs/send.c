@@ -250,8 +250,10 @@ static int queue_request(struct queue_pair *queue_pair, const struct ibv_send_wr
 	struct request *request;
 	int error;
 
+	if (queue_pair->is_libmrc && wr->opcode > IBV_WR_RDMA_WRITE_WITH_IMM)
+		return EINVAL;
 	if (wr->opcode > IBV_WR_SEND_WITH_IMM)
-		return unsupported_opcode(wr->opcode, device_of(queue_pair->qp.context)->transport);
+		return unsupported_opcode(wr->opcode, queue_pair->transport);
 	if (queue_pair->posted - queue_pair->done >= queue_pair->capacity)
 		return ENOMEM;
 	request = &queue_pair->requests[queue_pair->posted % queue_pair->capacity];

@@ -10,10 +10,10 @@
 #ifndef MRC_VERBS_H
 #define MRC_VERBS_H
 
-#include <infiniband/verbs.h>
+#include <mrc.h>
 #include <pthread.h>
-#include <stdint.h>
 #include <mrc/application_abi.h>
+#include <mrc/control_abi.h>
 #include <mrc/work_abi.h>
 
 #undef ibv_query_port
@@ -128,7 +128,7 @@ struct events {
 };
 
 struct device_context {
-	uint32_t transport; /* enum mrc_application_transport, of all its QPs */
+	uint32_t transport; /* enum mrc_application_transport, of its QPs but libmrc's */
 	struct agent_link *link;
 	pthread_mutex_t lock; /* of what is below */
 	struct queue_pair *queue_pairs;
@@ -146,6 +146,8 @@ struct completion_queue {
 	int is_overrun;
 	uint32_t left; /* of one that is: completions that still fitted */
 	struct object_event overrun;
+	struct mrc_context *owner; /* of libmrc's */
+	int ev_events;		   /* 1 + socket of the agent, of libmrc's CQs of EV events */
 };
 
 /* A piece of what a request sends: an SGE, or inline data. */
@@ -223,6 +225,7 @@ struct queue_pair {
 	struct ibv_qp_attr attr;
 	int given; /* mask of what the program has set in it */
 	int signals_all;
+	uint32_t transport; /* enum mrc_application_transport */
 	uint32_t window_packets;
 	uint32_t pmtu_bytes; /* of a part of a SEND, and the distance of two in a mailbox */
 
@@ -246,7 +249,12 @@ struct queue_pair {
 	struct shared_queue *shared;
 	struct own_memory mailbox;
 	int has_failed; /* the request that failed has been completed: the rest is flushed */
-	struct object_event last_receive; /* of a shared queue, that it takes */
+	struct object_event end; /* it is in ERROR: it takes no more of a shared queue, or failed */
+
+	/* of libmrc */
+	int is_libmrc;
+	int mrc_given; /* mask of what the program has set in `mrc` */
+	struct mrc_qp_attr mrc;
 };
 
 static inline uint32_t number_of(struct ibv_pd *pd)
@@ -295,6 +303,7 @@ void link_leave_all(void);
 int link_has_ring_at(uintptr_t address);
 int link_call(struct agent_link *link, const struct mrc_application_request *request,
 	      struct mrc_application_reply *reply, int *descriptor);
+int link_control(struct agent_link *link, struct mrc_control *control);
 int link_is_alive(struct agent_link *link);
 int link_map_chunk(struct agent_link *link, uint32_t offset, size_t bytes, void *there);
 
@@ -359,7 +368,15 @@ void receive_queue_free(struct receive_queue *queue);
 int receive_queue_add(struct receive_queue *queue, uint32_t in_use, const struct ibv_recv_wr *wr);
 void queue_take_arrivals(struct queue_pair *queue_pair);
 
+/* device.c */
+int device_is_ours(const struct ibv_context *context);
+
 /* queue_pair.c */
+struct ibv_qp *queue_pair_create(struct ibv_pd *pd, struct ibv_qp_init_attr *init,
+				 uint32_t transport);
+int64_t host_of(const struct device_context *device, const union ibv_gid *gid);
+int queue_pair_modify(struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask,
+		      const struct mrc_qp_attr *mrc, int mrc_mask);
 int queue_pair_open_mailbox(struct queue_pair *queue_pair);
 void queue_pair_fail(struct queue_pair *queue_pair);
 

@@ -15,7 +15,7 @@ from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.management import connect, hosts_file
 from mrc_testbed.transport.congestion import check_order
 
-VERBS_LIBRARY: Final = OBJECTS_DIR / "libmrc_verbs.so"
+VERBS_LIBRARY: Final = OBJECTS_DIR / "lib_mrc.so"
 TRANSPORT_VARIABLE: Final = "MRC_TESTBED_TRANSPORT"
 """Which the verbs library reads."""
 

@@ -19,7 +19,7 @@ enum mrc_control_object {
 	/* fields[].width; a query has their number in field_count */
 	MRC_CONTROL_EV_FORMAT = 1,
 	MRC_CONTROL_EV_PROFILE = 2,
-	/* words: struct mrc_ctl_cc_nscc_cfg, one each, floats by their bits; mode 0: no algorithm */
+	/* words: struct mrc_ctl_cc_nscc_cfg, a word each; mode 0: no algorithm */
 	MRC_CONTROL_CC_PROFILE = 3,
 	MRC_CONTROL_PORT = 4, /* id: from 1; state: enum mrc_ctl_port_admin_state */
 	/* entries: ev, port, peer; the reply has their rtt_ns, 0: none came in timeout_ns */
