@@ -3,12 +3,12 @@
 #ifndef MRC_API_VER_H
 #define MRC_API_VER_H
 
-#define MRC_API_MAJOR_OFFSET	24
-#define MRC_API_MINOR_OFFSET	16
-#define MRC_API_SUBMINOR_OFFSET 0
+#define MRC_API_VER_MAJOR_OFFSET    24
+#define MRC_API_VER_MINOR_OFFSET    16
+#define MRC_API_VER_SUBMINOR_OFFSET 0
 #define MRC_API_VER(major, minor, subminor)                                                        \
-	((major) << MRC_API_MAJOR_OFFSET | (minor) << MRC_API_MINOR_OFFSET |                       \
-	 (subminor) << MRC_API_SUBMINOR_OFFSET)
+	((major) << MRC_API_VER_MAJOR_OFFSET | (minor) << MRC_API_VER_MINOR_OFFSET |               \
+	 (subminor) << MRC_API_VER_SUBMINOR_OFFSET)
 #define MRC_API_VER_LATEST		      MRC_API_VER(0xff, 0xff, 0xffff)
 #define MRC_API_CURRENT_VERSION		      MRC_API_VER(1, 0, 1)
 #define MRC_API_LAST_SUPPORTED_VERSION	      MRC_API_VER(0, 0, 0)

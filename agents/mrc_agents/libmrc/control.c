@@ -2,6 +2,7 @@
 /* The control API: its structures become messages, which the NIC agent checks and carries out. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include "libmrc.h"
 
@@ -337,20 +338,19 @@ EXPORT struct mrc_cq *mrc_ctl_create_ev_event_cq(struct mrc_context *context, in
 	struct mrc_cq *cq;
 	int error, socket;
 
-	if (channel) {
-		errno = EOPNOTSUPP; /* it is polled */
-		return NULL;
-	}
-	cq = mrc_create_cq(context, cqe, cq_context, NULL, comp_vector);
+	cq = mrc_create_cq(context, cqe, cq_context, channel, comp_vector);
 	if (!cq)
 		return NULL;
 	error = link_call(link, &request, &reply, &socket);
+	if (!error) {
+		queue_of_mrc(cq)->ev_events = 1 + socket;
+		error = channel ? channel_arm(queue_of_mrc(cq), EPOLL_CTL_ADD) : 0;
+	}
 	if (error) {
 		mrc_destroy_cq(cq);
 		errno = error;
 		return NULL;
 	}
-	queue_of_mrc(cq)->ev_events = 1 + socket;
 	return cq;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /* Channels, CQs and QPs: those of the verbs library, with what libmrc has besides. */
-#include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 #include "libmrc.h"
 
@@ -71,6 +71,10 @@ EXPORT int mrc_poll_cq(struct mrc_cq *cq, int count, struct ibv_wc *wc)
 
 EXPORT int mrc_req_notify_cq(struct mrc_cq *cq, int solicited_only)
 {
+	const struct completion_queue *queue = queue_of_mrc(cq);
+
+	if (queue->ev_events && queue->cq.channel)
+		return error_of(channel_arm(queue, EPOLL_CTL_MOD));
 	return req_notify_cq((struct ibv_cq *)cq, solicited_only);
 }
 

@@ -135,14 +135,28 @@ static int take_record(struct channel *channel)
 	return 0;
 }
 
-/* Waits for an event, unless the descriptor does not block. 1: there is one; 0: the agent is gone;
- * -1: errno says why not.
+/* Has a channel report, once, that a CQ of EV events has some; an errno value. */
+int channel_arm(const struct completion_queue *queue, int operation)
+{
+	struct epoll_event wanted = {
+	    .events = operation == EPOLL_CTL_ADD ? 0 : EPOLLIN | EPOLLONESHOT,
+	    .data.ptr = (void *)queue,
+	};
+
+	return epoll_ctl(queue->cq.channel->fd, operation, queue->ev_events - 1, &wanted) ? errno
+											  : 0;
+}
+
+/*
+ * Waits for an event, unless the descriptor does not block. 1: there is one, for the CQ of EV
+ * events if it is of one; 0: the agent is gone; -1: errno says why not.
  */
-int channel_wait(struct ibv_comp_channel *waiting)
+int channel_wait(struct ibv_comp_channel *waiting, struct completion_queue **ev_queue)
 {
 	struct channel *channel = channel_of(waiting);
 	struct epoll_event event;
 	ssize_t length;
+	int count;
 	char byte;
 
 	for (;;) {
@@ -151,9 +165,16 @@ int channel_wait(struct ibv_comp_channel *waiting)
 		length = recv(channel->socket, &byte, 1, MSG_DONTWAIT);
 		if (length >= 0)
 			return length;
-		if (errno != EAGAIN || fcntl(waiting->fd, F_GETFL) & O_NONBLOCK)
+		if (errno != EAGAIN)
 			return -1;
-		if (epoll_wait(waiting->fd, &event, 1, -1) < 0)
+		count = epoll_wait(waiting->fd, &event, 1,
+				   fcntl(waiting->fd, F_GETFL) & O_NONBLOCK ? 0 : -1);
+		if (!count)
+			errno = EAGAIN;
+		if (count < 1)
 			return -1;
+		*ev_queue = event.data.ptr;
+		if (*ev_queue)
+			return 1;
 	}
 }

@@ -335,12 +335,13 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
 	int has_event;
 
 	while (!queue) {
-		has_event = channel_wait(channel);
+		has_event = channel_wait(channel, &queue);
 		if (has_event < 0)
 			return -1;
 		if (!has_event)
 			link_is_alive(device_of(channel->context)->link);
-		queue = take_event(channel, has_event ? EVENT_ANY : EVENT_READY);
+		if (!queue)
+			queue = take_event(channel, has_event ? EVENT_ANY : EVENT_READY);
 		if (!queue && !has_event) {
 			errno = EIO; /* nothing was posted, and nothing will come */
 			return -1;

@@ -351,7 +351,8 @@ int mapping_next(uintptr_t from, struct mapping *found);
 
 /* channel.c */
 void channel_join(struct queue_pair *queue_pair);
-int channel_wait(struct ibv_comp_channel *waiting);
+int channel_arm(const struct completion_queue *queue, int operation);
+int channel_wait(struct ibv_comp_channel *waiting, struct completion_queue **ev_queue);
 
 /* doorbell.c */
 int doorbell_open(void);
