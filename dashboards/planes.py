@@ -3,8 +3,8 @@
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards import queries
-from dashboards.board import EVS, LAB, PACKETS, PLANE_NODE, WINDOW, Section, board
-from dashboards.panel import COUNT, AnyPanel, time_series
+from dashboards.board import EVS, LAB, NODE, PACKETS, PLANE_NODE, WINDOW, Section, board
+from dashboards.panel import COUNT, AnyPanel, listing, time_series
 
 
 def planes() -> Dashboard:
@@ -66,6 +66,14 @@ def _places() -> list[AnyPanel]:
             COUNT,
             [(f"sum by (node) (mrc_ev_state{{{PLANE_NODE},{queries.OUT_OF_USE}}})", "{{node}}")],
             stacked=True,
+        ),
+        listing(
+            "Profiles of QPs",
+            "EV and CC profiles, by their number in each host, that connected QPs were created with: an EV "
+            "that a profile denies is DENIED in all of them.",
+            f"mrc_qp_info{{{NODE}}}",
+            {"node": "Host", "ev_profile": "EV profile", "cc_profile": "CC profile"},
+            value=("In use", COUNT),
         ),
     ]
 

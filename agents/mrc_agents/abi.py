@@ -2276,7 +2276,8 @@ class Qp(Structure):
     timer: "object"
     head: QpHead
     cc_parameters: CcParameterStruct
-    pad0: int
+    ev_profile: int
+    cc_profile: int
     cc: Cc
     comp: Comp
     paths: Paths
@@ -2290,7 +2291,8 @@ class Qp(Structure):
         ("timer", (c_uint64 * 2)),
         ("head", QpHead),
         ("cc_parameters", CcParameterStruct),
-        ("pad0", c_uint32),
+        ("ev_profile", c_uint16),
+        ("cc_profile", c_uint16),
         ("cc", Cc),
         ("comp", Comp),
         ("paths", Paths),

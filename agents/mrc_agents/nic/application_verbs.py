@@ -99,7 +99,7 @@ class ApplicationVerbs(WorkVerbs):
             raise UsageError(f"QP {qpn} is in state {qp.state.name}; profiles are set in INIT")
         evs = self._automatic_evs() if ev_profile is None else None
         qp.attributes = self._attributes(qp.attributes.peer_host, evs, ev_profile, None, cc_profile, {})
-        qp.ev_profile = ev_profile
+        qp.ev_profile, qp.cc_profile = ev_profile, cc_profile
         self._write(qp, QpState.INIT)
 
     def sending_of(self, qpn: int) -> tuple[int, int]:

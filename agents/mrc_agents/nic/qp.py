@@ -198,6 +198,7 @@ class MrcQueuePair(WorkQueue):
 
     attributes: QpAttributes
     ev_profile: int | None = None  # id of the one that its EVs are from
+    cc_profile: int | None = None  # id of the one that its congestion control is from
 
     def replace_ev(self, place: int, ev: int) -> None:
         """Another EV stands at *place* from now on."""
@@ -305,6 +306,8 @@ def build_qp(qp: MrcQueuePair, config: NicConfig) -> Qp:
         cc_parameters=CcParameterStruct(
             **{name: getattr(congestion, name) for name in congestion.__match_args__}
         ),
+        ev_profile=0 if qp.ev_profile is None else 1 + qp.ev_profile,
+        cc_profile=0 if qp.cc_profile is None else 1 + qp.cc_profile,
         cc=Cc(
             cwnd_bytes=congestion.max_cwnd_bytes,
             max_wnd_bytes=congestion.max_cwnd_bytes,

@@ -66,10 +66,10 @@ class QueuePairVerbs(CcProfileVerbs):
         """
         checked = self._attributes(peer_host, evs, ev_profile, cc, cc_profile, attributes)
         qp = MrcQueuePair(self.numbers.take(), checked)
+        qp.ev_profile, qp.cc_profile = ev_profile, cc_profile if isinstance(cc_profile, int) else None
         index = qp.index
         self._empty_ring(index)
         self._write(qp, QpState.INIT)
-        qp.ev_profile = ev_profile
         self._qps[index] = qp
         self._deny_paths(qp)
         return qp.qpn
@@ -304,6 +304,7 @@ class QueuePairVerbs(CcProfileVerbs):
             "status": qp.status,
             "host": int(self._device.config.host_index),
             "ev_profile": qp.ev_profile,
+            "cc_profile": qp.cc_profile,
             "evs": list(attributes.evs),
             **{name: getattr(attributes, name) for name in numbers},
         }

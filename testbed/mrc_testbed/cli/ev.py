@@ -40,7 +40,7 @@ AnyTarget = Annotated[str, typer.Argument(metavar="TO", help="Receiving host, or
 
 _WINDOW_KEYS: Final = (
     *("qpn", "cc", "cwnd_bytes", "max_wnd_bytes", "inflight_bytes"),
-    *("avg_delay_ns", "target_delay_ns", "base_rtt_ns", "cwnd_reason"),
+    *("avg_delay_ns", "target_delay_ns", "base_rtt_ns", "cwnd_reason", "ev_profile", "cc_profile"),
 )
 
 
@@ -108,7 +108,8 @@ def list_evs(
 ) -> None:
     """List the EVs of the QPs between two hosts: state, reason, counters, RTT.
 
-    Above them is each QP's congestion window and the reason for its last change.
+    Above them are each QP's profiles, its congestion window and the reason for
+    its last change.
     Without such a QP, lists the EV set that one would get.
 
     [bold]Examples[/bold]
@@ -207,6 +208,7 @@ def _live_evs(
             for qp in agent.list_qps()
             if qp["peer_host"] == target.index and qp["state"] == "RTS" and "cwnd_bytes" in qp
         ]
+        qps = [qp | agent.query_qp(qp["qpn"]) for qp in qps]
         rows = [(qp["qpn"], row) for qp in qps for row in agent.ev_list(qp["qpn"])]
     now_ns = monotonic_ns()
     windows = [{key: qp[key] for key in _WINDOW_KEYS} for qp in qps]
@@ -214,14 +216,18 @@ def _live_evs(
 
 
 def _window_line(window: dict[str, Any]) -> Text:
-    """Describe a QP's congestion control in one line."""
+    """Describe a QP's profiles and congestion control in one line."""
+    numbers = {"profile": window["ev_profile"], "CC profile": window["cc_profile"]}
+    profiles = "".join(f"{name} {number}, " for name, number in numbers.items() if number is not None)
     cwnd, under_way = (format_size(max(0, window[key])) for key in ("cwnd_bytes", "inflight_bytes"))
     if window["cc"] == "fixed":
-        return Text(f"QP {window['qpn']}  fixed window of {cwnd}, {under_way} under way", style="dim")
+        return Text(
+            f"QP {window['qpn']}  {profiles}fixed window of {cwnd}, {under_way} under way", style="dim"
+        )
     delay, target = (format_time(window[key]) for key in ("avg_delay_ns", "target_delay_ns"))
     reason = window["cwnd_reason"].replace("_", " ")
     return Text(
-        f"QP {window['qpn']}  window {cwnd} of {format_size(window['max_wnd_bytes'])} "
+        f"QP {window['qpn']}  {profiles}window {cwnd} of {format_size(window['max_wnd_bytes'])} "
         f"(last change: {reason}), {under_way} under way; queueing {delay}, target {target}, "
         f"empty fabric {format_time(window['base_rtt_ns'])}",
         style="dim",

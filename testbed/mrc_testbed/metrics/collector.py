@@ -177,6 +177,8 @@ class LabCollector:
                     for plane, state in states
                 ],
             )
+            pairs = [tuple(str(number - 1) if number else "" for number in pair) for pair in qps.profiles]
+            yield endpoint_metrics.QP_INFO, [((*node, *pair), 1) for pair in sorted(pairs)]
             for path, count in qps.paths.items():
                 for row in (numbering.row(index), path.peer_row):
                     link_evs[numbering.fabric_link_id(path.plane, row, path.uplink), path.state] += count

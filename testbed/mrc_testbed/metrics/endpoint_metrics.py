@@ -125,6 +125,12 @@ EV_TRANSITIONS: Final = Metric(
     ("lab", "plane", "from", "to", "reason"),
     "Changes of an EV's state, over all hosts.",
 )
+QP_INFO: Final = Metric(
+    "mrc_qp_info",
+    "",
+    (*_NODE, "ev_profile", "cc_profile"),
+    "1 where the node has connected QPs created with these profiles, by number; empty: without one.",
+)
 SENDING_QPS: Final = Metric(
     "mrc_sending_qps", "QPs", _NODE, "QPs of the node with packets that wait for acknowledgement."
 )

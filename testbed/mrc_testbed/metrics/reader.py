@@ -47,6 +47,8 @@ from mrc_agents.bpf.maps import ArrayMap, MappedArray
 from mrc_agents.bpf.virtual import VirtualFolder
 from mrc_agents.clock import monotonic_ns
 from mrc_agents.closing import Holder
+from mrc_agents.nic.cc_profile_verbs import CC_PROFILES_MAX
+from mrc_agents.nic.ev_profile import PROFILES_MAX
 from mrc_testbed.fabric.lossless import LosslessReader, opened_lossless
 from mrc_testbed.fabric.port_fault import acts
 from mrc_testbed.metrics.histogram import Histogram, merge
@@ -92,6 +94,8 @@ class QpReadings(NamedTuple):
     windows: CongestionWindows  # of the QPs that are sending
     reorder_packets: int  # the most packets that a QP holds above the first missing one
     paths: Mapping[EvPath, int]  # EVs of connected QPs across T1s; none where EVs do not name their paths
+    # EV and CC profiles that connected QPs were created with, for each 1 + its number or 0: none
+    profiles: frozenset[tuple[int, int]]
 
 
 class NicReader(Holder):
@@ -342,12 +346,16 @@ class _QpStates:
         across: Counter[tuple[int, ...]] = Counter()
         sending: list[tuple[int, ...]] = []
         reorder_packets = 0
+        profiles: set[tuple[int, int]] = set()
         for index in candidates:
             qp = self._qps.peek(index)
             if qp.state in _CONNECTED:
                 self._connected.append(index)
                 counts.update(qp_ev_states(qp))
                 reorder_packets = max(reorder_packets, qp.resp.received_above)
+                # a node can write any number there
+                if qp.ev_profile <= 1 + PROFILES_MAX and qp.cc_profile <= 1 + CC_PROFILES_MAX:
+                    profiles.add((qp.ev_profile, qp.cc_profile))
                 if qp.req.next_psn != qp.comp.una_psn:
                     cc = qp.cc
                     delay_ns = cc.avg_delay_q8 >> CcFormat.DELAY_SHIFT
@@ -368,7 +376,7 @@ class _QpStates:
             if state in EV_STATES
         }
         windows = CongestionWindows(*map(sum, zip(*sending, strict=True)))
-        return QpReadings(states, windows, reorder_packets, paths)
+        return QpReadings(states, windows, reorder_packets, paths, frozenset(profiles - {(0, 0)}))
 
 
 def qp_ev_states(qp: Qp) -> Iterator[tuple[int, ...]]:

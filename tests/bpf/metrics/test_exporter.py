@@ -197,6 +197,11 @@ def test_every_metric_of_the_catalogue_can_be_scraped(shaped_lab: PinnedLab) -> 
     with MeasuredTimes(shaped_lab.paths.folder, STEP, "all-reduce", "job") as times:
         times.add(3_000_000)
     write_recovery(shaped_lab.paths.folder, [RecoveryTime("f1", "detect", 5_000_000)])
+    qp = Qp(state=QpState.RTS, ev_profile=1 + 3)
+    qp.evs.ev[0].state = EvState.DENIED
+    with opened(shaped_lab.paths.node_pins("h1") / "qps") as descriptor:
+        for index, qp.cc_profile in enumerate((1 + 2, 1 + 2, 0)):
+            ArrayMap(descriptor, Qp).write(index, qp)
     with (
         exporter_running(port=0, fault_kinds=["loss"]) as url,
         announce_run(shaped_lab.paths.folder, RunInfo("flap", "r1", 42)),
@@ -214,6 +219,11 @@ def test_every_metric_of_the_catalogue_can_be_scraped(shaped_lab: PinnedLab) -> 
     assert value(page, "mrc_fault_active", lab="shaped", fault_id="f1", kind="loss", place="h0") == 1
     assert value(page, "mrc_testbed_run_info", lab="shaped", scenario="flap", run="r1", seed="42") == 1
     assert value(page, "mrc_recovery_seconds", lab="shaped", fault_id="f1", phase="detect") == 0.005
+    host = {"lab": "shaped", "node": "h1"}
+    assert page["mrc_qp_info"] == {
+        frozenset({**host, "ev_profile": "3", "cc_profile": number}.items()): 1 for number in ("", "2")
+    }
+    assert value(page, "mrc_ev_state", **host, plane="0", state="DENIED") == 3
     collective = {"lab": "shaped", "kind": "all-reduce"}
     assert value(page, "mrc_collective_bus_bytes_total", **collective) == 4096
     assert value(page, "mrc_collective_duration_seconds_sum", **collective) == 0.002

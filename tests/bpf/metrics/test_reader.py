@@ -39,11 +39,16 @@ def reader(pinned_lab: PinnedLab) -> Iterator[LabReader]:
 
 
 def connect_qp(
-    pinned_lab: PinnedLab, index: int, states: list[EvState], state: QpState = QpState.RTS
+    pinned_lab: PinnedLab,
+    index: int,
+    states: list[EvState],
+    state: QpState = QpState.RTS,
+    profiles: tuple[int, int] = (0, 0),
 ) -> None:
     """Makes QP *index* of h0 one whose EVs, in plane 0 and 1 by turns, are in *states*."""
     qp = Qp()
     qp.state = state
+    qp.ev_profile, qp.cc_profile = profiles
     for ev, ev_state in enumerate(states):
         qp.evs.ev[ev].plane = ev % 2
         qp.evs.ev[ev].state = ev_state
@@ -129,6 +134,16 @@ def test_evs_of_connected_qps_are_counted_by_plane_and_state(
     connect_qp(pinned_lab, 5, [good] * 8, QpState.RESET)
     assert reader.nics["h0"].ev_states() == {(0, good): 2, (0, bad): 1, (1, good): 2, (1, skip): 1}
     assert reader.nics["h1"].ev_states() == {}
+
+
+def test_profiles_of_connected_qps_are_read_but_not_numbers_that_no_profile_has(
+    pinned_lab: PinnedLab, reader: LabReader
+) -> None:
+    for index, profiles in enumerate([(0, 0), (4, 3), (4, 3), (0, 17), (0, 18), (18, 0), (65535, 1)]):
+        connect_qp(pinned_lab, index, [EvState.DENIED], profiles=profiles)
+    connect_qp(pinned_lab, 8, [], QpState.ERROR, (2, 2))
+    assert reader.nics["h0"].qps().profiles == {(4, 3), (0, 17)}
+    assert reader.nics["h1"].qps().profiles == frozenset()
 
 
 def test_a_qp_is_found_and_lost_as_it_comes_and_goes(pinned_lab: PinnedLab, reader: LabReader) -> None:

@@ -51,6 +51,7 @@ FLOW_CONTROL = [
 MAY_BE_EMPTY = {
     "overview: Alerts": "rules have tests of their own",
     "health: Packets that NICs refused": "there may be none",
+    "planes: Profiles of QPs": "QPs of runs have none",
     **dict.fromkeys(FLOW_CONTROL, "the lab has none"),
     **dict.fromkeys(
         ("fabric: Suspected links", "overview: Suspected links"), "a flap may be too short to be suspected"

@@ -1,15 +1,18 @@
 """ev deny, allow and probe on a live lab."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from port_faults import write_port_fault
 from shared_lab import SPEC
 from typed_command import Command
 
+from mrc_agents.abi import EvState
 from mrc_agents.nic.client import AgentClient
 from mrc_agents.nic.work_queue import QPN_MIN
 from mrc_testbed.fabric.live import Lab
+from mrc_testbed.metrics.lab_watch import open_reader
 from mrc_testbed.topology.ev_set import build_ev_set
 
 PATHS = SPEC.planes * SPEC.t1
@@ -88,6 +91,28 @@ def test_a_plane_is_denied_towards_all(command: Command, live: Lab, qpn: int) ->
     assert {(ev["state"], ev["reason"]) for ev in states} == {("DENIED", "admin")}
     command("ev", "allow", "h0", "all", "0")
     assert denied(live, qpn) == set()
+
+
+def test_a_qp_is_listed_with_its_profile_and_what_that_denies(command: Command, live: Lab) -> None:
+    with AgentClient(live.paths.agent_socket("h0")) as client:
+        profile = client.create_ev_profile("AUTO", 2 * PATHS)
+        for state in ("OFFLINE", "ONLINE"):
+            client.modify_ev_profile(profile, state=state)
+        qpn = client.create_qp(2, ev_profile=profile)
+        client.connect_qp(qpn, QPN_MIN, 0)
+        ev = client.ev_list(qpn)[0]["entropy"]
+        client.ev_profile_op(profile, [{"op": "MODIFY_EV_STATE", "ev": ev, "state": "DENIED"}])
+        found = command.json("ev", "list", "h0", "h2")
+        shown = command("ev", "list", "h0", "h2")
+        with closing(open_reader(live.name)) as reader:
+            assert reader.nics["h0"].qps().profiles == {(1 + profile, 0)}
+            assert reader.nics["h0"].ev_states()[ev >> 28, EvState.DENIED] == 1
+        client.destroy_qp(qpn)
+        client.destroy_ev_profile(profile)
+    assert [(qp["ev_profile"], qp["cc_profile"]) for qp in found["windows"]] == [(profile, None)]
+    assert [row["ev"] for row in found["evs"] if row["state"] == "DENIED"] == [f"{ev:#010x}"]
+    assert f"QP {qpn}  profile {profile}, fixed window of" in shown
+    assert "DENIED" in shown
 
 
 def test_a_single_ev_is_denied_in_the_qps_that_are_up(command: Command, live: Lab, qpn: int) -> None:

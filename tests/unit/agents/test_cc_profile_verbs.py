@@ -48,6 +48,8 @@ def test_qp_gets_the_parameters_of_its_profile(verbs: Verbs, device: VirtualNic)
     first, second = (device.qps.read(qp_index(number)) for number in (qpn, inline))
     assert bytes(first.cc) == bytes(second.cc)
     assert first.cc.cwnd_bytes == 20_000
+    assert [(qp.ev_profile, qp.cc_profile) for qp in (first, second)] == [(0, 1 + profile), (0, 0)]
+    assert [verbs.query_qp(number)["cc_profile"] for number in (qpn, inline)] == [profile, None]
     asked = verbs.query_cc_profile(profile)
     assert (asked["state"], asked["max_cwnd_bytes"], asked["config"]) == (
         "ONLINE",

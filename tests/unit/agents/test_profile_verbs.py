@@ -71,6 +71,9 @@ def test_auto_spreads_over_the_uplinks_of_every_plane(verbs: Verbs, device: Virt
         assert {ev.uplink for ev in evs if ev.plane == plane} == {0, 1, 2}
     assert len(set(evs)) == COUNT
     assert device.qps.read(qp_index(qpn)).evs.min_active == COUNT // 4
+    assert device.qps.read(qp_index(qpn)).ev_profile == 1 + profile
+    again = verbs.modify_qp(verbs.modify_qp(qpn, "RESET"), "INIT")
+    assert device.qps.read(qp_index(again)).ev_profile == 1 + profile
 
 
 def test_generated_keeps_to_its_fields_in_every_plane(verbs: Verbs) -> None:

@@ -319,7 +319,8 @@ struct mrc_qp {
 	struct bpf_timer timer;
 	struct mrc_qp_head head;
 	struct mrc_cc_parameters cc_parameters;
-	__u32 pad0;
+	__u16 ev_profile; /* 1 + number of the EV profile that it was created with; 0: none */
+	__u16 cc_profile; /* likewise, of the CC profile */
 	struct mrc_cc cc;
 	struct mrc_comp comp;
 	struct mrc_paths paths;
