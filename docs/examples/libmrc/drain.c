@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * A controller, which needs CAP_NET_ADMIN. `drain PROFILE set-up` brings an EV profile ONLINE, for programs to
- * name. `drain PROFILE deny PORT` takes the EVs of a port, which leads to a plane, out of use before work on
- * that plane; `drain PROFILE allow PORT` brings them back. QPs that use the profile follow at once.
+ * name; `drain PROFILE release` brings it back to INIT. `drain PROFILE deny PORT` takes the EVs of a port, which
+ * leads to a plane, out of use before work on that plane; `drain PROFILE allow PORT` brings them back. QPs that
+ * use the profile follow at once.
  */
 #include <errno.h>
 #include <mrc_ctl.h>
@@ -41,6 +42,15 @@ static void set_up(struct mrc_context *context, struct ibv_context *device, uint
 	printf("profile %lu: %u EVs\n", profile, attr.ev_count);
 }
 
+static void release(struct mrc_context *context, uint64_t profile)
+{
+	struct mrc_ctl_ev_profile_attr attr = {.profile_state = MRC_CTL_PROFILE_OFFLINE};
+
+	need(!mrc_ctl_modify_ev_profile(context, profile, &attr, MRC_CTL_EV_PROFILE_STATE), "to OFFLINE");
+	attr.profile_state = MRC_CTL_PROFILE_INIT;
+	need(!mrc_ctl_modify_ev_profile(context, profile, &attr, MRC_CTL_EV_PROFILE_STATE), "to INIT");
+}
+
 static void change(struct mrc_context *context, uint64_t profile, int port, enum mrc_ctl_ev_state state)
 {
 	struct mrc_ctl_ev_profile_attr attr = {.ev_op.op = MRC_CTL_EV_OP_QUERY_EV_ARRAY};
@@ -71,14 +81,16 @@ int main(int argc, char **argv)
 	uint64_t profile;
 
 	need(context != NULL, "no MRC device");
-	if (argc < 3 || (strcmp(argv[2], "set-up") && argc != 4)) {
-		fprintf(stderr, "usage: drain PROFILE set-up | deny PORT | allow PORT\n");
+	if (argc < 3) {
+		fprintf(stderr, "usage: drain PROFILE set-up | release | deny PORT | allow PORT\n");
 		return 2;
 	}
 	profile = strtoull(argv[1], NULL, 10);
 	if (!strcmp(argv[2], "set-up"))
 		set_up(context, device, profile);
-	else
+	else if (!strcmp(argv[2], "release"))
+		release(context, profile);
+	else if (argc > 3)
 		change(context, profile, atoi(argv[3]),
 		       strcmp(argv[2], "deny") ? MRC_CTL_EV_GOOD : MRC_CTL_EV_DENIED);
 	mrc_destroy_context(context);

@@ -105,6 +105,8 @@ int main(int argc, char **argv)
 		need(!mrc_post_recv(pair.qp, &wr, &bad), "mrc_post_recv");
 	exchange(pair.tcp, &byte, &byte, 1); /* the peer's receives are there */
 
+	puts("running");
+	fflush(stdout);
 	begun_s = now_s();
 	do { /* round 0 is the last */
 		if (host) {

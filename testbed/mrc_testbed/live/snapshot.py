@@ -10,7 +10,7 @@ from mrc_testbed.faults.fault import ScheduledFault
 from mrc_testbed.faults.ledger import Entry
 from mrc_testbed.metrics.fault_record import ActiveFault
 from mrc_testbed.metrics.histogram import Histogram
-from mrc_testbed.metrics.series import EV_STATES, Details, Interval, Latency, Reading, summarize
+from mrc_testbed.metrics.series import EV_STATES, Details, Interval, Latency, Profiles, Reading, summarize
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Link
 from mrc_testbed.topology.port_selection import port_rates_bps
@@ -73,6 +73,7 @@ class HostView:
     goodput_bps: float  # payload placed in its memory for the first time
     sent_bps: float  # payload of its own that was acknowledged
     retransmits: int  # packets it sent again within the interval
+    profiles: tuple[str, ...] = ()  # EV and CC profiles of its QPs, such as "profile 3"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +189,17 @@ def _hosts(interval: Interval) -> tuple[HostView, ...]:
             goodput_bps=_bps(counts.goodput_bytes, interval.duration_ns),
             sent_bps=_bps(counts.acknowledged_bytes, interval.duration_ns),
             retransmits=counts.retransmits,
+            profiles=_profile_names(interval.details.profiles.get(name, frozenset())),
         )
         for name, counts in interval.hosts.items()
+    )
+
+
+def _profile_names(found: Profiles) -> tuple[str, ...]:
+    return tuple(
+        f"{kind} {number}"
+        for at, kind in enumerate(("profile", "CC profile"))
+        for number in sorted({pair[at] - 1 for pair in found if pair[at]})
     )
 
 

@@ -222,7 +222,8 @@ def _planes(now: Snapshot) -> Table:
 def _hosts(now: Snapshot) -> Table:
     table = _table("host", "receives", "sends", "retransmits", right=True)
     for host in sorted(now.hosts, key=lambda host: -host.goodput_bps)[:_HOSTS_SHOWN]:
-        table.add_row(host.name, _rate(host.goodput_bps), _rate(host.sent_bps), f"{host.retransmits:,}")
+        name = ", ".join((host.name, *host.profiles))
+        table.add_row(name, _rate(host.goodput_bps), _rate(host.sent_bps), f"{host.retransmits:,}")
     return table
 
 

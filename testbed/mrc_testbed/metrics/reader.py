@@ -53,7 +53,7 @@ from mrc_testbed.fabric.lossless import LosslessReader, opened_lossless
 from mrc_testbed.fabric.port_fault import acts
 from mrc_testbed.metrics.histogram import Histogram, merge
 from mrc_testbed.metrics.lab_sums import LabSums, VirtualSource
-from mrc_testbed.metrics.series import EV_STATES, EvChanges, EvStates, HostTable
+from mrc_testbed.metrics.series import EV_STATES, EvChanges, EvStates, HostTable, Profiles
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ev import UPLINK_SHIFT, decode_ev
 
@@ -94,8 +94,7 @@ class QpReadings(NamedTuple):
     windows: CongestionWindows  # of the QPs that are sending
     reorder_packets: int  # the most packets that a QP holds above the first missing one
     paths: Mapping[EvPath, int]  # EVs of connected QPs across T1s; none where EVs do not name their paths
-    # EV and CC profiles that connected QPs were created with, for each 1 + its number or 0: none
-    profiles: frozenset[tuple[int, int]]
+    profiles: Profiles
 
 
 class NicReader(Holder):
@@ -149,6 +148,11 @@ class NicReader(Holder):
 
     def qps(self) -> QpReadings:
         return self._qps.read(with_paths=True)
+
+    @property
+    def profiles(self) -> Profiles:
+        """Profiles of the QPs that the last reading found."""
+        return self._qps.profiles
 
     def suspicions(self) -> list[int]:
         """Times that each path came under suspicion: (NIC_PATHS,), in the order of `nic_path_base`."""
@@ -331,6 +335,7 @@ class _QpStates:
         self._tails = [0] * len(self._rings)
         self._connected: list[int] = []
         self._readings_left = 0
+        self.profiles: Profiles = frozenset()
 
     def read(self, *, with_paths: bool) -> QpReadings:
         tails = [ring.tail for ring in self._rings]
@@ -376,7 +381,8 @@ class _QpStates:
             if state in EV_STATES
         }
         windows = CongestionWindows(*map(sum, zip(*sending, strict=True)))
-        return QpReadings(states, windows, reorder_packets, paths, frozenset(profiles - {(0, 0)}))
+        self.profiles = frozenset(profiles - {(0, 0)})
+        return QpReadings(states, windows, reorder_packets, paths, self.profiles)
 
 
 def qp_ev_states(qp: Qp) -> Iterator[tuple[int, ...]]:

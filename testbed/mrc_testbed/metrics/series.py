@@ -26,6 +26,9 @@ EV_STATES: Final = (EvState.GOOD, EvState.SKIP, EvState.ASSUMED_BAD, EvState.DEN
 EvChanges = Mapping[tuple[EvState, EvState, EvReason, int], int]
 """(before, after, reason, plane) -> EVs that changed their state so, over all hosts."""
 
+Profiles = frozenset[tuple[int, int]]
+"""EV and CC profiles that connected QPs were created with, for each 1 + its number or 0: none."""
+
 QueueGroup = Literal["nic", "t0_down", "t0_up", "t1"]
 """Ports that send alike: NICs, T0s towards hosts, T0s towards T1s, T1s."""
 
@@ -158,6 +161,7 @@ class Details:
     dropped: tuple[int, ...] = ()  # frames that each port has lost
     held_ns: tuple[int, ...] = ()  # how long flow control has held data at each port; empty without it
     ev_changes: EvChanges = field(default_factory=dict)
+    profiles: Mapping[str, Profiles] = field(default_factory=dict)  # by host, of those that have any
 
     def since(self, earlier: Self) -> Self:
         counted = ("tx_bytes", "dropped", "ev_changes", "held_ns")

@@ -27,6 +27,7 @@ def take_reading(
             tx_bytes=tuple(ports[PortCounter.TX_BYTES]),
             dropped=tuple(map(sum, zip(*(ports[drop] for drop in PORT_DROPS), strict=True))),
             ev_changes=lab.ev_changes(),
+            profiles={host: nic.profiles for host, nic in lab.nics.items() if nic.profiles},
             held_ns=tuple(link.stalled_ns for link in links),
         )
     return Reading(

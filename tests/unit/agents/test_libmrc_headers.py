@@ -1,4 +1,4 @@
-"""Headers of libmrc: ours have the names, values and layouts of the API; so have OCP's, where there are any."""
+"""Headers of libmrc have the names, values and layouts of the API: ours, and OCP's where there are any."""
 
 import os
 import re

@@ -73,12 +73,13 @@ def test_rates_are_of_the_interval() -> None:
         packet_rtt=(histogram_of([5000] * 3), Histogram()),
         port_drops={"loss": 4},
         ev_states={(0, EvState.GOOD): 3, (1, EvState.ASSUMED_BAD): 1},
+        details=Details(profiles={"h0": frozenset({(4, 0), (4, 3)})}),
     )
     seen = build_snapshot(CLOS, EARLY, late)
     assert seen.interval_ns == 500_000_000
     assert seen.goodput_bps == 16_000
     shown = [dataclasses.astuple(host) for host in seen.hosts]
-    assert shown == [("h0", 0, 16_000, 2), ("h1", 16_000, 0, 0)]
+    assert shown == [("h0", 0, 16_000, 2, ("profile 3", "CC profile 2")), ("h1", 16_000, 0, 0, ())]
     assert [plane.tx_bps for plane in seen.planes] == [32_000, 0]
     assert seen.planes[0].ev_states == {"GOOD": 3, "SKIP": 0, "ASSUMED_BAD": 0, "DENIED": 0}
     assert seen.planes[0].rtt is not None

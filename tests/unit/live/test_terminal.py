@@ -34,7 +34,10 @@ SNAPSHOT = Snapshot(
     dropped={"link_down": 3},
     rtt=RTT,
     completion=None,
-    hosts=(HostView("h0", 0, 12_300_000, 17), HostView("h1", 12_300_000, 0, 0)),
+    hosts=(
+        HostView("h0", 0, 12_300_000, 17, ("profile 3", "CC profile 2")),
+        HostView("h1", 12_300_000, 0, 0),
+    ),
     planes=tuple(
         PlaneView(plane, {"GOOD": 30, "SKIP": 0, "ASSUMED_BAD": 2 * plane, "DENIED": 0}, 1e6, None)
         for plane in range(2)
@@ -101,6 +104,10 @@ def screen_of(update: Update, view: View, width: int, height: int) -> list[str]:
     with console.capture() as capture:
         console.print(Screen("lab", update, view, 0), height=height, end="")
     return capture.get().split("\n")
+
+
+def test_a_host_has_the_profiles_of_its_qps_beside_it() -> None:
+    assert "h0, profile 3, CC profile 2" in text_of(UPDATE, View())
 
 
 def test_the_chosen_link_is_marked_and_in_sight() -> None:

@@ -26,7 +26,7 @@ enum mrc_control_object {
 	MRC_CONTROL_PROBE = 5,
 };
 
-/* What words[] of MRC_CONTROL_DEVICE is. */
+/* Places in words[] of MRC_CONTROL_DEVICE. */
 enum mrc_control_word {
 	MRC_CONTROL_FORMATS_MAX = 0,
 	MRC_CONTROL_PROFILES_MAX = 1,
@@ -81,7 +81,7 @@ struct mrc_control {
 	struct mrc_control_entry entries[MRC_EV_MAX];
 };
 
-/* What the socket of MRC_APPLICATION_WATCH_EVS carries: an EV of a profile has changed its state. */
+/* Record of the socket of MRC_APPLICATION_WATCH_EVS: an EV of a profile has changed its state. */
 struct mrc_control_event {
 	__u32 profile_id;
 	__u32 ev;

@@ -171,7 +171,7 @@ function showHosts(hosts) {
     const bar = element("td", "", { class: "bar" }), fill = element("i");
     fill.style.width = `${(100 * host.goodput_bps) / most}%`;
     bar.append(fill);
-    return row([host.name, number(rate(host.goodput_bps)), bar, number(rate(host.sent_bps)),
+    return row([[host.name, ...host.profiles].join(", "), number(rate(host.goodput_bps)), bar, number(rate(host.sent_bps)),
       number(count(host.retransmits), host.retransmits > 0)]);
   }));
 }
