@@ -18,6 +18,11 @@ enum {
 	REPLY_TIMEOUT_SECONDS = 10,
 };
 
+union descriptor_message {
+	char bytes[CMSG_SPACE(sizeof(int))];
+	struct cmsghdr header; /* for its alignment */
+};
+
 void complain(const char *format, ...)
 {
 	va_list arguments;
@@ -238,6 +243,31 @@ int link_has_ring_at(uintptr_t address)
 	return is_there;
 }
 
+/*
+ * Adds a proof of CAP_NET_ADMIN to a message: the link's socket, with an option that the kernel
+ * lets nobody else set, and the agent reads. An errno value.
+ */
+static int add_proof(struct agent_link *link, struct msghdr *message,
+		     union descriptor_message *room)
+{
+	const int one = 1;
+	struct cmsghdr *header;
+
+	if (setsockopt(link->socket, SOL_SOCKET, SO_PREFER_BUSY_POLL, &one, sizeof(one))) {
+		if (errno == EPERM)
+			complain("control of the NIC needs CAP_NET_ADMIN");
+		return errno;
+	}
+	message->msg_control = room;
+	message->msg_controllen = sizeof(*room);
+	header = CMSG_FIRSTHDR(message);
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &link->socket, sizeof(int));
+	return 0;
+}
+
 /* One request and its reply, each with what follows it, if anything does. */
 static int exchange(struct agent_link *link, const struct mrc_application_request *request,
 		    struct mrc_application_reply *reply, struct mrc_control *behind,
@@ -245,9 +275,13 @@ static int exchange(struct agent_link *link, const struct mrc_application_reques
 {
 	struct iovec parts[] = {{(void *)request, sizeof(*request)},
 				{behind, behind ? sizeof(*behind) : 0}};
+	int is_controller = behind || request->verb == MRC_APPLICATION_WATCH_EVS, error;
 	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-	int error;
+	union descriptor_message room = {{0}};
 
+	error = is_controller ? add_proof(link, &message, &room) : 0;
+	if (error)
+		return error;
 	pthread_mutex_lock(&link->lock);
 	if (link->is_dead) {
 		error = EIO;

@@ -1,4 +1,4 @@
-"""Programs written for libmrc on a lab: ours, and the examples of the guide; linked plainly, and preloaded."""
+"""Programs written for libmrc on a lab: ours, and the examples of the guide."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -10,6 +10,7 @@ from rdma_program import NOBODY, TESTBED, Started, build, finish, kill_program, 
 from typed_command import Command
 from waiting import poll_until
 
+from mrc_agents.abi import NicCounter
 from mrc_agents.objects import OBJECTS_DIR
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.rdma import VERBS_LIBRARY
@@ -34,7 +35,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
 
 @pytest.fixture
 def profile(live: Lab, programs: Programs) -> Iterator[Callable[..., str]]:
-    """A command of the controller about PROFILE on both hosts; the profile is ONLINE, and INIT again afterwards."""
+    """A command of the controller on both hosts about PROFILE, which is ONLINE meanwhile."""
 
     def controlled(*command: str) -> str:
         said = [finish(start(live, host, programs["drain"], PROFILE, *command)) for host in ("h0", "h3")]
@@ -100,8 +101,8 @@ def test_a_drained_plane_loses_nothing(
     command("fault", "add", "plane-down", "--plane", str(PLANE), "--until", "cleared", "--id", "work")
     with closing(open_reader(live.name)) as reader:
         nic = reader.nics["h0"]
-        until = nic.message_completion().count + 100
-        poll_until(lambda: nic.message_completion().count >= until, what="100 rounds")
+        until = nic.counters()[NicCounter.TX_DATA] + 100
+        poll_until(lambda: nic.counters()[NicCounter.TX_DATA] >= until, what="100 rounds")
     [work] = command.json("fault", "clear", "work")["faults"]
     assert work["lost"] == 0
     assert profile("allow", PORT) == "16 EVs of port 1 are allowed\n"
@@ -121,7 +122,8 @@ def test_ev_events_are_followed(
         faults().add(parse_fault("link-down", f"h3:{PLANE}", fault, ()), seed=1)
         status, said, complained = finish(follower)
         assert status == 0, complained
-        assert said.startswith("profile 3: EV 0") and "of port 1 is assumed bad" in said
+        assert said.startswith("profile 3: EV 0")
+        assert "of port 1 is assumed bad" in said
     finally:
         kill_program(follower)
 

@@ -73,7 +73,7 @@ def test_rates_are_of_the_interval() -> None:
         packet_rtt=(histogram_of([5000] * 3), Histogram()),
         port_drops={"loss": 4},
         ev_states={(0, EvState.GOOD): 3, (1, EvState.ASSUMED_BAD): 1},
-        details=Details(profiles={"h0": frozenset({(4, 0), (4, 3)})}),
+        profiles={"h0": frozenset({(4, 0), (4, 3)})},
     )
     seen = build_snapshot(CLOS, EARLY, late)
     assert seen.interval_ns == 500_000_000

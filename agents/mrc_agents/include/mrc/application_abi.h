@@ -65,9 +65,12 @@ enum mrc_application_verb {
 	 */
 	MRC_APPLICATION_CHUNK = 11,
 	MRC_APPLICATION_CHANNEL_RING = 12, /* offset: of the reply's `channel`, whose ring comes */
-	/* A struct mrc_control follows the request and the reply. It needs CAP_NET_ADMIN. */
+	/*
+	 * These two come with a socket that has SO_PREFER_BUSY_POLL, which the kernel lets nobody
+	 * set but who has CAP_NET_ADMIN. A struct mrc_control follows the request and the reply;
+	 * the reply comes with a socket of struct mrc_control_event.
+	 */
 	MRC_APPLICATION_CONTROL = 13,
-	/* The reply comes with a socket of struct mrc_control_event. It needs CAP_NET_ADMIN. */
 	MRC_APPLICATION_WATCH_EVS = 14,
 };
 
