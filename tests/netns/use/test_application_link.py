@@ -16,7 +16,7 @@ from mrc_agents.abi import (
     PageList,
     QpState,
 )
-from mrc_agents.nic.application_link import CHANNELS_MAX
+from mrc_agents.nic.watch_sockets import SOCKETS_MAX
 from mrc_testbed.fabric.live import Lab
 
 NONE = {"page_list": PageList.NO_PAGE_LIST}
@@ -147,10 +147,10 @@ def test_sockets_that_a_program_has_closed_do_not_count(
     program: Callable[[], Program], verb: ApplicationVerb
 ) -> None:
     mine = program()
-    for _ in range(CHANNELS_MAX + 1):
+    for _ in range(SOCKETS_MAX + 1):
         assert mine.ask(verb).error == 0
         socket.close(mine.descriptors.pop())
-    assert [mine.ask(verb).error for _ in range(CHANNELS_MAX + 1)] == [0] * CHANNELS_MAX + [errno.EMFILE]
+    assert [mine.ask(verb).error for _ in range(SOCKETS_MAX + 1)] == [0] * SOCKETS_MAX + [errno.EMFILE]
 
 
 @pytest.mark.parametrize("transport", ApplicationTransport)
