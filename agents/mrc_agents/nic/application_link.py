@@ -48,7 +48,6 @@ _log = logging.getLogger(__name__)
 SOCKET_NAME: Final = b"\0mrc-testbed-nic"
 CONNECTIONS_MAX: Final = 64
 _SIDES: Final = {"completion": WorkSide.SENDS, "receive": WorkSide.RECEIVES}
-_BEHIND: Final = {int(ApplicationVerb.CONTROL): sizeof(Control)}  # bytes that follow a request
 _STATES: Final = (QpState.INIT, QpState.RTR, QpState.RTS, QpState.ERROR)
 _LIBMRC_ATTRIBUTES: Final = (  # name for the NIC, that of the request, and the state that it goes with
     (ApplicationAttribute.MPR_DEST, "mpr_dest", "mpr_dest", QpState.RTR),
@@ -203,10 +202,10 @@ class ApplicationLink:
             packet = b""
         descriptors: list[int] = []
         request = ApplicationRequest.from_buffer_copy(packet.ljust(sizeof(ApplicationRequest), b"\0"))
-        behind = packet[sizeof(ApplicationRequest) :]
-        if len(packet) >= sizeof(ApplicationRequest) and len(behind) == _BEHIND.get(request.verb, 0):
-            if behind:
-                self._begin_control(application, Control.from_buffer_copy(behind))
+        is_control = request.verb == ApplicationVerb.CONTROL
+        if len(packet) == sizeof(ApplicationRequest) + is_control * sizeof(Control):
+            if is_control:
+                self._begin_control(application, Control.from_buffer_copy(packet, sizeof(ApplicationRequest)))
                 return
             reply = ApplicationReply()
             with _reported_in(reply):

@@ -98,7 +98,7 @@ class Controller:
         if control.mask & ~1:
             raise UsageError(f"mask: {control.mask:#x}; bit 0, the administrative state, is accepted")
         if control.is_query:
-            control.state = self._reactions.is_port_enabled(plane)
+            control.state = self._reactions.is_enabled[plane]
         elif control.mask:
             if control.state not in set(CtlPortAdminState):
                 raise UsageError(f"state: {control.state}; 0 (disabled), 1 (enabled) are accepted")

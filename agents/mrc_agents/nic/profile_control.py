@@ -68,9 +68,8 @@ class ProfileControl(ProfileVerbs, CcProfileVerbs):
             mode = _named(FormatMode, "mode", control.mode).name
             if mode == "SRV6":
                 raise UsageError("mode: SRV6; STEV, UDP are accepted", number=errno.EOPNOTSUPP)
-        draft = EvFormat(mode, widths, present.state if present else wanted)
-        if draft.state is ProfileState.INIT:
-            draft.state = wanted
+        before = present.state if present else ProfileState.INIT
+        draft = EvFormat(mode, widths, wanted if before is ProfileState.INIT else before)
         has_fields = control.mask & FormatMask.PROFILE_OP
         draft.modify(wanted, [field.width for field in _given_fields(control)] if has_fields else None)
         self._formats[number] = draft
@@ -97,7 +96,6 @@ class ProfileControl(ProfileVerbs, CcProfileVerbs):
         is_refilled = has_fields and before is ProfileState.ONLINE
         if is_refilled or (wanted is ProfileState.ONLINE and before is not wanted):
             self._fill(draft)
-        draft.state = wanted
         self._profiles[number] = draft
         for place, ev in enumerate(draft.evs if is_refilled else ()):
             self._put_ev(number, draft, place, ev or 0)
@@ -113,12 +111,12 @@ class ProfileControl(ProfileVerbs, CcProfileVerbs):
             values["mode"] = _EV_MODES[_named(EvMode, "mode", control.mode)]
         if control.mask & EvMask.COUNT:
             values["count"] = control.count
-        if control.mask & EvMask.FMT_ID and control.format_id > ev_profile.FORMATS_MAX:
-            raise UsageError(f"format_id: {control.format_id}; 0 to {ev_profile.FORMATS_MAX} is accepted")
         if control.mask & EvMask.FMT_ID:
             values["format_id"] = control.format_id
         if values["mode"] == "AUTO":
             values["format_id"] = None
+        elif (values["format_id"] or 0) > ev_profile.FORMATS_MAX:
+            raise UsageError(f"format_id: {values['format_id']}; 0 to {ev_profile.FORMATS_MAX} is accepted")
         given = control.mask | (present.given if present else 0)
         needs_more = wanted is ProfileState.ONLINE
         _check_given(given, _EV_NEEDS[values["mode"]] | needs_more * _EV_NEEDS_ONLINE, EvMask, wanted)
@@ -129,9 +127,7 @@ class ProfileControl(ProfileVerbs, CcProfileVerbs):
             draft = copy(present)
         else:
             draft = replace(present, **values, denied=set())
-        draft.given = given
-        if draft.state is ProfileState.INIT:
-            draft.state = ProfileState.OFFLINE
+        draft.given, draft.state = given, wanted
         self._set_attributes(control, draft)
         return draft
 

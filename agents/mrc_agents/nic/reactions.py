@@ -63,10 +63,6 @@ class PortAnnouncements:
         return peers
 
 
-def _with_bit(mask: int, place: int, *, is_set: bool) -> int:
-    return mask | 1 << place if is_set else mask & ~(1 << place)
-
-
 class ClientResources:
     """QPs, memory regions and pages that one connection created and did not give back.
 
@@ -117,8 +113,8 @@ class Reactions:
         self._schedule = ProbeSchedule(config.probe_base_ns, config.probe_ceiling_ns)
         self._announcements = PortAnnouncements(config.probe_base_ns, config.probe_ceiling_ns)
         self._planes = {device.config.port_id[plane]: plane for plane in range(device.config.plane_count)}
-        self._carriers = device.control.port_up_mask  # of the ports, whether they are enabled or not
-        self._disabled = 0  # mask of the ports that an administrator has disabled
+        self._has_carrier = self.verbs.port_status()  # by plane, whether enabled or not
+        self.is_enabled = [True] * len(self._planes)  # by plane, the administrative states of the ports
         self._beats = 0
         self._heartbeat_ns = monotonic_ns()
 
@@ -194,23 +190,19 @@ class Reactions:
         plane = self._planes.get(port_id)
         if plane is None:
             return
-        self._carriers = _with_bit(self._carriers, plane, is_set=is_up)
+        self._has_carrier[plane] = is_up
         self._settle_port(plane)
-
-    def is_port_enabled(self, plane: int) -> bool:
-        """The administrative state of a port; it lasts as long as the agent."""
-        return not self._disabled >> plane & 1
 
     def enable_port(self, plane: int, *, is_enabled: bool) -> None:
         """Sets the administrative state of a port; one that is disabled is down for everybody."""
-        self._disabled = _with_bit(self._disabled, plane, is_set=not is_enabled)
+        self.is_enabled[plane] = is_enabled
         self._settle_port(plane)
 
     def _settle_port(self, plane: int) -> None:
         """Has everybody know when a port has gone up or down."""
         mask = self._device.control.port_up_mask
-        is_up = bool((self._carriers & ~self._disabled) >> plane & 1)
-        changed = _with_bit(mask, plane, is_set=is_up)
+        is_up = self._has_carrier[plane] and self.is_enabled[plane]
+        changed = mask | 1 << plane if is_up else mask & ~(1 << plane)
         if changed == mask:
             return
         self._device.control.port_up_mask = changed
