@@ -13,6 +13,8 @@ _NAMES: Final = (
     *("fi_scale", "gamma", "max_md_jump", "max_cwnd", "qa_gate", "qa_threshold", "target_delay"),
 )
 _FLOATS: Final = {"eta", "fi", "fi_scale", "gamma", "max_md_jump"}
+_BYTES: Final = {"disable_qa", "qa_gate"}
+"""Members of a byte, in words whose other bytes are padding."""
 _DEFAULTED: Final = {"base_rtt", "fi", "max_cwnd", "qa_threshold", "target_delay"}
 """0 stands for the NIC's default."""
 
@@ -21,7 +23,9 @@ def cc_config(words: Iterable[Any]) -> dict[str, Setting]:
     """Parameters by standard name."""
     config: dict[str, Setting] = {}
     for name, word in zip(_NAMES, words, strict=False):
-        value: float = struct.unpack("f", struct.pack("I", word))[0] if name in _FLOATS else word
+        value: float = word & 0xFF if name in _BYTES else word
+        if name in _FLOATS:
+            value = struct.unpack("f", struct.pack("I", word))[0]
         unit = ATTRIBUTES[name].unit
         if not isfinite(value):
             raise UsageError(f"CC profile: {name} is {value}, expected a number")

@@ -187,7 +187,8 @@ class EvProfile:
         vacant = [place for place in places if self.evs[place] is None]
         if not vacant:
             raise UsageError(
-                f"port: all {self.per_plane} EVs of port {plane + 1} have been given", number=errno.ENOENT
+                f"port: all {self.per_plane} EVs of port {plane + 1} have been given",
+                number=errno.EINVAL if None in self.evs else errno.ENOENT,
             )
         return vacant
 

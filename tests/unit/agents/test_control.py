@@ -225,6 +225,7 @@ def test_explicit_evs_are_given_port_by_port(nic: Nic) -> None:
     nic.make(PROFILE, 2, mask=MODE | FMT_ID | COUNT, mode=EXP, format_id=13, count=8)
     assert nic.array(2) == [(0, 0, CtlEvState.UNKNOWN)] * 8
     nic.change(2, new(5, 3, flags=1), new(6 | 1 << 28, 2, DENIED))
+    assert nic.refusal(PROFILE, 2, mask=EV_OP, entries=[new(8, 3)]) == errno.EINVAL  # each port has as many
     assert nic.array(2)[2:6] == [(6, 2, DENIED), (0, 0, CtlEvState.UNKNOWN), (5, 3, GOOD), (5, 3, GOOD)]
     assert nic.refusal(PROFILE, 2, mask=STATE, state=ONLINE) == errno.EINVAL
 
@@ -287,7 +288,9 @@ def test_fields_generate_evs_and_change_while_online(nic: Nic) -> None:
 
 
 def test_parameters_of_congestion_control(nic: Nic) -> None:
-    nic.make(CC, 3, ONLINE, words=[bits(value) for value in NSCC])
+    padding = {0: 0xABCD00, 10: 0x1200}  # of members that are bytes
+    words = [bits(value) | padding.get(place, 0) for place, value in enumerate(NSCC)]
+    nic.make(CC, 3, ONLINE, words=words)
     exact = [*NSCC[:4], 100.0, *NSCC[5:]]  # eta is whole bytes
     assert nic.query(CC, 3, CONFIG).words[: len(NSCC)] == [bits(value) for value in exact]
     nic.make(CC, 4)
