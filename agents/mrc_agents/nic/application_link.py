@@ -7,12 +7,11 @@ Source: mrc_agents/include/mrc/application_abi.h.
 """
 
 import asyncio
-import contextlib
 import errno
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from ctypes import sizeof
 from dataclasses import replace
 from itertools import count
@@ -32,12 +31,13 @@ from mrc_agents.abi import (
     WorkRing,
     WorkSide,
 )
-from mrc_agents.errors import TestbedError, UsageError
+from mrc_agents.errors import UsageError
+from mrc_agents.nic.application_reply import refuse, reported_in
 from mrc_agents.nic.capability import check_net_admin
 from mrc_agents.nic.channel_rings import ChannelRings
 from mrc_agents.nic.control import Controller
 from mrc_agents.nic.device import NicDevice
-from mrc_agents.nic.memory import NoRoomError, RegionPlace
+from mrc_agents.nic.memory import RegionPlace
 from mrc_agents.nic.page_memory import whole_pages
 from mrc_agents.nic.reactions import ClientResources, Reactions
 from mrc_agents.nic.watch_sockets import WatchSockets, is_left, send, socket_pair
@@ -173,7 +173,7 @@ class ApplicationLink:
             memory_bytes=self._device.memory.length_bytes,
         )
         if len(self._applications) >= CONNECTIONS_MAX:
-            _refuse(reply, errno.EMFILE, f"{CONNECTIONS_MAX} applications use this NIC already")
+            refuse(reply, errno.EMFILE, f"{CONNECTIONS_MAX} applications use this NIC already")
             self._send(application, reply, [])
             application.close()
             return
@@ -208,7 +208,7 @@ class ApplicationLink:
                 self._begin_control(application, Control.from_buffer_copy(packet, sizeof(ApplicationRequest)))
                 return
             reply = ApplicationReply()
-            with _reported_in(reply):
+            with reported_in(reply):
                 self._execute(application, request, reply, descriptors)
             is_sent = self._send(application, reply, descriptors)
         else:
@@ -229,7 +229,7 @@ class ApplicationLink:
 
     async def _control(self, application: _Application, control: Control) -> None:
         reply = ApplicationReply()
-        with _reported_in(reply):
+        with reported_in(reply):
             check_net_admin(application.connection)
             await self._controller.carry_out(control)
         if self._send(application, reply, [], bytes(control)):
@@ -350,7 +350,7 @@ class ApplicationLink:
         try:
             reply.qpn = self._call(verb, arguments, application.owned)
         except UsageError as error:
-            _refuse(reply, errno.ENOMEM, error.message)
+            refuse(reply, errno.ENOMEM, error.message)
             return
         verbs.join_domain(reply.qpn, self._domain(application, request.pd))
         self._device.work[qp_index(reply.qpn)].notify[:] = [Notify.NEVER] * WorkSide.COUNT
@@ -428,24 +428,3 @@ def _limits(request: ApplicationRequest) -> QpLimits:
     if request.min_rnr_timer != not_given:
         limits = replace(limits, rnr_timer_us=rnr_timer_us(request.min_rnr_timer))
     return limits
-
-
-@contextlib.contextmanager
-def _reported_in(reply: ApplicationReply) -> Iterator[None]:
-    """Puts a failure into the reply."""
-    try:
-        yield
-    except NoRoomError as error:
-        _refuse(reply, errno.ENOMEM, error.message)
-    except UsageError as error:
-        _refuse(reply, error.number, error.message)
-    except TestbedError as error:
-        _refuse(reply, errno.EINVAL, error.message)
-    except OSError as error:
-        _refuse(reply, error.errno or errno.EIO, str(error.strerror))
-
-
-def _refuse(reply: ApplicationReply, error: int, text: str) -> None:
-    reply.error = error
-    data = text.encode(errors="replace")[: ApplicationLimit.TEXT - 1]
-    reply.text[: len(data)] = list(data)

@@ -296,8 +296,8 @@ def test_parameters_of_congestion_control(nic: Nic) -> None:
     nic.make(CC, 4)
     in_force = nic.query(CC, 4, CONFIG).words
     assert (in_force[0], in_force[3], in_force[12] > 0) == (0, SETTINGS.base_rtt_ns, True)
-    for words in ([*NSCC[:5], float("nan")], [*NSCC[:7], 2.0]):
-        assert nic.refusal(CC, 4, mask=CONFIG, words=map(bits, words)) == errno.EINVAL
+    for bad in ([*NSCC[:5], float("nan")], [*NSCC[:7], 2.0]):
+        assert nic.refusal(CC, 4, mask=CONFIG, words=map(bits, bad)) == errno.EINVAL
     nic.verbs.create_qp(3, [plane << 28 for plane in range(4)], cc_profile=3)
     assert nic.refusal(CC, 3, mask=STATE, state=OFFLINE) == errno.EBUSY
 
