@@ -9,6 +9,7 @@ from mrc_agents.abi import (
     ApplicationReply,
     ApplicationRequest,
     ApplicationVerb,
+    Control,
     Limit,
     PageList,
 )
@@ -36,6 +37,13 @@ class Program:
         packet, descriptors, _, _ = socket.recv_fds(self.socket, sizeof(ApplicationReply), 8)
         self.descriptors += descriptors
         return ApplicationReply.from_buffer_copy(packet)
+
+    def control(self, control: Control) -> tuple[int, Control]:
+        """Errno of a message's reply, and the message as it came back."""
+        self.socket.send(bytes(ApplicationRequest(verb=ApplicationVerb.CONTROL)) + bytes(control))
+        packet = self.socket.recv(sizeof(ApplicationReply) + sizeof(Control))
+        found = Control.from_buffer_copy(packet, sizeof(ApplicationReply))
+        return ApplicationReply.from_buffer_copy(packet).error, found
 
     def allocate(self, length: int, offset: int = ApplicationLimit.ANYWHERE) -> int:
         reply = self.ask(ApplicationVerb.ALLOCATE, length=length, offset=offset)

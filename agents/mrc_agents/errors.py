@@ -1,5 +1,6 @@
 """The exceptions that agents raise, and what all exceptions of the project have in common."""
 
+import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import ClassVar
@@ -23,12 +24,19 @@ class TestbedError(Exception):
 
 
 class UsageError(TestbedError, ValueError):
-    """The command line or a file is wrong.
+    """The command line, a file or a request is wrong.
 
     It is a ValueError so that a pydantic validator may raise it.
+
+    Args:
+        number: errno that a C library has for it.
     """
 
     exit_code = 2
+
+    def __init__(self, message: str, *, hint: str | None = None, number: int = errno.EINVAL) -> None:
+        super().__init__(message, hint=hint)
+        self.number = number
 
 
 class PreflightError(TestbedError):

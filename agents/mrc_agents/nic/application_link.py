@@ -7,12 +7,11 @@ Source: mrc_agents/include/mrc/application_abi.h.
 """
 
 import asyncio
-import contextlib
 import errno
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from ctypes import sizeof
 from dataclasses import replace
 from itertools import count
@@ -24,6 +23,7 @@ from mrc_agents.abi import (
     ApplicationReply,
     ApplicationRequest,
     ApplicationVerb,
+    Control,
     Limit,
     Notify,
     PageList,
@@ -31,19 +31,22 @@ from mrc_agents.abi import (
     WorkRing,
     WorkSide,
 )
-from mrc_agents.errors import TestbedError, UsageError
+from mrc_agents.errors import UsageError
+from mrc_agents.nic.application_reply import refuse, reported_in
+from mrc_agents.nic.capability import check_net_admin
 from mrc_agents.nic.channel_rings import ChannelRings
+from mrc_agents.nic.control import Controller
 from mrc_agents.nic.device import NicDevice
-from mrc_agents.nic.memory import NoRoomError, RegionPlace
+from mrc_agents.nic.memory import RegionPlace
 from mrc_agents.nic.page_memory import whole_pages
 from mrc_agents.nic.reactions import ClientResources, Reactions
+from mrc_agents.nic.watch_sockets import WatchSockets, is_left, send, socket_pair
 from mrc_agents.nic.work_queue import QpLimits, qp_index
 from mrc_agents.protocol.retry_times import give_up_us, mrc_give_up_us, rnr_timer_us
 
 _log = logging.getLogger(__name__)
 SOCKET_NAME: Final = b"\0mrc-testbed-nic"
 CONNECTIONS_MAX: Final = 64
-CHANNELS_MAX: Final = 64
 _SIDES: Final = {"completion": WorkSide.SENDS, "receive": WorkSide.RECEIVES}
 _STATES: Final = (QpState.INIT, QpState.RTR, QpState.RTS, QpState.ERROR)
 _LIBMRC_ATTRIBUTES: Final = (  # name for the NIC, that of the request, and the state that it goes with
@@ -62,24 +65,19 @@ class _Application:
         self.connection = connection
         self.owned = ClientResources()
         self.channels: dict[socket.socket, int] = {}  # with their numbers
-        self.watches: list[socket.socket] = []  # of the port
+        self.watches = WatchSockets()  # of the port
+        self.ev_watches = WatchSockets()
         self.domains: dict[int, int] = {}  # number for the NIC, by that of the application
 
     def wake(self, number: int) -> None:
         """A byte to a completion channel, or to all (0); one that is full has enough of them."""
-        self._send_all([each for each, its in self.channels.items() if number in {0, its}], b"1")
-
-    def report_port(self, *, is_up: bool) -> None:
-        self._send_all(self.watches, bytes([is_up]))
-
-    @staticmethod
-    def _send_all(sockets: Iterable[socket.socket], byte: bytes) -> None:
-        for each in sockets:
-            with contextlib.suppress(BlockingIOError, ConnectionError):
-                each.send(byte)
+        for each in [each for each, its in self.channels.items() if number in {0, its}]:
+            send(each, b"1")
 
     def close(self) -> None:
-        for each in (*self.channels, *self.watches, self.connection):
+        self.watches.close()
+        self.ev_watches.close()
+        for each in (*self.channels, self.connection):
             each.close()
 
 
@@ -90,8 +88,12 @@ class ApplicationLink:
         arm: called after anything that may change when the agent is next due.
     """
 
-    def __init__(self, reactions: Reactions, device: NicDevice, arm: Callable[[], None]) -> None:
+    def __init__(
+        self, reactions: Reactions, device: NicDevice, controller: Controller, arm: Callable[[], None]
+    ) -> None:
         self._reactions = reactions
+        self._controller = controller
+        self._controlling: set[asyncio.Task[None]] = set()
         self._device = device
         self._arm = arm
         self._rings = ChannelRings(device.open_channels())
@@ -126,6 +128,9 @@ class ApplicationLink:
         kind = fields["event"]
         if kind == "port_state":
             self._on_port_state()
+        packet = self._controller.event(fields) if kind == "ev_state" else None
+        for application in self._applications.values() if packet else ():
+            application.ev_watches.send(packet or b"")
         if qpn is None or kind not in {"completion", "receive", "qp_state"}:
             return
         for application in self._applications.values():
@@ -147,7 +152,7 @@ class ApplicationLink:
             return
         self._was_port_up = is_up
         for application in self._applications.values():
-            application.report_port(is_up=is_up)
+            application.watches.send(bytes([is_up]))
 
     # -- connections --------------------------------------------------------------------------------
 
@@ -168,7 +173,7 @@ class ApplicationLink:
             memory_bytes=self._device.memory.length_bytes,
         )
         if len(self._applications) >= CONNECTIONS_MAX:
-            _refuse(reply, errno.EMFILE, f"{CONNECTIONS_MAX} applications use this NIC already")
+            refuse(reply, errno.EMFILE, f"{CONNECTIONS_MAX} applications use this NIC already")
             self._send(application, reply, [])
             application.close()
             return
@@ -178,9 +183,11 @@ class ApplicationLink:
         else:
             application.close()
 
-    def _send(self, application: _Application, reply: ApplicationReply, descriptors: list[int]) -> bool:
+    def _send(
+        self, application: _Application, reply: ApplicationReply, descriptors: list[int], behind: bytes = b""
+    ) -> bool:
         try:
-            socket.send_fds(application.connection, [bytes(reply)], descriptors)
+            socket.send_fds(application.connection, [bytes(reply) + behind], descriptors)
         except OSError as error:  # it is gone, or does not read
             _log.info("an application does not take its reply: %s", error.strerror)
             return False
@@ -188,20 +195,47 @@ class ApplicationLink:
 
     def _on_request(self, application: _Application) -> None:
         try:
-            packet = application.connection.recv(sizeof(ApplicationRequest) + 1)
+            packet = application.connection.recv(sizeof(ApplicationRequest) + sizeof(Control) + 1)
         except BlockingIOError:
             return
         except OSError:
             packet = b""
         descriptors: list[int] = []
-        if len(packet) == sizeof(ApplicationRequest):
-            reply = self._carry_out(application, ApplicationRequest.from_buffer_copy(packet), descriptors)
+        request = ApplicationRequest.from_buffer_copy(packet.ljust(sizeof(ApplicationRequest), b"\0"))
+        is_control = request.verb == ApplicationVerb.CONTROL
+        if len(packet) == sizeof(ApplicationRequest) + is_control * sizeof(Control):
+            if is_control:
+                self._begin_control(application, Control.from_buffer_copy(packet, sizeof(ApplicationRequest)))
+                return
+            reply = ApplicationReply()
+            with reported_in(reply):
+                self._execute(application, request, reply, descriptors)
             is_sent = self._send(application, reply, descriptors)
         else:
             is_sent = False
         for each in descriptors:
             os.close(each)
         if not is_sent:
+            self._end(application)
+        self._arm()
+
+    def _begin_control(self, application: _Application, control: Control) -> None:
+        """Carries out a message; while it waits for answers, others are served."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(application.connection.fileno())
+        task = loop.create_task(self._control(application, control))
+        self._controlling.add(task)
+        task.add_done_callback(self._controlling.discard)
+
+    async def _control(self, application: _Application, control: Control) -> None:
+        reply = ApplicationReply()
+        with reported_in(reply):
+            check_net_admin(application.connection)
+            await self._controller.carry_out(control)
+        if self._send(application, reply, [], bytes(control)):
+            descriptor = application.connection.fileno()
+            asyncio.get_running_loop().add_reader(descriptor, self._on_request, application)
+        elif application.connection.fileno() in self._applications:
             self._end(application)
         self._arm()
 
@@ -215,20 +249,6 @@ class ApplicationLink:
         application.close()
 
     # -- requests -----------------------------------------------------------------------------------
-
-    def _carry_out(
-        self, application: _Application, request: ApplicationRequest, descriptors: list[int]
-    ) -> ApplicationReply:
-        reply = ApplicationReply()
-        try:
-            self._execute(application, request, reply, descriptors)
-        except NoRoomError as error:
-            _refuse(reply, errno.ENOMEM, error.message)
-        except TestbedError as error:
-            _refuse(reply, errno.EINVAL, error.message)
-        except OSError as error:
-            _refuse(reply, error.errno or errno.EIO, str(error.strerror))
-        return reply
 
     def _execute(
         self,
@@ -271,7 +291,10 @@ class ApplicationLink:
                 return self._channel_ring(application, request.offset)
             case ApplicationVerb.WATCH_PORT:
                 reply.is_up = self._is_port_up()
-                return self._create_watch(application)
+                return application.watches.open()
+            case ApplicationVerb.WATCH_EVS:
+                check_net_admin(application.connection)
+                return application.ev_watches.open()
             case ApplicationVerb.CHUNK:
                 return self._chunk(request.offset)
         raise UsageError(f"verb: {request.verb}; no such verb")
@@ -327,7 +350,7 @@ class ApplicationLink:
         try:
             reply.qpn = self._call(verb, arguments, application.owned)
         except UsageError as error:
-            _refuse(reply, errno.ENOMEM, error.message)
+            refuse(reply, errno.ENOMEM, error.message)
             return
         verbs.join_domain(reply.qpn, self._domain(application, request.pd))
         self._device.work[qp_index(reply.qpn)].notify[:] = [Notify.NEVER] * WorkSide.COUNT
@@ -376,10 +399,10 @@ class ApplicationLink:
     def _create_channel(self, application: _Application, reply: ApplicationReply) -> int:
         """The application's end of one more channel."""
         channels = application.channels
-        for left in [each for each in channels if _is_left(each)]:
+        for left in [each for each in channels if is_left(each)]:
             self._rings.give_back(channels.pop(left))
             left.close()
-        ours, theirs = _socket_pair(len(channels))
+        ours, theirs = socket_pair(len(channels))
         channels[ours] = reply.channel = self._rings.take()
         reply.has_ring = self._rings.has_ring(reply.channel)
         return theirs.detach()
@@ -388,35 +411,6 @@ class ApplicationLink:
         if number not in application.channels.values():
             raise UsageError(f"offset: {number}; no such channel of this application")
         return self._rings.descriptor(number)
-
-    @staticmethod
-    def _create_watch(application: _Application) -> int:
-        """The application's end of one more watch of the port."""
-        for left in [each for each in application.watches if _is_left(each)]:
-            application.watches.remove(left)
-            left.close()
-        ours, theirs = _socket_pair(len(application.watches))
-        application.watches.append(ours)
-        return theirs.detach()
-
-
-def _socket_pair(used: int) -> tuple[socket.socket, socket.socket]:
-    """An end for the agent, which does not block, and one for an application that uses so many already."""
-    if used >= CHANNELS_MAX:
-        raise OSError(errno.EMFILE, f"{CHANNELS_MAX} of these sockets are in use")
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.setblocking(False)
-    return ours, theirs
-
-
-def _is_left(end: socket.socket) -> bool:
-    """Return True if the application has closed its end; it sends nothing by it."""
-    try:
-        return end.recv(1) == b""
-    except BlockingIOError:
-        return False
-    except ConnectionError:
-        return True
 
 
 def _limits(request: ApplicationRequest) -> QpLimits:
@@ -434,9 +428,3 @@ def _limits(request: ApplicationRequest) -> QpLimits:
     if request.min_rnr_timer != not_given:
         limits = replace(limits, rnr_timer_us=rnr_timer_us(request.min_rnr_timer))
     return limits
-
-
-def _refuse(reply: ApplicationReply, error: int, text: str) -> None:
-    reply.error = error
-    data = text.encode(errors="replace")[: ApplicationLimit.TEXT - 1]
-    reply.text[: len(data)] = list(data)

@@ -1,11 +1,13 @@
 """Verbs about CC profiles: named sets of congestion control parameters, which QPs are created with."""
 
+import errno
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
 from mrc_agents.abi import Limit
+from mrc_agents.algorithms import FIXED
 from mrc_agents.errors import UsageError
 from mrc_agents.nic.config import NicSettings
 from mrc_agents.nic.device import NicDevice
@@ -25,6 +27,8 @@ class CcProfileEntry:
 
     config: dict[str, Setting] = field(default_factory=dict)
     state: ProfileState = ProfileState.OFFLINE
+    algorithm: str | None = ALGORITHM  # None: the window is fixed
+    given: int = -1  # enum mrc_ctl_cc_profile_attr_mask: what libmrc has set, if it made the profile
 
 
 class CcProfileVerbs(NicState):
@@ -84,7 +88,7 @@ class CcProfileVerbs(NicState):
         parameters = self._cc_parameters(entry.config, int(Limit.PMTU_MAX))
         return {
             "cc_profile_id": cc_profile_id,
-            "algorithm": ALGORITHM,
+            "algorithm": entry.algorithm,
             "state": str(entry.state),
             "config": dict(entry.config),
             "max_cwnd_bytes": parameters.max_cwnd_bytes,
@@ -102,27 +106,37 @@ class CcProfileVerbs(NicState):
         self._cc_profile(cc_profile_id)
         del self._cc_profiles[cc_profile_id]
 
-    def _usable_cc_config(self, cc_profile_id: int) -> dict[str, Setting]:
+    def _usable_cc_config(self, cc_profile_id: int) -> dict[str, Setting] | None:
         entry = self._cc_profile(cc_profile_id)
         if entry.state is not ProfileState.ONLINE:
             raise UsageError(f"cc_profile: {cc_profile_id} is {entry.state}; ONLINE is needed")
-        return entry.config
+        if entry.algorithm is not None:
+            return entry.config
+        return {"is_fixed": True} if self._config.rate_bps and self._config.cc != FIXED else None
 
     def _cc_profile(self, cc_profile_id: int) -> CcProfileEntry:
         if cc_profile_id not in self._cc_profiles:
             raise UsageError(f"cc_profile_id: no CC profile {cc_profile_id}")
         return self._cc_profiles[cc_profile_id]
 
+    def _check_cc_unused(self, cc_profile_id: int) -> None:
+        count = sum(qp.cc_profile == cc_profile_id for qp in self._qps.values())
+        if count:
+            raise UsageError(f"cc_profile_id: {cc_profile_id} is in use by {count} QPs", number=errno.EBUSY)
+
     def _cc_parameters(self, settings: Mapping[str, Setting] | None, pmtu_bytes: int) -> CcParameters:
         """Parameters of congestion control for the NIC's ports and packets of that payload."""
+        link = self._cc_link(pmtu_bytes)
+        return CcParameters.from_profile(derive_profile(link, settings)) if settings else _defaults(link)
+
+    def _cc_link(self, pmtu_bytes: int) -> CcLink:
         config = self._config
         if not config.rate_bps:
             raise UsageError(
                 f"cc: {config.cc} needs ports with a rate: without one there is no bandwidth-delay product",
                 hint="give the topology a port_rate, or use cc: fixed",
             )
-        link = CcLink(config.rate_bps, config.base_rtt_ns, pmtu_bytes, is_trimming=config.is_trimming)
-        return CcParameters.from_profile(derive_profile(link, settings)) if settings else _defaults(link)
+        return CcLink(config.rate_bps, config.base_rtt_ns, pmtu_bytes, is_trimming=config.is_trimming)
 
 
 @cache

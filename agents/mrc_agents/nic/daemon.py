@@ -14,6 +14,7 @@ from mrc_agents.nic.application_link import ApplicationLink
 from mrc_agents.nic.arguments import check_arguments
 from mrc_agents.nic.carrier import CarrierWatch
 from mrc_agents.nic.config import AgentConfig
+from mrc_agents.nic.control import Controller
 from mrc_agents.nic.device import NicDevice
 from mrc_agents.nic.path_probes import WAIT_NS_MAX, PathProbes
 from mrc_agents.nic.reactions import ClientResources, Reactions
@@ -70,7 +71,8 @@ class NicAgent:
         self._path_probes = PathProbes(self._device)
         self._reactions = Reactions(config, self._device, self._publish, self._path_probes.answered)
         self._verbs = self._reactions.verbs
-        self._applications = ApplicationLink(self._reactions, self._device, self._arm)
+        controller = Controller(config, self._reactions, self._path_probes)
+        self._applications = ApplicationLink(self._reactions, self._device, controller, self._arm)
         self._async_verbs: dict[str, Callable[..., Awaitable[Any]]] = {
             name: each
             for holder in (self, self._verbs)

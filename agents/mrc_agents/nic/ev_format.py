@@ -1,14 +1,15 @@
 """EV formats: how the bits of an entropy value are described, expanded and generated, after libmrc.
 
-The top four bits of an EV name its plane and follow from the port; a format describes the BODY_BITS below
-them as fields, the first one most significant. An EV profile says for each field which of its bits are fixed
-and which vary:
+A format describes the bits of an EV as fields, the first one most significant, with zeros in front of them.
+The top four bits of an EV name its plane, which follows from the port, whatever fields are there. An EV
+profile says for each field which of its bits are fixed and which vary:
 
     width 12, init_val 0x800, mask 0x0ff      1000 vvvv vvvv        v: the next bits of the EV's own number
 
 Source: docs/reference/protocol.md, "EV profiles".
 """
 
+import errno
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from random import Random
@@ -16,7 +17,7 @@ from typing import Final
 
 from mrc_agents.errors import UsageError
 
-BODY_BITS: Final = 28
+EV_BITS: Final = 32
 FIELDS_MAX: Final = 8
 
 MODES: Final = ("STEV", "SRV6", "UDP")
@@ -80,34 +81,40 @@ def parse_fields(described: Sequence[Mapping[str, int]]) -> tuple[EvField, ...]:
                 f"fields[{number}]: no attribute {unknown[0]}; known: {', '.join(sorted(known))}"
             )
         if "width" not in field:
-            raise UsageError(f"fields[{number}].width: missing; 1 to {BODY_BITS} is accepted")
+            raise UsageError(f"fields[{number}].width: missing; 1 to {EV_BITS} is accepted")
         parsed.append(EvField(**field))
     return tuple(parsed)
 
 
 def check_widths(widths: Sequence[int]) -> None:
     """Raises UsageError for what cannot be the field widths of a format."""
-    if not 1 <= len(widths) <= FIELDS_MAX:
-        raise UsageError(f"fields: {len(widths)} of them; 1 to {FIELDS_MAX} are accepted")
+    _check_count(len(widths), FIELDS_MAX, "1 to {}")
     for number, width in enumerate(widths):
-        if not 1 <= width <= BODY_BITS:
-            raise UsageError(f"fields[{number}]: {width} bits; 1 to {BODY_BITS} is accepted")
-    if sum(widths) != BODY_BITS:
-        raise UsageError(f"fields: {sum(widths)} bits together; {BODY_BITS} are accepted")
+        if width < 1:
+            raise UsageError(f"fields[{number}]: {width} bits; 1 to {EV_BITS} is accepted")
+    if sum(widths) > EV_BITS:
+        raise UsageError(
+            f"fields: {sum(widths)} bits together; up to {EV_BITS} are accepted", number=errno.E2BIG
+        )
 
 
 def check_fields(chosen: Sequence[EvField], widths: Sequence[int]) -> None:
     """Raises UsageError for fields that do not fit a format of *widths*."""
-    if not 1 <= len(chosen) <= len(widths):
-        raise UsageError(
-            f"fields: {len(chosen)} of them; 1 to {len(widths)}, as the format has, are accepted"
-        )
+    _check_count(len(chosen), len(widths), "1 to {}, as the format has,")
     for number, (field, width) in enumerate(zip(chosen, widths, strict=False)):
         field.check(number, width)
 
 
+def _check_count(count: int, most: int, accepted: str) -> None:
+    if not 1 <= count <= most:
+        raise UsageError(
+            f"fields: {count} of them; {accepted.format(most)} are accepted",
+            number=errno.E2BIG if count else errno.EINVAL,
+        )
+
+
 def expand_body(chosen: Sequence[EvField], widths: Sequence[int], values: Sequence[int]) -> int:
-    """The BODY_BITS of an EV whose fields' varying bits are *values*; fields that are left out are zero."""
+    """The bits of an EV whose fields' varying bits are *values*; fields that are left out are zero."""
     body = 0
     for number, width in enumerate(widths):
         bits = chosen[number].expand(values[number]) if number < len(chosen) else 0

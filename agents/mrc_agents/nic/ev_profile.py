@@ -6,6 +6,7 @@ with. Both are plain state: verbs that touch the kernel are in mrc_agents.nic.pr
 Source: docs/reference/protocol.md, "EV profiles".
 """
 
+import errno
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,7 +16,7 @@ from typing import Any, Final
 from mrc_agents.abi import EvLayout, Limit
 from mrc_agents.errors import UsageError
 from mrc_agents.nic.ev_format import (
-    BODY_BITS,
+    EV_BITS,
     MODES,
     USUAL_WIDTHS,
     EvField,
@@ -25,11 +26,14 @@ from mrc_agents.nic.ev_format import (
     parse_fields,
 )
 
+BODY_MASK: Final = (1 << EvLayout.PLANE_SHIFT) - 1
+"""The bits of an EV below its plane."""
+
 EV_MODES: Final = ("AUTO", "EXPLICIT", "GENERATED")
 EVENT_STATES: Final = ("GOOD", "ASSUMED_BAD")
 """States whose changes can be reported as events; SKIP is internal to the NIC."""
 
-FORMATS_MAX: Final = 8
+FORMATS_MAX: Final = 16
 PROFILES_MAX: Final = 16
 
 
@@ -64,7 +68,7 @@ class EvFormat:
     """The meaning of the bits of an EV."""
 
     mode: str  # STEV, SRV6 or UDP
-    widths: tuple[int, ...] = ()  # of its fields in bits, the most significant first; BODY_BITS together
+    widths: tuple[int, ...] = ()  # of its fields in bits, the most significant first; EV_BITS at most
     state: ProfileState = ProfileState.INIT  # of its life
 
     def __post_init__(self) -> None:
@@ -102,6 +106,7 @@ class EvProfile:
     evs: list[int | None] = field(default_factory=list)
     denied: set[int] = field(default_factory=set)  # EVs that are DENIED
     state: ProfileState = ProfileState.INIT  # of its life
+    given: int = -1  # enum mrc_ctl_ev_profile_attr_mask: what libmrc has set, if it made the profile
 
     def __post_init__(self) -> None:
         if self.mode not in EV_MODES:
@@ -139,7 +144,7 @@ class EvProfile:
         """Fill it with random EVs, different ones in every plane."""
         check_fields(self.fields, chosen.widths)
         self.evs = [
-            plane << EvLayout.PLANE_SHIFT | body
+            plane << EvLayout.PLANE_SHIFT | body & BODY_MASK
             for plane in range(self.planes)
             for body in generate_bodies(
                 self.fields, chosen.widths, self.per_plane, Random(f"{self.seed}/generated/{plane}")
@@ -169,17 +174,23 @@ class EvProfile:
             raise UsageError(f"ev_profile: it is {self.state}; ONLINE is needed")
         return [ev for ev in self.evs if ev is not None]
 
-    def place_of(self, ev: int) -> int:
-        """Where the first copy of *ev* stands."""
-        try:
-            return self.evs.index(ev)
-        except ValueError:
-            raise UsageError(f"ev: {ev:#010x} is not in the profile") from None
+    def places_of(self, ev: int) -> list[int]:
+        """The places of all copies of *ev*."""
+        places = [place for place, present in enumerate(self.evs) if present == ev]
+        if not places:
+            raise UsageError(f"ev: {ev:#010x} is not in the profile", number=errno.ENOENT)
+        return places
 
-    def vacancy(self, plane: int) -> int | None:
-        """The first place of a plane that has no EV yet; None when all have."""
+    def vacancies(self, plane: int) -> list[int]:
+        """The places of a plane that have no EV yet."""
         places = range(plane * self.per_plane, (plane + 1) * self.per_plane)
-        return next((place for place in places if self.evs[place] is None), None)
+        vacant = [place for place in places if self.evs[place] is None]
+        if not vacant:
+            raise UsageError(
+                f"port: all {self.per_plane} EVs of port {plane + 1} have been given",
+                number=errno.EINVAL if None in self.evs else errno.ENOENT,
+            )
+        return vacant
 
 
 def describe_format(number: int, value: EvFormat) -> dict[str, Any]:
@@ -188,7 +199,7 @@ def describe_format(number: int, value: EvFormat) -> dict[str, Any]:
         "mode": value.mode,
         "state": str(value.state),
         "fields": list(value.widths),
-        "width": BODY_BITS,
+        "width": EV_BITS,
     }
 
 

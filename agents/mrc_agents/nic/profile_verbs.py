@@ -1,5 +1,6 @@
 """Verbs about EV formats and EV profiles: what a controller prepares, and QPs are created with."""
 
+import errno
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ from mrc_agents.nic.arguments import check_arguments
 from mrc_agents.nic.cc_profile_verbs import ALGORITHM, CC_PROFILES_MAX
 from mrc_agents.nic.config import NicSettings
 from mrc_agents.nic.device import NicDevice
-from mrc_agents.nic.ev_format import BODY_BITS, FIELDS_MAX, MODES
+from mrc_agents.nic.ev_format import EV_BITS, FIELDS_MAX, MODES
 from mrc_agents.nic.ev_profile import (
     EV_MODES,
     FORMATS_MAX,
@@ -49,7 +50,7 @@ class ProfileVerbs(NicState):
             "ev_profiles_max": PROFILES_MAX,
             "evs_per_profile_max": int(Limit.EV_MAX) // config.plane_count * config.plane_count,
             "ev_count_alignment": config.plane_count,
-            "ev_width_bits": BODY_BITS,
+            "ev_width_bits": EV_BITS,
             "ev_fields_max": FIELDS_MAX,
             "ev_format_modes": list(MODES),
             "ev_modes": list(EV_MODES),
@@ -86,17 +87,19 @@ class ProfileVerbs(NicState):
         Args:
             format_id: the format.
             state: OFFLINE, then ONLINE; back the same way.
-            fields: widths in bits, the most significant field first, 28 together; while OFFLINE.
+            fields: widths in bits, the most significant field first, up to 32 together; while OFFLINE.
         """
         value = self._format(format_id)
-        users = [
-            number
-            for number, profile in self._profiles.items()
-            if profile.format_id == format_id and profile.state is ProfileState.ONLINE
-        ]
-        if users:
-            raise UsageError(f"format_id: {format_id} is in use: EV profile {users[0]} is ONLINE")
+        self._check_format_rests(format_id)
         value.modify(state, fields)
+
+    def _check_format_rests(self, format_id: int) -> None:
+        """Raises UsageError where a format cannot change, for an EV profile is ONLINE with it."""
+        for number, profile in self._profiles.items():
+            if profile.format_id == format_id and profile.state is ProfileState.ONLINE:
+                raise UsageError(
+                    f"format_id: {format_id} is in use: EV profile {number} is ONLINE", number=errno.EBUSY
+                )
 
     @verb
     def query_ev_format(self, format_id: int) -> dict[str, Any]:
@@ -169,9 +172,8 @@ class ProfileVerbs(NicState):
             profile.check_min_active(min_active)
         if event_mask is not None:
             profile.check_event_mask(event_mask)
-        users = self._users(profile_id)
-        if wanted is not profile.state and profile.state is ProfileState.ONLINE and users:
-            raise UsageError(f"profile_id: {profile_id} is in use by {len(users)} QPs")
+        if wanted is not profile.state and profile.state is ProfileState.ONLINE:
+            self._check_unused(profile_id)
         if wanted is ProfileState.ONLINE and profile.state is ProfileState.OFFLINE:
             self._fill(profile)
         profile.state = wanted
@@ -205,10 +207,13 @@ class ProfileVerbs(NicState):
     def destroy_ev_profile(self, profile_id: int) -> None:
         """Takes a profile away that no QP uses."""
         self._profile(profile_id)
+        self._check_unused(profile_id)
+        del self._profiles[profile_id]
+
+    def _check_unused(self, profile_id: int) -> None:
         users = self._users(profile_id)
         if users:
-            raise UsageError(f"profile_id: {profile_id} is in use by {len(users)} QPs")
-        del self._profiles[profile_id]
+            raise UsageError(f"profile_id: {profile_id} is in use by {len(users)} QPs", number=errno.EBUSY)
 
     def _users(self, profile_id: int) -> list[MrcQueuePair]:
         return [qp for qp in self._qps.values() if qp.ev_profile == profile_id]
@@ -225,8 +230,9 @@ class ProfileVerbs(NicState):
             profile_id: the profile.
             ops: each with `op`, and `ev`, `port` (from 1), `new_ev`, `state`, `all_copies` as it needs them.
                 REPLACE_EV gives a vacant place of a port `new_ev`, or replaces `ev` in the profile and its
-                QPs. MODIFY_EV_STATE sets GOOD, ASSUMED_BAD or DENIED in all its QPs. QUERY_EV_STATE: the
-                state, the worst of those that its QPs have. QUERY_EV_ARRAY: all EVs with port and state.
+                QPs; `state` may be DENIED. MODIFY_EV_STATE sets GOOD, ASSUMED_BAD or DENIED in all its QPs.
+                QUERY_EV_STATE: the state, the worst of those that its QPs have. QUERY_EV_ARRAY: all EVs with
+                port and state.
         """
         profile = self._profile(profile_id)
         handlers: dict[str, Callable[..., Any]] = {
@@ -257,29 +263,29 @@ class ProfileVerbs(NicState):
         port: int | None = None,
         ev: int | None = None,
         all_copies: bool = False,
+        state: str | None = None,
     ) -> None:
         if profile.mode != "EXPLICIT":
             raise UsageError(f"op: REPLACE_EV; a profile of mode {profile.mode} makes its EVs itself")
         if profile.state is ProfileState.INIT:
             raise UsageError("op: REPLACE_EV; the profile is INIT, OFFLINE or ONLINE is needed")
         plane = self._plane_of(new_ev, port)
-        if ev is None:
-            place = profile.vacancy(plane)
-            if place is None:
-                raise UsageError(f"port: all {profile.per_plane} EVs of port {plane + 1} have been given")
-            profile.evs[place] = new_ev
-            return
-        if ev >> EvLayout.PLANE_SHIFT != plane:
+        if state not in {None, "GOOD", "DENIED"}:
+            raise UsageError(f"state: {state}; GOOD, DENIED are accepted for a new EV")
+        if ev is not None and ev >> EvLayout.PLANE_SHIFT != plane:
             raise UsageError(f"ev: {ev:#010x} is of another port than new_ev")
-        places = [profile.place_of(ev)]
-        if all_copies:
-            places = [place for place, present in enumerate(profile.evs) if present == ev]
-        for place in places:
-            profile.evs[place] = new_ev
-            for qp in self._users(profile_id):
-                path = replacement_path(self._device.qps.read(qp.index), qp.attributes, place, new_ev)
-                self._command_ev(Command.REPLACE, qp, place, new_ev, path)
-                qp.replace_ev(place, new_ev)
+        places = profile.vacancies(plane) if ev is None else profile.places_of(ev)
+        for place in places if all_copies else places[:1]:
+            self._put_ev(profile_id, profile, place, new_ev)
+        if state == "DENIED" or new_ev in profile.denied:
+            self._modify_ev_state(profile_id, profile, new_ev, state or "DENIED")
+
+    def _put_ev(self, profile_id: int, profile: EvProfile, place: int, ev: int) -> None:
+        profile.evs[place] = ev
+        for qp in self._users(profile_id):
+            path = replacement_path(self._device.qps.read(qp.index), qp.attributes, place, ev)
+            self._command_ev(Command.REPLACE, qp, place, ev, path)
+            qp.replace_ev(place, ev)
 
     def _plane_of(self, ev: int, port: int | None) -> int:
         planes = self._device.config.plane_count
@@ -293,10 +299,9 @@ class ProfileVerbs(NicState):
         return plane
 
     def _modify_ev_state(self, profile_id: int, profile: EvProfile, ev: int, state: str) -> None:
-        profile.place_of(ev)
+        places = profile.places_of(ev)
         if state not in _STATE_COMMANDS:
             raise UsageError(f"state: {state}; {', '.join(_STATE_COMMANDS)} are accepted")
-        places = [place for place, present in enumerate(profile.evs) if present == ev]
         for qp in self._users(profile_id):
             for place in places:
                 self._command_ev(_STATE_COMMANDS[state], qp, place)
@@ -310,23 +315,26 @@ class ProfileVerbs(NicState):
             raise UsageError(f"ev: {command.name} was refused: it is the last active EV of QP {qp.qpn}")
 
     def _query_ev_state(self, profile_id: int, profile: EvProfile, ev: int) -> str:
-        return self._ev_state(profile_id, profile, profile.place_of(ev))
+        place, *_ = profile.places_of(ev)
+        return self._ev_states(profile_id, profile)[place]
 
     def _query_ev_array(self, profile_id: int, profile: EvProfile) -> list[dict[str, Any]]:
         return [
-            {
-                "ev": ev,
-                "port": place // profile.per_plane + 1,
-                "state": "UNKNOWN" if ev is None else self._ev_state(profile_id, profile, place),
-            }
-            for place, ev in enumerate(profile.evs)
+            {"ev": ev, "port": place // profile.per_plane + 1, "state": state}
+            for place, (ev, state) in enumerate(
+                zip(profile.evs, self._ev_states(profile_id, profile), strict=True)
+            )
         ]
 
-    def _ev_state(self, profile_id: int, profile: EvProfile, place: int) -> str:
-        if profile.evs[place] in profile.denied:
-            return "DENIED"
-        states = {self._device.qps.read(qp.index).evs.ev[place].state for qp in self._users(profile_id)}
-        return "ASSUMED_BAD" if EvState.ASSUMED_BAD in states else "GOOD"
+    def _ev_states(self, profile_id: int, profile: EvProfile) -> list[str]:
+        """The state of each EV of a profile: the worst of those that its QPs have."""
+        tables = [self._device.qps.read(qp.index).evs.ev for qp in self._users(profile_id)]
+        states = []
+        for place, ev in enumerate(profile.evs):
+            is_bad = any(table[place].state == EvState.ASSUMED_BAD for table in tables)
+            state = "UNKNOWN" if ev is None else "ASSUMED_BAD" if is_bad else "GOOD"
+            states.append("DENIED" if ev in profile.denied else state)
+        return states
 
 
 def _free_number(taken: Mapping[int, object], most: int, what: str) -> int:

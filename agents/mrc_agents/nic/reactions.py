@@ -113,6 +113,8 @@ class Reactions:
         self._schedule = ProbeSchedule(config.probe_base_ns, config.probe_ceiling_ns)
         self._announcements = PortAnnouncements(config.probe_base_ns, config.probe_ceiling_ns)
         self._planes = {device.config.port_id[plane]: plane for plane in range(device.config.plane_count)}
+        self._has_carrier = self.verbs.port_status()  # by plane, whether enabled or not
+        self.is_enabled = [True] * len(self._planes)  # by plane, the administrative states of the ports
         self._beats = 0
         self._heartbeat_ns = monotonic_ns()
 
@@ -188,7 +190,18 @@ class Reactions:
         plane = self._planes.get(port_id)
         if plane is None:
             return
+        self._has_carrier[plane] = is_up
+        self._settle_port(plane)
+
+    def enable_port(self, plane: int, *, is_enabled: bool) -> None:
+        """Sets the administrative state of a port; one that is disabled is down for everybody."""
+        self.is_enabled[plane] = is_enabled
+        self._settle_port(plane)
+
+    def _settle_port(self, plane: int) -> None:
+        """Has everybody know when a port has gone up or down."""
         mask = self._device.control.port_up_mask
+        is_up = self._has_carrier[plane] and self.is_enabled[plane]
         changed = mask | 1 << plane if is_up else mask & ~(1 << plane)
         if changed == mask:
             return

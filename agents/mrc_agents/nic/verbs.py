@@ -15,13 +15,13 @@ from mrc_agents.nic.kernel_events import KernelEvents
 from mrc_agents.nic.link_probe_verbs import LinkProbeVerbs
 from mrc_agents.nic.memory_verbs import MemoryVerbs
 from mrc_agents.nic.path_watch import PathWatch
-from mrc_agents.nic.profile_verbs import ProfileVerbs
+from mrc_agents.nic.profile_control import ProfileControl
 from mrc_agents.nic.rc_verbs import RcVerbs
 from mrc_agents.nic.verb import all_verbs, verb
 
 
 class Verbs(
-    MemoryVerbs, RcVerbs, ApplicationVerbs, EvVerbs, LinkProbeVerbs, ProfileVerbs, PathWatch, KernelEvents
+    MemoryVerbs, RcVerbs, ApplicationVerbs, EvVerbs, LinkProbeVerbs, ProfileControl, PathWatch, KernelEvents
 ):
     """All of them, over one state."""
 

@@ -10,15 +10,19 @@ from program_socket import ADDRESS, PAGE, Program
 
 from mrc_agents.abi import (
     ApplicationLimit,
+    ApplicationReply,
     ApplicationRequest,
     ApplicationTransport,
     ApplicationVerb,
+    Control,
+    ControlObject,
     PageList,
     QpState,
 )
-from mrc_agents.nic.application_link import CHANNELS_MAX
+from mrc_agents.nic.watch_sockets import SOCKETS_MAX
 from mrc_testbed.fabric.live import Lab
 
+CONTROL = bytes(ApplicationRequest(verb=ApplicationVerb.CONTROL))  # without its message
 NONE = {"page_list": PageList.NO_PAGE_LIST}
 
 
@@ -41,12 +45,30 @@ def test_hello_names_the_host(live: Lab, program: Callable[[], Program]) -> None
     assert (hello.error, hello.host_index) == (0, live.clos.node("h0").index)
 
 
-@pytest.mark.parametrize("packet", [b"x", bytes(sizeof(ApplicationRequest) - 1), bytes(4096)])
+@pytest.mark.parametrize("packet", [b"x", bytes(sizeof(ApplicationRequest) - 1), bytes(4096), CONTROL])
 def test_malformed_packet_ends_the_connection(program: Callable[[], Program], packet: bytes) -> None:
     broken, other = program(), program()
     broken.socket.send(packet)
     assert broken.socket.recv(1) == b""
     assert other.ask(ApplicationVerb.CREATE_QP).error == 0
+
+
+def test_others_are_served_while_probes_of_a_controller_wait(program: Callable[[], Program]) -> None:
+    controller, other = program(), program()
+    probes = Control(object=ControlObject.PROBE, entry_count=2, timeout_ns=300_000_000)
+    for entry, peer in zip(probes.entries, (1, 200), strict=False):  # there is no host 200
+        entry.peer, entry.port = peer, 1
+    controller.socket.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        controller.control(probes)
+    assert other.ask(ApplicationVerb.QUERY_PORT).error == 0
+    with pytest.raises(BlockingIOError):
+        controller.socket.recv(1)
+    controller.socket.setblocking(True)
+    packet = controller.socket.recv(sizeof(ApplicationReply) + sizeof(Control))
+    first, second, *_ = Control.from_buffer_copy(packet, sizeof(ApplicationReply)).entries
+    assert (first.rtt_ns > 0, second.rtt_ns) == (True, 0)
+    assert controller.control(Control(object=9))[0] == errno.EINVAL
 
 
 def test_qps_and_regions_of_others_are_out_of_reach(program: Callable[[], Program]) -> None:
@@ -142,15 +164,17 @@ def test_end_of_a_program_gives_back_its_keys_and_pages(program: Callable[[], Pr
         mine.close()
 
 
-@pytest.mark.parametrize("verb", [ApplicationVerb.CREATE_CHANNEL, ApplicationVerb.WATCH_PORT])
+@pytest.mark.parametrize(
+    "verb", [ApplicationVerb.CREATE_CHANNEL, ApplicationVerb.WATCH_PORT, ApplicationVerb.WATCH_EVS]
+)
 def test_sockets_that_a_program_has_closed_do_not_count(
     program: Callable[[], Program], verb: ApplicationVerb
 ) -> None:
     mine = program()
-    for _ in range(CHANNELS_MAX + 1):
+    for _ in range(SOCKETS_MAX + 1):
         assert mine.ask(verb).error == 0
         socket.close(mine.descriptors.pop())
-    assert [mine.ask(verb).error for _ in range(CHANNELS_MAX + 1)] == [0] * CHANNELS_MAX + [errno.EMFILE]
+    assert [mine.ask(verb).error for _ in range(SOCKETS_MAX + 1)] == [0] * SOCKETS_MAX + [errno.EMFILE]
 
 
 @pytest.mark.parametrize("transport", ApplicationTransport)
