@@ -14,6 +14,7 @@ from mrc_agents.abi import (
     PageList,
 )
 from mrc_agents.nic.application_link import SOCKET_NAME
+from mrc_agents.nic.capability import SO_PREFER_BUSY_POLL
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.namespace import entered
 from mrc_testbed.fabric.runtime import node_namespace
@@ -32,15 +33,20 @@ class Program:
         hello, self.descriptors, _, _ = socket.recv_fds(self.socket, sizeof(ApplicationReply), 8)
         self.hello = ApplicationReply.from_buffer_copy(hello)
 
+    def _send(self, packet: bytes) -> None:
+        """Sends a packet with the proof that a controller gives."""
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_PREFER_BUSY_POLL, 1)
+        socket.send_fds(self.socket, [packet], [self.socket.fileno()])
+
     def ask(self, verb: int, **fields: int) -> ApplicationReply:
-        self.socket.send(bytes(ApplicationRequest(verb=verb, **fields)))
+        self._send(bytes(ApplicationRequest(verb=verb, **fields)))
         packet, descriptors, _, _ = socket.recv_fds(self.socket, sizeof(ApplicationReply), 8)
         self.descriptors += descriptors
         return ApplicationReply.from_buffer_copy(packet)
 
     def control(self, control: Control) -> tuple[int, Control]:
         """Errno of a message's reply, and the message as it came back."""
-        self.socket.send(bytes(ApplicationRequest(verb=ApplicationVerb.CONTROL)) + bytes(control))
+        self._send(bytes(ApplicationRequest(verb=ApplicationVerb.CONTROL)) + bytes(control))
         packet = self.socket.recv(sizeof(ApplicationReply) + sizeof(Control))
         found = Control.from_buffer_copy(packet, sizeof(ApplicationReply))
         return ApplicationReply.from_buffer_copy(packet).error, found

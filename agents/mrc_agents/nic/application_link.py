@@ -33,7 +33,7 @@ from mrc_agents.abi import (
 )
 from mrc_agents.errors import UsageError
 from mrc_agents.nic.application_reply import refuse, reported_in
-from mrc_agents.nic.capability import check_net_admin
+from mrc_agents.nic.capability import has_net_admin
 from mrc_agents.nic.channel_rings import ChannelRings
 from mrc_agents.nic.control import Controller
 from mrc_agents.nic.device import NicDevice
@@ -63,11 +63,16 @@ class _Application:
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
+        self.is_controller = False  # whoever sent the last request has CAP_NET_ADMIN
         self.owned = ClientResources()
         self.channels: dict[socket.socket, int] = {}  # with their numbers
         self.watches = WatchSockets()  # of the port
         self.ev_watches = WatchSockets()
         self.domains: dict[int, int] = {}  # number for the NIC, by that of the application
+
+    def check_controller(self) -> None:
+        if not self.is_controller:
+            raise PermissionError(errno.EPERM, "control of the NIC needs CAP_NET_ADMIN")
 
     def wake(self, number: int) -> None:
         """A byte to a completion channel, or to all (0); one that is full has enough of them."""
@@ -195,7 +200,9 @@ class ApplicationLink:
 
     def _on_request(self, application: _Application) -> None:
         try:
-            packet = application.connection.recv(sizeof(ApplicationRequest) + sizeof(Control) + 1)
+            room = sizeof(ApplicationRequest) + sizeof(Control) + 1
+            packet, given, _, _ = socket.recv_fds(application.connection, room, 1)
+            application.is_controller = has_net_admin(given)
         except BlockingIOError:
             return
         except OSError:
@@ -230,7 +237,7 @@ class ApplicationLink:
     async def _control(self, application: _Application, control: Control) -> None:
         reply = ApplicationReply()
         with reported_in(reply):
-            check_net_admin(application.connection)
+            application.check_controller()
             await self._controller.carry_out(control)
         if self._send(application, reply, [], bytes(control)):
             descriptor = application.connection.fileno()
@@ -293,7 +300,7 @@ class ApplicationLink:
                 reply.is_up = self._is_port_up()
                 return application.watches.open()
             case ApplicationVerb.WATCH_EVS:
-                check_net_admin(application.connection)
+                application.check_controller()
                 return application.ev_watches.open()
             case ApplicationVerb.CHUNK:
                 return self._chunk(request.offset)
