@@ -210,7 +210,7 @@ EXPORT int mrc_get_qpn(struct mrc_qp *qp, uint32_t *qpn)
 	return 0;
 }
 
-/* What arrives lies where its WRITE put it: SGEs of receives are not used. */
+/* Data lies where its WRITE put it: SGEs of receives are not used. */
 EXPORT int mrc_post_recv(struct mrc_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	int error = 0;

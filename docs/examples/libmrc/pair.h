@@ -3,6 +3,7 @@
 #ifndef PAIR_H
 #define PAIR_H
 
+#include <errno.h>
 #include <mrc.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -11,9 +12,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { DEPTH = 64 };
+enum { DEPTH = 64, CONNECT_TRIES = 100, RETRY_US = 100000 };
 
-/* What the ends exchange. */
+/* The part that the ends exchange. */
 struct end {
 	union ibv_gid gid;
 	uint64_t address;
@@ -50,7 +51,7 @@ static inline struct ibv_context *open_device(void)
 	return device;
 }
 
-/* A TCP connection to a host, or from whoever connects first. */
+/* A TCP connection to a host, as soon as its program listens, or from whoever connects first. */
 static inline int connect_tcp(const char *host)
 {
 	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
@@ -59,9 +60,13 @@ static inline int connect_tcp(const char *host)
 	if (!host)
 		hints.ai_flags = AI_PASSIVE;
 	need(!getaddrinfo(host, "18600", &hints, &found), "getaddrinfo");
-	if (host) {
-		need(!connect(listener, found->ai_addr, found->ai_addrlen), "connect");
-		return listener;
+	for (int left = CONNECT_TRIES; host; left--) {
+		if (!connect(listener, found->ai_addr, found->ai_addrlen))
+			return listener;
+		need(errno == ECONNREFUSED && left, "connect");
+		close(listener);
+		usleep(RETRY_US);
+		listener = socket(AF_INET, SOCK_STREAM, 0);
 	}
 	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	need(!bind(listener, found->ai_addr, found->ai_addrlen) && !listen(listener, 1), "listen");
