@@ -5,20 +5,19 @@ Source: mrc_agents/include/mrc/application_abi.h.
 
 from typing import Any
 
-from mrc_agents.abi import ApplicationTransport, Command, CompletionStatus, Limit, QpState
+from mrc_agents.abi import ApplicationTransport, Command, CompletionStatus, QpState
 from mrc_agents.entropy import randbits
 from mrc_agents.errors import UsageError
-from mrc_agents.nic.ev_profile import EvProfile
 from mrc_agents.nic.memory import MemoryRegistration, RegionPlace
 from mrc_agents.nic.qp import CONNECTED
+from mrc_agents.nic.qp_verbs import QueuePairVerbs
 from mrc_agents.nic.work_queue import QpLimits, qp_index
 from mrc_agents.nic.work_verbs import WorkVerbs
 
-_EVS_PER_PLANE = 32
 _EV_DRAW_BITS = 32
 
 
-class ApplicationVerbs(WorkVerbs):
+class ApplicationVerbs(WorkVerbs, QueuePairVerbs):
     """Requests that are no verbs of the agent's socket."""
 
     def allocate(self, length: int, wanted: int | None) -> int:
@@ -68,11 +67,11 @@ class ApplicationVerbs(WorkVerbs):
             UsageError: the NIC has no such transport.
         """
         arguments: dict[str, Any] = {"peer_host": int(self._device.config.host_index)}
-        evs = self._automatic_evs()
         match transport:
             case ApplicationTransport.MRC:
-                return "create_qp", arguments | {"evs": evs}
+                return "create_qp", arguments
             case ApplicationTransport.ROCEV2 if self._config.rocev2 is not None:
+                evs = self._automatic_evs()
                 chosen = evs[randbits(_EV_DRAW_BITS) % len(evs)]
                 return "create_rc_qp", arguments | {"evs": [chosen], **self._config.rocev2}
             case ApplicationTransport.ROCEV2:
@@ -80,13 +79,6 @@ class ApplicationVerbs(WorkVerbs):
                     "transport: rocev2 takes packets in order only, which this fabric does not keep"
                 )
         raise UsageError(f"transport: {transport}; there is none of that number")
-
-    def _automatic_evs(self) -> list[int]:
-        """EVs for a QP to any peer, spread over the uplinks of every plane."""
-        planes = int(self._device.config.plane_count)
-        profile = EvProfile("AUTO", min(_EVS_PER_PLANE, int(Limit.EV_MAX) // planes) * planes, planes)
-        profile.fill_auto(self._device.config.uplink_count)
-        return [ev for ev in profile.evs if ev is not None]
 
     def profile_qp(self, qpn: int, ev_profile: int | None, cc_profile: int | None) -> None:
         """Give a QP in INIT the EVs and the congestion control of profiles; without one the NIC's own.
@@ -97,8 +89,7 @@ class ApplicationVerbs(WorkVerbs):
         qp = self._find(qpn)
         if qp.state != QpState.INIT:
             raise UsageError(f"QP {qpn} is in state {qp.state.name}; profiles are set in INIT")
-        evs = self._automatic_evs() if ev_profile is None else None
-        qp.attributes = self._attributes(qp.attributes.peer_host, evs, ev_profile, None, cc_profile, {})
+        qp.attributes = self._attributes(qp.attributes.peer_host, None, ev_profile, None, cc_profile, {})
         qp.ev_profile, qp.cc_profile = ev_profile, cc_profile
         self._write(qp, QpState.INIT)
 

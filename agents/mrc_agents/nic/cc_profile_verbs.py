@@ -2,7 +2,7 @@
 
 import errno
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -18,106 +18,96 @@ from mrc_agents.nic.verb import verb
 from mrc_agents.protocol.cc_profile import CcLink, CcParameters, Setting, derive_profile
 
 ALGORITHM: Final = "uet-1.0-nscc"
+NO_ALGORITHM: Final = "none"
+"""The window is fixed."""
+
 CC_PROFILES_MAX: Final = 16
 
 
 @dataclass(slots=True)
 class CcProfileEntry:
-    """A profile: parameters that were given, by standard name, and where it is in its life."""
+    """A profile that is not in INIT."""
 
-    config: dict[str, Setting] = field(default_factory=dict)
-    state: ProfileState = ProfileState.OFFLINE
-    algorithm: str | None = ALGORITHM  # None: the window is fixed
-    given: int = -1  # enum mrc_ctl_cc_profile_attr_mask: what libmrc has set, if it made the profile
+    algorithm: str  # ALGORITHM or NO_ALGORITHM
+    config: Mapping[str, Setting]  # parameters that were given, by standard name
+    has_config: bool  # whether any set was, an empty one too
+    state: ProfileState  # of its life
 
 
 class CcProfileVerbs(NicState):
-    """CC profiles. They last until they are destroyed or the agent ends; QPs keep what they began with."""
+    """CC profiles: each number from 0 has one, which is in INIT until it is given attributes."""
 
     def __init__(self, config: NicSettings, device: NicDevice) -> None:
         super().__init__(config, device)
         self._cc_profiles: dict[int, CcProfileEntry] = {}
 
     @verb
-    def create_cc_profile(self, algorithm: str) -> int:
-        """A CC profile in state OFFLINE; returns its id.
-
-        Args:
-            algorithm: `uet-1.0-nscc`.
-        """
-        if algorithm != ALGORITHM:
-            raise UsageError(f"algorithm: {algorithm}; {ALGORITHM} is accepted")
-        free = (number for number in range(1, CC_PROFILES_MAX + 1) if number not in self._cc_profiles)
-        number = next(free, None)
-        if number is None:
-            raise UsageError(f"all {CC_PROFILES_MAX} CC profiles of the NIC are in use")
-        self._cc_profiles[number] = CcProfileEntry()
-        return number
-
-    @verb
     def modify_cc_profile(
-        self, cc_profile_id: int, state: str | None = None, config: Mapping[str, Any] | None = None
+        self,
+        cc_profile_id: int,
+        state: str | None = None,
+        algorithm: str | None = None,
+        config: Mapping[str, Any] | None = None,
     ) -> None:
-        """Sets the parameters of a profile, then its state.
+        """Sets attributes of a profile, then its state.
 
         Args:
-            cc_profile_id: the profile.
-            state: ONLINE, or OFFLINE again.
-            config: parameters by standard name, instead of those given before; while OFFLINE. The others
-                follow from the NIC's rate and base RTT.
+            cc_profile_id: from 0.
+            state: OFFLINE, then ONLINE; back the same way to INIT, once no QP uses it.
+            algorithm: `uet-1.0-nscc`, or `none` for a fixed window. This and what follows: on the way to
+                OFFLINE, or while it is.
+            config: parameters by standard name, instead of those given before. The others follow from the
+                NIC's rate and base RTT.
         """
-        entry = self._cc_profile(cc_profile_id)
-        wanted = entry.state if state is None else next_state(entry.state, state)
+        entry = self._checked_entry(cc_profile_id)
+        given = {name for name, value in (("algorithm", algorithm), ("config", config)) if value is not None}
+        wanted = next_state(entry, state, given, (), lambda: self._check_cc_unused(cc_profile_id))
         if wanted is ProfileState.INIT:
-            raise UsageError("state: INIT; ONLINE, OFFLINE are accepted")
-        if config is not None:
-            if entry.state is ProfileState.ONLINE:
-                raise UsageError("config: the profile is ONLINE; it is set while OFFLINE")
-            self._cc_parameters(config, int(Limit.PMTU_MAX))
-            entry.config = dict(config)
-        entry.state = wanted
+            self._cc_profiles.pop(cc_profile_id, None)
+            return
+        chosen = algorithm or (entry.algorithm if entry else "")
+        if chosen not in {ALGORITHM, NO_ALGORITHM}:
+            raise UsageError(f"algorithm: {chosen}; {ALGORITHM}, {NO_ALGORITHM} are accepted")
+        settings = (entry.config if entry else {}) if config is None else dict(config)
+        if chosen == ALGORITHM:
+            self._cc_parameters(settings, int(Limit.PMTU_MAX))
+        has_config = config is not None or (entry is not None and entry.has_config)
+        self._cc_profiles[cc_profile_id] = CcProfileEntry(chosen, settings, has_config, wanted)
 
     @verb
     def query_cc_profile(self, cc_profile_id: int) -> dict[str, Any]:
-        """State, what was given, and the window a QP with full packets begins with.
+        """State, what was given, and the window that a QP with full packets begins with, if it is adaptive.
 
         Args:
             cc_profile_id: the profile.
         """
-        entry = self._cc_profile(cc_profile_id)
-        parameters = self._cc_parameters(entry.config, int(Limit.PMTU_MAX))
+        entry = self._checked_entry(cc_profile_id)
+        is_nscc = entry is not None and entry.algorithm == ALGORITHM
+        parameters = self._cc_parameters(entry.config, int(Limit.PMTU_MAX)) if entry and is_nscc else None
         return {
             "cc_profile_id": cc_profile_id,
-            "algorithm": entry.algorithm,
-            "state": str(entry.state),
-            "config": dict(entry.config),
-            "max_cwnd_bytes": parameters.max_cwnd_bytes,
-            "max_cwnd_packets": largest_window_packets(parameters),
-            "base_rtt_ns": parameters.base_rtt_ns,
+            "algorithm": entry.algorithm if entry else None,
+            "state": str(entry.state if entry else ProfileState.INIT),
+            "config": dict(entry.config) if entry else {},
+            "max_cwnd_bytes": parameters and parameters.max_cwnd_bytes,
+            "max_cwnd_packets": parameters and largest_window_packets(parameters),
+            "base_rtt_ns": parameters and parameters.base_rtt_ns,
         }
 
-    @verb
-    def destroy_cc_profile(self, cc_profile_id: int) -> None:
-        """Takes a profile away; QPs created with it keep what they have.
-
-        Args:
-            cc_profile_id: the profile.
-        """
-        self._cc_profile(cc_profile_id)
-        del self._cc_profiles[cc_profile_id]
-
-    def _usable_cc_config(self, cc_profile_id: int) -> dict[str, Setting] | None:
-        entry = self._cc_profile(cc_profile_id)
-        if entry.state is not ProfileState.ONLINE:
-            raise UsageError(f"cc_profile: {cc_profile_id} is {entry.state}; ONLINE is needed")
-        if entry.algorithm is not None:
+    def _usable_cc_config(self, cc_profile_id: int) -> Mapping[str, Setting] | None:
+        entry = self._checked_entry(cc_profile_id)
+        state = entry.state if entry else ProfileState.INIT
+        if entry is None or state is not ProfileState.ONLINE:
+            raise UsageError(f"cc_profile: {cc_profile_id} is {state}; ONLINE is needed")
+        if entry.algorithm == ALGORITHM:
             return entry.config
         return {"is_fixed": True} if self._config.rate_bps and self._config.cc != FIXED else None
 
-    def _cc_profile(self, cc_profile_id: int) -> CcProfileEntry:
-        if cc_profile_id not in self._cc_profiles:
-            raise UsageError(f"cc_profile_id: no CC profile {cc_profile_id}")
-        return self._cc_profiles[cc_profile_id]
+    def _checked_entry(self, cc_profile_id: int) -> CcProfileEntry | None:
+        """A CC profile; None: it is in INIT."""
+        if not 0 <= cc_profile_id <= CC_PROFILES_MAX:
+            raise UsageError(f"cc_profile_id: {cc_profile_id}; 0 to {CC_PROFILES_MAX} is accepted")
+        return self._cc_profiles.get(cc_profile_id)
 
     def _check_cc_unused(self, cc_profile_id: int) -> None:
         count = sum(qp.cc_profile == cc_profile_id for qp in self._qps.values())

@@ -28,7 +28,6 @@ from mrc_agents.nic.connection import Connection
 from mrc_agents.nic.nic_maps import NicMaps
 from mrc_agents.nic.pattern import count_wrong, fill
 
-AUTO_EVS_PER_PLANE: Final = 32
 RECEIVES_MAX: Final = 1 << 30
 """Receives that a QP can be given over its life, when posted once for all of them."""
 
@@ -376,7 +375,6 @@ class Context(Closing):
         self.qps: dict[int, QueuePair] = {}
         self.completions = CompletionQueue(connection, self.host, self.qps)
         self._has_completions = False
-        self._ev_profile: int | None = None
         connection.subscribe("receive", "qp_state")
 
     def close(self) -> None:
@@ -402,7 +400,7 @@ class Context(Closing):
 
         Args:
             peer_host: index.
-            evs: EVs, plane by plane; those of an AUTO profile by default.
+            evs: EVs, plane by plane; by default 32 in each, spread over the uplinks.
             attributes: as docs/reference/verbs.md lists them; `ev_profile` among them.
 
         Raises:
@@ -410,8 +408,6 @@ class Context(Closing):
         """
         if evs is not None:
             attributes["evs"] = list(evs)
-        elif "ev_profile" not in attributes:
-            attributes["ev_profile"] = self._auto_profile()
         return self._opened(self.verbs.create_qp(peer_host, **attributes))
 
     def create_rc_qp(self, peer_host: int, evs: Sequence[int], **attributes: Any) -> QueuePair:
@@ -431,20 +427,6 @@ class Context(Closing):
     def _opened(self, qpn: int) -> QueuePair:
         qp = self.qps[qpn] = QueuePair(self, qpn)
         return qp
-
-    def _auto_profile(self) -> int:
-        """An AUTO profile that is ONLINE: one there is already, or a new one that stays for others."""
-        if self._ev_profile is None:
-            count = AUTO_EVS_PER_PLANE * self.verbs.query_device()["ev_count_alignment"]
-            wanted = {"mode": "AUTO", "state": "ONLINE", "count": count, "min_active": None}
-            for profile in self.verbs.list_ev_profiles():
-                if wanted.items() <= profile.items():
-                    self._ev_profile = int(profile["profile_id"])
-                    return self._ev_profile
-            self._ev_profile = self.verbs.create_ev_profile("AUTO", count)
-            for state in ("OFFLINE", "ONLINE"):
-                self.verbs.modify_ev_profile(self._ev_profile, state=state)
-        return self._ev_profile
 
 
 def open_nic(socket: Path, pins: Pins) -> Context:

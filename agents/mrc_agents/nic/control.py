@@ -47,7 +47,7 @@ class Controller:
             case ControlObject.EV_PROFILE:
                 self._verbs.control_ev_profile(control)
             case ControlObject.CC_PROFILE:
-                self._verbs.control_cc_profile(control, has_algorithm=self._has_nscc)
+                self._verbs.control_cc_profile(control)
             case ControlObject.PORT:
                 self._control_port(control)
             case ControlObject.PROBE:

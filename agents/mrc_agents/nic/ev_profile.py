@@ -7,23 +7,21 @@ Source: docs/reference/protocol.md, "EV profiles".
 """
 
 import errno
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
-from typing import Any, Final
+from typing import Final, Protocol
 
 from mrc_agents.abi import EvLayout, Limit
 from mrc_agents.errors import UsageError
 from mrc_agents.nic.ev_format import (
-    EV_BITS,
     MODES,
     USUAL_WIDTHS,
     EvField,
     check_fields,
     check_widths,
     generate_bodies,
-    parse_fields,
 )
 
 BODY_MASK: Final = (1 << EvLayout.PLANE_SHIFT) - 1
@@ -52,14 +50,43 @@ _MAY_FOLLOW: Final = {
 }
 
 
-def next_state(present: ProfileState, wanted: str) -> ProfileState:
-    """The state *wanted*, if it may follow *present*."""
-    if wanted not in ProfileState.__members__:
+class _Entry(Protocol):
+    state: ProfileState
+
+
+def next_state(
+    entry: _Entry | None,
+    wanted: str | None,
+    attributes: Collection[str],
+    while_online: Collection[str],
+    check_unused: Callable[[], None],
+) -> ProfileState:
+    """The state that a change of a profile leads to, on the way to which its attributes are set.
+
+    Args:
+        entry: the profile; None: it is in INIT.
+        wanted: its state afterwards; None: as it is.
+        attributes: names of those that the change sets.
+        while_online: those that can be set while it is ONLINE; what else changes then is for *check_unused*.
+
+    Raises:
+        UsageError: the state does not follow, or an attribute cannot be set on the way to it.
+    """
+    present = entry.state if entry else ProfileState.INIT
+    if wanted not in {None, *ProfileState.__members__}:
         raise UsageError(f"state: {wanted}; {', '.join(ProfileState)} are accepted")
-    state = ProfileState[wanted]
+    state = present if wanted is None else ProfileState[wanted]
     if state != present and state not in _MAY_FOLLOW[present]:
         allowed = ", ".join(sorted(_MAY_FOLLOW[present]))
         raise UsageError(f"state: {wanted}; after {present} follows {allowed}")
+    name = min(attributes, default="")
+    if name and state is ProfileState.INIT:
+        raise UsageError(f"{name}: what is INIT has no attributes; they are set on the way to OFFLINE")
+    rests = min(set(attributes) - set(while_online), default="")
+    if present is ProfileState.ONLINE and (rests or state is not present):
+        check_unused()
+        if rests:
+            raise UsageError(f"{rests}: what is ONLINE keeps it; it is set while OFFLINE")
     return state
 
 
@@ -68,26 +95,17 @@ class EvFormat:
     """The meaning of the bits of an EV."""
 
     mode: str  # STEV, SRV6 or UDP
-    widths: tuple[int, ...] = ()  # of its fields in bits, the most significant first; EV_BITS at most
-    state: ProfileState = ProfileState.INIT  # of its life
+    widths: tuple[int, ...]  # of its fields in bits, the most significant first; EV_BITS at most
+    state: ProfileState  # of its life
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise UsageError(f"mode: {self.mode}; {', '.join(MODES)} are accepted")
-
-    def modify(self, state: str | None, widths: Sequence[int] | None) -> None:
-        """Sets the fields, then the state."""
-        wanted = self.state if state is None else next_state(self.state, state)
-        if widths is not None:
-            if self.state is not ProfileState.OFFLINE:
-                raise UsageError(f"fields: the format is {self.state}; OFFLINE is needed to set them")
-            check_widths(widths)
-        chosen = self.widths if widths is None else tuple(widths)
-        if wanted is ProfileState.ONLINE and not chosen:
+        if self.widths:
+            check_widths(self.widths)
+        elif self.state is ProfileState.ONLINE:
             usual = list(USUAL_WIDTHS[self.mode])
             raise UsageError(f"fields: a format needs them to be ONLINE; {usual} are usual for {self.mode}")
-        self.widths = () if wanted is ProfileState.INIT else chosen
-        self.state = wanted
 
 
 @dataclass(slots=True)
@@ -105,8 +123,8 @@ class EvProfile:
     # plane by plane; None where an EXPLICIT one has not been given yet
     evs: list[int | None] = field(default_factory=list)
     denied: set[int] = field(default_factory=set)  # EVs that are DENIED
-    state: ProfileState = ProfileState.INIT  # of its life
-    given: int = -1  # enum mrc_ctl_ev_profile_attr_mask: what libmrc has set, if it made the profile
+    state: ProfileState = ProfileState.OFFLINE  # of its life
+    given: frozenset[str] = frozenset()  # names of the attributes that have been set
 
     def __post_init__(self) -> None:
         if self.mode not in EV_MODES:
@@ -121,24 +139,19 @@ class EvProfile:
                 f"format_id: {self.format_id}; "
                 + ("none is accepted in mode AUTO" if self.mode == "AUTO" else f"mode {self.mode} needs one")
             )
-        self.evs = [None] * self.count
+        if self.fields and self.mode != "GENERATED":
+            raise UsageError(f"fields: not an attribute of mode {self.mode}; GENERATED has it")
+        if self.min_active is not None and not 1 <= self.min_active <= self.count:
+            raise UsageError(f"min_active: {self.min_active}; 1 to {self.count} is accepted")
+        for state in self.event_mask:
+            if state not in EVENT_STATES:
+                raise UsageError(f"event_mask: {state}; {', '.join(EVENT_STATES)} are accepted")
+        self.evs = self.evs or [None] * self.count
 
     @property
     def per_plane(self) -> int:
         """EVs of each plane."""
         return self.count // self.planes
-
-    def check_min_active(self, value: int) -> None:
-        """Raises UsageError for a floor that cannot be."""
-        if not 1 <= value <= self.count:
-            raise UsageError(f"min_active: {value}; 1 to {self.count} is accepted")
-
-    @staticmethod
-    def check_event_mask(states: Sequence[str]) -> None:
-        """Raises UsageError for states that are not reported as events."""
-        for state in states:
-            if state not in EVENT_STATES:
-                raise UsageError(f"event_mask: {state}; {', '.join(EVENT_STATES)} are accepted")
 
     def fill_generated(self, chosen: EvFormat) -> None:
         """Fill it with random EVs, different ones in every plane."""
@@ -191,52 +204,3 @@ class EvProfile:
                 number=errno.EINVAL if None in self.evs else errno.ENOENT,
             )
         return vacant
-
-
-def describe_format(number: int, value: EvFormat) -> dict[str, Any]:
-    return {
-        "format_id": number,
-        "mode": value.mode,
-        "state": str(value.state),
-        "fields": list(value.widths),
-        "width": EV_BITS,
-    }
-
-
-def describe_profile(number: int, value: EvProfile, qp_count: int) -> dict[str, Any]:
-    return {
-        "profile_id": number,
-        "mode": value.mode,
-        "state": str(value.state),
-        "format_id": value.format_id,
-        "count": value.count,
-        "min_active": value.min_active,
-        "event_mask": list(value.event_mask),
-        "fields": [
-            {name: getattr(one, name) for name in ("width", "init_val", "min", "max", "mask")}
-            for one in value.fields
-        ],
-        "qps": qp_count,
-    }
-
-
-def parse_profile(arguments: Mapping[str, Any], planes: int) -> EvProfile:
-    """A new profile from what a client wrote."""
-    described = arguments.get("fields") or []
-    mask = tuple(arguments.get("event_mask", EVENT_STATES))
-    EvProfile.check_event_mask(mask)
-    profile = EvProfile(
-        mode=arguments["mode"],
-        count=arguments["count"],
-        planes=planes,
-        format_id=arguments.get("format_id"),
-        fields=parse_fields(described),
-        min_active=arguments.get("min_active"),
-        event_mask=mask,
-        seed=arguments.get("seed", 0),
-    )
-    if profile.min_active is not None:
-        profile.check_min_active(profile.min_active)
-    if profile.fields and profile.mode != "GENERATED":
-        raise UsageError(f"fields: not an attribute of mode {profile.mode}; GENERATED has it")
-    return profile

@@ -74,5 +74,5 @@ class NicState:
 
     def _profile(self, profile_id: int) -> EvProfile:
         if profile_id not in self._profiles:
-            raise UsageError(f"profile_id: no EV profile {profile_id}")
+            raise UsageError(f"profile_id: EV profile {profile_id} is INIT")
         return self._profiles[profile_id]

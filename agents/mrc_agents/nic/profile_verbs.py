@@ -1,8 +1,9 @@
 """Verbs about EV formats and EV profiles: what a controller prepares, and QPs are created with."""
 
 import errno
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any, Final
 
 from mrc_agents.abi import Command, EvLayout, EvState, Limit
 from mrc_agents.errors import UsageError
@@ -10,7 +11,7 @@ from mrc_agents.nic.arguments import check_arguments
 from mrc_agents.nic.cc_profile_verbs import ALGORITHM, CC_PROFILES_MAX
 from mrc_agents.nic.config import NicSettings
 from mrc_agents.nic.device import NicDevice
-from mrc_agents.nic.ev_format import EV_BITS, FIELDS_MAX, MODES
+from mrc_agents.nic.ev_format import EV_BITS, FIELDS_MAX, MODES, check_fields, parse_fields
 from mrc_agents.nic.ev_profile import (
     EV_MODES,
     FORMATS_MAX,
@@ -18,10 +19,7 @@ from mrc_agents.nic.ev_profile import (
     EvFormat,
     EvProfile,
     ProfileState,
-    describe_format,
-    describe_profile,
     next_state,
-    parse_profile,
 )
 from mrc_agents.nic.nic_state import NicState
 from mrc_agents.nic.qp import MrcQueuePair, replacement_path
@@ -29,10 +27,13 @@ from mrc_agents.nic.verb import verb
 
 _STATE_COMMANDS = {"GOOD": Command.GOOD, "ASSUMED_BAD": Command.ASSUMED_BAD, "DENIED": Command.DENY}
 _U32_MAX = 0xFFFFFFFF
+_EV_ATTRIBUTES: Final = ("mode", "count", "format_id", "fields", "min_active", "event_mask", "seed")
+_MAKES_EVS: Final = ("mode", "count", "format_id")
+"""Attributes with another value of which a profile has no EVs at first."""
 
 
 class ProfileVerbs(NicState):
-    """EV formats and EV profiles. They last until they are destroyed or the agent ends."""
+    """EV formats and EV profiles: each number from 0 has one, in INIT until it is given attributes."""
 
     def __init__(self, config: NicSettings, device: NicDevice) -> None:
         super().__init__(config, device)
@@ -68,30 +69,34 @@ class ProfileVerbs(NicState):
     # -- formats ----------------------------------------------------------------------------------
 
     @verb
-    def create_ev_format(self, mode: str) -> int:
-        """A format profile in state INIT; returns its id.
-
-        Args:
-            mode: STEV, SRV6 or UDP.
-        """
-        number = _free_number(self._formats, FORMATS_MAX, "EV format profiles")
-        self._formats[number] = EvFormat(mode)
-        return number
-
-    @verb
     def modify_ev_format(
-        self, format_id: int, state: str | None = None, fields: list[int] | None = None
+        self,
+        format_id: int,
+        state: str | None = None,
+        mode: str | None = None,
+        fields: list[int] | None = None,
     ) -> None:
-        """Sets the widths of a format's fields, then its state.
+        """Sets attributes of a format, then its state.
 
         Args:
-            format_id: the format.
-            state: OFFLINE, then ONLINE; back the same way.
-            fields: widths in bits, the most significant field first, up to 32 together; while OFFLINE.
+            format_id: from 0.
+            state: OFFLINE, then ONLINE; back the same way to INIT.
+            mode: STEV, SRV6 or UDP. This and what follows: on the way to OFFLINE, or while it is.
+            fields: widths in bits, the most significant field first, up to 32 together.
         """
-        value = self._format(format_id)
+        _check_number("format_id", format_id, FORMATS_MAX)
+        present = self._formats.get(format_id)
+        given = {name for name, value in (("mode", mode), ("fields", fields)) if value is not None}
+        wanted = next_state(present, state, given, (), lambda: self._check_format_rests(format_id))
         self._check_format_rests(format_id)
-        value.modify(state, fields)
+        if wanted is ProfileState.INIT:
+            self._formats.pop(format_id, None)
+            return
+        self._formats[format_id] = EvFormat(
+            mode or (present.mode if present else ""),
+            (present.widths if present else ()) if fields is None else tuple(fields),
+            wanted,
+        )
 
     def _check_format_rests(self, format_id: int) -> None:
         """Raises UsageError where a format cannot change, for an EV profile is ONLINE with it."""
@@ -103,112 +108,112 @@ class ProfileVerbs(NicState):
 
     @verb
     def query_ev_format(self, format_id: int) -> dict[str, Any]:
-        """Mode, state and field widths of a format."""
-        return describe_format(format_id, self._format(format_id))
-
-    @verb
-    def destroy_ev_format(self, format_id: int) -> None:
-        """Takes a format away that no EV profile names."""
-        self._format(format_id)
-        users = [number for number, profile in self._profiles.items() if profile.format_id == format_id]
-        if users:
-            raise UsageError(f"format_id: {format_id} is in use by EV profile {users[0]}")
-        del self._formats[format_id]
-
-    def _format(self, format_id: int) -> EvFormat:
-        if format_id not in self._formats:
-            raise UsageError(f"format_id: no EV format profile {format_id}")
-        return self._formats[format_id]
+        """Mode, state and field widths of a format; in INIT it has neither mode nor fields."""
+        _check_number("format_id", format_id, FORMATS_MAX)
+        value = self._formats.get(format_id)
+        return {
+            "format_id": format_id,
+            "mode": value.mode if value else None,
+            "state": str(value.state if value else ProfileState.INIT),
+            "fields": list(value.widths) if value else [],
+            "width": EV_BITS,
+        }
 
     # -- profiles ---------------------------------------------------------------------------------
 
     @verb
-    def create_ev_profile(self, mode: str, count: int, **attributes: Any) -> int:
-        """An EV profile in state INIT; returns its id.
-
-        Args:
-            mode: AUTO: the NIC chooses EVs itself. GENERATED: it does so from descriptions of fields.
-                EXPLICIT: REPLACE_EV gives each one.
-            count: EVs, a multiple of the planes.
-            attributes: `format_id` but for AUTO; `fields` for GENERATED, each with `width`, `init_val`,
-                `min`, `max`, `mask`; `min_active`: losses leave so many active, a quarter by default;
-                `event_mask`: states that are reported as events, of GOOD and ASSUMED_BAD; `seed`.
-        """
-        known = {"format_id", "fields", "min_active", "event_mask", "seed"}
-        unknown = sorted(set(attributes) - known)
-        if unknown:
-            raise UsageError(f"no attribute {unknown[0]}; known: {', '.join(sorted(known))}")
-        number = _free_number(self._profiles, PROFILES_MAX, "EV profiles")
-        profile = parse_profile(
-            {"mode": mode, "count": count, **attributes}, int(self._device.config.plane_count)
-        )
-        if profile.format_id is not None:
-            self._format(profile.format_id)
-        self._profiles[number] = profile
-        return number
-
-    @verb
-    def modify_ev_profile(
-        self,
-        profile_id: int,
-        state: str | None = None,
-        min_active: int | None = None,
-        event_mask: list[str] | None = None,
-    ) -> None:
+    def modify_ev_profile(self, profile_id: int, state: str | None = None, **attributes: Any) -> None:
         """Sets attributes of a profile, then its state.
 
         Args:
-            profile_id: the profile.
+            profile_id: from 0.
             state: OFFLINE, then ONLINE, for which its format must be ONLINE and all EVs be there; back the
-                same way, once no QP uses it.
-            min_active: for QPs created from now on; not while ONLINE.
-            event_mask: takes effect at once.
+                same way to INIT, once no QP uses it.
+            attributes: on the way to OFFLINE, or while it is. `mode`: AUTO, the NIC chooses EVs itself;
+                GENERATED, it does so from descriptions of fields; EXPLICIT, REPLACE_EV gives each one.
+                `count`: EVs, a multiple of the planes. `format_id` but for AUTO. `fields` for GENERATED, each
+                with `width`, `init_val`, `min`, `max`, `mask`; set while ONLINE, it makes other EVs.
+                `min_active`: losses leave so many active, a quarter by default. `event_mask`: states that are
+                reported as events, of GOOD and ASSUMED_BAD; also while ONLINE. `seed`.
         """
-        profile = self._profile(profile_id)
-        wanted = profile.state if state is None else next_state(profile.state, state)
-        if min_active is not None:
-            if profile.state is ProfileState.ONLINE:
-                raise UsageError("min_active: the profile is ONLINE; it is set before")
-            profile.check_min_active(min_active)
-        if event_mask is not None:
-            profile.check_event_mask(event_mask)
-        if wanted is not profile.state and profile.state is ProfileState.ONLINE:
-            self._check_unused(profile_id)
-        if wanted is ProfileState.ONLINE and profile.state is ProfileState.OFFLINE:
-            self._fill(profile)
-        profile.state = wanted
-        if min_active is not None:
-            profile.min_active = min_active
-        if event_mask is not None:
-            profile.event_mask = tuple(event_mask)
+        _check_number("profile_id", profile_id, PROFILES_MAX)
+        for name in sorted(attributes.keys() - set(_EV_ATTRIBUTES)):
+            raise UsageError(f"no attribute {name}; known: {', '.join(_EV_ATTRIBUTES)}")
+        present = self._profiles.get(profile_id)
+        is_online = present is not None and present.state is ProfileState.ONLINE
+        wanted = next_state(
+            present, state, attributes, ("event_mask", "fields"), lambda: self._check_unused(profile_id)
+        )
+        if wanted is ProfileState.INIT:
+            self._profiles.pop(profile_id, None)
+            return
+        draft = self._drafted(present, attributes)
+        is_refilled = is_online and "fields" in attributes
+        if is_refilled or (wanted is ProfileState.ONLINE and not is_online):
+            self._fill(draft)
+        draft.state = wanted
+        self._profiles[profile_id] = draft
+        for place, ev in enumerate(draft.evs if is_refilled else ()):
+            self._put_ev(profile_id, draft, place, ev or 0)
+            if ev in draft.denied:
+                self._modify_ev_state(profile_id, draft, ev or 0, "DENIED")
+
+    def _drafted(self, present: EvProfile | None, attributes: dict[str, Any]) -> EvProfile:
+        """A profile with these attributes besides; its EVs are those of *present* where they can stay."""
+        values = dict(attributes)
+        if "fields" in values:
+            values["fields"] = parse_fields(values["fields"])
+        if "event_mask" in values:
+            values["event_mask"] = tuple(values["event_mask"])
+        if values.get("mode") == "AUTO":
+            values.setdefault("format_id", None)
+        if values.get("format_id") is not None:
+            _check_number("format_id", values["format_id"], FORMATS_MAX)
+        given = frozenset(attributes)
+        if present is None:
+            for name in ("mode", "count"):
+                if name not in values:
+                    raise UsageError(f"{name}: needed to be OFFLINE")
+            draft = EvProfile(planes=int(self._device.config.plane_count), given=given, **values)
+        else:
+            if any(getattr(present, name) != values.get(name, getattr(present, name)) for name in _MAKES_EVS):
+                values |= {"evs": [], "denied": set()}
+            draft = replace(present, given=present.given | given, **values)
+        chosen = self._formats.get(draft.format_id) if draft.format_id is not None else None
+        if draft.mode == "GENERATED":
+            check_fields(draft.fields, chosen.widths if chosen and chosen.widths else (EV_BITS,) * FIELDS_MAX)
+        return draft
 
     def _fill(self, profile: EvProfile) -> None:
-        if profile.mode == "AUTO":
+        if profile.format_id is None:
             profile.fill_auto(self._device.config.uplink_count)
             return
-        chosen = self._format(profile.format_id or 0)
-        if chosen.state is not ProfileState.ONLINE:
-            raise UsageError(f"state: EV format {profile.format_id} is {chosen.state}; ONLINE is needed")
+        chosen = self._formats.get(profile.format_id)
+        if chosen is None or chosen.state is not ProfileState.ONLINE:
+            found = chosen.state if chosen else ProfileState.INIT
+            raise UsageError(f"state: EV format {profile.format_id} is {found}; ONLINE is needed")
         if profile.mode == "GENERATED":
             profile.fill_generated(chosen)
         profile.check_complete()
 
     @verb
     def query_ev_profile(self, profile_id: int) -> dict[str, Any]:
-        """Attributes and state of a profile, and how many QPs use it."""
-        return describe_profile(profile_id, self._profile(profile_id), len(self._users(profile_id)))
+        """Attributes and state of a profile, and how many QPs use it; in INIT it has no attributes."""
+        _check_number("profile_id", profile_id, PROFILES_MAX)
+        value = self._profiles.get(profile_id)
+        return {
+            "profile_id": profile_id,
+            **{name: getattr(value, name, None) for name in ("mode", "format_id", "count", "min_active")},
+            "state": str(value.state if value else ProfileState.INIT),
+            "event_mask": list(value.event_mask) if value else [],
+            "fields": [asdict(each) for each in value.fields] if value else [],
+            "qps": len(self._users(profile_id)),
+        }
 
     @verb
     def list_ev_profiles(self) -> list[dict[str, Any]]:
-        """Every EV profile, as `query_ev_profile` describes it."""
+        """Every EV profile that is not in INIT, as `query_ev_profile` describes it."""
         return [self.query_ev_profile(number) for number in self._profiles]
-
-    @verb
-    def destroy_ev_profile(self, profile_id: int) -> None:
-        """Takes a profile away that no QP uses."""
-        self._profile(profile_id)
-        self._check_unused(profile_id)
-        del self._profiles[profile_id]
 
     def _check_unused(self, profile_id: int) -> None:
         users = self._users(profile_id)
@@ -267,8 +272,6 @@ class ProfileVerbs(NicState):
     ) -> None:
         if profile.mode != "EXPLICIT":
             raise UsageError(f"op: REPLACE_EV; a profile of mode {profile.mode} makes its EVs itself")
-        if profile.state is ProfileState.INIT:
-            raise UsageError("op: REPLACE_EV; the profile is INIT, OFFLINE or ONLINE is needed")
         plane = self._plane_of(new_ev, port)
         if state not in {None, "GOOD", "DENIED"}:
             raise UsageError(f"state: {state}; GOOD, DENIED are accepted for a new EV")
@@ -337,8 +340,6 @@ class ProfileVerbs(NicState):
         return states
 
 
-def _free_number(taken: Mapping[int, object], most: int, what: str) -> int:
-    number = next((number for number in range(1, most + 1) if number not in taken), None)
-    if number is None:
-        raise UsageError(f"all {most} {what} of the NIC are in use")
-    return number
+def _check_number(name: str, number: int, most: int) -> None:
+    if not 0 <= number <= most:
+        raise UsageError(f"{name}: {number}; 0 to {most} is accepted")

@@ -8,6 +8,7 @@ from mrc_agents.abi import CcFormat, CcReason, Command, Limit, Qp, QpState
 from mrc_agents.algorithms import FIXED
 from mrc_agents.errors import UsageError
 from mrc_agents.nic.cc_profile_verbs import CcProfileVerbs
+from mrc_agents.nic.ev_profile import EvProfile
 from mrc_agents.nic.qp import (
     CONNECTED,
     MrcQueuePair,
@@ -23,6 +24,7 @@ from mrc_agents.nic.work_queue import QPN_MAX, QPN_MIN, WorkQueue
 from mrc_agents.protocol.cc_profile import CcParameters, Setting
 
 _FIXED_WINDOW_PACKETS = 64
+_EVS_PER_PLANE = 32
 _LOSS_WINDOWS = 2
 _BACKUP_SHARE = 4
 _FLOOR_SHARE = 4
@@ -57,7 +59,8 @@ class QueuePairVerbs(CcProfileVerbs):
         Args:
             peer_host: index of the far host.
             evs: EVs, plane by plane; or
-            ev_profile: id of a profile that is ONLINE, whose EVs it gets.
+            ev_profile: number of a profile that is ONLINE, whose EVs it gets. Without either it gets 32 in
+                each plane, spread over the uplinks.
             cc: congestion control: the NIC's algorithm, usually `nscc`, or `fixed`. Left out: the algorithm
                 where ports have a rate, unless window_packets is given, the size of a fixed window.
             cc_profile: its parameters by standard name, or the id of a CC profile that is ONLINE; the
@@ -85,9 +88,9 @@ class QueuePairVerbs(CcProfileVerbs):
     ) -> QpAttributes:
         """The attributes of a new QP, checked, with the NIC's defaults for what is left out."""
         profile = None if ev_profile is None else self._profile(ev_profile)
-        if (evs is None) == (profile is None):
-            raise UsageError("evs, ev_profile: one of them is accepted, and needed")
-        chosen = evs or []
+        if evs is not None and profile is not None:
+            raise UsageError("evs, ev_profile: one of them is accepted")
+        chosen = self._automatic_evs() if evs is None else evs
         if profile is not None:
             chosen = profile.usable_evs()
             if profile.min_active is not None:
@@ -127,6 +130,13 @@ class QueuePairVerbs(CcProfileVerbs):
         )
         checked.check(self._device.config)
         return checked
+
+    def _automatic_evs(self) -> list[int]:
+        """EVs for a QP to any peer, spread over the uplinks of every plane."""
+        planes = int(self._device.config.plane_count)
+        profile = EvProfile("AUTO", min(_EVS_PER_PLANE, int(Limit.EV_MAX) // planes) * planes, planes)
+        profile.fill_auto(self._device.config.uplink_count)
+        return [ev for ev in profile.evs if ev is not None]
 
     def _deny_paths(self, qp: MrcQueuePair) -> None:
         """Takes EVs of a QP that the kernel has just been given out of use, as denylist and profile say."""

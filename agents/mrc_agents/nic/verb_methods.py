@@ -151,69 +151,42 @@ class VerbMethods(ABC):
         result: dict[str, Any] = self.ask(dict, "query_device")
         return result
 
-    def create_ev_format(self, mode: str) -> int:
-        """A format profile in state INIT; returns its id."""
-        result: int = self.ask(int, "create_ev_format", mode=mode)
-        return result
-
-    def modify_ev_format(self, format_id: int, state: str | None = None, fields: list[int] | None = None) -> None:
-        """Sets the widths of a format's fields, then its state."""
-        self.call("modify_ev_format", format_id=format_id, state=state, fields=fields)
+    def modify_ev_format(self, format_id: int, state: str | None = None, mode: str | None = None, fields: list[int] | None = None) -> None:
+        """Sets attributes of a format, then its state."""
+        self.call("modify_ev_format", format_id=format_id, state=state, mode=mode, fields=fields)
 
     def query_ev_format(self, format_id: int) -> dict[str, Any]:
-        """Mode, state and field widths of a format."""
+        """Mode, state and field widths of a format; in INIT it has neither mode nor fields."""
         result: dict[str, Any] = self.ask(dict, "query_ev_format", format_id=format_id)
         return result
 
-    def destroy_ev_format(self, format_id: int) -> None:
-        """Takes a format away that no EV profile names."""
-        self.call("destroy_ev_format", format_id=format_id)
-
-    def create_ev_profile(self, mode: str, count: int, **attributes: Any) -> int:
-        """An EV profile in state INIT; returns its id."""
-        result: int = self.ask(int, "create_ev_profile", mode=mode, count=count, **attributes)
-        return result
-
-    def modify_ev_profile(self, profile_id: int, state: str | None = None, min_active: int | None = None, event_mask: list[str] | None = None) -> None:
+    def modify_ev_profile(self, profile_id: int, state: str | None = None, **attributes: Any) -> None:
         """Sets attributes of a profile, then its state."""
-        self.call("modify_ev_profile", profile_id=profile_id, state=state, min_active=min_active, event_mask=event_mask)
+        self.call("modify_ev_profile", profile_id=profile_id, state=state, **attributes)
 
     def query_ev_profile(self, profile_id: int) -> dict[str, Any]:
-        """Attributes and state of a profile, and how many QPs use it."""
+        """Attributes and state of a profile, and how many QPs use it; in INIT it has no attributes."""
         result: dict[str, Any] = self.ask(dict, "query_ev_profile", profile_id=profile_id)
         return result
 
     def list_ev_profiles(self) -> list[dict[str, Any]]:
-        """Every EV profile, as `query_ev_profile` describes it."""
+        """Every EV profile that is not in INIT, as `query_ev_profile` describes it."""
         result: list[dict[str, Any]] = self.ask(list, "list_ev_profiles")
         return result
-
-    def destroy_ev_profile(self, profile_id: int) -> None:
-        """Takes a profile away that no QP uses."""
-        self.call("destroy_ev_profile", profile_id=profile_id)
 
     def ev_profile_op(self, profile_id: int, ops: list[dict[str, Any]]) -> list[Any]:
         """Carries out operations on EVs of a profile, one after another; their results."""
         result: list[Any] = self.ask(list, "ev_profile_op", profile_id=profile_id, ops=ops)
         return result
 
-    def create_cc_profile(self, algorithm: str) -> int:
-        """A CC profile in state OFFLINE; returns its id."""
-        result: int = self.ask(int, "create_cc_profile", algorithm=algorithm)
-        return result
-
-    def modify_cc_profile(self, cc_profile_id: int, state: str | None = None, config: Mapping[str, Any] | None = None) -> None:
-        """Sets the parameters of a profile, then its state."""
-        self.call("modify_cc_profile", cc_profile_id=cc_profile_id, state=state, config=config)
+    def modify_cc_profile(self, cc_profile_id: int, state: str | None = None, algorithm: str | None = None, config: Mapping[str, Any] | None = None) -> None:
+        """Sets attributes of a profile, then its state."""
+        self.call("modify_cc_profile", cc_profile_id=cc_profile_id, state=state, algorithm=algorithm, config=config)
 
     def query_cc_profile(self, cc_profile_id: int) -> dict[str, Any]:
-        """State, what was given, and the window a QP with full packets begins with."""
+        """State, what was given, and the window that a QP with full packets begins with, if it is adaptive."""
         result: dict[str, Any] = self.ask(dict, "query_cc_profile", cc_profile_id=cc_profile_id)
         return result
-
-    def destroy_cc_profile(self, cc_profile_id: int) -> None:
-        """Takes a profile away; QPs created with it keep what they have."""
-        self.call("destroy_cc_profile", cc_profile_id=cc_profile_id)
 
     def start_link_probes(self, interval_ns: int, lag_rounds: int) -> None:
         """Sends a probe on every probe path of the NIC, again and again."""

@@ -95,9 +95,9 @@ def test_a_plane_is_denied_towards_all(command: Command, live: Lab, qpn: int) ->
 
 def test_a_qp_is_listed_with_its_profile_and_what_that_denies(command: Command, live: Lab) -> None:
     with AgentClient(live.paths.agent_socket("h0")) as client:
-        profile = client.create_ev_profile("AUTO", 2 * PATHS)
-        for state in ("OFFLINE", "ONLINE"):
-            client.modify_ev_profile(profile, state=state)
+        profile = 3
+        client.modify_ev_profile(profile, "OFFLINE", mode="AUTO", count=2 * PATHS)
+        client.modify_ev_profile(profile, "ONLINE")
         qpn = client.create_qp(2, ev_profile=profile)
         client.connect_qp(qpn, QPN_MIN, 0)
         ev = client.ev_list(qpn)[0]["entropy"]
@@ -108,7 +108,8 @@ def test_a_qp_is_listed_with_its_profile_and_what_that_denies(command: Command, 
             assert reader.nics["h0"].qps().profiles == {(1 + profile, 0)}
             assert reader.nics["h0"].ev_states()[ev >> 28, EvState.DENIED] == 1
         client.destroy_qp(qpn)
-        client.destroy_ev_profile(profile)
+        client.modify_ev_profile(profile, "OFFLINE")
+        client.modify_ev_profile(profile, "INIT")
     assert [(qp["ev_profile"], qp["cc_profile"]) for qp in found["windows"]] == [(profile, None)]
     assert [row["ev"] for row in found["evs"] if row["state"] == "DENIED"] == [f"{ev:#010x}"]
     assert f"QP {qpn}  profile {profile}, fixed window of" in shown

@@ -91,10 +91,3 @@ def test_failed_work_is_a_completion_that_check_raises(live: Lab) -> None:
             done.check()
         with pytest.raises(AgentError, match="reported 0 of 1 entries in time"):
             near.completions.wait(timeout_ns=100_000_000)
-
-
-def test_contexts_share_one_auto_profile(live: Lab) -> None:
-    with live.nic("h1") as first, live.nic("h1") as second:
-        numbers = {nic.create_qp(2).query()["ev_profile"] for nic in (first, second)}
-        assert len(numbers) == 1
-        assert len(first.verbs.list_ev_profiles()) == 1

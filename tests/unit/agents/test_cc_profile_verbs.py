@@ -17,6 +17,7 @@ from mrc_testbed.topology.spec import TopologySpec
 FABRIC = Clos(TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=2))
 EVS = list(build_ev_set(FABRIC, 0, 3, 16))
 RATE_BPS, RTT_NS = 400_000_000, 750_000
+PROFILE = 2
 
 
 @pytest.fixture
@@ -36,9 +37,9 @@ def verbs(device: VirtualNic, tmp_path: Any) -> Verbs:
 
 
 def online(verbs: Verbs, **config: Any) -> int:
-    number = verbs.create_cc_profile("uet-1.0-nscc")
-    verbs.modify_cc_profile(number, state="ONLINE", config=config)
-    return number
+    verbs.modify_cc_profile(PROFILE, "OFFLINE", algorithm="uet-1.0-nscc", config=config)
+    verbs.modify_cc_profile(PROFILE, "ONLINE")
+    return PROFILE
 
 
 def test_qp_gets_the_parameters_of_its_profile(verbs: Verbs, device: VirtualNic) -> None:
@@ -59,17 +60,20 @@ def test_qp_gets_the_parameters_of_its_profile(verbs: Verbs, device: VirtualNic)
 
 
 def test_profile_is_used_online_and_changed_offline(verbs: Verbs) -> None:
-    number = verbs.create_cc_profile("uet-1.0-nscc")
-    with pytest.raises(UsageError, match=f"cc_profile: {number} is OFFLINE; ONLINE is needed"):
-        verbs.create_qp(3, EVS, cc_profile=number)
-    verbs.modify_cc_profile(number, state="ONLINE")
-    with pytest.raises(UsageError, match="config: the profile is ONLINE"):
-        verbs.modify_cc_profile(number, config={"gamma": 0.5})
-    verbs.modify_cc_profile(number, state="OFFLINE")
-    verbs.modify_cc_profile(number, config={"gamma": 0.5})
-    verbs.destroy_cc_profile(number)
-    with pytest.raises(UsageError, match=f"cc_profile_id: no CC profile {number}"):
-        verbs.query_cc_profile(number)
+    verbs.modify_cc_profile(PROFILE, "OFFLINE", algorithm="uet-1.0-nscc")
+    with pytest.raises(UsageError, match=f"cc_profile: {PROFILE} is OFFLINE; ONLINE is needed"):
+        verbs.create_qp(3, EVS, cc_profile=PROFILE)
+    verbs.modify_cc_profile(PROFILE, state="ONLINE")
+    qpn = verbs.create_qp(3, EVS, cc_profile=PROFILE)
+    with pytest.raises(UsageError, match=f"cc_profile_id: {PROFILE} is in use by 1 QPs"):
+        verbs.modify_cc_profile(PROFILE, state="OFFLINE")
+    verbs.destroy_qp(qpn)
+    with pytest.raises(UsageError, match="config: what is ONLINE keeps it"):
+        verbs.modify_cc_profile(PROFILE, config={"gamma": 0.5})
+    verbs.modify_cc_profile(PROFILE, state="OFFLINE")
+    verbs.modify_cc_profile(PROFILE, config={"gamma": 0.5})
+    verbs.modify_cc_profile(PROFILE, state="INIT")
+    assert verbs.query_cc_profile(PROFILE)["state"] == "INIT"
 
 
 @pytest.mark.parametrize(
@@ -87,17 +91,16 @@ def test_parameter_that_cannot_be_is_named_and_nothing_changes(
     assert (asked["state"], asked["config"]) == ("OFFLINE", {"gamma": 0.5})
 
 
-def test_other_algorithms_and_too_many_profiles(verbs: Verbs) -> None:
-    with pytest.raises(UsageError, match=r"algorithm: dcqcn; uet-1\.0-nscc is accepted"):
-        verbs.create_cc_profile("dcqcn")
-    for _ in range(16):
-        verbs.create_cc_profile("uet-1.0-nscc")
-    with pytest.raises(UsageError, match="all 16 CC profiles of the NIC are in use"):
-        verbs.create_cc_profile("uet-1.0-nscc")
+def test_other_algorithms_and_numbers(verbs: Verbs) -> None:
+    with pytest.raises(UsageError, match=r"algorithm: dcqcn; uet-1\.0-nscc, none are accepted"):
+        verbs.modify_cc_profile(PROFILE, "OFFLINE", algorithm="dcqcn")
+    with pytest.raises(UsageError, match="cc_profile_id: 17; 0 to 16 is accepted"):
+        verbs.modify_cc_profile(17, "OFFLINE", algorithm="none")
+    verbs.modify_cc_profile(PROFILE, "OFFLINE", algorithm="none")
+    assert verbs.query_cc_profile(PROFILE)["max_cwnd_bytes"] is None
 
 
 def test_ports_without_a_rate_have_no_nscc(device: VirtualNic, tmp_path: Any) -> None:
     verbs = verbs_at(device, 0)
-    number = verbs.create_cc_profile("uet-1.0-nscc")
     with pytest.raises(UsageError, match="nscc needs ports with a rate"):
-        verbs.modify_cc_profile(number, config={})
+        verbs.modify_cc_profile(PROFILE, "OFFLINE", algorithm="uet-1.0-nscc")

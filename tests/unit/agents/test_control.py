@@ -160,12 +160,11 @@ def test_life_of_a_profile(nic: Nic, kind: int, number: int) -> None:
 
 
 def test_json_verbs_see_the_same_profiles(nic: Nic) -> None:
-    assert nic.verbs.create_ev_profile("AUTO", 8) == 1
+    nic.verbs.modify_ev_profile(1, "OFFLINE", mode="AUTO", count=8)
     assert nic.query(PROFILE, 1).count == 8
-    nic.move(PROFILE, 1, OFFLINE, ONLINE)
+    assert nic.refusal(PROFILE, 1, mask=STATE, state=ONLINE) == errno.EINVAL  # lacks what libmrc needs
     nic.make(PROFILE, 2, ONLINE)
     assert nic.verbs.query_ev_profile(2)["state"] == "ONLINE"
-    assert nic.verbs.create_ev_profile("AUTO", 8) == 3
 
 
 @pytest.mark.parametrize(
@@ -201,7 +200,7 @@ def test_fields_of_a_format(nic: Nic) -> None:
         ({"mask": EVENT_MASK, "event_mask": DENIED}, errno.EINVAL),
         ({"mask": MODE, "mode": EXP}, errno.EINVAL),  # it needs a format
         ({"mask": FIELDS, "fields": [(12,)]}, errno.EINVAL),  # AUTO has none
-        ({"mask": FIELDS, "field_count": 9}, errno.EINVAL),
+        ({"mask": FIELDS, "field_count": 9}, errno.E2BIG),
         ({"mask": EV_OP | FIELDS}, errno.EINVAL),
         ({"mask": EV_OP, "op": CtlEvOp.QUERY_EV_ARRAY}, errno.EINVAL),
         ({"mask": EV_OP, "entry_count": 257}, errno.E2BIG),

@@ -32,25 +32,28 @@ def verbs(device: VirtualNic, tmp_path: Any) -> Verbs:
     return Verbs(NicSettings("h0"), device)
 
 
+FORMAT, PROFILE = 1, 3
+
+
 def ready_format(verbs: Verbs, mode: str = "SRV6") -> int:
-    number = verbs.create_ev_format(mode)
-    verbs.modify_ev_format(number, state="OFFLINE")
-    verbs.modify_ev_format(number, state="ONLINE", fields=[12, 16])
-    return number
+    verbs.modify_ev_format(FORMAT, "OFFLINE", mode=mode, fields=[12, 16])
+    verbs.modify_ev_format(FORMAT, "ONLINE")
+    return FORMAT
 
 
-def raised(verbs: Verbs, profile_id: int) -> int:
-    verbs.modify_ev_profile(profile_id, state="OFFLINE")
-    verbs.modify_ev_profile(profile_id, state="ONLINE")
-    return profile_id
+def raised(verbs: Verbs, mode: str, count: int, **attributes: Any) -> int:
+    verbs.modify_ev_profile(PROFILE, "OFFLINE", mode=mode, count=count, **attributes)
+    verbs.modify_ev_profile(PROFILE, "ONLINE")
+    return PROFILE
 
 
 def explicit(verbs: Verbs, evs: list[int]) -> int:
     """A profile of mode EXPLICIT with these EVs, OFFLINE."""
-    number = verbs.create_ev_profile("EXPLICIT", len(evs), format_id=ready_format(verbs))
-    verbs.modify_ev_profile(number, state="OFFLINE")
-    verbs.ev_profile_op(number, [{"op": "REPLACE_EV", "new_ev": ev} for ev in evs])
-    return number
+    verbs.modify_ev_profile(
+        PROFILE, "OFFLINE", mode="EXPLICIT", count=len(evs), format_id=ready_format(verbs)
+    )
+    verbs.ev_profile_op(PROFILE, [{"op": "REPLACE_EV", "new_ev": ev} for ev in evs])
+    return PROFILE
 
 
 def array(verbs: Verbs, profile_id: int) -> list[dict[str, Any]]:
@@ -62,7 +65,7 @@ EVS = [plane << 28 | uplink << 16 for plane in range(4) for uplink in range(3)]
 
 
 def test_auto_spreads_over_the_uplinks_of_every_plane(verbs: Verbs, device: VirtualNic) -> None:
-    profile = raised(verbs, verbs.create_ev_profile("AUTO", COUNT))
+    profile = raised(verbs, "AUTO", COUNT)
     qpn = verbs.create_qp(PEER, ev_profile=profile)
     evs = [decode_ev(row["entropy"]) for row in verbs.ev_list(qpn)]
     assert [ev.plane for ev in evs] == [plane for plane in range(4) for _ in range(4)]
@@ -78,10 +81,8 @@ def test_auto_spreads_over_the_uplinks_of_every_plane(verbs: Verbs, device: Virt
 
 def test_generated_keeps_to_its_fields_in_every_plane(verbs: Verbs) -> None:
     fields = [{"width": 12, "mask": 3, "max": 2}, {"width": 16, "mask": 0xFF, "min": 16, "max": 31}]
-    number = verbs.create_ev_profile(
-        "GENERATED", COUNT, format_id=ready_format(verbs), fields=fields, min_active=6, seed=3
-    )
-    profile = raised(verbs, number)
+    made = {"format_id": ready_format(verbs), "fields": fields, "min_active": 6, "seed": 3}
+    profile = raised(verbs, "GENERATED", COUNT, **made)
     evs = [decode_ev(row["ev"]) for row in array(verbs, profile)]
     assert [row["port"] for row in array(verbs, profile)] == [port for port in (1, 2, 3, 4) for _ in range(4)]
     assert [ev.plane for ev in evs] == [plane for plane in range(4) for _ in range(4)]
@@ -102,8 +103,8 @@ def test_explicit_takes_evs_in_the_order_given(verbs: Verbs) -> None:
 
 
 def test_explicit_needs_all_of_them_to_go_online(verbs: Verbs) -> None:
-    number = verbs.create_ev_profile("EXPLICIT", 8, format_id=ready_format(verbs))
-    verbs.modify_ev_profile(number, state="OFFLINE")
+    number = PROFILE
+    verbs.modify_ev_profile(number, "OFFLINE", mode="EXPLICIT", count=8, format_id=ready_format(verbs))
     verbs.ev_profile_op(number, [{"op": "REPLACE_EV", "new_ev": 0x10000000, "port": 2}])
     assert array(verbs, number)[2] == {"ev": 0x10000000, "port": 2, "state": "GOOD"}
     assert array(verbs, number)[3] == {"ev": None, "port": 2, "state": "UNKNOWN"}
@@ -196,31 +197,33 @@ def test_an_operation_that_cannot_be_is_explained(
 
 
 def test_life_of_profiles(verbs: Verbs) -> None:
-    made = ready_format(verbs)
     profile = explicit(verbs, EVS)
     with pytest.raises(UsageError, match=r"ev_profile: it is OFFLINE; ONLINE is needed"):
         verbs.create_qp(PEER, ev_profile=profile)
     verbs.modify_ev_profile(profile, state="ONLINE")
-    used = verbs.query_ev_profile(profile)["format_id"]
-    with pytest.raises(UsageError, match=f"format_id: {used} is in use: EV profile {profile} is ONLINE"):
-        verbs.modify_ev_format(used, state="OFFLINE")
-    with pytest.raises(UsageError, match=f"format_id: {used} is in use by EV profile {profile}"):
-        verbs.destroy_ev_format(used)
+    with pytest.raises(UsageError, match=f"format_id: {FORMAT} is in use: EV profile {profile} is ONLINE"):
+        verbs.modify_ev_format(FORMAT, state="OFFLINE")
     qpn = verbs.create_qp(PEER, ev_profile=profile)
-    for attempt in (
-        lambda: verbs.modify_ev_profile(profile, state="OFFLINE"),
-        lambda: verbs.destroy_ev_profile(profile),
-    ):
-        with pytest.raises(UsageError, match=f"profile_id: {profile} is in use by 1 QPs"):
-            attempt()
-    with pytest.raises(UsageError, match="min_active: the profile is ONLINE"):
-        verbs.modify_ev_profile(profile, min_active=2)
+    with pytest.raises(UsageError, match=f"profile_id: {profile} is in use by 1 QPs"):
+        verbs.modify_ev_profile(profile, state="OFFLINE")
     verbs.destroy_qp(qpn)
+    with pytest.raises(UsageError, match="min_active: what is ONLINE keeps it"):
+        verbs.modify_ev_profile(profile, min_active=2)
     verbs.modify_ev_profile(profile, state="OFFLINE", event_mask=["GOOD"])
     verbs.modify_ev_profile(profile, min_active=2)
-    verbs.destroy_ev_profile(profile)
-    verbs.destroy_ev_format(used)
-    verbs.destroy_ev_format(made)
+    assert [each["profile_id"] for each in verbs.list_ev_profiles()] == [profile]
+    verbs.modify_ev_profile(profile, state="INIT")
+    verbs.modify_ev_format(FORMAT, state="OFFLINE")
+    verbs.modify_ev_format(FORMAT, state="INIT")
+    assert (verbs.query_ev_profile(profile)["state"], verbs.query_ev_format(FORMAT)["state"]) == (
+        "INIT",
+        "INIT",
+    )
+    assert verbs.list_ev_profiles() == []
+    with pytest.raises(UsageError, match=f"profile_id: EV profile {profile} is INIT"):
+        verbs.create_qp(PEER, ev_profile=profile)
+    with pytest.raises(UsageError, match="mode: what is INIT has no attributes"):
+        verbs.modify_ev_profile(profile, mode="AUTO")
 
 
 @pytest.mark.parametrize(
@@ -231,26 +234,20 @@ def test_life_of_profiles(verbs: Verbs) -> None:
         ({"mode": "AUTO", "count": 260}, "count: 260; 4 to 256 in steps of 4 is accepted"),
         ({"mode": "AUTO", "count": 8, "format_id": 1}, "format_id: 1; none is accepted in mode AUTO"),
         ({"mode": "EXPLICIT", "count": 8}, "format_id: None; mode EXPLICIT needs one"),
-        ({"mode": "EXPLICIT", "count": 8, "format_id": 9}, "format_id: no EV format profile 9"),
+        ({"mode": "EXPLICIT", "count": 8, "format_id": 17}, "format_id: 17; 0 to 16 is accepted"),
         ({"mode": "AUTO", "count": 8, "min_active": 9}, "min_active: 9; 1 to 8 is accepted"),
         ({"mode": "AUTO", "count": 8, "event_mask": ["SKIP"]}, "event_mask: SKIP; GOOD, ASSUMED_BAD are"),
         ({"mode": "AUTO", "count": 8, "fields": [{"width": 3}]}, "fields: not an attribute of mode AUTO"),
-        ({"mode": "AUTO", "count": 8, "size": 1}, "no attribute size; known: event_mask, fields, format_id"),
+        ({"mode": "AUTO"}, "count: needed to be OFFLINE"),
+        ({"mode": "AUTO", "count": 8, "profile_id": 17}, "profile_id: 17; 0 to 16 is accepted"),
+        ({"mode": "AUTO", "count": 8, "size": 1}, "no attribute size; known: mode, count, format_id"),
     ],
 )
 def test_a_profile_that_cannot_be_is_explained(
     verbs: Verbs, arguments: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(UsageError, match=complaint):
-        verbs.create_ev_profile(**arguments)
-
-
-def test_only_so_many_profiles(verbs: Verbs) -> None:
-    limits = verbs.query_device()
-    for _ in range(limits["ev_profiles_max"]):
-        verbs.create_ev_profile("AUTO", 8)
-    with pytest.raises(UsageError, match="all 16 EV profiles of the NIC are in use"):
-        verbs.create_ev_profile("AUTO", 8)
+        verbs.modify_ev_profile(**{"profile_id": 0, "state": "OFFLINE"} | arguments)
 
 
 def change(index: int, state: EvState) -> Event:
@@ -260,7 +257,7 @@ def change(index: int, state: EvState) -> Event:
 
 
 def test_events_are_reported_as_the_mask_says(verbs: Verbs) -> None:
-    profile = raised(verbs, verbs.create_ev_profile("AUTO", COUNT, event_mask=["GOOD"]))
+    profile = raised(verbs, "AUTO", COUNT, event_mask=["GOOD"])
     verbs.create_qp(PEER, ev_profile=profile)
     assert verbs.take_event(change(1, EvState.ASSUMED_BAD)) is None
     reported = verbs.take_event(change(1, EvState.GOOD))
@@ -315,7 +312,14 @@ def test_a_path_that_cannot_be(verbs: Verbs, path: dict[str, int], complaint: st
 
 
 def test_a_qp_gets_its_evs_from_one_place(verbs: Verbs) -> None:
-    for arguments in ({}, {"evs": [1], "ev_profile": 1}):
-        verbs._profiles.clear()
-        with pytest.raises(UsageError, match=r"evs, ev_profile: one of them|profile_id: no EV profile 1"):
-            verbs.create_qp(PEER, **arguments)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"evs, ev_profile: one of them is accepted"):
+        verbs.create_qp(PEER, evs=[1], ev_profile=raised(verbs, "AUTO", COUNT))
+    evs = verbs.query_qp(verbs.create_qp(PEER))["evs"]
+    assert evs == [row["ev"] for row in array(verbs, raised_again(verbs, 128))]
+
+
+def raised_again(verbs: Verbs, count: int) -> int:
+    """The profile with another number of EVs."""
+    verbs.modify_ev_profile(PROFILE, "OFFLINE")
+    verbs.modify_ev_profile(PROFILE, "ONLINE", count=count)
+    return PROFILE
