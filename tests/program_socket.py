@@ -9,7 +9,7 @@ from mrc_agents.abi import (
     ApplicationReply,
     ApplicationRequest,
     ApplicationVerb,
-    Control,
+    ControlMessage,
     Limit,
     PageList,
 )
@@ -44,11 +44,11 @@ class Program:
         self.descriptors += descriptors
         return ApplicationReply.from_buffer_copy(packet)
 
-    def control(self, control: Control) -> tuple[int, Control]:
+    def control(self, control: ControlMessage) -> tuple[int, ControlMessage]:
         """Errno of a message's reply, and the message as it came back."""
         self._send(bytes(ApplicationRequest(verb=ApplicationVerb.CONTROL)) + bytes(control))
-        packet = self.socket.recv(sizeof(ApplicationReply) + sizeof(Control))
-        found = Control.from_buffer_copy(packet, sizeof(ApplicationReply))
+        packet = self.socket.recv(sizeof(ApplicationReply) + sizeof(ControlMessage))
+        found = ControlMessage.from_buffer_copy(packet, sizeof(ApplicationReply))
         return ApplicationReply.from_buffer_copy(packet).error, found
 
     def allocate(self, length: int, offset: int = ApplicationLimit.ANYWHERE) -> int:

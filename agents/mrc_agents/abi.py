@@ -1106,7 +1106,7 @@ class ControlEntry(Structure):
     )
 
 
-class Control(Structure):
+class ControlMessage(Structure):
     """struct mrc_control, 6432 bytes."""
 
     id: int

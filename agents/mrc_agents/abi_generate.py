@@ -24,6 +24,7 @@ _OPAQUE = {"bpf_spin_lock": "c_uint32", "bpf_timer": "c_uint64 * 2"}
 _NAMES = {  # of those whose plain name stands for another thing in Python
     "mrc_arrival": "ArrivalEntry",
     "mrc_cc_parameters": "CcParameterStruct",
+    "mrc_control": "ControlMessage",
     "mrc_dcqcn_parameters": "DcqcnParameterStruct",
     "mrc_ev": "EvEntry",
     "mrc_histogram": "MapHistogram",

@@ -23,7 +23,7 @@ from mrc_agents.abi import (
     ApplicationReply,
     ApplicationRequest,
     ApplicationVerb,
-    Control,
+    ControlMessage,
     Limit,
     Notify,
     PageList,
@@ -200,7 +200,7 @@ class ApplicationLink:
 
     def _on_request(self, application: _Application) -> None:
         try:
-            room = sizeof(ApplicationRequest) + sizeof(Control) + 1
+            room = sizeof(ApplicationRequest) + sizeof(ControlMessage) + 1
             packet, given, _, _ = socket.recv_fds(application.connection, room, 1)
             application.is_controller = has_net_admin(given)
         except BlockingIOError:
@@ -210,9 +210,11 @@ class ApplicationLink:
         descriptors: list[int] = []
         request = ApplicationRequest.from_buffer_copy(packet.ljust(sizeof(ApplicationRequest), b"\0"))
         is_control = request.verb == ApplicationVerb.CONTROL
-        if len(packet) == sizeof(ApplicationRequest) + is_control * sizeof(Control):
+        if len(packet) == sizeof(ApplicationRequest) + is_control * sizeof(ControlMessage):
             if is_control:
-                self._begin_control(application, Control.from_buffer_copy(packet, sizeof(ApplicationRequest)))
+                self._begin_control(
+                    application, ControlMessage.from_buffer_copy(packet, sizeof(ApplicationRequest))
+                )
                 return
             reply = ApplicationReply()
             with reported_in(reply):
@@ -226,7 +228,7 @@ class ApplicationLink:
             self._end(application)
         self._arm()
 
-    def _begin_control(self, application: _Application, control: Control) -> None:
+    def _begin_control(self, application: _Application, control: ControlMessage) -> None:
         """Carries out a message; while it waits for answers, others are served."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(application.connection.fileno())
@@ -234,7 +236,7 @@ class ApplicationLink:
         self._controlling.add(task)
         task.add_done_callback(self._controlling.discard)
 
-    async def _control(self, application: _Application, control: Control) -> None:
+    async def _control(self, application: _Application, control: ControlMessage) -> None:
         reply = ApplicationReply()
         with reported_in(reply):
             application.check_controller()

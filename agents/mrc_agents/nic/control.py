@@ -7,9 +7,9 @@ import asyncio
 from typing import Any
 
 from mrc_agents.abi import (
-    Control,
     ControlEntry,
     ControlEvent,
+    ControlMessage,
     ControlObject,
     ControlWord,
     CtlEvState,
@@ -37,7 +37,7 @@ class Controller:
         self._probes = probes
         self._has_nscc = config.rate_bps > 0 and config.cc == CC.usual
 
-    async def carry_out(self, control: Control) -> None:
+    async def carry_out(self, control: ControlMessage) -> None:
         """Waits for nothing but answers to probes."""
         match control.object:
             case ControlObject.DEVICE:
@@ -70,7 +70,7 @@ class Controller:
             )
         )
 
-    def _describe_device(self, control: Control) -> None:
+    def _describe_device(self, control: ControlMessage) -> None:
         if not control.is_query:
             raise UsageError("is_query: 0; a device can be queried only")
         device = self._verbs.query_device()
@@ -90,7 +90,7 @@ class Controller:
         for place, value in words.items():
             control.words[place] = value
 
-    def _control_port(self, control: Control) -> None:
+    def _control_port(self, control: ControlMessage) -> None:
         ports = self._verbs.port_status()
         if not 1 <= control.id <= len(ports):
             raise UsageError(f"id: {control.id}; port 1 to {len(ports)} is accepted")
@@ -104,7 +104,7 @@ class Controller:
                 raise UsageError(f"state: {control.state}; 0 (disabled), 1 (enabled) are accepted")
             self._reactions.enable_port(plane, is_enabled=bool(control.state))
 
-    async def _probe(self, control: Control) -> None:
+    async def _probe(self, control: ControlMessage) -> None:
         if not 1 <= control.entry_count <= Limit.EV_MAX:
             raise UsageError(f"entry_count: {control.entry_count}; 1 to {int(Limit.EV_MAX)} are accepted")
         of_peer: dict[int, list[ControlEntry]] = {}

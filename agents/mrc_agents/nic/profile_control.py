@@ -11,7 +11,7 @@ from copy import copy
 from enum import IntEnum
 from typing import Any, Final, TypeVar
 
-from mrc_agents.abi import Control, ControlField, ControlLimit, EvLayout, Limit
+from mrc_agents.abi import ControlField, ControlLimit, ControlMessage, EvLayout, Limit
 from mrc_agents.abi import CtlCcProfileAttrMask as CcMask
 from mrc_agents.abi import CtlEvFmtMode as FormatMode
 from mrc_agents.abi import CtlEvFmtProfileAttrMask as FormatMask
@@ -36,7 +36,7 @@ _EVENTS: Final = {name: EvState[name] for name in EVENT_STATES}
 class ProfileControl(ProfileVerbs, CcProfileVerbs):
     """Messages about profiles."""
 
-    def control_ev_format(self, control: Control) -> None:
+    def control_ev_format(self, control: ControlMessage) -> None:
         """Carries out a message about an EV format."""
         _check_mask(control, FormatMask)
         found = self.query_ev_format(control.id)
@@ -54,7 +54,7 @@ class ProfileControl(ProfileVerbs, CcProfileVerbs):
             attributes["fields"] = [field.width for field in _given_fields(control)]
         self.modify_ev_format(control.id, _wanted_state(control, found), **attributes)
 
-    def control_ev_profile(self, control: Control) -> None:
+    def control_ev_profile(self, control: ControlMessage) -> None:
         """Carries out a message about an EV profile."""
         _check_mask(control, EvMask)
         found = self.query_ev_profile(control.id)
@@ -85,7 +85,7 @@ class ProfileControl(ProfileVerbs, CcProfileVerbs):
                 self._profiles[control.id] = before
             raise
 
-    def _change_evs(self, control: Control, number: int, profile: EvProfile) -> None:
+    def _change_evs(self, control: ControlMessage, number: int, profile: EvProfile) -> None:
         if control.op not in {EvOp.REPLACE_EV, EvOp.MODIFY_EV_STATE}:
             raise UsageError(f"op: {control.op}; REPLACE_EV, MODIFY_EV_STATE are accepted")
         for place, entry in enumerate(control.entries[: control.entry_count]):
@@ -102,7 +102,7 @@ class ProfileControl(ProfileVerbs, CcProfileVerbs):
             except UsageError as error:
                 raise UsageError(f"entries[{place}].{error.message}", number=error.number) from error
 
-    def _answer_ev_profile(self, control: Control, found: dict[str, Any]) -> None:
+    def _answer_ev_profile(self, control: ControlMessage, found: dict[str, Any]) -> None:
         control.state = StateNumber[found["state"]]
         control.mode = next((mode for mode, name in _EV_MODES.items() if name == found["mode"]), 0)
         for name in ("format_id", "count", "min_active"):
@@ -145,7 +145,7 @@ class ProfileControl(ProfileVerbs, CcProfileVerbs):
         """EVs of all EV profiles."""
         return sum(profile.count for profile in self._profiles.values())
 
-    def control_cc_profile(self, control: Control) -> None:
+    def control_cc_profile(self, control: ControlMessage) -> None:
         """Carries out a message about a CC profile."""
         _check_mask(control, CcMask)
         entry = self._checked_entry(control.id)
@@ -170,7 +170,7 @@ class ProfileControl(ProfileVerbs, CcProfileVerbs):
         self.modify_cc_profile(control.id, state, **attributes)
 
 
-def _ev_attributes(control: Control) -> dict[str, Any]:
+def _ev_attributes(control: ControlMessage) -> dict[str, Any]:
     attributes: dict[str, Any] = {}
     if control.mask & EvMask.MODE:
         attributes["mode"] = _EV_MODES[_named(EvMode, "mode", control.mode)]
@@ -193,14 +193,14 @@ def _ev_attributes(control: Control) -> dict[str, Any]:
     return attributes
 
 
-def _check_mask(control: Control, attributes: type[IntEnum]) -> None:
+def _check_mask(control: ControlMessage, attributes: type[IntEnum]) -> None:
     if control.mask & EvMask.VENDOR_CFG:
         raise UsageError("mask: VENDOR_CFG; there is none", number=errno.EOPNOTSUPP)
     if control.mask & ~sum(attributes):
         raise UsageError(f"mask: {control.mask:#x}; {', '.join(each.name for each in attributes)} are known")
 
 
-def _wanted_state(control: Control, found: dict[str, Any]) -> str | None:
+def _wanted_state(control: ControlMessage, found: dict[str, Any]) -> str | None:
     """The state that a message asks for; None: it leaves it as it is."""
     if control.mask & EvMask.CUR_STATE and control.cur_state != StateNumber[found["state"]]:
         raise UsageError(f"cur_state: {control.cur_state}; it is {found['state']}")
@@ -224,11 +224,11 @@ def _check_fit(what: str, count: int, room: int) -> None:
         raise UsageError(f"{what}: {count} are more than the {room} there is room for", number=errno.E2BIG)
 
 
-def _given_fields(control: Control) -> list[ControlField]:
+def _given_fields(control: ControlMessage) -> list[ControlField]:
     _check_fit("field_count", control.field_count, int(ControlLimit.FIELDS))
     return list(control.fields[: control.field_count])
 
 
-def _answer_fields(control: Control, fields: list[ControlField]) -> None:
+def _answer_fields(control: ControlMessage, fields: list[ControlField]) -> None:
     control.field_count = len(fields)
     control.fields[: len(fields)] = fields

@@ -14,7 +14,7 @@ from mrc_agents.abi import (
     ApplicationRequest,
     ApplicationTransport,
     ApplicationVerb,
-    Control,
+    ControlMessage,
     ControlObject,
     PageList,
     QpState,
@@ -55,7 +55,7 @@ def test_malformed_packet_ends_the_connection(program: Callable[[], Program], pa
 
 def test_others_are_served_while_probes_of_a_controller_wait(program: Callable[[], Program]) -> None:
     controller, other = program(), program()
-    probes = Control(object=ControlObject.PROBE, entry_count=2, timeout_ns=300_000_000)
+    probes = ControlMessage(object=ControlObject.PROBE, entry_count=2, timeout_ns=300_000_000)
     for entry, peer in zip(probes.entries, (1, 200), strict=False):  # there is no host 200
         entry.peer, entry.port = peer, 1
     controller.socket.setblocking(False)
@@ -65,10 +65,10 @@ def test_others_are_served_while_probes_of_a_controller_wait(program: Callable[[
     with pytest.raises(BlockingIOError):
         controller.socket.recv(1)
     controller.socket.setblocking(True)
-    packet = controller.socket.recv(sizeof(ApplicationReply) + sizeof(Control))
-    first, second, *_ = Control.from_buffer_copy(packet, sizeof(ApplicationReply)).entries
+    packet = controller.socket.recv(sizeof(ApplicationReply) + sizeof(ControlMessage))
+    first, second, *_ = ControlMessage.from_buffer_copy(packet, sizeof(ApplicationReply)).entries
     assert (first.rtt_ns > 0, second.rtt_ns) == (True, 0)
-    assert controller.control(Control(object=9))[0] == errno.EINVAL
+    assert controller.control(ControlMessage(object=9))[0] == errno.EINVAL
 
 
 def test_qps_and_regions_of_others_are_out_of_reach(program: Callable[[], Program]) -> None:

@@ -10,9 +10,9 @@ import pytest
 from virtual_nic import VirtualNic, virtual_nic
 
 from mrc_agents.abi import (
-    Control,
     ControlEvent,
     ControlField,
+    ControlMessage,
     ControlObject,
     ControlWord,
     CtlEvOp,
@@ -59,10 +59,10 @@ class Nic:
         self.verbs = self.reactions.verbs
         self.controller = Controller(SETTINGS, self.reactions, AnsweredProbes(device))
 
-    def send(self, kind: int, number: int, **values: Any) -> Control:
+    def send(self, kind: int, number: int, **values: Any) -> ControlMessage:
         """A message, carried out."""
         parts = {name: values.pop(name, ()) for name in ("fields", "entries", "words")}
-        control = Control(object=kind, id=number, **values)
+        control = ControlMessage(object=kind, id=number, **values)
         for place, field in enumerate(parts["fields"]):
             control.fields[place] = field
         for place, entry in enumerate(parts["entries"]):
@@ -75,7 +75,7 @@ class Nic:
         asyncio.run(self.controller.carry_out(control))
         return control
 
-    def query(self, kind: int, number: int, mask: int = 0, **values: Any) -> Control:
+    def query(self, kind: int, number: int, mask: int = 0, **values: Any) -> ControlMessage:
         return self.send(kind, number, is_query=1, mask=mask, **values)
 
     def move(self, kind: int, number: int, *states: int) -> None:
@@ -101,7 +101,7 @@ class Nic:
         self.change(number, *[new(ev, port) for port in (1, 2, 3, 4) for ev in (1, 2, 3)])
         self.move(PROFILE, number, *range(ONLINE, state + 1))
 
-    def change(self, number: int, *entries: dict[str, int], op: int = CtlEvOp.REPLACE_EV) -> Control:
+    def change(self, number: int, *entries: dict[str, int], op: int = CtlEvOp.REPLACE_EV) -> ControlMessage:
         return self.send(PROFILE, number, mask=EV_OP, op=op, entries=entries)
 
     def array(self, number: int) -> list[tuple[int, int, int]]:
