@@ -58,7 +58,7 @@ VERBS_VERSIONS := $(AGENTS)/verbs/versions.map
 VERBS := $(OBJECTS)/lib_mrc.so
 COLLECTIVES_SOURCES := $(filter-out %/virtual.c,$(wildcard $(AGENTS)/collectives/*.c))
 COLLECTIVES := $(OBJECTS)/libmrc_coll.so
-BPF_HEADERS := $(shell find $(AGENTS)/include $(AGENTS)/nic $(AGENTS)/queue $(AGENTS)/switch/bpf -name '*.h')
+BPF_HEADERS := $(shell find $(AGENTS)/include/mrc $(AGENTS)/nic $(AGENTS)/queue $(AGENTS)/switch/bpf -name '*.h')
 TABLE := $(OBJECTS)/cc_algorithms.h $(OBJECTS)/ev_selectors.h
 C_FILES := $(shell find $(AGENTS) benchmarks/ranks -path $(OBJECTS) -prune -o -name '*.[ch]' -print)
 vpath %.bpf.c $(sort $(dir $(BPF_SOURCES)))

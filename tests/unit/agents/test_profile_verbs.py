@@ -246,8 +246,9 @@ def test_life_of_profiles(verbs: Verbs) -> None:
 def test_a_profile_that_cannot_be_is_explained(
     verbs: Verbs, arguments: dict[str, Any], complaint: str
 ) -> None:
+    wanted: dict[str, Any] = {"profile_id": 0, "state": "OFFLINE"} | arguments
     with pytest.raises(UsageError, match=complaint):
-        verbs.modify_ev_profile(**{"profile_id": 0, "state": "OFFLINE"} | arguments)
+        verbs.modify_ev_profile(**wanted)
 
 
 def change(index: int, state: EvState) -> Event:
