@@ -112,7 +112,8 @@ EXPORT struct mrc_qp *mrc_create_qp(struct mrc_context *context, struct mrc_qp_i
 	};
 	struct ibv_qp *qp;
 
-	if (!init->pd || init->pd->context != context->verbs ||
+	if (!init->pd || init->pd->context != context->verbs || !init->send_cq || !init->recv_cq ||
+	    queue_of_mrc(init->send_cq)->ev_events || queue_of_mrc(init->recv_cq)->ev_events ||
 	    init->protocol_version & ~MRC_PROTOCOL_VERSION_1) {
 		errno = EINVAL;
 		return NULL;

@@ -279,12 +279,12 @@ static int exchange(struct agent_link *link, const struct mrc_application_reques
 	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
 	union descriptor_message room = {{0}};
 
-	error = is_controller ? add_proof(link, &message, &room) : 0;
-	if (error)
-		return error;
 	pthread_mutex_lock(&link->lock);
-	if (link->is_dead) {
-		error = EIO;
+	error = link->is_dead ? EIO : 0;
+	if (!error && is_controller)
+		error = add_proof(link, &message, &room);
+	if (error) {
+		/* nothing is sent */
 	} else if (sendmsg(link->socket, &message, MSG_NOSIGNAL) < 0) {
 		error = errno;
 		link->is_dead = error == EPIPE || error == ECONNRESET;

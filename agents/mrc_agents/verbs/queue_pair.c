@@ -278,33 +278,26 @@ static int translate(struct queue_pair *queue_pair, const struct ibv_qp_attr *at
 	}
 }
 
+#define KEEP(bit, field)                                                                           \
+	if (mask & (bit))                                                                          \
+	known->field = attr->field
+
 static void remember(struct queue_pair *queue_pair, const struct ibv_qp_attr *attr, int mask)
 {
 	struct ibv_qp_attr *known = &queue_pair->attr;
 
 	queue_pair->given |= mask;
-	if (mask & IBV_QP_AV)
-		known->ah_attr = attr->ah_attr;
-	if (mask & IBV_QP_DEST_QPN)
-		known->dest_qp_num = attr->dest_qp_num;
-	if (mask & IBV_QP_RQ_PSN)
-		known->rq_psn = attr->rq_psn;
-	if (mask & IBV_QP_SQ_PSN)
-		known->sq_psn = attr->sq_psn;
-	if (mask & IBV_QP_PATH_MTU)
-		known->path_mtu = attr->path_mtu;
-	if (mask & IBV_QP_ACCESS_FLAGS)
-		known->qp_access_flags = attr->qp_access_flags;
-	if (mask & IBV_QP_PORT)
-		known->port_num = attr->port_num;
-	if (mask & IBV_QP_TIMEOUT)
-		known->timeout = attr->timeout;
-	if (mask & IBV_QP_RETRY_CNT)
-		known->retry_cnt = attr->retry_cnt;
-	if (mask & IBV_QP_RNR_RETRY)
-		known->rnr_retry = attr->rnr_retry;
-	if (mask & IBV_QP_MIN_RNR_TIMER)
-		known->min_rnr_timer = attr->min_rnr_timer;
+	KEEP(IBV_QP_AV, ah_attr);
+	KEEP(IBV_QP_DEST_QPN, dest_qp_num);
+	KEEP(IBV_QP_RQ_PSN, rq_psn);
+	KEEP(IBV_QP_SQ_PSN, sq_psn);
+	KEEP(IBV_QP_PATH_MTU, path_mtu);
+	KEEP(IBV_QP_ACCESS_FLAGS, qp_access_flags);
+	KEEP(IBV_QP_PORT, port_num);
+	KEEP(IBV_QP_TIMEOUT, timeout);
+	KEEP(IBV_QP_RETRY_CNT, retry_cnt);
+	KEEP(IBV_QP_RNR_RETRY, rnr_retry);
+	KEEP(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
 }
 
 /* Keeps what a program sets by libmrc, of which each step to RTS takes its own. */
@@ -313,26 +306,16 @@ static void remember_mrc(struct queue_pair *queue_pair, const struct mrc_qp_attr
 	struct mrc_qp_attr *known = &queue_pair->mrc;
 
 	queue_pair->mrc_given |= mask;
-	if (mask & MRC_QP_MAX_WIMM)
-		known->wimm.max_wimm = attr->wimm.max_wimm;
-	if (mask & MRC_QP_MAX_WIMM_DEST)
-		known->wimm.max_wimm_dest = attr->wimm.max_wimm_dest;
-	if (mask & MRC_QP_MPR)
-		known->mpr.mpr = attr->mpr.mpr;
-	if (mask & MRC_QP_MPR_DEST)
-		known->mpr.mpr_dest = attr->mpr.mpr_dest;
-	if (mask & MRC_QP_TIMEOUT)
-		known->timeout = attr->timeout;
-	if (mask & MRC_QP_EV_PROFILE_ID)
-		known->profile.ev_profile_id = attr->profile.ev_profile_id;
-	if (mask & MRC_QP_CC_PROFILE_ID)
-		known->profile.cc_profile_id = attr->profile.cc_profile_id;
-	if (mask & MRC_QP_HINT)
-		known->qp_hint = attr->qp_hint;
-	if (mask & MRC_QP_RETRY_CNT)
-		known->retry = attr->retry;
-	if (mask & MRC_QP_CAP)
-		known->cap = attr->cap;
+	KEEP(MRC_QP_MAX_WIMM, wimm.max_wimm);
+	KEEP(MRC_QP_MAX_WIMM_DEST, wimm.max_wimm_dest);
+	KEEP(MRC_QP_MPR, mpr.mpr);
+	KEEP(MRC_QP_MPR_DEST, mpr.mpr_dest);
+	KEEP(MRC_QP_TIMEOUT, timeout);
+	KEEP(MRC_QP_EV_PROFILE_ID, profile.ev_profile_id);
+	KEEP(MRC_QP_CC_PROFILE_ID, profile.cc_profile_id);
+	KEEP(MRC_QP_HINT, qp_hint);
+	KEEP(MRC_QP_RETRY_CNT, retry);
+	KEEP(MRC_QP_CAP, cap);
 }
 
 static uint8_t if_given(const struct queue_pair *queue_pair, int bit, uint8_t value)
