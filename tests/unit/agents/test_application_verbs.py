@@ -11,6 +11,7 @@ from mrc_agents.abi import ApplicationTransport, QpState
 from mrc_agents.nic.config import NicSettings
 from mrc_agents.nic.verbs import Verbs
 from mrc_agents.nic.work_queue import QpLimits, qp_index
+from mrc_agents.protocol.retry_times import NO_END_US, mrc_give_up_us
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.agent_process import nic_settings
 from mrc_testbed.topology.clos import Clos
@@ -96,3 +97,36 @@ def test_agents_of_an_adaptive_fabric_have_no_rocev2() -> None:
         TopologySpec(planes=1, t0=2, t1=2, forwarding="ecmp", uplink_choice="adaptive", port_rate=10**9)
     )
     assert nic_settings(adaptive, ["h0"])["h0"].rocev2 is None
+
+
+@pytest.mark.parametrize(
+    ("timeout", "linear", "exponential", "waits_us"),
+    [
+        (10, 0, 0, 1_048),
+        (10, 3, 0, 4_194),
+        (10, 1, 2, 8_388),
+        (24, 7, 24, NO_END_US - 1),
+        (0, 0, 25, NO_END_US),
+    ],
+)
+def test_time_that_retries_of_libmrc_take(timeout: int, linear: int, exponential: int, waits_us: int) -> None:
+    """1.024 us x 2^timeout, linear_cnt times more, then twice as long each time."""
+    assert mrc_give_up_us(timeout, linear, exponential) == waits_us
+
+
+def test_profiles_are_those_of_a_qp_in_init(verbs: Verbs, device: VirtualNic) -> None:
+    verbs.modify_ev_profile(3, "OFFLINE", mode="AUTO", count=8)
+    verbs.modify_ev_profile(3, "ONLINE")
+    verbs.modify_cc_profile(0, "OFFLINE", algorithm="none")
+    verbs.modify_cc_profile(0, "ONLINE")
+    qpn = create(verbs, ApplicationTransport.MRC)
+    verbs.profile_qp(qpn, 3, 0)
+    value = device.qps.read(qp_index(qpn))
+    assert (value.state, value.ev_profile, value.cc_profile) == (QpState.INIT, 1 + 3, 1 + 0)
+    assert (value.evs.per_plane, value.cc_parameters.is_fixed) == (2, 1)
+    verbs.profile_qp(qpn, None, None)
+    value = device.qps.read(qp_index(qpn))
+    assert (value.ev_profile, value.cc_profile, value.evs.per_plane) == (0, 0, 32)
+    verbs.modify_qp(qpn, "RTR", peer_host=PEER, peer_qpn=PEER_QPN, peer_first_psn=PSN)
+    with pytest.raises(UsageError, match="is in state RTR; profiles are set in INIT"):
+        verbs.profile_qp(qpn, 3, None)
