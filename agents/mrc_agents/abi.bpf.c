@@ -3,7 +3,7 @@
 #include <mrc/abi.h>
 #include <mrc/application_abi.h>
 #include <mrc/control_abi.h>
-#include <mrc/ctl_abi.h>
+#include <mrc/libmrc_abi.h>
 #include <mrc/lossless_abi.h>
 #include <mrc/queue_abi.h>
 #include <mrc/rc_abi.h>
@@ -105,7 +105,6 @@ KEEP(struct, mrc_lossless_link);
 KEEP(enum, mrc_application_limit);
 KEEP(enum, mrc_application_transport);
 KEEP(enum, mrc_application_verb);
-KEEP(enum, mrc_application_attribute);
 KEEP(struct, mrc_application_request);
 KEEP(struct, mrc_application_reply);
 KEEP(enum, mrc_control_limit);
@@ -114,6 +113,7 @@ KEEP(enum, mrc_control_word);
 KEEP(struct, mrc_control);
 KEEP(struct, mrc_control_event);
 KEEP(enum, mrc_ctl_profile_state);
+KEEP(enum, mrc_qp_attr_mask);
 KEEP(enum, mrc_ctl_port_admin_state);
 KEEP(enum, mrc_ctl_ev_fmt_mode);
 KEEP(enum, mrc_ctl_ev_fmt_profile_attr_mask);

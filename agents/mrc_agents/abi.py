@@ -9,20 +9,6 @@ from enum import IntEnum
 
 
 
-class ApplicationAttribute(IntEnum):
-    """enum mrc_application_attribute."""
-
-    MAX_WIMM = 1
-    MAX_WIMM_DEST = 2
-    MPR = 4
-    MPR_DEST = 8
-    TIMEOUT = 16
-    EV_PROFILE_ID = 32
-    CC_PROFILE_ID = 64
-    RETRY_CNT = 256
-    CAP = 512
-
-
 class ApplicationLimit(IntEnum):
     """enum mrc_application_limit."""
 
@@ -606,6 +592,22 @@ class ProbeKind(IntEnum):
     PORT_STATUS = 2
     PATH = 3
     ACK_PATH = 4
+
+
+class QpAttrMask(IntEnum):
+    """enum mrc_qp_attr_mask."""
+
+    MAX_WIMM = 1
+    MAX_WIMM_DEST = 2
+    MPR = 4
+    MPR_DEST = 8
+    TIMEOUT = 16
+    EV_PROFILE_ID = 32
+    CC_PROFILE_ID = 64
+    HINT = 128
+    RETRY_CNT = 256
+    CAP = 512
+    VENDOR_CFG = 2147483648
 
 
 class QpState(IntEnum):

@@ -8,6 +8,7 @@
 
 #include <infiniband/verbs.h>
 #include <stdint.h>
+#include <mrc/libmrc_abi.h>
 #include <mrc_api_ver.h>
 
 #ifdef __cplusplus
@@ -38,20 +39,6 @@ enum mrc_qp_hint_attr_mask {
 	MRC_QP_HINT_NUM_SEND_PEERS = 1 << 1,
 	MRC_QP_HINT_NUM_REMOTE_RECV_PEERS = 1 << 2,
 	MRC_QP_HINT_VENDOR_CFG = 1 << 31,
-};
-
-enum mrc_qp_attr_mask {
-	MRC_QP_MAX_WIMM = 1 << 0,
-	MRC_QP_MAX_WIMM_DEST = 1 << 1,
-	MRC_QP_MPR = 1 << 2,
-	MRC_QP_MPR_DEST = 1 << 3,
-	MRC_QP_TIMEOUT = 1 << 4,
-	MRC_QP_EV_PROFILE_ID = 1 << 5,
-	MRC_QP_CC_PROFILE_ID = 1 << 6,
-	MRC_QP_HINT = 1 << 7,
-	MRC_QP_RETRY_CNT = 1 << 8,
-	MRC_QP_CAP = 1 << 9,
-	MRC_QP_VENDOR_CFG = 1 << 31,
 };
 
 enum mrc_qp_cap {

@@ -4,7 +4,6 @@
 #define MRC_CTL_H
 
 #include <mrc.h>
-#include <mrc/ctl_abi.h>
 #include <mrc_ctl_api_ver.h>
 
 #ifdef __cplusplus

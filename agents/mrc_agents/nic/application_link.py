@@ -18,7 +18,6 @@ from itertools import count
 from typing import Any, Final
 
 from mrc_agents.abi import (
-    ApplicationAttribute,
     ApplicationLimit,
     ApplicationReply,
     ApplicationRequest,
@@ -27,6 +26,7 @@ from mrc_agents.abi import (
     Limit,
     Notify,
     PageList,
+    QpAttrMask,
     QpState,
     WorkRing,
     WorkSide,
@@ -50,11 +50,11 @@ CONNECTIONS_MAX: Final = 64
 _SIDES: Final = {"completion": WorkSide.SENDS, "receive": WorkSide.RECEIVES}
 _STATES: Final = (QpState.INIT, QpState.RTR, QpState.RTS, QpState.ERROR)
 _LIBMRC_ATTRIBUTES: Final = (  # name for the NIC, that of the request, and the state that it goes with
-    (ApplicationAttribute.MPR_DEST, "mpr_dest", "mpr_dest", QpState.RTR),
-    (ApplicationAttribute.MAX_WIMM_DEST, "max_wimm_dest", "max_wimm_dest", QpState.RTR),
-    (ApplicationAttribute.CAP, "dynamic_mpr", "is_mpr_dynamic", QpState.RTR),
-    (ApplicationAttribute.MPR, "mpr", "mpr", QpState.RTS),
-    (ApplicationAttribute.MAX_WIMM, "max_wimm", "max_wimm", QpState.RTS),
+    (QpAttrMask.MPR_DEST, "mpr_dest", "mpr_dest", QpState.RTR),
+    (QpAttrMask.MAX_WIMM_DEST, "max_wimm_dest", "max_wimm_dest", QpState.RTR),
+    (QpAttrMask.CAP, "dynamic_mpr", "is_mpr_dynamic", QpState.RTR),
+    (QpAttrMask.MPR, "mpr", "mpr", QpState.RTS),
+    (QpAttrMask.MAX_WIMM, "max_wimm", "max_wimm", QpState.RTS),
 )
 
 
@@ -378,8 +378,8 @@ class ApplicationLink:
         arguments: dict[str, Any] = {"qpn": request.qpn, "state": state.name}
         given = request.given
         if state == QpState.INIT:
-            ev_profile = request.ev_profile if given & ApplicationAttribute.EV_PROFILE_ID else None
-            cc_profile = request.cc_profile if given & ApplicationAttribute.CC_PROFILE_ID else None
+            ev_profile = request.ev_profile if given & QpAttrMask.EV_PROFILE_ID else None
+            cc_profile = request.cc_profile if given & QpAttrMask.CC_PROFILE_ID else None
             self._reactions.verbs.profile_qp(request.qpn, ev_profile, cc_profile)
             return
         if state == QpState.RTR:
@@ -428,7 +428,7 @@ def _limits(request: ApplicationRequest) -> QpLimits:
     not_given = ApplicationLimit.NOT_GIVEN
     if not_given not in {request.timeout, request.retry_count}:
         limits = replace(limits, give_up_us=give_up_us(request.timeout, request.retry_count))
-    retries = ApplicationAttribute.TIMEOUT | ApplicationAttribute.RETRY_CNT
+    retries = QpAttrMask.TIMEOUT | QpAttrMask.RETRY_CNT
     if request.given & retries == retries:
         longest_us = mrc_give_up_us(request.mrc_timeout, request.linear_count, request.exponential_count)
         limits = replace(limits, give_up_us=longest_us)

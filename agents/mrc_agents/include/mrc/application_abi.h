@@ -74,19 +74,6 @@ enum mrc_application_verb {
 	MRC_APPLICATION_WATCH_EVS = 14,
 };
 
-/* Attributes of a QP that libmrc sets, as enum mrc_qp_attr_mask has them. */
-enum mrc_application_attribute {
-	MRC_APPLICATION_MAX_WIMM = 1 << 0,
-	MRC_APPLICATION_MAX_WIMM_DEST = 1 << 1,
-	MRC_APPLICATION_MPR = 1 << 2,
-	MRC_APPLICATION_MPR_DEST = 1 << 3,
-	MRC_APPLICATION_TIMEOUT = 1 << 4,
-	MRC_APPLICATION_EV_PROFILE_ID = 1 << 5,
-	MRC_APPLICATION_CC_PROFILE_ID = 1 << 6,
-	MRC_APPLICATION_RETRY_CNT = 1 << 8,
-	MRC_APPLICATION_CAP = 1 << 9,
-};
-
 struct mrc_application_request {
 	__u32 verb; /* enum mrc_application_verb */
 	__u32 qpn;
@@ -106,7 +93,7 @@ struct mrc_application_request {
 	__u32 transport; /* enum mrc_application_transport */
 	__u32 offset;	 /* in the NIC's memory */
 	__u32 page_list; /* offset in the NIC's memory, or MRC_NO_PAGE_LIST */
-	__u32 given;	 /* enum mrc_application_attribute: which of those below are */
+	__u32 given;	 /* enum mrc_qp_attr_mask: which of those below are */
 	__u32 ev_profile;
 	__u32 cc_profile;
 	__u16 max_wimm;

@@ -1,7 +1,21 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Constants of libmrc's control API (mrc_ctl.h), which a NIC agent has as well. */
-#ifndef MRC_CTL_ABI_H
-#define MRC_CTL_ABI_H
+/* Constants of libmrc (mrc.h, mrc_ctl.h) that a NIC agent has as well. */
+#ifndef MRC_LIBMRC_ABI_H
+#define MRC_LIBMRC_ABI_H
+
+enum mrc_qp_attr_mask {
+	MRC_QP_MAX_WIMM = 1 << 0,
+	MRC_QP_MAX_WIMM_DEST = 1 << 1,
+	MRC_QP_MPR = 1 << 2,
+	MRC_QP_MPR_DEST = 1 << 3,
+	MRC_QP_TIMEOUT = 1 << 4,
+	MRC_QP_EV_PROFILE_ID = 1 << 5,
+	MRC_QP_CC_PROFILE_ID = 1 << 6,
+	MRC_QP_HINT = 1 << 7,
+	MRC_QP_RETRY_CNT = 1 << 8,
+	MRC_QP_CAP = 1 << 9,
+	MRC_QP_VENDOR_CFG = 1 << 31,
+};
 
 enum mrc_ctl_profile_state {
 	MRC_CTL_PROFILE_INIT = 0,
