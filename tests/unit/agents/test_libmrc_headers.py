@@ -45,3 +45,7 @@ def test_the_headers_are_those_of_the_api() -> None:
 @pytest.mark.skipif(THEIRS is None, reason="MRC_OCP_HEADERS names a folder with OCP's headers")
 def test_the_facts_are_those_of_ocp() -> None:
     assert described(Path(THEIRS or "")) == FACTS.read_text()
+
+
+def test_libibverbs_has_the_layout_that_programs_were_compiled_for() -> None:
+    clang(OURS, Path(__file__).with_name("libibverbs_layout.c").read_text(), "-fsyntax-only")

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * The binary interface of libibverbs.so.1 that programs were compiled against, whatever header this
- * library was: 64-bit, rdma-core 44.
+ * The binary interface of libibverbs.so.1 that programs were compiled against, whatever header the
+ * verbs library was: 64-bit, rdma-core 44. To be compiled.
  */
+#include <infiniband/verbs.h>
 #include <stddef.h>
-#include "verbs.h"
 
 #define SIZE(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type)
 #define PLACE(type, member, bytes)                                                                 \
