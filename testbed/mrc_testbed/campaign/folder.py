@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any, Final, Self, TextIO
 
 from mrc_testbed.campaign.cell_expectation import CampaignExpectation
-from mrc_testbed.campaign.plan import CampaignPlan, PlannedRun
-from mrc_testbed.campaign.shard import Shard
+from mrc_testbed.campaign.plan import CampaignPlan, PlannedRun, Shard
 from mrc_testbed.document.envelope import Metadata
 from mrc_testbed.document.latest import latest_of, point_latest
 from mrc_testbed.document.one_step import room_hint, write_in_one_step, writing

@@ -12,7 +12,7 @@ from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Node
 from mrc_testbed.topology.ev_set import one_ev_per_path
 from mrc_testbed.topology.path import explain_ev
-from mrc_testbed.topology.probe_outcome import PathOutcome
+from mrc_testbed.topology.probe_path import PathOutcome
 
 PROBES: Final = 3
 """Probes of a path; the fastest counts."""

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Node
-from mrc_testbed.topology.probe_outcome import PathOutcome
+from mrc_testbed.topology.probe_path import PathOutcome
 from mrc_testbed.workloads.engine import Engine
 
 

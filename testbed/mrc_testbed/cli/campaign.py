@@ -20,8 +20,7 @@ from mrc_testbed.campaign.execution import (
 )
 from mrc_testbed.campaign.folder import FINISHED, CampaignFolder, all_campaigns, find_campaign, note_refused
 from mrc_testbed.campaign.markdown import replace_section
-from mrc_testbed.campaign.plan import plan_campaign
-from mrc_testbed.campaign.shard import Shard
+from mrc_testbed.campaign.plan import Shard, plan_campaign
 from mrc_testbed.campaign.summary import summarize_campaign
 from mrc_testbed.campaign.summary_files import write_summary
 from mrc_testbed.campaign.workers import LocalWorkers, Workers

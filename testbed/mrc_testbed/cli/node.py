@@ -16,10 +16,10 @@ from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.agent_process import log_lines
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.mpi import program_environment
-from mrc_testbed.fabric.node_entry import enter_command
 from mrc_testbed.fabric.process import marked_environment
 from mrc_testbed.fabric.rdma import RdmaTransport, named_command, rdma_command
 from mrc_testbed.fabric.repair import Repair
+from mrc_testbed.fabric.runtime import enter_command
 from mrc_testbed.faults.attendance import repair_faults, under_faults
 
 SCHEMA_VERSION: Final = 1

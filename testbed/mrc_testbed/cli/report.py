@@ -42,7 +42,7 @@ from mrc_testbed.scenario.run.live import LiveLab, live_world
 from mrc_testbed.scenario.run.signal_clock import catching_signals
 from mrc_testbed.scenario.run.stage import lab_for_run
 from mrc_testbed.scenario.spec.plan import Plan
-from mrc_testbed.virtual.run import run_virtually
+from mrc_testbed.virtual.world import run_virtually
 
 SCHEMA_VERSION: Final = 1
 _STYLES: Final = {Status.PASSED: "bold green", Status.FAILED: "bold red"}

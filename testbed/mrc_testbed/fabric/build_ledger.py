@@ -7,12 +7,22 @@ process, and when the machine itself dies, so does all that the ledger could nam
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from mrc_agents.closing import Closing
-from mrc_testbed.fabric.operation import Operation, decode_operation, encode_operation
+from mrc_testbed.fabric.plan import Operation, OperationKind
 from mrc_testbed.fabric.state_file import private_descriptor
+
+_TARGET_KEYS: Final[Mapping[OperationKind, str]] = {
+    OperationKind.CREATE_NODE: "node",
+    OperationKind.CREATE_LINK: "link",
+    OperationKind.LOAD_NIC: "host",
+    OperationKind.CONNECT_NODE: "node",
+    OperationKind.START_AGENT: "host",
+}
+"""Key of the target of the operations that have one."""
 
 
 class BuildLedger(Closing):
@@ -28,6 +38,25 @@ class BuildLedger(Closing):
         """Records *operations* in one write; call it before performing the first."""
         lines = [json.dumps(encode_operation(operation)) + "\n" for operation in operations]
         self._file.write("".join(lines).encode())
+
+
+def encode_operation(operation: Operation) -> dict[str, str]:
+    key = _TARGET_KEYS.get(operation.kind)
+    return {"operation": operation.kind} | ({key: operation.target} if key else {})
+
+
+def decode_operation(value: object) -> Operation:
+    """The operation that `encode_operation` made *value* of.
+
+    Raises:
+        ValueError: it made nothing of the kind.
+    """
+    if isinstance(value, dict):
+        for kind in OperationKind:
+            operation = Operation(kind, str(value.get(_TARGET_KEYS.get(kind), "")))
+            if encode_operation(operation) == value:
+                return operation
+    raise ValueError(f"not an operation: {value!r}")
 
 
 def read_ledger(path: Path) -> tuple[Operation, ...]:

@@ -11,7 +11,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from mrc_testbed.errors import FabricError
-from mrc_testbed.fabric.root import folder_id, state_root
+from mrc_testbed.fabric.paths import folder_id, state_root
 from mrc_testbed.fabric.state_file import read_record, write_record
 
 _CLAIMS: Final = Path("/run/mrc-testbed.labs")

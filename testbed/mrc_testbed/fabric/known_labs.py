@@ -10,9 +10,8 @@ from mrc_testbed.fabric.bpf_file_system import labs_with_pins
 from mrc_testbed.fabric.claim import Claim, claim_lock, claimed_labs, read_claim, remove_claim
 from mrc_testbed.fabric.lock import exclusive
 from mrc_testbed.fabric.ownership import labs_with_namespaces
-from mrc_testbed.fabric.paths import DEFAULT_LAB, LabPaths, lab_folders, lab_paths
+from mrc_testbed.fabric.paths import DEFAULT_LAB, STATE_DIR_VARIABLE, LabPaths, lab_folders, lab_paths
 from mrc_testbed.fabric.process import ANY_FOLDER, is_alive
-from mrc_testbed.fabric.root import STATE_DIR_VARIABLE
 from mrc_testbed.fabric.runtime_choice import engine_labs
 from mrc_testbed.fabric.state import LabState, Phase, read_state
 from mrc_testbed.fabric.state_file import PRIVATE_FOLDER

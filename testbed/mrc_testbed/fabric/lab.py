@@ -10,7 +10,6 @@ from mrc_testbed.fabric import preflight
 from mrc_testbed.fabric.build import Build, ProgressCallback
 from mrc_testbed.fabric.build_ledger import BuildLedger
 from mrc_testbed.fabric.claim import write_claim
-from mrc_testbed.fabric.health import ANSWER_NS
 from mrc_testbed.fabric.known_labs import claimed, is_claimed_elsewhere, no_such_lab, require_own
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.lock import exclusive, is_held
@@ -23,7 +22,7 @@ from mrc_testbed.fabric.repair import NO_FAULTS, Repair, UnderFaults, repair, re
 from mrc_testbed.fabric.runtime import Runtime
 from mrc_testbed.fabric.runtime_choice import RuntimeChoice, choose_runtime, known_runtime, parse_runtime
 from mrc_testbed.fabric.state import LabState, Phase, ProcessRecord, RuntimeName, read_state, write_state
-from mrc_testbed.fabric.status import LabStatus, status
+from mrc_testbed.fabric.status import ANSWER_NS, LabStatus, status
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec

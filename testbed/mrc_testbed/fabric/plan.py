@@ -1,24 +1,39 @@
 """Plans: what `up` is going to do, as values, in order; and what of it `down` has to take back.
 
-Operations of one kind stand together, because the kernel, Docker and the agents' start all take them in
-batches.
+An operation says what comes to exist. Taking it away (removal.py) needs fewer kinds, because things go with
+what contains them: links, addresses, XDP programs and device map entries with the nodes, programs and maps
+with the lab's pins. Operations of one kind stand together, because the kernel, Docker and the agents' start
+all take them in batches.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
-from mrc_testbed.fabric.operation import (
-    ConnectNode,
-    CreateLink,
-    CreateNode,
-    LoadFabric,
-    LoadNic,
-    Operation,
-    PreparePins,
-    StartAgent,
-    StartDrainer,
-)
 from mrc_testbed.topology.clos import Clos
+
+
+class OperationKind(StrEnum):
+    """What comes to exist. The values stand in the ledger."""
+
+    PREPARE_PINS = "PreparePins"  # the BPF file system is mounted and holds a folder for the lab
+    CREATE_NODE = "CreateNode"  # a switch or host: a container or nothing, and a named network namespace
+    CREATE_LINK = "CreateLink"  # a veth pair between two nodes
+    LOAD_FABRIC = "LoadFabric"  # the switch program and the maps the fabric shares, filled and pinned
+    LOAD_NIC = "LoadNic"  # program and maps of one host's NIC, pinned
+    CONNECT_NODE = (
+        "ConnectNode"  # its interfaces have addresses and XDP programs, are up, get redirected frames
+    )
+    START_DRAINER = "StartDrainer"  # the process that moves frames out of the queues of a shaped fabric
+    START_AGENT = "StartAgent"  # the control process of one host's NIC
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One thing that comes to exist."""
+
+    kind: OperationKind
+    target: str = ""  # name of the node, link or host; "" if it is for all of the lab
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +41,11 @@ class PlanStep:
     """Operations of one kind, and why they are done."""
 
     reason: str
-    operations: tuple[Operation, ...]
+    kind: OperationKind
+    targets: tuple[str, ...] = ("",)
+
+    def operations(self) -> tuple[Operation, ...]:
+        return tuple(Operation(self.kind, target) for target in self.targets)
 
 
 def build_plan(clos: Clos) -> tuple[PlanStep, ...]:
@@ -35,20 +54,20 @@ def build_plan(clos: Clos) -> tuple[PlanStep, ...]:
     nodes = tuple(node.name for node in clos.nodes())
     links = tuple(link.name for link in clos.links())
     steps = [
-        PlanStep("a place for pinned maps", (PreparePins(),)),
-        PlanStep("switches and hosts", tuple(CreateNode(node) for node in nodes)),
-        PlanStep("links", tuple(CreateLink(link) for link in links)),
-        PlanStep("switch data plane", (LoadFabric(),)),
-        PlanStep("NIC data planes", tuple(LoadNic(host) for host in hosts)),
-        PlanStep("ports", tuple(ConnectNode(node) for node in nodes)),
+        PlanStep("a place for pinned maps", OperationKind.PREPARE_PINS),
+        PlanStep("switches and hosts", OperationKind.CREATE_NODE, nodes),
+        PlanStep("links", OperationKind.CREATE_LINK, links),
+        PlanStep("switch data plane", OperationKind.LOAD_FABRIC),
+        PlanStep("NIC data planes", OperationKind.LOAD_NIC, hosts),
+        PlanStep("ports", OperationKind.CONNECT_NODE, nodes),
     ]
     if clos.spec.is_shaped:
-        steps.append(PlanStep("queue drainer", (StartDrainer(),)))
-    steps.append(PlanStep("NIC agents", tuple(StartAgent(host) for host in hosts)))
+        steps.append(PlanStep("queue drainer", OperationKind.START_DRAINER))
+    steps.append(PlanStep("NIC agents", OperationKind.START_AGENT, hosts))
     return tuple(steps)
 
 
 def created_nodes_backwards(performed: Sequence[Operation]) -> tuple[str, ...]:
     """Nodes that *performed* made or was about to make, the last one first, each once."""
-    created = (operation.node for operation in reversed(performed) if isinstance(operation, CreateNode))
+    created = (entry.target for entry in reversed(performed) if entry.kind is OperationKind.CREATE_NODE)
     return tuple(dict.fromkeys(created))

@@ -24,8 +24,7 @@ from mrc_testbed.fabric.data_plane import fabric_rodata, forward_program, load_f
 from mrc_testbed.fabric.drainer import DRAINER
 from mrc_testbed.fabric.namespace import unnamed_namespace
 from mrc_testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, mac_bytes
-from mrc_testbed.fabric.paths import DEFAULT_LAB, LabPaths, lab_paths
-from mrc_testbed.fabric.root import state_root
+from mrc_testbed.fabric.paths import DEFAULT_LAB, LabPaths, lab_paths, state_root
 from mrc_testbed.fabric.runtime_choice import choose_runtime
 from mrc_testbed.fabric.state import RuntimeName
 from mrc_testbed.installation import as_root

@@ -19,7 +19,7 @@ from pathlib import Path
 from mrc_agents.clock import monotonic_ns
 from mrc_testbed.errors import CleanupError, FabricError
 from mrc_testbed.fabric.lock import is_held
-from mrc_testbed.fabric.root import STATE_DIR_VARIABLE, folder_id, state_root
+from mrc_testbed.fabric.paths import STATE_DIR_VARIABLE, folder_id, state_root
 
 _PROC = Path("/proc")
 _MARK = "MRC_TESTBED_OWNED_BY"

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.probe_outcome import PathOutcome
-from mrc_testbed.topology.probe_path import probe_paths
+from mrc_testbed.topology.probe_path import PathOutcome, probe_paths
 
 _PROBES: Final = 1600
 """Probes across a link: a loss of half a percent, one way, takes five or more in nine cases of ten."""

@@ -11,7 +11,7 @@ from mrc_testbed.document.envelope import Kind, load
 from mrc_testbed.errors import UsageError, did_you_mean
 from mrc_testbed.scenario.measure.expectation import Outcome, evaluate_expectations
 from mrc_testbed.scenario.measure.recording import Journal
-from mrc_testbed.scenario.measure.workload_end import unwritten_outcomes
+from mrc_testbed.scenario.measure.verdict import unwritten_outcomes
 from mrc_testbed.scenario.run.runner import Runner
 from mrc_testbed.scenario.spec.expression import parse_expectation
 from mrc_testbed.scenario.spec.load import load_scenario, scenario_variants

@@ -19,8 +19,15 @@ from mrc_testbed.scenario.run.runner import Runner
 from mrc_testbed.scenario.run.signal_clock import NO_DESCRIPTOR, SignalClock
 from mrc_testbed.scenario.spec.plan import READING_INTERVAL_NS
 from mrc_testbed.soak.document import Values, plan_of
-from mrc_testbed.soak.invariants import Failure, Reach, is_at_rest, judge_fabric, judge_run
-from mrc_testbed.soak.witness import Witness, control_plane
+from mrc_testbed.soak.invariants import (
+    Failure,
+    Reach,
+    Witness,
+    control_plane,
+    is_at_rest,
+    judge_fabric,
+    judge_run,
+)
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.lab import VirtualLab
 from mrc_testbed.virtual.world import planned_lab, world_in

@@ -1,4 +1,4 @@
-"""The link probes of a host: source routes that lead to a switch and back.
+"""The link probes of a host, source routes that lead to a switch and back, and their outcomes.
 
     to a T0    T0 : downlink of the host                 crosses the host's link twice
     to a T1    T0 : T1 : T0, lane : downlink             crosses the host's link and an uplink twice
@@ -9,7 +9,7 @@ they probe every uplink, most of them more than once.
 Source: docs/reference/protocol.md, "Link probes"; the paper, section 4 (Clustermapper).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
@@ -65,3 +65,36 @@ def _paths_in_plane(clos: Clos, host: int, plane: int, uplinks: tuple[int, ...])
         yield ProbePath(
             host, plane, uplink, carrier, (own, clos.numbering.fabric_link_id(plane, row, uplink))
         )
+
+
+@dataclass(frozen=True, slots=True)
+class PathOutcome:
+    """Link probes of one path whose time was up."""
+
+    path: ProbePath  # their way
+    passed: int  # came back in time
+    failed: int  # did not
+    late: int = 0  # of those that failed, how many came back after all: a slow machine, not a broken link
+    rtt_sum_ns: int = 0  # round-trip times of those that passed, added up
+
+    @property
+    def returned(self) -> int:
+        return self.passed + min(self.late, self.failed)
+
+    @property
+    def lost(self) -> int:
+        return self.failed - min(self.late, self.failed)
+
+
+def since(later: Sequence[PathOutcome], earlier: Sequence[PathOutcome]) -> tuple[PathOutcome, ...]:
+    """The difference between two counts of the same paths."""
+    return tuple(
+        PathOutcome(
+            new.path,
+            new.passed - old.passed,
+            new.failed - old.failed,
+            new.late - old.late,
+            new.rtt_sum_ns - old.rtt_sum_ns,
+        )
+        for new, old in zip(later, earlier, strict=True)
+    )

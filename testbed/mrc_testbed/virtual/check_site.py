@@ -18,7 +18,7 @@ from mrc_testbed.scenario.spec.load import build_scenario
 from mrc_testbed.scenario.spec.one_workload import DEFAULT_TOPOLOGY
 from mrc_testbed.scenario.spec.plan import PlannedTransport
 from mrc_testbed.scenario.spec.resolve import resolve
-from mrc_testbed.topology.probe_outcome import PathOutcome, since
+from mrc_testbed.topology.probe_path import PathOutcome, since
 from mrc_testbed.topology.probing_spec import ProbingSpec
 from mrc_testbed.topology.resolve import load_topology, resolve_topology
 from mrc_testbed.topology.spec import TopologySpec

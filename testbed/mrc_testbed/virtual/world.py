@@ -1,4 +1,4 @@
-"""A run in virtual time: what the runner works on, and what the results say about the lab."""
+"""A run in virtual time: what the runner works on, what the results say about the lab, and the run itself."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
@@ -19,11 +19,13 @@ from mrc_testbed.faults.ledger import Entry
 from mrc_testbed.metrics.cpu_use import CpuReading
 from mrc_testbed.metrics.reader import LabReader
 from mrc_testbed.metrics.take_reading import take_reading
+from mrc_testbed.scenario.execution import FinishedRun, execute
 from mrc_testbed.scenario.measure.recovery import Recovery
 from mrc_testbed.scenario.run.live import LiveSampler, RunFaults
 from mrc_testbed.scenario.run.nic_listeners import NicListeners
 from mrc_testbed.scenario.run.protocols import Clock
 from mrc_testbed.scenario.run.runner import World
+from mrc_testbed.scenario.run.signal_clock import catching_signals
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.virtual.connection import VirtualConnection
@@ -220,3 +222,25 @@ def payload_of(plan: Plan) -> VirtualPayload:
     if corrupts or plan.topology.nic.icrc == "on":
         return VirtualPayload.COPY
     return VirtualPayload.REFERENCE
+
+
+def run_virtually(
+    plan: Plan,
+    source: str | None,
+    runs: Path,
+    *,
+    force: Callable[[], object] | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+    say_time: SayTime = lambda *_: None,
+) -> FinishedRun:
+    """The finished run of *plan*, in a lab that exists for it alone; see `execute`.
+
+    Args:
+        source: text of the scenario file, kept with the results.
+        force: called at the second signal.
+        say_time: called again and again while time passes.
+    """
+    with ExitStack() as stack:
+        machine = stack.enter_context(catching_signals(force))
+        world = stack.enter_context(virtual_world(plan, machine, say_time=say_time))
+        return execute(plan, source, world, VirtualLabView(), runs, progress)

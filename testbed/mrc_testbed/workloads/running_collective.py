@@ -15,10 +15,9 @@ import numpy as np
 from mrc_agents.clock import monotonic_ns
 from mrc_agents.nic.context import RECEIVES_MAX, Arrival, MemoryRegion, QpError, QueuePair
 from mrc_testbed.errors import TestbedError
-from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.collective import ELEMENT_BYTES, Collective
 from mrc_testbed.workloads.collective_schedule import build_schedule
 from mrc_testbed.workloads.element import Array, Inputs
-from mrc_testbed.workloads.element_type import ELEMENT_BYTES
 from mrc_testbed.workloads.flow import Flow, FlowOutcome
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.messages import Messages

@@ -22,26 +22,19 @@ from mrc_testbed.workloads.printed_figures import PrintedFigure
 LOWEST_GOODPUT_READINGS: Final = 2
 """Length of the stretches that `lowest_goodput` compares: usually 200 ms, as the paper samples bandwidth."""
 
-_Measure = Callable[["Measurement", Quantity], float]
-_MEASURES: Final[dict[str, _Measure]] = {}
 
-
-def _measures(name: str) -> Callable[[_Measure], _Measure]:
-    """Decorator of the method for the quantity of that name."""
-
-    def add(measure: _Measure) -> _Measure:
-        return _MEASURES.setdefault(name, measure)
-
-    return add
+def _method(name: str) -> str:
+    """The method of `Measurement` for the quantity of that name."""
+    return "of_percentile" if name == "p<N>" else f"of_{name}"
 
 
 def description(name: str) -> str:
     """Meaning of a quantity in one sentence, for the reference page."""
-    return " ".join((_MEASURES[name].__doc__ or "").split())
+    return " ".join((getattr(Measurement, _method(name)).__doc__ or "").split())
 
 
 class Measurement(Windows):
-    """Looks quantities up in one recording; what is asked for twice is computed once."""
+    """Looks quantities up in one recording, each by a method; what is asked for twice is computed once."""
 
     def __init__(self, recording: Recording) -> None:
         super().__init__(recording)
@@ -50,9 +43,10 @@ class Measurement(Windows):
     def measure(self, quantity: Quantity) -> float:
         """Value of a quantity, in the base unit of its dimension."""
         try:
-            return _MEASURES[quantity.kind.name](self, quantity)
+            value: float = getattr(self, _method(quantity.kind.name))(quantity)
         except NotMeasured as error:
             raise NotMeasured(f"{quantity}: {error.message}") from error
+        return value
 
     def recovery(self, fault_id: str) -> Recovery:
         if fault_id not in self._recoveries:
@@ -97,23 +91,19 @@ class Measurement(Windows):
         operations = self._operations(quantity)
         return operations.steps_ns() if quantity.argument == "step_time" else operations.durations_ns()
 
-    @_measures("goodput")
-    def _goodput(self, quantity: Quantity) -> float:
+    def of_goodput(self, quantity: Quantity) -> float:
         """Payload of the workload acknowledged for the first time, per second, summed over its flows."""
         return sum(self._flow_rates_bps(quantity))
 
-    @_measures("slowest_flow")
-    def _slowest_flow(self, quantity: Quantity) -> float:
+    def of_slowest_flow(self, quantity: Quantity) -> float:
         """Goodput of the slowest flow."""
         return min(self._flow_rates_bps(quantity))
 
-    @_measures("fastest_flow")
-    def _fastest_flow(self, quantity: Quantity) -> float:
+    def of_fastest_flow(self, quantity: Quantity) -> float:
         """Goodput of the fastest flow."""
         return max(self._flow_rates_bps(quantity))
 
-    @_measures("lowest_goodput")
-    def _lowest_goodput(self, quantity: Quantity) -> float:
+    def of_lowest_goodput(self, quantity: Quantity) -> float:
         """Goodput of the workload in the worst 200 ms of the window."""
         # every reading begins a stretch that ends with the first one two intervals later
         over_ns = LOWEST_GOODPUT_READINGS * self._recording.plan.reading_interval_ns
@@ -131,8 +121,7 @@ class Measurement(Windows):
             raise NotMeasured(f"the window is shorter than {format_duration_ns(over_ns)}")
         return min(rates_bps)
 
-    @_measures("interruption")
-    def _interruption(self, quantity: Quantity) -> float:
+    def of_interruption(self, quantity: Quantity) -> float:
         """Longest time without an acknowledgement for the workload, in steps of readings (100 ms)."""
         longest_ns = silent_ns = 0
         for earlier, later in pairwise(self._flow_readings(quantity)):
@@ -141,50 +130,42 @@ class Measurement(Windows):
             longest_ns = max(longest_ns, silent_ns)
         return float(longest_ns)
 
-    @_measures("fairness")
-    def _fairness(self, quantity: Quantity) -> float:
+    def of_fairness(self, quantity: Quantity) -> float:
         """Jain's index of the flows' goodputs: 100% if all are equal, 1/n if one flow has everything."""
         index = jain_index(self._flow_rates_bps(quantity))
         if index is None:
             raise NotMeasured("none of its flows carried anything")
         return index
 
-    @_measures("algbw")
-    def _algbw(self, quantity: Quantity) -> float:
+    def of_algbw(self, quantity: Quantity) -> float:
         """Data of a rank divided by the mean time of the workload's collectives."""
         return self._operations(quantity).algorithm_bps()
 
-    @_measures("busbw")
-    def _busbw(self, quantity: Quantity) -> float:
+    def of_busbw(self, quantity: Quantity) -> float:
         """algbw times the collective's bus factor: what the busiest NIC had to send meanwhile."""  # noqa: D403
         return self._operations(quantity).bus_bps()
 
-    @_measures("job_throughput")
-    def _job_throughput(self, quantity: Quantity) -> float:
+    def of_job_throughput(self, quantity: Quantity) -> float:
         """Steps of training or of a program, or collectives, per second of the window; a step with one half
         in it counts half.
         """
         return self._operations(quantity, with_overlapping=True).per_second()
 
-    @_measures("operations")
-    def _operation_count(self, quantity: Quantity) -> float:
+    def of_operations(self, quantity: Quantity) -> float:
         """Collectives or steps in the window: `during` counts all that overlap it, other windows only whole
         ones.
         """
         return float(len(self._operations(quantity)))
 
-    @_measures("loss")
-    def _loss(self, quantity: Quantity) -> float:
+    def of_loss(self, quantity: Quantity) -> float:
         """Loss that the program reported for its last step in the window, the mean over its ranks."""
         return self._operations(quantity).last_loss()
 
-    @_measures("printed_bandwidth")
-    def _printed_bandwidth(self, quantity: Quantity) -> float:
+    def of_printed_bandwidth(self, quantity: Quantity) -> float:
         """Mean of the bandwidths that the program's ranks have printed, as perftest and nccl-tests do."""
         return self._printed(quantity, lambda figure: figure.bandwidth_bps)
 
-    @_measures("printed_latency")
-    def _printed_latency(self, quantity: Quantity) -> float:
+    def of_printed_latency(self, quantity: Quantity) -> float:
         """Mean of the times in such tables: typical ones of perftest, of collectives of nccl-tests."""
         return self._printed(quantity, lambda figure: figure.latency_ns)
 
@@ -196,8 +177,7 @@ class Measurement(Windows):
             raise NotMeasured("its ranks have printed no such figure")
         return fmean(values)
 
-    @_measures("p<N>")
-    def _percentile(self, quantity: Quantity) -> float:
+    def of_percentile(self, quantity: Quantity) -> float:
         """Percentile N (such as p50, p99, p99.9) of all times recorded in the window, over all NICs;
         `step_time(w)` and `collective_time(w)` are those of a workload, such as p99(step_time(job)).
         """
@@ -209,8 +189,7 @@ class Measurement(Windows):
             raise NotMeasured("no time was recorded in it")
         return values_ns[0]
 
-    @_measures("mean")
-    def _mean(self, quantity: Quantity) -> float:
+    def of_mean(self, quantity: Quantity) -> float:
         """Arithmetic mean of all times recorded in the window."""
         if quantity.workload is not None:
             times_ns = self._times_ns(quantity)
@@ -220,78 +199,64 @@ class Measurement(Windows):
             raise NotMeasured("no time was recorded in it")
         return mean_ns
 
-    @_measures("max")
-    def _maximum(self, quantity: Quantity) -> float:
+    def of_max(self, quantity: Quantity) -> float:
         """Largest time recorded in the window."""
         if quantity.workload is not None:
             return float(max(self._times_ns(quantity)))
         return float(self.times(quantity).max_ns)
 
-    @_measures("messages")
-    def _messages(self, quantity: Quantity) -> float:
+    def of_messages(self, quantity: Quantity) -> float:
         """Messages completed in the window, over all NICs."""
         return self.hosts(quantity).messages
 
-    @_measures("retransmits")
-    def _retransmits(self, quantity: Quantity) -> float:
+    def of_retransmits(self, quantity: Quantity) -> float:
         """Retransmitted packets in the window, over all NICs."""
         return self.hosts(quantity).retransmits
 
-    @_measures("retransmit_ratio")
-    def _retransmit_ratio(self, quantity: Quantity) -> float:
+    def of_retransmit_ratio(self, quantity: Quantity) -> float:
         """Retransmitted packets per data packet sent in the window, over all NICs."""
         return self.hosts(quantity).retransmits / self.packets_sent(quantity)
 
-    @_measures("fault_drops")
-    def _fault_drops(self, quantity: Quantity) -> float:
+    def of_fault_drops(self, quantity: Quantity) -> float:
         """Frames, EV probes included, that down links and loss faults dropped in the window."""
         return self._drops(quantity, "link_down", "loss")
 
-    @_measures("queue_drops")
-    def _queue_drops(self, quantity: Quantity) -> float:
+    def of_queue_drops(self, quantity: Quantity) -> float:
         """Frames that full switch or NIC queues dropped in the window."""
         return self._drops(quantity, "queue_full", "pool_empty")
 
-    @_measures("queue_drop_ratio")
-    def _queue_drop_ratio(self, quantity: Quantity) -> float:
+    def of_queue_drop_ratio(self, quantity: Quantity) -> float:
         """Frames that full queues dropped per data packet sent in the window."""
-        return self._queue_drops(quantity) / self.packets_sent(quantity)
+        return self.of_queue_drops(quantity) / self.packets_sent(quantity)
 
-    @_measures("pauses")
-    def _pauses(self, quantity: Quantity) -> float:
+    def of_pauses(self, quantity: Quantity) -> float:
         """PFC frames that paused a port in the window, over all ports."""
         return self._interval(self._counting_span(quantity)).flow.pauses
 
-    @_measures("paused_time")
-    def _paused_time(self, quantity: Quantity) -> float:
+    def of_paused_time(self, quantity: Quantity) -> float:
         """Time that PFC paused ports in the window, summed over ports."""
         return self._interval(self._span(quantity)).flow.paused_ns
 
-    @_measures("stalled_time")
-    def _stalled_time(self, quantity: Quantity) -> float:
+    def of_stalled_time(self, quantity: Quantity) -> float:
         """Time that data waited because PFC or missing credit held its port, summed over ports."""
         return self._interval(self._span(quantity)).flow.stalled_ns
 
-    @_measures("deadlocked_ports")
-    def _deadlocked_ports(self, quantity: Quantity) -> float:
+    def of_deadlocked_ports(self, quantity: Quantity) -> float:
         """Deadlocked ports at the end of the window: flow control holds each because it waits for
         another.
         """
         deadlock = nearest(self._recording.readings, self._counting_span(quantity).end_ns).deadlock
         return len(deadlock.port_ids) if deadlock else 0
 
-    @_measures("lowest_plane_share")
-    def _lowest_plane_share(self, quantity: Quantity) -> float:
+    def of_lowest_plane_share(self, quantity: Quantity) -> float:
         """Share of the plane with the fewest bytes in all bytes that hosts sent."""
         return min(self._plane_shares(quantity))
 
-    @_measures("highest_plane_share")
-    def _highest_plane_share(self, quantity: Quantity) -> float:
+    def of_highest_plane_share(self, quantity: Quantity) -> float:
         """Share of the plane with the most bytes."""
         return max(self._plane_shares(quantity))
 
-    @_measures("assumed_bad")
-    def _assumed_bad(self, quantity: Quantity) -> float:
+    def of_assumed_bad(self, quantity: Quantity) -> float:
         """Times that an EV became ASSUMED_BAD in the window."""
         span = self._span(quantity)
         return sum(
@@ -303,13 +268,11 @@ class Measurement(Windows):
             and (quantity.window is None or event.time_ns < span.end_ns)
         )
 
-    @_measures("qp_errors")
-    def _qp_errors(self, quantity: Quantity) -> float:
+    def of_qp_errors(self, quantity: Quantity) -> float:
         """QPs that went to the error state in the window."""
         return self.hosts(quantity).qp_errors
 
-    @_measures("wrong_bytes")
-    def _wrong_bytes(self, quantity: Quantity) -> float:
+    def of_wrong_bytes(self, quantity: Quantity) -> float:
         """Wrong bytes of received memory or of results; of all workloads, or of one."""
         outcomes = [
             outcome
@@ -325,23 +288,19 @@ class Measurement(Windows):
             raise NotMeasured(f"nothing that {unseen.target} received from {unseen.source} was compared")
         return sum(outcome.wrong_bytes for outcome in outcomes)
 
-    @_measures("lost")
-    def _lost(self, quantity: Quantity) -> float:
+    def of_lost(self, quantity: Quantity) -> float:
         """Data packets that the fault dropped, in all its occurrences; lost EV probes do not count."""
         return float(self.recovery(quantity.argument or "").lost_packets)
 
-    @_measures("lost_ratio")
-    def _lost_ratio(self, quantity: Quantity) -> float:
+    def of_lost_ratio(self, quantity: Quantity) -> float:
         """Data packets that the fault dropped per data packet sent from its first start to its last end."""
-        return self._lost(quantity) / self.packets_sent(quantity)
+        return self.of_lost(quantity) / self.packets_sent(quantity)
 
-    @_measures("detect")
-    def _detect(self, quantity: Quantity) -> float:
+    def of_detect(self, quantity: Quantity) -> float:
         """Time from the start of the fault until an EV leaves an affected path; maximum over occurrences."""
         return _longest_ns(self.recovery(quantity.argument or "").detect)
 
-    @_measures("localise")
-    def _localise(self, quantity: Quantity) -> float:
+    def of_localise(self, quantity: Quantity) -> float:
         """Time from the start of the fault until link probes suspect all its links; maximum over
         occurrences.
         """
@@ -353,13 +312,11 @@ class Measurement(Windows):
             raise NotMeasured("it broke no link")
         return _longest_ns(phase)
 
-    @_measures("avoid")
-    def _avoid(self, quantity: Quantity) -> float:
+    def of_avoid(self, quantity: Quantity) -> float:
         """Time from the start of the fault to the last packet that it drops; maximum over occurrences."""
         return _longest_ns(self.recovery(quantity.argument or "").avoid)
 
-    @_measures("restore")
-    def _restore(self, quantity: Quantity) -> float:
+    def of_restore(self, quantity: Quantity) -> float:
         """Time from the repair until the last affected EV is GOOD again; maximum over occurrences."""
         return _longest_ns(self.recovery(quantity.argument or "").restore)
 

@@ -16,8 +16,7 @@ from mrc_testbed.scenario.measure.provenance import Provenance
 from mrc_testbed.scenario.measure.recording import NotMeasured, Recording
 from mrc_testbed.scenario.measure.recovery import Recovery
 from mrc_testbed.scenario.measure.trust import has_lateness, judge_fidelity
-from mrc_testbed.scenario.measure.verdict import Ending, Verdict, decide
-from mrc_testbed.scenario.measure.workload_end import unwritten_outcomes
+from mrc_testbed.scenario.measure.verdict import Ending, Verdict, decide, unwritten_outcomes
 from mrc_testbed.scenario.spec.expression import parse_quantity
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.scenario.spec.quantity import Dimension

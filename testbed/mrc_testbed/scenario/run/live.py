@@ -19,7 +19,7 @@ from mrc_testbed.fabric.ring_drops import ring_drops
 from mrc_testbed.faults.controller import FaultController
 from mrc_testbed.faults.fault import ScheduledFault
 from mrc_testbed.faults.fault_event import FaultEvent
-from mrc_testbed.faults.session import FaultSession
+from mrc_testbed.faults.interactive import FaultSession
 from mrc_testbed.metrics.measured import RecoveryTime, write_recovery
 from mrc_testbed.metrics.reader import LabReader
 from mrc_testbed.metrics.run_info import RunInfo, announce_run
