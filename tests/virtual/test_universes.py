@@ -17,9 +17,8 @@ from mrc_testbed.soak.avoided import AVOIDED, Avoided
 from mrc_testbed.soak.document import Values, plan_of
 from mrc_testbed.soak.draw import draw_universe
 from mrc_testbed.soak.invariants import Failure, Witness, control_plane, judge_fabric
-from mrc_testbed.soak.judging import judge
 from mrc_testbed.soak.shrink import shrink
-from mrc_testbed.soak.universe import Universe
+from mrc_testbed.soak.universe import Universe, judge
 from mrc_testbed.soak.violation import keep_scenario
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.world import planned_lab

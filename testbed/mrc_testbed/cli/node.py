@@ -4,12 +4,12 @@ import os
 import subprocess
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import say, show
+from mrc_testbed.cli.render import SCHEMA_VERSION, say, show
 from mrc_testbed.cli.suggestion import hosts, nodes
 from mrc_testbed.errors import AgentError, UsageError, did_you_mean
 from mrc_testbed.fabric import lab
@@ -21,8 +21,6 @@ from mrc_testbed.fabric.rdma import RdmaTransport, named_command, rdma_command
 from mrc_testbed.fabric.repair import Repair
 from mrc_testbed.fabric.runtime import enter_command
 from mrc_testbed.faults.attendance import repair_faults, under_faults
-
-SCHEMA_VERSION: Final = 1
 
 
 def register(app: typer.Typer) -> None:

@@ -6,16 +6,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from mrc_testbed.fabric.agent_process import start_agents
-from mrc_testbed.fabric.bpf_file_system import prepare_pins
-from mrc_testbed.fabric.build_ledger import BuildLedger
+from mrc_testbed.fabric.agent_process import start_agents, start_drainer
 from mrc_testbed.fabric.data_plane import SwitchDataPlane
-from mrc_testbed.fabric.drainer import start_drainer
+from mrc_testbed.fabric.file_systems import prepare_pins
 from mrc_testbed.fabric.link import create_links, prepare_namespace, raise_ports
 from mrc_testbed.fabric.namespace import entered
 from mrc_testbed.fabric.nic_data_plane import load_nic, nic_program
 from mrc_testbed.fabric.paths import LabPaths
-from mrc_testbed.fabric.plan import OperationKind, PlanStep
+from mrc_testbed.fabric.plan import BuildLedger, OperationKind, PlanStep
 from mrc_testbed.fabric.readiness import prove_planes
 from mrc_testbed.fabric.runtime import Runtime, node_namespace
 from mrc_testbed.fabric.state import ContainerRecord, ProcessRecord

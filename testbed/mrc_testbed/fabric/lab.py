@@ -8,15 +8,12 @@ from typing import Final
 from mrc_testbed.errors import CleanupError, FabricError, Interrupted, UsageError
 from mrc_testbed.fabric import preflight
 from mrc_testbed.fabric.build import Build, ProgressCallback
-from mrc_testbed.fabric.build_ledger import BuildLedger
-from mrc_testbed.fabric.claim import write_claim
-from mrc_testbed.fabric.known_labs import claimed, is_claimed_elsewhere, no_such_lab, require_own
+from mrc_testbed.fabric.known_labs import claimed, is_claimed_elsewhere, no_such_lab, require_own, write_claim
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.lock import exclusive, is_held
-from mrc_testbed.fabric.owner import remove_dead_owners
 from mrc_testbed.fabric.paths import DEFAULT_LAB, LabPaths, lab_paths
-from mrc_testbed.fabric.plan import build_plan
-from mrc_testbed.fabric.process import ProcessIdentity, is_alive
+from mrc_testbed.fabric.plan import BuildLedger, build_plan
+from mrc_testbed.fabric.process import ProcessIdentity, is_alive, remove_dead_owners
 from mrc_testbed.fabric.removal import observe_remains, remove
 from mrc_testbed.fabric.repair import NO_FAULTS, Repair, UnderFaults, repair, restart_agents
 from mrc_testbed.fabric.runtime import Runtime

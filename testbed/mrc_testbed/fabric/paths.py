@@ -4,7 +4,7 @@
 bpffs/<lab>/fabric/       pins of the maps the whole fabric shares, and of the switch program
 bpffs/<lab>/nodes/<host>/ pins of one NIC
 <lab>/lab.json            LabState
-<lab>/ledger.jsonl        what was done to the machine (build_ledger.py)
+<lab>/ledger.jsonl        what was done to the machine (plan.py)
 <lab>/lock                held by the command that changes the lab (lock.py)
 <lab>/bpf                 symbolic link to bpffs/<lab>
 <lab>/agents/<host>/      agent.json, which the host reads and only this machine writes

@@ -3,9 +3,12 @@
 The rest of the fabric knows a node by its network namespace only.
 """
 
+import os
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
+from urllib.parse import urlsplit
 
 from mrc_testbed.fabric.namespace import namespace_path
 from mrc_testbed.fabric.ownership import owned_name
@@ -71,3 +74,27 @@ def enter_command(lab: str, node: str, container_pid: int | None) -> tuple[str, 
     if container_pid is None:
         return ("nsenter", f"--net={node_namespace(lab, node)}")
     return ("nsenter", f"--target={container_pid}", "--uts", "--net")
+
+
+_DEFAULT_HOST: Final = "unix:///var/run/docker.sock"
+
+
+def engine_host() -> str:
+    """Where the engine is looked for: DOCKER_HOST, or the default socket."""
+    return os.environ.get("DOCKER_HOST") or _DEFAULT_HOST
+
+
+def is_engine_listening() -> bool:
+    """Return True if an engine listens on the socket; also for a host on the network, which is not asked.
+
+    Needs no SDK, whose import takes a third of a second.
+    """
+    url = urlsplit(engine_host())
+    if url.scheme != "unix":
+        return True
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as attempt:
+        try:
+            attempt.connect(url.path)
+        except OSError:
+            return False
+    return True

@@ -10,13 +10,11 @@ from mrc_agents.closing import Closing
 from mrc_testbed.document.envelope import validate_values
 from mrc_testbed.document.problem import Tree
 from mrc_testbed.errors import UsageError
-from mrc_testbed.fabric.owner import owner_identity
 from mrc_testbed.fabric.paths import lab_paths
-from mrc_testbed.fabric.process import ProcessIdentity
+from mrc_testbed.fabric.process import ProcessIdentity, owner_identity
 from mrc_testbed.faults.controller import FaultController
 from mrc_testbed.faults.drill import Score, score_faults
-from mrc_testbed.faults.fault import ScheduledFault
-from mrc_testbed.faults.fault_event import FaultEvent
+from mrc_testbed.faults.fault import FaultEvent, ScheduledFault
 from mrc_testbed.faults.lab_target import LabTarget
 from mrc_testbed.faults.ledger import Entry, Ledger, read_lines
 from mrc_testbed.faults.raw_load import prepare_load, stop_load

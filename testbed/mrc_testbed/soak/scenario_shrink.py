@@ -16,9 +16,8 @@ from mrc_testbed.scenario.run.runner import Runner
 from mrc_testbed.scenario.spec.expression import parse_expectation
 from mrc_testbed.scenario.spec.load import load_scenario, scenario_variants
 from mrc_testbed.soak.document import Values, commented, plan_of
-from mrc_testbed.soak.judging import judge, judge_candidate, require_plan
 from mrc_testbed.soak.shrink import CANDIDATE_FACTOR, RefusedDocumentError, shrink
-from mrc_testbed.soak.universe import NO_LIMIT, IsStopped, UniverseLimit
+from mrc_testbed.soak.universe import NO_LIMIT, IsStopped, UniverseLimit, judge, judge_candidate, require_plan
 from mrc_testbed.virtual.world import virtual_world
 
 _ADDED: Final = ("variants", "compare", "figure", "published", "fidelity")

@@ -15,9 +15,8 @@ from mrc_testbed.scenario.execution import execute
 from mrc_testbed.soak.document import Values, commented, plan_of
 from mrc_testbed.soak.draw import draw_universe
 from mrc_testbed.soak.invariants import Failure
-from mrc_testbed.soak.judging import Judged, judge_candidate
 from mrc_testbed.soak.shrink import CANDIDATE_FACTOR, shrink
-from mrc_testbed.soak.universe import EVENTS_MAX, IsStopped, UniverseLimit
+from mrc_testbed.soak.universe import EVENTS_MAX, IsStopped, Judged, UniverseLimit, judge_candidate
 from mrc_testbed.virtual.world import VirtualLabView, planned_lab, world_in
 
 CANDIDATE_EVENTS_MAX: Final = EVENTS_MAX // 3

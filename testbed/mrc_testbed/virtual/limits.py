@@ -19,7 +19,7 @@ from mrc_testbed.topology.port_selection import link_delays_ns, port_rates_bps
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.units import parse_duration_ns
-from mrc_testbed.workloads.placement import place
+from mrc_testbed.workloads.load import place
 from mrc_testbed.workloads.program import check_connected
 
 COMPUTE_VARIABLE: Final = "MRC_TORCH_COMPUTE"

@@ -4,25 +4,31 @@ from pathlib import Path
 
 import pytest
 
-from mrc_testbed.fabric.build_ledger import BuildLedger, decode_operation, encode_operation, read_ledger
-from mrc_testbed.fabric.plan import Operation, OperationKind
+from mrc_testbed.fabric.plan import (
+    BuildLedger,
+    BuildOperation,
+    OperationKind,
+    decode_operation,
+    encode_operation,
+    read_ledger,
+)
 
 ONE_OF_EACH = (
-    Operation(OperationKind.PREPARE_PINS),
-    Operation(OperationKind.CREATE_NODE, "p0-t0-0"),
-    Operation(OperationKind.CREATE_LINK, "h0:0~p0-t0-0:0"),
-    Operation(OperationKind.LOAD_FABRIC),
-    Operation(OperationKind.LOAD_NIC, "h0"),
-    Operation(OperationKind.CONNECT_NODE, "h0"),
-    Operation(OperationKind.START_DRAINER),
-    Operation(OperationKind.START_AGENT, "h0"),
+    BuildOperation(OperationKind.PREPARE_PINS),
+    BuildOperation(OperationKind.CREATE_NODE, "p0-t0-0"),
+    BuildOperation(OperationKind.CREATE_LINK, "h0:0~p0-t0-0:0"),
+    BuildOperation(OperationKind.LOAD_FABRIC),
+    BuildOperation(OperationKind.LOAD_NIC, "h0"),
+    BuildOperation(OperationKind.CONNECT_NODE, "h0"),
+    BuildOperation(OperationKind.START_DRAINER),
+    BuildOperation(OperationKind.START_AGENT, "h0"),
 )
-CREATE_H0 = Operation(OperationKind.CREATE_NODE, "h0")
-CREATE_H1 = Operation(OperationKind.CREATE_NODE, "h1")
+CREATE_H0 = BuildOperation(OperationKind.CREATE_NODE, "h0")
+CREATE_H1 = BuildOperation(OperationKind.CREATE_NODE, "h1")
 
 
 @pytest.mark.parametrize("operation", ONE_OF_EACH)
-def test_an_operation_is_read_back_as_it_was_written(operation: Operation) -> None:
+def test_an_operation_is_read_back_as_it_was_written(operation: BuildOperation) -> None:
     assert decode_operation(encode_operation(operation)) == operation
 
 

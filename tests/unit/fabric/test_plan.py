@@ -1,6 +1,6 @@
 """A plan makes everything of the topology once, and each thing after what it needs."""
 
-from mrc_testbed.fabric.plan import Operation, OperationKind, build_plan, created_nodes_backwards
+from mrc_testbed.fabric.plan import BuildOperation, OperationKind, build_plan, created_nodes_backwards
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import TopologySpec
 
@@ -30,7 +30,7 @@ def test_the_plan_makes_every_node_link_and_nic_once() -> None:
 
 
 def test_nodes_are_taken_away_in_reverse_each_once() -> None:
-    performed = [Operation(OperationKind.PREPARE_PINS)]
-    performed += [Operation(OperationKind.CREATE_NODE, node) for node in ("a", "b", "a")]
-    performed.append(Operation(OperationKind.START_AGENT, "b"))
+    performed = [BuildOperation(OperationKind.PREPARE_PINS)]
+    performed += [BuildOperation(OperationKind.CREATE_NODE, node) for node in ("a", "b", "a")]
+    performed.append(BuildOperation(OperationKind.START_AGENT, "b"))
     assert created_nodes_backwards(performed) == ("a", "b")
