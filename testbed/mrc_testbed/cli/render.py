@@ -14,7 +14,7 @@ from mrc_testbed.report import table as report_table
 from mrc_testbed.shown import format_time
 
 SCHEMA_VERSION: Final = 1
-"""Of documents that are as they were; a command whose document changed has a version of its own."""
+"""Version of documents that are as they were; a command whose document changed has its own."""
 
 _WIDTH_MAX: Final = 10_000
 _CELL_STYLES: Final = {"good": "green", "bad": "bold red", "warn": "yellow"}

@@ -23,7 +23,7 @@ from mrc_testbed.cli.machine_watch import MachineWatch
 from mrc_testbed.cli.options import RunsFolder, Settings, command
 from mrc_testbed.cli.render import SCHEMA_VERSION, judged_table, plain_table, result_lines, show, shown_table
 from mrc_testbed.cli.where import ExecutionTarget
-from mrc_testbed.document.latest import latest_of
+from mrc_testbed.document.one_step import latest_of
 from mrc_testbed.document.text_file import read_result
 from mrc_testbed.errors import UsageError
 from mrc_testbed.faults.drill import score_run

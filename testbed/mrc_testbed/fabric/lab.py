@@ -185,7 +185,7 @@ def _build(
         phase=Phase.BUILDING,
         version=version("mrc-testbed"),
         spec=clos.spec,
-        made_for=_record(made_for),
+        made_for=None if made_for is None else ProcessRecord.of(None, made_for),
     )
     write_state(paths, state)
     with BuildLedger(paths.ledger_file) as ledger:
@@ -216,15 +216,9 @@ def _made_for(paths: LabPaths, state: LabState, made_for: ProcessIdentity | None
     """The state of a lab that a run which is gone has left, now that it is for somebody else."""
     if state.made_for is None or is_alive(state.made_for.identity):
         return state
-    state = state.model_copy(update={"made_for": _record(made_for)})
+    state = state.model_copy(update={"made_for": made_for and ProcessRecord.of(None, made_for)})
     write_state(paths, state)
     return state
-
-
-def _record(process: ProcessIdentity | None) -> ProcessRecord | None:
-    if process is None:
-        return None
-    return ProcessRecord.of(None, process)
 
 
 def _discard_empty_folder(paths: LabPaths) -> None:

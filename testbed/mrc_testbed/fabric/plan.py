@@ -25,16 +25,14 @@ from mrc_testbed.topology.clos import Clos
 
 
 class OperationKind(StrEnum):
-    """What comes to exist. The values stand in the ledger."""
+    """Kinds of operations; the values stand in the ledger."""
 
     PREPARE_PINS = "PreparePins"  # the BPF file system is mounted and holds a folder for the lab
     CREATE_NODE = "CreateNode"  # a switch or host: a container or nothing, and a named network namespace
     CREATE_LINK = "CreateLink"  # a veth pair between two nodes
     LOAD_FABRIC = "LoadFabric"  # the switch program and the maps the fabric shares, filled and pinned
     LOAD_NIC = "LoadNic"  # program and maps of one host's NIC, pinned
-    CONNECT_NODE = (
-        "ConnectNode"  # its interfaces have addresses and XDP programs, are up, get redirected frames
-    )
+    CONNECT_NODE = "ConnectNode"  # its interfaces have addresses and programs, are up, take redirected frames
     START_DRAINER = "StartDrainer"  # the process that moves frames out of the queues of a shaped fabric
     START_AGENT = "StartAgent"  # the control process of one host's NIC
 

@@ -16,7 +16,7 @@ from mrc_agents.bpf.libbpf import open_map_in
 from mrc_agents.bpf.maps import ArrayMap, MappedArray
 from mrc_agents.nic.client import AgentClient
 from mrc_testbed.bundle.bundle import SUFFIX, write_bundle
-from mrc_testbed.document.latest import latest_of
+from mrc_testbed.document.one_step import latest_of
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.port_fault import is_healthy

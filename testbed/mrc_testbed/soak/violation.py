@@ -8,8 +8,7 @@ from typing import Final
 
 from mrc_testbed.bundle.bundle import SUFFIX, write_bundle
 from mrc_testbed.document.envelope import Kind, load
-from mrc_testbed.document.latest import latest_of
-from mrc_testbed.document.one_step import write_in_one_step, writing
+from mrc_testbed.document.one_step import latest_of, write_in_one_step, writing
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.scenario.execution import execute
 from mrc_testbed.soak.document import Values, commented, plan_of

@@ -1,4 +1,4 @@
-"""A run in virtual time: what runner and faults work on, what results say about the lab, and the run itself."""
+"""A run in virtual time: what runner and faults work on, what results say of the lab, and the run itself."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
@@ -254,21 +254,19 @@ def virtual_world(
         yield world
 
 
-@contextmanager
 def planned_lab(
     plan: Plan, machine: Clock, runtime: VirtualRuntime | None = None, *, shuffles_ties: bool = False
-) -> Iterator[VirtualLab]:
+) -> AbstractContextManager[VirtualLab]:
     """A lab as a plan wants it."""
     check_programs(plan)
-    with virtual_lab(
+    return virtual_lab(
         resolve_topology(plan.topology),
         seed=plan.seed,
         payload=payload_of(plan),
         shuffles_ties=shuffles_ties,
         runtime=runtime,
         is_interrupted=lambda: machine.interruption() is not None,
-    ) as lab:
-        yield lab
+    )
 
 
 @contextmanager

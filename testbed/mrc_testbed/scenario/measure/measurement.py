@@ -4,7 +4,9 @@ A quantity without a window is of the whole run: rates and times from the end of
 end, counts to the last reading, so that an error while messages drain is not overlooked.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 from typing import Final
@@ -14,24 +16,59 @@ from mrc_testbed.metrics.histogram import Histogram, merge
 from mrc_testbed.metrics.series import HostCounts, Interval
 from mrc_testbed.scenario.measure.event import EvTransition
 from mrc_testbed.scenario.measure.link_finding import measure_link_finding
-from mrc_testbed.scenario.measure.measures import Measures
 from mrc_testbed.scenario.measure.operations_of_span import OperationsOfSpan
 from mrc_testbed.scenario.measure.recording import FlowReading, NotMeasured, Recording, Span, nearest
 from mrc_testbed.scenario.measure.recovery import Recovery, RecoveryPhase, measure_recovery
-from mrc_testbed.scenario.spec.expression_tree import Quantity
+from mrc_testbed.scenario.spec.expression_tree import Comparison, Quantity, Term, fold
 from mrc_testbed.scenario.spec.quantity import percentile_ratio
 from mrc_testbed.units import format_duration_ns
 from mrc_testbed.workloads.operation_record import percentile_ns
 from mrc_testbed.workloads.perftest import jain_index
 from mrc_testbed.workloads.printed_figures import PrintedFigure
 
+LOWEST_GOODPUT_READINGS: Final = 2
+"""Length of the stretches that `lowest_goodput` compares: usually 200 ms, as the paper samples bandwidth."""
 
-class Windows(Measures):
-    """Counts of one recording by window; what is asked for twice is computed once."""
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Value of one quantity: base unit of its dimension."""
+
+    quantity: Quantity
+    value: float
+
+
+class Measures(ABC):
+    """Where values of quantities come from: one run, or the variants of a scenario."""
+
+    @abstractmethod
+    def measure(self, quantity: Quantity) -> float:
+        """Value of a quantity, in the base unit of its dimension.
+
+        Raises:
+            NotMeasured: it has no value; says why.
+        """
+
+    def evaluate(self, term: Term) -> float:
+        """Value of a term, in the base unit of its dimension."""
+        try:
+            return fold(term, float, self.measure)
+        except ZeroDivisionError as error:
+            raise NotMeasured("it divides by a measured zero") from error
+
+    def measured(self, comparison: Comparison) -> tuple[Measured, ...]:
+        """Value of each quantity of an expectation, in the order of the text, each once."""
+        by_text = {str(quantity): quantity for quantity in comparison.quantities()}
+        return tuple(Measured(quantity, self.measure(quantity)) for quantity in by_text.values())
+
+
+class Measurement(Measures):
+    """Looks quantities up in one recording, each by a method; what is asked for twice is computed once."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._intervals: dict[Span, Interval] = {}
+        self._recoveries: dict[str, Recovery] = {}
 
     def _interval(self, span: Span) -> Interval:
         if span not in self._intervals:
@@ -93,28 +130,6 @@ class Windows(Measures):
     def _drops(self, quantity: Quantity, *reasons: str) -> int:
         drops = self._interval(self._counting_span(quantity)).port_drops
         return sum(drops.get(reason, 0) for reason in reasons)
-
-
-LOWEST_GOODPUT_READINGS: Final = 2
-"""Length of the stretches that `lowest_goodput` compares: usually 200 ms, as the paper samples bandwidth."""
-
-
-def _method(name: str) -> str:
-    """The method of `Measurement` for the quantity of that name."""
-    return "of_percentile" if name == "p<N>" else f"of_{name}"
-
-
-def description(name: str) -> str:
-    """Meaning of a quantity in one sentence, for the reference page."""
-    return " ".join((getattr(Measurement, _method(name)).__doc__ or "").split())
-
-
-class Measurement(Windows):
-    """Looks quantities up in one recording, each by a method; what is asked for twice is computed once."""
-
-    def __init__(self, recording: Recording) -> None:
-        super().__init__(recording)
-        self._recoveries: dict[str, Recovery] = {}
 
     def measure(self, quantity: Quantity) -> float:
         """Value of a quantity, in the base unit of its dimension."""
@@ -401,3 +416,13 @@ def _longest_ns(phase: RecoveryPhase) -> float:
     if phase.longest_ns is None:
         raise NotMeasured(phase.reason)
     return float(phase.longest_ns)
+
+
+def _method(name: str) -> str:
+    """The method of `Measurement` for the quantity of that name."""
+    return "of_percentile" if name == "p<N>" else f"of_{name}"
+
+
+def description(name: str) -> str:
+    """Meaning of a quantity in one sentence, for the reference page."""
+    return " ".join((getattr(Measurement, _method(name)).__doc__ or "").split())

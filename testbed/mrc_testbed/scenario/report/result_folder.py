@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from mrc_agents.closing import Holder
-from mrc_testbed.document.latest import point_latest
-from mrc_testbed.document.one_step import room_hint, write_in_one_step
+from mrc_testbed.document.one_step import point_latest, room_hint, write_in_one_step
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.report.chart_file import figure_files
 from mrc_testbed.report.page import chart_script
