@@ -244,7 +244,7 @@ def test_a_universe_stops_by_request() -> None:
 
 def test_a_difference_between_two_runs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes = iter([Universe((), "one", 1, 1), Universe((), "other", 1, 1)])
-    monkeypatch.setattr("mrc_testbed.soak.judging.run_document", lambda *_: next(outcomes))
+    monkeypatch.setattr("mrc_testbed.soak.universe.run_document", lambda *_: next(outcomes))
     (failure,) = judge(small(), is_repeated=True).failures
     assert failure.invariant == "digest"
 
