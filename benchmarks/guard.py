@@ -27,7 +27,7 @@ from mrc_testbed.scenario.spec.load import load_scenario
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.topology.spec import TopologySpec
-from mrc_testbed.virtual.run import run_virtually
+from mrc_testbed.virtual.world import run_virtually
 
 RUNS = 20
 CALM_RATE_BPS = 25_000_000

@@ -16,7 +16,7 @@ from mrc_testbed.scenario.spec.load import load_scenario
 from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.timing import base_rtt_ns
-from mrc_testbed.virtual.run import run_virtually
+from mrc_testbed.virtual.world import run_virtually
 
 SEEDS: Final = range(1, 9)
 JOBS: Final = (

@@ -17,7 +17,7 @@ from typing import IO, Final
 
 import pytest
 
-from mrc_testbed.fabric.claim import claimed_labs, read_claim
+from mrc_testbed.fabric.known_labs import claimed_labs, read_claim
 
 MARK: Final = "MRC_TESTS_SESSION"
 """Variable that names the folder of a session."""

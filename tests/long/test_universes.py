@@ -7,7 +7,7 @@ from random import SystemRandom
 import pytest
 
 from mrc_testbed.soak.draw import draw_universe
-from mrc_testbed.soak.judging import judge, judge_seed
+from mrc_testbed.soak.universe import judge, judge_seed
 from mrc_testbed.soak.violation import keep_scenario
 from tests.universes.plans import CORPUS, read_plan
 

@@ -21,8 +21,7 @@ from mrc_testbed.explain.moment import (
     read_moment,
     steps_of,
 )
-from mrc_testbed.explain.rerun import repeat
-from mrc_testbed.explain.trace import Tracer
+from mrc_testbed.explain.trace import Tracer, repeat
 from mrc_testbed.explain.until import first_moment, parse_condition
 from mrc_testbed.topology.resolve import resolve_topology
 

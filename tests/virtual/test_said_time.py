@@ -5,7 +5,7 @@ from pathlib import Path
 
 from runs import plan_of
 
-from mrc_testbed.virtual.run import run_virtually
+from mrc_testbed.virtual.world import run_virtually
 
 
 def test_a_run_says_how_much_of_its_time_is_simulated(tmp_path: Path) -> None:

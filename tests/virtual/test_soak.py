@@ -18,8 +18,8 @@ from mrc_testbed.bundle.bundle import unpack_bundle
 from mrc_testbed.cli.app import run
 from mrc_testbed.faults.map_target import MapTarget
 from mrc_testbed.soak.draw import draw_universe
-from mrc_testbed.soak.judging import judge, judge_seed
 from mrc_testbed.soak.soaking import Control, Soak, soak
+from mrc_testbed.soak.universe import judge, judge_seed
 from mrc_testbed.soak.violation import Violation, keep_violation
 from tests.universes.plans import read_plan
 

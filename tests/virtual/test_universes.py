@@ -16,12 +16,10 @@ from mrc_testbed.faults.map_target import MapTarget
 from mrc_testbed.soak.avoided import AVOIDED, Avoided
 from mrc_testbed.soak.document import Values, plan_of
 from mrc_testbed.soak.draw import draw_universe
-from mrc_testbed.soak.invariants import Failure, judge_fabric
-from mrc_testbed.soak.judging import judge
+from mrc_testbed.soak.invariants import Failure, Witness, control_plane, judge_fabric
 from mrc_testbed.soak.shrink import shrink
-from mrc_testbed.soak.universe import Universe
+from mrc_testbed.soak.universe import Universe, judge
 from mrc_testbed.soak.violation import keep_scenario
-from mrc_testbed.soak.witness import Witness, control_plane
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.world import planned_lab
 from mrc_testbed.workloads.flow import FlowOutcome
@@ -246,7 +244,7 @@ def test_a_universe_stops_by_request() -> None:
 
 def test_a_difference_between_two_runs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes = iter([Universe((), "one", 1, 1), Universe((), "other", 1, 1)])
-    monkeypatch.setattr("mrc_testbed.soak.judging.run_document", lambda *_: next(outcomes))
+    monkeypatch.setattr("mrc_testbed.soak.universe.run_document", lambda *_: next(outcomes))
     (failure,) = judge(small(), is_repeated=True).failures
     assert failure.invariant == "digest"
 

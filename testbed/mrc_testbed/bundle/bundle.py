@@ -24,8 +24,7 @@ from mrc_testbed.bundle.foreign_page import contain_page, is_plain_drawing
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.tables import finished_runs
 from mrc_testbed.document.envelope import NAME_PATTERN
-from mrc_testbed.document.latest import latest_of
-from mrc_testbed.document.one_step import in_one_step, scratch_near, writing
+from mrc_testbed.document.one_step import in_one_step, latest_of, scratch_near, writing
 from mrc_testbed.document.text_file import read_result, read_text
 from mrc_testbed.errors import UsageError
 from mrc_testbed.printable import printable

@@ -14,8 +14,7 @@ from mrc_testbed.campaign.folder import FINISHED, CampaignFolder
 from mrc_testbed.campaign.plan import CampaignPlan, PlannedRun
 from mrc_testbed.campaign.summary_files import write_summary
 from mrc_testbed.campaign.tables import finished_run
-from mrc_testbed.document.latest import point_latest
-from mrc_testbed.document.one_step import scratch_near, writing
+from mrc_testbed.document.one_step import point_latest, scratch_near, writing
 from mrc_testbed.document.text_file import open_result
 from mrc_testbed.errors import UsageError
 

@@ -21,7 +21,7 @@ from mrc_testbed.scenario.run.live import LiveLab, live_world
 from mrc_testbed.scenario.run.signal_clock import catching_signals
 from mrc_testbed.scenario.run.stage import lab_for_run
 from mrc_testbed.topology.spec import TopologySpec
-from mrc_testbed.virtual.run import run_virtually
+from mrc_testbed.virtual.world import run_virtually
 
 _MINUTES_FROM_S: Final = 120
 

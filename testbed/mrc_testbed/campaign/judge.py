@@ -11,7 +11,7 @@ from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.statistics import ALL_TIMES, MEDIAN_OF_RUNS
 from mrc_testbed.report.table import Table, judged
 from mrc_testbed.scenario.measure.expectation import Answer, evaluate
-from mrc_testbed.scenario.measure.measures import Measures
+from mrc_testbed.scenario.measure.measurement import Measures
 from mrc_testbed.scenario.measure.recording import NotMeasured
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.report.kept_times import times_name

@@ -8,13 +8,14 @@ slowest, then seeds.
 import itertools
 import math
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final, Self, TypeVar
 
 from mrc_testbed.campaign.cell_expectation import SCENARIO, CampaignExpectation, CellId, check_quantities
-from mrc_testbed.campaign.shard import Shard
 from mrc_testbed.campaign.spec import REPEAT_IS_GONE, RUNS_MAX, CampaignSpec, ScenarioEntry, seed_list
 from mrc_testbed.campaign.statistics import SEEDS_MIN
 from mrc_testbed.document import envelope as document
@@ -28,6 +29,33 @@ from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.scenario.spec.scenario_spec import compared_quantities, published_comparisons
 from mrc_testbed.scenario.spec.variation import vary
 from mrc_testbed.transport.transport_kind import refuse_gone
+
+_SHARD: Final = re.compile(r"([1-9][0-9]{0,3})/([1-9][0-9]{0,3})")
+_Run = TypeVar("_Run")
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Part *part* of *of* parts, from 1."""
+
+    part: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The shard that a text such as `3/10` means."""
+        found = _SHARD.fullmatch(text)
+        if found is None or int(found[1]) > int(found[2]):
+            raise UsageError(f"{text!r} is not a shard: write it like 3/10, from 1/10 to 10/10")
+        return cls(int(found[1]), int(found[2]))
+
+    def __str__(self) -> str:
+        return f"{self.part}/{self.of}"
+
+    def select(self, runs: Sequence[_Run]) -> Sequence[_Run]:
+        """Each of-th run from the part-th: neighbours, which are alike, fall to different parts."""
+        return runs[self.part - 1 :: self.of]
+
 
 Admit = Callable[[Scenario, Plan], None]
 """Looks at a scenario and its plan before it becomes a run; refuses it with a UsageError."""

@@ -19,8 +19,8 @@ from mrc_testbed.campaign.run_figures import run_figures
 from mrc_testbed.campaign.statistics import estimate
 from mrc_testbed.document.text_file import read_rows
 from mrc_testbed.errors import UsageError
+from mrc_testbed.scenario.report.result_text import Row, samples, write_rows
 from mrc_testbed.scenario.report.run_record import has_ended, load_manifest
-from mrc_testbed.scenario.report.samples import Row, samples, write_rows
 from mrc_testbed.scenario.spec.quantity import Dimension
 from mrc_testbed.virtual.world import RUNTIME as VIRTUAL
 

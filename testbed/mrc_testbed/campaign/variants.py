@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.measure.expectation import Answer, answer_of, evaluate, format_measured
-from mrc_testbed.scenario.measure.measures import Measures
+from mrc_testbed.scenario.measure.measurement import Measures
 from mrc_testbed.scenario.measure.recording import NotMeasured
 from mrc_testbed.scenario.spec.expression import parse_expectation, parse_quantity
 from mrc_testbed.scenario.spec.expression_tree import Comparison, Quantity

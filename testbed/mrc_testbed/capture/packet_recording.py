@@ -14,8 +14,7 @@ from typing import IO, Final
 
 from mrc_agents.abi import PortCounter
 from mrc_agents.clock import monotonic_ns
-from mrc_testbed.capture.selection import Selection
-from mrc_testbed.capture.tap import Tap, TappedFrame
+from mrc_testbed.capture.tap import Selection, Tap, TappedFrame
 from mrc_testbed.fabric.fault_log import FaultLine, FaultLog
 
 _SECTION_HEADER: Final = 0x0A0D0D0A

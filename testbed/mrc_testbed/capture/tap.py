@@ -5,14 +5,21 @@
 The ring exists only while a tap does. A tap that is closed clears the ports and takes the ring away. One
 that is killed leaves both: frames are then copied until the ring is full and counted as lost from there on,
 which costs a little and harms nothing; the next tap of the lab, or `down`, clears it. A lock that the kernel
-releases keeps taps of one lab apart.
+releases keeps taps of one lab apart. Which ports a capture is about, and on whose side each frame is shown:
+
+    selected            captured egress ports             shown as
+    h0:2                h0:2                               sent by h0:2
+                        p2-t0-0:0, its far end             received by h0:2
+    both ends           both                               sent, each by its own end
+
+So every frame appears once, however many ports are selected.
 """
 
 import ctypes
 import heapq
 import os
 import select
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from ctypes import c_uint32
 from dataclasses import dataclass
@@ -24,10 +31,53 @@ from mrc_agents.bpf.libbpf import open_pinned_in
 from mrc_agents.bpf.maps import MappedArray, RingBuffer, create_ring, map_delete, map_update
 from mrc_agents.clock import epoch_ns, monotonic_ns
 from mrc_agents.closing import Holder
-from mrc_testbed.capture.selection import Selection
-from mrc_testbed.errors import FabricError
+from mrc_testbed.errors import FabricError, UsageError
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.lock import exclusive
+from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Port
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The ports of a capture."""
+
+    ports: tuple[Port, ...]  # those selected, in the order of their ids: the interfaces of the file
+    # by id of an egress port whose frames are captured, the position in `ports` they belong to
+    shown_at: dict[int, int]
+
+    def is_outbound(self, egress_id: int) -> bool:
+        """Return True if frames that leave by *egress_id* are sent, not received, by the port shown."""
+        return self.ports[self.shown_at[egress_id]].id == egress_id
+
+
+def select_ports(clos: Clos, places: Sequence[str], plane: int | None = None) -> Selection:
+    """The ports that *places* name: `h0` all ports of a node, `p0-t0-0:4` one port; none: all of the lab.
+
+    Args:
+        places: names of nodes and ports.
+        plane: only ports of that plane.
+    """
+    if plane is not None and not 0 <= plane < clos.spec.planes:
+        raise UsageError(f"there is no plane {plane}: the lab has planes 0 to {clos.spec.planes - 1}")
+    found = {port.id: port for port in _named_ports(clos, places) if plane in {None, port.plane}}
+    if not found:
+        raise UsageError(f"{', '.join(places)} has no port in plane {plane}")
+    ports = tuple(found[port_id] for port_id in sorted(found))
+    shown_at = {port.peer_id: position for position, port in enumerate(ports)}
+    shown_at |= {port.id: position for position, port in enumerate(ports)}
+    return Selection(ports, shown_at)
+
+
+def _named_ports(clos: Clos, places: Sequence[str]) -> Iterable[Port]:
+    if not places:
+        yield from clos.ports()
+    for place in places:
+        if ":" in place:
+            yield clos.port(place)
+        else:
+            yield from clos.ports_of(clos.node(place))
+
 
 SNAP_BYTES_MAX: Final = int(Limit.FRAME_BYTES_MAX)
 

@@ -7,11 +7,10 @@ from threading import Event
 from typing import Final
 
 from mrc_agents.nic.client import AgentClient
-from mrc_testbed.check.site import Asked
+from mrc_testbed.check.measuring import Asked
 from mrc_testbed.fabric.link_probes import LinkProbeCounts, link_probes_running
 from mrc_testbed.fabric.live import Lab
-from mrc_testbed.probing.effort import quick_interval_ns, rounds_wanted
-from mrc_testbed.topology.probe_outcome import PathOutcome
+from mrc_testbed.topology.probe_path import PathOutcome, quick_interval_ns, rounds_wanted
 from mrc_testbed.workloads.connectors import open_mrc
 from mrc_testbed.workloads.engine import Engine, WorkloadEngine
 

@@ -6,25 +6,159 @@ time. QPs and memory are there for one round of pairs alone.
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
+from mrc_agents.abi import Limit
 from mrc_agents.clock import monotonic_ns
-from mrc_testbed.check.figures import AllReduceFigures, CheckFigures, PairFigures
-from mrc_testbed.check.health_probes import figures_of_link_probe, probe_paths
+from mrc_testbed.check.figures import AllReduceFigures, CheckFigures, PairFigures, PathFigures
 from mrc_testbed.check.judgement import SLOW_BANDWIDTH, bandwidth_shares, way_states
-from mrc_testbed.check.site import Site
 from mrc_testbed.document.envelope import validate_values
 from mrc_testbed.document.problem import Tree
 from mrc_testbed.errors import AgentError
 from mrc_testbed.probing.localisation import localise
+from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Node
+from mrc_testbed.topology.ev_set import one_ev_per_path
+from mrc_testbed.topology.path import explain_ev
+from mrc_testbed.topology.probe_path import PathOutcome
 from mrc_testbed.workloads.engine import Engine
 from mrc_testbed.workloads.flow import Flow, FlowOutcome
 from mrc_testbed.workloads.load import Load, build_loads
 from mrc_testbed.workloads.nccl import build_result
 from mrc_testbed.workloads.spec import CollectiveSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Paths from one host to another, each to be probed once."""
+
+    # source, target: hosts
+    source: Node
+    target: Node
+    evs: Sequence[int]  # one for each probe
+
+
+class Site(Protocol):
+    """A lab."""
+
+    clos: Clos  # its topology
+    rtt_noise_ns: int  # time by which its machine may make an RTT longer
+    barrier_noise_ns: int  # the same of what processes take part in
+
+    def require_agent(self, host: str) -> None:
+        """Raise AgentError unless the NIC agent of a host answers."""
+
+    def engine(self) -> Engine:
+        """A new engine over MRC."""
+
+    def probe(self, asked: Sequence[Asked], wait_ns: int) -> list[list[int | None]]:
+        """The RTT of each probe; None: it was not answered within *wait_ns*. No source is asked twice."""
+
+    def probe_links(self, hosts: Collection[int]) -> Sequence[PathOutcome]:
+        """The outcomes of link probes that hosts, by number, send until a loss of half a percent shows.
+
+        Empty without source routes.
+        """
+
+
+PROBES: Final = 3
+"""Probes of a path; the fastest counts."""
+
+PATHS_MAX: Final = 64
+"""Paths of a pair: those of large fabrics take turns, so that all pairs together probe all."""
+
+WAIT_NS: Final = 300_000_000
+"""Time for the response to a probe, which a busy machine may take; a dead path makes all others wait."""
+
+_Probe = tuple[Node, Node, int]
+
+
+def probe_paths(
+    site: Site, rounds: Sequence[Sequence[tuple[Node, Node]]], progress: Callable[[str], object]
+) -> tuple[list[PathFigures], int]:
+    """Figures of the paths of all pairs, and how many there are.
+
+    Those that are not good are probed once more.
+
+    Args:
+        rounds: pairs, no host of which sends twice in a round.
+    """
+    evs: dict[tuple[Node, Node], list[int]] = {}
+    path_count = 0
+    for number, pair in enumerate(pair for pairs in rounds for pair in pairs):
+        every = one_ev_per_path(site.clos, pair[0].index, pair[1].index)
+        turns = -(-len(every) // PATHS_MAX)
+        evs[pair] = every[number % turns :: turns]
+        path_count += len(every)
+    ways: dict[_Probe, PathFigures] = {}
+    for number, pairs in enumerate(_both_directions(rounds), start=1):
+        progress(f"probing paths, round {number} of {len(rounds) // 2}")
+        _probe(site, [Asked(*pair, evs[pair] * PROBES) for pair in pairs], ways)
+    states = way_states(list(ways.values()), site.rtt_noise_ns)
+    bad = {probe for probe, state in zip(ways, states, strict=True) if state != "good"}
+    for pairs in _both_directions(rounds):
+        again = {pair: [ev for ev in evs[pair] if (*pair, ev) in bad] for pair in pairs}
+        _probe(site, [Asked(*pair, chosen) for pair, chosen in again.items() if chosen], ways)
+    return list(ways.values()), path_count
+
+
+def _both_directions(rounds: Sequence[Sequence[tuple[Node, Node]]]) -> Iterable[Sequence[tuple[Node, Node]]]:
+    """Rounds in which each host sends and receives: probes hardly load a link."""
+    for place in range(0, len(rounds), 2):
+        yield [pair for pairs in rounds[place : place + 2] for pair in pairs]
+
+
+def _probe(site: Site, asked: Sequence[Asked], ways: dict[_Probe, PathFigures]) -> None:
+    """Probes paths, as many at a time as a NIC can, and adds the outcome to *ways*."""
+    most = int(Limit.EV_MAX)
+    for start in range(0, max((len(each.evs) for each in asked), default=0), most):
+        part = [replace(each, evs=each.evs[start : start + most]) for each in asked]
+        part = [each for each in part if each.evs]
+        for each, rtts_ns in zip(part, site.probe(part, WAIT_NS), strict=True):
+            for ev, rtt_ns in zip(each.evs, rtts_ns, strict=True):
+                probe = (each.source, each.target, ev)
+                known = ways.get(probe) or _unprobed(site.clos, *probe)
+                fastest = min((rtt for rtt in (known.rtt_ns, rtt_ns) if rtt is not None), default=None)
+                answered = known.answered + (rtt_ns is not None)
+                ways[probe] = replace(known, sent=known.sent + 1, answered=answered, rtt_ns=fastest)
+
+
+def _unprobed(clos: Clos, source: Node, target: Node, ev: int) -> PathFigures:
+    path = explain_ev(clos, ev, source.index, target.index)
+    return PathFigures(
+        source=source.name,
+        target=target.name,
+        plane=path.plane,
+        over=(path.t1 or clos.t0_of(source.index, path.plane)).name,
+        uplink=path.uplink if path.t1 and clos.spec.uplinks_per_pair > 1 else None,
+        links=tuple(link.name for link in path.links),
+        nodes=tuple(hop.node.name for hop in path.hops),
+        sent=0,
+        answered=0,
+        rtt_ns=None,
+    )
+
+
+def figures_of_link_probe(clos: Clos, outcome: PathOutcome) -> PathFigures:
+    """The figures of a link probe."""
+    path = outcome.path
+    links = [clos.link(link) for link in path.links]
+    host = clos.host(path.host).name
+    return PathFigures(
+        source=host,
+        target=host,
+        plane=path.plane,
+        over=links[-1].upper.node.name,
+        uplink=path.uplink,
+        links=tuple(link.name for link in links),
+        nodes=(host, *(link.upper.node.name for link in links)),
+        sent=outcome.passed + outcome.failed,
+        answered=outcome.returned,
+        rtt_ns=outcome.rtt_sum_ns / outcome.passed if outcome.passed else None,
+    )
+
 
 ROUNDS_MIN: Final = 2
 """Each host meets two others at least: with one alone, nobody could tell which of the two is slow."""

@@ -31,13 +31,11 @@ from mrc_testbed.cli.bench_options import (
 from mrc_testbed.cli.bench_run import bench_runs
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import Settings, command, with_parameters
-from mrc_testbed.cli.render import bad, good, plain_table, show
+from mrc_testbed.cli.render import SCHEMA_VERSION, bad, good, plain_table, show
 from mrc_testbed.cli.typed_run import TypedRun
 from mrc_testbed.document.problem import Tree
 from mrc_testbed.shown import format_count, format_number, format_share, format_size, format_time
 from mrc_testbed.workloads.perftest import BenchReport, FlowRate, Times, build_report
-
-SCHEMA_VERSION: Final = 1
 
 app: Final = typer.Typer(
     no_args_is_help=True, help="Measure a running lab: bandwidth, latency, incast, collectives."

@@ -26,8 +26,7 @@ from mrc_testbed.document.problem import Tree
 from mrc_testbed.errors import UsageError
 from mrc_testbed.shown import format_number, format_rate, format_size, format_time
 from mrc_testbed.units import format_size_bytes, parse_size_bytes
-from mrc_testbed.workloads.collective import COLLECTIVE_KINDS
-from mrc_testbed.workloads.element_type import DTYPES
+from mrc_testbed.workloads.collective import COLLECTIVE_KINDS, DTYPES
 from mrc_testbed.workloads.nccl import CollectiveResult, Durations, build_result, sweep_sizes
 
 SCHEMA_VERSION: Final = 2

@@ -21,7 +21,7 @@ from mrc_testbed.cli.campaign_options import CAMPAIGNS, CampaignsFolder
 from mrc_testbed.cli.commands import DefaultGroup
 from mrc_testbed.cli.compare import figure_cells, figure_document
 from mrc_testbed.cli.options import RunsFolder, Settings, command
-from mrc_testbed.cli.render import bad, good, plain_table, result_lines, show, shown_table
+from mrc_testbed.cli.render import SCHEMA_VERSION, bad, good, plain_table, result_lines, show, shown_table
 from mrc_testbed.cli.report import run_plan
 from mrc_testbed.cli.where import ExecutionTarget, JobsOption, RuntimeOption, VirtualOption
 from mrc_testbed.document.text_file import read_result
@@ -33,7 +33,6 @@ from mrc_testbed.shown import format_size, format_time
 from mrc_testbed.transport.transport_kind import refuse_gone
 from mrc_testbed.units import parse_ratio
 
-SCHEMA_VERSION: Final = 1
 _MESSAGES_SHOWN: Final = 6
 
 What = Annotated[

@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import RenderableType
@@ -20,8 +20,7 @@ from mrc_testbed.campaign.execution import (
 )
 from mrc_testbed.campaign.folder import FINISHED, CampaignFolder, all_campaigns, find_campaign, note_refused
 from mrc_testbed.campaign.markdown import replace_section
-from mrc_testbed.campaign.plan import plan_campaign
-from mrc_testbed.campaign.shard import Shard
+from mrc_testbed.campaign.plan import Shard, plan_campaign
 from mrc_testbed.campaign.summary import summarize_campaign
 from mrc_testbed.campaign.summary_files import write_summary
 from mrc_testbed.campaign.workers import LocalWorkers, Workers
@@ -37,8 +36,8 @@ from mrc_testbed.cli.campaign_options import (
 from mrc_testbed.cli.campaign_table import show_plan, show_summary
 from mrc_testbed.cli.interruption import force_end, time_out
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.ready import complete, file_or_ready
-from mrc_testbed.cli.render import plain_table, say, show
+from mrc_testbed.cli.ready import file_argument
+from mrc_testbed.cli.render import SCHEMA_VERSION, plain_table, say, show
 from mrc_testbed.cli.where import (
     ClusterOption,
     ExecutionTarget,
@@ -56,21 +55,12 @@ from mrc_testbed.scenario.run.stage import remove_orphans
 if TYPE_CHECKING:
     from mrc_testbed.cluster.connection import Cluster
 
-SCHEMA_VERSION: Final = 1
 
 app = typer.Typer(no_args_is_help=True, help="Run scenarios x parameters x seeds and summarise them.")
 campaign_statistics.register(app)
 campaign_soak.register(app)
 
-CampaignFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="CAMPAIGN",
-        callback=file_or_ready,
-        autocompletion=complete,
-        help="Campaign file, or a name of `scenarios list`.",
-    ),
-]
+CampaignFile = Annotated[Path, file_argument("CAMPAIGN", "Campaign file")]
 
 
 def register(root: typer.Typer) -> None:

@@ -17,8 +17,8 @@ from mrc_agents.clock import machine_ns
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.interruption import force_end, signals_stop, time_out
 from mrc_testbed.cli.options import Settings, command, require_root
-from mrc_testbed.cli.ready import complete, file_or_ready
-from mrc_testbed.cli.render import plain_table, say, show
+from mrc_testbed.cli.ready import file_argument
+from mrc_testbed.cli.render import SCHEMA_VERSION, plain_table, say, show
 from mrc_testbed.cli.where import (
     ClusterOption,
     ExecutionTarget,
@@ -41,7 +41,6 @@ from mrc_testbed.units import parse_duration_ns
 if TYPE_CHECKING:
     from mrc_testbed.cluster.connection import Cluster
 
-SCHEMA_VERSION: Final = 1
 _FOR_NS: Final = 600 * 10**9
 _SEED: Final = 1
 
@@ -166,15 +165,7 @@ def _judges(settings: Settings, cluster: "Cluster | None") -> Judges | None:
 
 def shrink(
     settings: Settings,
-    path: Annotated[
-        Path,
-        typer.Argument(
-            metavar="SCENARIO",
-            callback=file_or_ready,
-            autocompletion=complete,
-            help="Scenario file that fails, or a name of `scenarios list`.",
-        ),
-    ],
+    path: Annotated[Path, file_argument("SCENARIO", "Scenario file that fails")],
     into: Annotated[
         Path | None,
         typer.Option("--into", metavar="FILE", help="File to write or replace (default: NAME-small.yaml)."),

@@ -40,19 +40,18 @@ from mrc_testbed.cli.campaign_options import (
     refuse_shard,
 )
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import plain_table, show, shown_table
+from mrc_testbed.cli.render import SCHEMA_VERSION, plain_table, show, shown_table
 from mrc_testbed.document.one_step import write_in_one_step, writing
 from mrc_testbed.errors import UsageError
 from mrc_testbed.extras import from_extra
 from mrc_testbed.metrics.series import summarize
 from mrc_testbed.scenario.measure.expectation import FORMATS
 from mrc_testbed.scenario.measure.verdict import Status
-from mrc_testbed.scenario.report.samples import Row
+from mrc_testbed.scenario.report.result_text import Row
 from mrc_testbed.scenario.spec.quantity import Dimension
 from mrc_testbed.shown import format_count, format_share
 from mrc_testbed.units import parse_ratio
 
-SCHEMA_VERSION: Final = 1
 _STYLES: Final = {
     "worse": "bold red",
     "gone": "bold red",

@@ -12,11 +12,10 @@ from mrc_testbed.campaign.summary import Summary, SummaryRow
 from mrc_testbed.campaign.summary_files import summary_document
 from mrc_testbed.campaign.variants import factor_sentence
 from mrc_testbed.cli.options import Settings
-from mrc_testbed.cli.render import judged_table, plain_table, result_lines, show, shown_table
+from mrc_testbed.cli.render import SCHEMA_VERSION, judged_table, plain_table, result_lines, show, shown_table
 from mrc_testbed.scenario.measure.expectation import answer_of
 from mrc_testbed.units import format_duration_ns
 
-SCHEMA_VERSION: Final = 1
 _STYLES: Final = {"passed": "green", "failed": "bold red", "error": "bold red"}
 
 

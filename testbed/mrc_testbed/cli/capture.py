@@ -11,13 +11,12 @@ from typing import IO, Annotated, Any, Final
 import typer
 
 from mrc_testbed.capture.packet_recording import CaptureCount, PacketRecording
-from mrc_testbed.capture.selection import Selection, select_ports
-from mrc_testbed.capture.tap import SNAP_BYTES_MAX, Tap
+from mrc_testbed.capture.tap import SNAP_BYTES_MAX, Selection, Tap, select_ports
 from mrc_testbed.capture.tshark import DISSECTOR, tshark_arguments
 from mrc_testbed.cli.interruption import signals_stop
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.output import Output
-from mrc_testbed.cli.render import key_values, say, show, write_out
+from mrc_testbed.cli.render import SCHEMA_VERSION, key_values, say, show, write_out
 from mrc_testbed.cli.suggestion import nodes
 from mrc_testbed.errors import PreflightError, UsageError
 from mrc_testbed.fabric import lab
@@ -25,7 +24,6 @@ from mrc_testbed.fabric.fault_log import FaultLog
 from mrc_testbed.faults.ledger import Ledger
 from mrc_testbed.units import parse_duration_ns
 
-SCHEMA_VERSION: Final = 1
 STDOUT: Final = "-"
 
 

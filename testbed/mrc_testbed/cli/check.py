@@ -14,11 +14,10 @@ from rich.text import Text
 from mrc_testbed.check.figures import CheckFigures
 from mrc_testbed.check.judgement import Finding, State, judge, way_states
 from mrc_testbed.check.live_site import LiveSite
-from mrc_testbed.check.measuring import CheckExtent, LabMeasuring
-from mrc_testbed.check.site import Site
+from mrc_testbed.check.measuring import CheckExtent, LabMeasuring, Site
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import DEFAULT_SEED, Settings, command
-from mrc_testbed.cli.render import bad, good, key_values, known, rows_table, show
+from mrc_testbed.cli.render import SCHEMA_VERSION, bad, good, key_values, known, rows_table, show
 from mrc_testbed.cli.suggestion import hosts as host_names
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
@@ -43,7 +42,6 @@ _HOST_COLUMNS: Final[Columns] = {
     "#bad": lambda row: bad(str(row["bad_paths"])) if row["bad_paths"] else None,
 }
 
-SCHEMA_VERSION: Final = 1
 DEFAULT_REPETITIONS: Final = 16
 DEFAULT_PAIRS: Final = 240
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
@@ -13,12 +13,10 @@ from rich.text import Text
 from mrc_testbed.bundle.bundle import opened
 from mrc_testbed.campaign.run_figures import ComparedFigure, compare_runs
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import plain_table, show
-from mrc_testbed.document.latest import latest_of
+from mrc_testbed.cli.render import SCHEMA_VERSION, plain_table, show
+from mrc_testbed.document.one_step import latest_of
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.report.run_record import has_ended, load_manifest
-
-SCHEMA_VERSION: Final = 1
 
 
 def register(root: typer.Typer) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
@@ -13,7 +13,7 @@ from rich.text import Text
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile, read_token
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import bad, good, plain_table, show
+from mrc_testbed.cli.render import SCHEMA_VERSION, bad, good, plain_table, show
 from mrc_testbed.errors import UsageError
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
 from mrc_testbed.observe.grafana_server import GRAFANA_VERSION
@@ -29,7 +29,6 @@ from mrc_testbed.observe.stack_state import (
 if TYPE_CHECKING:
     from mrc_testbed.observe.grafana_api import Grafana
 
-SCHEMA_VERSION: Final = 1
 
 app = typer.Typer(no_args_is_help=True, help="Manage the dashboards in a Grafana of your own.")
 

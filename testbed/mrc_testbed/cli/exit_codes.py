@@ -32,10 +32,9 @@ from rich.markup import escape
 
 from mrc_testbed.cli.commands import GONE
 from mrc_testbed.cli.interruption import signals_stop
-from mrc_testbed.cli.output import OutputError
-from mrc_testbed.cli.terminal_safe_console import TerminalSafeConsole
+from mrc_testbed.cli.output import OutputError, TerminalSafeConsole
 from mrc_testbed.errors import TestbedError
-from mrc_testbed.fabric.root import state_root
+from mrc_testbed.fabric.paths import state_root
 from mrc_testbed.installation import state_home
 
 

@@ -17,7 +17,7 @@ from mrc_agents.clock import monotonic_ns
 from mrc_agents.entropy import randbits
 from mrc_testbed.cli.commands import not_imported
 from mrc_testbed.cli.options import DEFAULT_SEED, Settings, command, with_parameters
-from mrc_testbed.cli.render import at_full_width, known, rows_table, show, show_rows
+from mrc_testbed.cli.render import SCHEMA_VERSION, at_full_width, known, rows_table, show, show_rows
 from mrc_testbed.cli.suggestion import faults as fault_names
 from mrc_testbed.cli.suggestion import hosts, links, nodes
 from mrc_testbed.errors import UsageError
@@ -28,7 +28,7 @@ from mrc_testbed.units import format_duration_ns
 
 if TYPE_CHECKING:
     from mrc_testbed.faults.drill import Score
-    from mrc_testbed.faults.fault_event import FaultEvent
+    from mrc_testbed.faults.fault import FaultEvent
     from mrc_testbed.faults.interactive import LabFaults
     from mrc_testbed.faults.ledger import Entry
 
@@ -52,7 +52,6 @@ _SHORT: Final = {
 
 _EXAMPLES: Final = {"every": "1s", "by": "100us", "burst": "8", "ev": "0x10020003"}
 
-SCHEMA_VERSION: Final = 1
 _PLACES_SHOWN_MAX: Final = 3
 _WIDTH: Final = 78
 

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 from rich.console import Group
@@ -12,7 +12,7 @@ from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import OutputFormat, Settings, command
 from mrc_testbed.cli.ready import complete, file_or_ready
-from mrc_testbed.cli.render import bad, good, show, write_out
+from mrc_testbed.cli.render import SCHEMA_VERSION, bad, good, show, write_out
 from mrc_testbed.document import envelope as document
 from mrc_testbed.document.envelope import Kind
 from mrc_testbed.errors import UsageError
@@ -21,8 +21,6 @@ from mrc_testbed.scenario.spec.load import load_scenario, scenario_schema, scena
 from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.topology.resolve import load_topology
 from mrc_testbed.topology.spec import TopologySpec
-
-SCHEMA_VERSION: Final = 1
 
 
 def register(app: typer.Typer) -> None:

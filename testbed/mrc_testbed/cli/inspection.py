@@ -21,7 +21,7 @@ from mrc_testbed.cli.inspect_tables import (
 )
 from mrc_testbed.cli.known_topology import known_topology, live_topology
 from mrc_testbed.cli.options import OutputFormat, Settings, command, require_root
-from mrc_testbed.cli.render import key_values, plain_table, show, show_tables, write_out
+from mrc_testbed.cli.render import SCHEMA_VERSION, key_values, plain_table, show, show_tables, write_out
 from mrc_testbed.cli.suggestion import links as link_names
 from mrc_testbed.cli.suggestion import nodes
 from mrc_testbed.drawing.graph import graph_dot, graph_text
@@ -39,7 +39,6 @@ from mrc_testbed.topology.select import select_links
 from mrc_testbed.topology.selector_spec import parse_link_selector
 
 PANEL: Final = "With --queues"
-SCHEMA_VERSION: Final = 1
 _SEED: Final = 1
 _COUNTED: Final = (
     PortCounter.TX_PACKETS,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
@@ -11,10 +11,9 @@ from rich.text import Text
 from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.known_topology import given_topology
-from mrc_testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile
+from mrc_testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile, describe_stack
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import key_values, say, show
-from mrc_testbed.cli.stack_text import describe_stack
+from mrc_testbed.cli.render import SCHEMA_VERSION, key_values, say, show
 from mrc_testbed.cli.status import fabric_lines, status_details, status_document, topology_summary
 from mrc_testbed.errors import CleanupError, TestbedError, UsageError
 from mrc_testbed.fabric import lab
@@ -22,8 +21,6 @@ from mrc_testbed.fabric.known_labs import foreign_labs, names, require_own
 from mrc_testbed.fabric.state import RuntimeName
 from mrc_testbed.faults.attendance import repair_faults, under_faults
 from mrc_testbed.metrics.exporter import process_metrics
-
-SCHEMA_VERSION: Final = 1
 
 
 def register(app: typer.Typer) -> None:

@@ -32,7 +32,7 @@ from mrc_testbed.scenario.run.signal_clock import catching_signals
 from mrc_testbed.scenario.run.stage import lab_for_run
 from mrc_testbed.scenario.spec.one_workload import one_workload_scenario
 from mrc_testbed.scenario.spec.plan import Plan
-from mrc_testbed.virtual.compute import HOW_TO_DECLARE, UNDECLARED
+from mrc_testbed.virtual.limits import HOW_TO_DECLARE, UNDECLARED
 from mrc_testbed.workloads.job_ring import running_jobs
 
 WORKLOAD: Final = "job"

@@ -4,25 +4,23 @@ import os
 import subprocess
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import say, show
+from mrc_testbed.cli.render import SCHEMA_VERSION, say, show
 from mrc_testbed.cli.suggestion import hosts, nodes
 from mrc_testbed.errors import AgentError, UsageError, did_you_mean
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.agent_process import log_lines
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.mpi import program_environment
-from mrc_testbed.fabric.node_entry import enter_command
 from mrc_testbed.fabric.process import marked_environment
 from mrc_testbed.fabric.rdma import RdmaTransport, named_command, rdma_command
 from mrc_testbed.fabric.repair import Repair
+from mrc_testbed.fabric.runtime import enter_command
 from mrc_testbed.faults.attendance import repair_faults, under_faults
-
-SCHEMA_VERSION: Final = 1
 
 
 def register(app: typer.Typer) -> None:

@@ -8,13 +8,12 @@ import typer
 from rich.text import Text
 
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import bad, key_values, say, show_rows
+from mrc_testbed.cli.render import SCHEMA_VERSION, bad, key_values, say, show_rows
 from mrc_testbed.faults.drill import note_named
 from mrc_testbed.observe.alerts import FIRING, await_alert, read_alerts
 from mrc_testbed.report.table import Columns
 from mrc_testbed.units import format_duration_ns
 
-SCHEMA_VERSION: Final = 1
 _NS_PER_SECOND: Final = 10**9
 _COLUMNS: Final[Columns] = {
     "alert": "name",

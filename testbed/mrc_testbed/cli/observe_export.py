@@ -2,21 +2,19 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mrc_testbed.cli.options import ForceOption, Settings, command
-from mrc_testbed.cli.render import key_values, say, show
-from mrc_testbed.document.file_tree import write_files
+from mrc_testbed.cli.render import SCHEMA_VERSION, key_values, say, show
+from mrc_testbed.document.text_file import write_files
 from mrc_testbed.errors import UsageError
 from mrc_testbed.metrics.exporter import is_own_name
 from mrc_testbed.observe import export
 from mrc_testbed.observe.stack_state import StackSettings, read_stack, stack_paths
-
-SCHEMA_VERSION: Final = 1
 
 Target = Annotated[
     str | None,

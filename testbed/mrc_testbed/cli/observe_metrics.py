@@ -11,7 +11,7 @@ from mrc_testbed.cli.observe_options import KnownAs
 from mrc_testbed.cli.options import AddressOption, PortOption, Settings, command
 from mrc_testbed.cli.render import say, write_out
 from mrc_testbed.errors import TestbedError
-from mrc_testbed.fabric.root import state_root
+from mrc_testbed.fabric.paths import state_root
 from mrc_testbed.faults.attendance import restore_reaper
 from mrc_testbed.faults.spec import KINDS
 from mrc_testbed.metrics.exporter import DEFAULT_PORT, Pages, exporter_running

@@ -12,10 +12,16 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mrc_testbed.cli.exit_codes import ExitCode
-from mrc_testbed.cli.observe_options import GrafanaUrl, KnownAs, PrometheusUrl, TokenFile, read_token
+from mrc_testbed.cli.observe_options import (
+    GrafanaUrl,
+    KnownAs,
+    PrometheusUrl,
+    TokenFile,
+    describe_stack,
+    read_token,
+)
 from mrc_testbed.cli.options import AddressOption, Settings, command
-from mrc_testbed.cli.render import bad, good, plain_table, say, show, write_out
-from mrc_testbed.cli.stack_text import describe_stack
+from mrc_testbed.cli.render import SCHEMA_VERSION, bad, good, plain_table, say, show, write_out
 from mrc_testbed.errors import FabricError, UsageError
 from mrc_testbed.metrics.exporter import DEFAULT_PORT, process_metrics
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
@@ -36,7 +42,6 @@ from mrc_testbed.observe.stack_status import StackStatus
 from mrc_testbed.observe.stack_status import status as stack_status
 from mrc_testbed.units import format_duration_ns, format_size_bytes, parse_duration_ns, parse_size_bytes
 
-SCHEMA_VERSION: Final = 1
 _OVERVIEW: Final = "/d/mrc-overview"
 _RETENTION: Final = format_duration_ns(DEFAULT_RETENTION_NS)
 _DISK: Final = format_size_bytes(DEFAULT_DISK_BYTES)

@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.logging import RichHandler
 
 from mrc_testbed.cli.interruption import deadline
+from mrc_testbed.cli.output import TerminalSafeConsole
 from mrc_testbed.cli.progress import Progress
-from mrc_testbed.cli.terminal_safe_console import TerminalSafeConsole
 from mrc_testbed.errors import PreflightError, UsageError
 from mrc_testbed.fabric.paths import DEFAULT_LAB, lab_folders, lab_paths
 from mrc_testbed.installation import as_root

@@ -4,7 +4,13 @@ import io
 import os
 import select
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from mrc_testbed.printable import printable_lines
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -62,3 +68,14 @@ def _guarded(stream: TextIO) -> TextIO:
         line_buffering=stream.line_buffering,
         write_through=stream.write_through,
     )
+
+
+class TerminalSafeConsole(Console):
+    """Write control characters of given text as escape sequences; its own still steer the terminal."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(printable_lines(segment.text), segment.style)

@@ -17,10 +17,10 @@ from mrc_testbed.fabric.link_probes import LinkProbeCounts, link_probes_running
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.faults.drill import note_named
 from mrc_testbed.probing.avoidance import paths_around
-from mrc_testbed.probing.effort import quick_interval_ns, rounds_wanted
 from mrc_testbed.probing.localisation import Diagnosis, LinkHealth, localise
 from mrc_testbed.report.table import Columns
 from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.probe_path import quick_interval_ns, rounds_wanted
 from mrc_testbed.topology.probing_spec import INTERVAL_MIN_NS, ProbingSpec
 from mrc_testbed.units import format_duration_ns, parse_duration_ns
 

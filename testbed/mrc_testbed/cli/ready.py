@@ -4,7 +4,9 @@ A name is the path below the folder of ready files, without .yaml: `t0-t1-flap`,
 """
 
 from pathlib import Path, PurePath
-from typing import Final
+from typing import Any, Final
+
+import typer
 
 from mrc_testbed.errors import UsageError, did_you_mean
 from mrc_testbed.installation import shipped
@@ -48,3 +50,9 @@ def file_or_ready(path: Path) -> Path:
 def complete(incomplete: str) -> list[str]:
     """Ready names; where none begins so, a shell completes files."""
     return [name for name in ready_files() if name.startswith(incomplete)]
+
+
+def file_argument(metavar: str, what: str) -> Any:
+    """The argument of a command that takes a file, or the name of a ready one."""
+    help_text = f"{what}, or a name of `scenarios list`."
+    return typer.Argument(metavar=metavar, callback=file_or_ready, autocompletion=complete, help=help_text)

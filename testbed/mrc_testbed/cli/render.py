@@ -13,6 +13,9 @@ from mrc_testbed.cli.options import OutputFormat, Settings
 from mrc_testbed.report import table as report_table
 from mrc_testbed.shown import format_time
 
+SCHEMA_VERSION: Final = 1
+"""Version of documents that are as they were; a command whose document changed has its own."""
+
 _WIDTH_MAX: Final = 10_000
 _CELL_STYLES: Final = {"good": "green", "bad": "bold red", "warn": "yellow"}
 

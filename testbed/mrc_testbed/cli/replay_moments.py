@@ -12,7 +12,7 @@ from mrc_testbed.campaign.tables import RunFolder
 from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import Settings
-from mrc_testbed.cli.render import say, show, titled_table
+from mrc_testbed.cli.render import SCHEMA_VERSION, say, show, titled_table
 from mrc_testbed.errors import UsageError
 from mrc_testbed.explain.moment import STEPS, Row, changes_between, moments_of, steps_of
 from mrc_testbed.explain.until import first_moment, host_index, parse_condition
@@ -23,7 +23,6 @@ from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.transport.transport_kind import refuse_gone
 from mrc_testbed.units import parse_duration_ns
 
-SCHEMA_VERSION: Final = 1
 ROWS_MAX: Final = 20
 _WANTED: Final[Mapping[str, Callable[[Row], bool]]] = {
     "qps": lambda row: row["una_psn"] != row["next_psn"] or row["lost"] > 0,

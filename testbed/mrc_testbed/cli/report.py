@@ -21,9 +21,9 @@ from mrc_testbed.cli.campaign_table import show_summary
 from mrc_testbed.cli.interruption import force_end
 from mrc_testbed.cli.machine_watch import MachineWatch
 from mrc_testbed.cli.options import RunsFolder, Settings, command
-from mrc_testbed.cli.render import judged_table, plain_table, result_lines, show, shown_table
+from mrc_testbed.cli.render import SCHEMA_VERSION, judged_table, plain_table, result_lines, show, shown_table
 from mrc_testbed.cli.where import ExecutionTarget
-from mrc_testbed.document.latest import latest_of
+from mrc_testbed.document.one_step import latest_of
 from mrc_testbed.document.text_file import read_result
 from mrc_testbed.errors import UsageError
 from mrc_testbed.faults.drill import score_run
@@ -42,9 +42,8 @@ from mrc_testbed.scenario.run.live import LiveLab, live_world
 from mrc_testbed.scenario.run.signal_clock import catching_signals
 from mrc_testbed.scenario.run.stage import lab_for_run
 from mrc_testbed.scenario.spec.plan import Plan
-from mrc_testbed.virtual.run import run_virtually
+from mrc_testbed.virtual.world import run_virtually
 
-SCHEMA_VERSION: Final = 1
 _STYLES: Final = {Status.PASSED: "bold green", Status.FAILED: "bold red"}
 
 

@@ -10,8 +10,8 @@ import typer
 
 from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.options import OutputFormat, RunsFolder, Settings, command
-from mrc_testbed.cli.ready import complete, file_or_ready
-from mrc_testbed.cli.render import say, show, write_out
+from mrc_testbed.cli.ready import file_argument
+from mrc_testbed.cli.render import SCHEMA_VERSION, say, show, write_out
 from mrc_testbed.cli.where import ExecutionTarget, JobsOption, RetryOption, RuntimeOption, VirtualOption
 from mrc_testbed.errors import PreflightError, UsageError
 from mrc_testbed.faults.spec import KINDS
@@ -23,16 +23,7 @@ from mrc_testbed.scenario.spec.timeline import format_plan
 
 DEMO_SCENARIO: Final = "scenarios/t0-t1-flap.yaml"
 
-SCHEMA_VERSION: Final = 1
-ScenarioFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="SCENARIO",
-        callback=file_or_ready,
-        autocompletion=complete,
-        help="Scenario file, or a name of `scenarios list`.",
-    ),
-]
+ScenarioFile = Annotated[Path, file_argument("SCENARIO", "Scenario file")]
 
 
 def register(app: typer.Typer) -> None:

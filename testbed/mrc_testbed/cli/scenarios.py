@@ -11,17 +11,16 @@ from rich.text import Text
 from mrc_testbed.campaign.spec import CampaignSpec
 from mrc_testbed.cli.options import ForceOption, Settings, command
 from mrc_testbed.cli.ready import FOLDER, complete, ready_file, ready_files
-from mrc_testbed.cli.render import known, say, show, show_rows
+from mrc_testbed.cli.render import SCHEMA_VERSION, known, say, show, show_rows
 from mrc_testbed.document import envelope as document
 from mrc_testbed.document.envelope import Kind
-from mrc_testbed.document.file_tree import write_files
+from mrc_testbed.document.text_file import write_files
 from mrc_testbed.installation import shipped
 from mrc_testbed.report.table import Columns
 from mrc_testbed.scenario.spec.load import build_scenario
 from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.scenario.spec.scenario_spec import ScenarioSpec
 
-SCHEMA_VERSION: Final = 1
 _VIRTUAL_TAG: Final = "virtual"
 """Tag of scenarios that no live lab can carry."""
 

@@ -2,18 +2,16 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import show
+from mrc_testbed.cli.render import SCHEMA_VERSION, show
 from mrc_testbed.cli.where import parse_scheduler
 from mrc_testbed.errors import UsageError
-
-SCHEMA_VERSION: Final = 1
 
 
 def register(root: typer.Typer) -> None:
@@ -82,14 +80,14 @@ def host(
     if inventory is not None or scheduler or wheel or remove:
         _workers(settings, inventory, scheduler, wheel, remove=remove)
         return
-    from mrc_testbed.hostprep.host import prepare_host  # noqa: PLC0415 - Ansible takes half a second to import
+    from mrc_testbed.hostprep.playbook import prepare_host  # noqa: PLC0415 - Ansible takes half a second to import
 
     report = prepare_host(
         check=settings.is_dry_run, with_test_tools=with_test_tools, progress=settings.progress
     )
     changes = report.changes
     if with_observability:
-        from mrc_testbed.hostprep.host import prepare_observability  # noqa: PLC0415
+        from mrc_testbed.hostprep.playbook import prepare_observability  # noqa: PLC0415
         from mrc_testbed.observe.grafana_server import IMAGE  # noqa: PLC0415
 
         changes += prepare_observability(IMAGE, check=settings.is_dry_run, progress=settings.progress).changes

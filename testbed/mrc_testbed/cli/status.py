@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Group, RenderableType
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import bad, good, key_values, plain_table, show
+from mrc_testbed.cli.render import SCHEMA_VERSION, bad, good, key_values, plain_table, show
 from mrc_testbed.errors import FabricError, TestbedError, UsageError
 from mrc_testbed.fabric.known_labs import ForeignLab, foreign_labs, names
 from mrc_testbed.fabric.paths import lab_paths
@@ -22,8 +22,6 @@ from mrc_testbed.topology.spec import TopologySpec
 
 if TYPE_CHECKING:
     from mrc_testbed.fabric.status import LabStatus
-
-SCHEMA_VERSION: Final = 1
 
 
 def register(app: typer.Typer) -> None:

@@ -16,8 +16,7 @@ from mrc_testbed.campaign.folder import CampaignFolder, RunEntry, require_inside
 from mrc_testbed.campaign.plan import PlannedRun
 from mrc_testbed.cluster.connection import LOOK_S, Cluster, Progress, Resource
 from mrc_testbed.cluster.worker import RunAssignment, call_here, carry_out_here, interrupt_here
-from mrc_testbed.document.latest import point_latest
-from mrc_testbed.document.one_step import writing
+from mrc_testbed.document.one_step import point_latest, writing
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.extras import from_extra
 from mrc_testbed.fabric.state import RuntimeName

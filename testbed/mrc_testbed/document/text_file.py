@@ -5,7 +5,7 @@ import errno
 import io
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -87,3 +87,37 @@ def _opened(path: Path, flags: int) -> BinaryIO:
 
 def _refusal(path: Path, mode: int) -> UsageError:
     return UsageError(f"{printable(str(path))}: is {_KINDS[stat.S_IFMT(mode)]}, not a regular file")
+
+
+def write_files(folder: Path, files: Mapping[str, str], *, replace: bool) -> list[Path]:
+    """The files that were written; what is there already with the same content counts.
+
+    Args:
+        folder: is made if it does not exist.
+        replace: whether files of other content are replaced.
+    """
+    changed = [name for name, text in files.items() if not replace and _differs(folder / name, text)]
+    if changed:
+        raise UsageError(
+            f"{folder} has other files of these names: {', '.join(changed)}",
+            hint="give another folder, or replace them with --force",
+        )
+    written = []
+    try:
+        for name, text in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            written.append(path)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {error.strerror}") from error
+    return written
+
+
+def _differs(path: Path, text: str) -> bool:
+    try:
+        return path.read_bytes() != text.encode()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True

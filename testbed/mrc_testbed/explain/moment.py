@@ -22,8 +22,7 @@ from mrc_agents.abi import (
 )
 from mrc_agents.bpf.maps import ArrayMap, MappedArray
 from mrc_testbed.errors import TestbedError, UsageError
-from mrc_testbed.explain.rerun import repeat
-from mrc_testbed.explain.trace import PSN_MASK, Records, Tracer, packet_name
+from mrc_testbed.explain.trace import PSN_MASK, Records, Tracer, packet_name, repeat
 from mrc_testbed.metrics.reader import qp_ev_states
 from mrc_testbed.metrics.series import EV_STATES
 from mrc_testbed.scenario.measure.recording import Recording

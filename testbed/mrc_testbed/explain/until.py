@@ -9,8 +9,7 @@ import numpy as np
 
 from mrc_agents.abi import EvReason, EvState, PortCounter, TraceKind
 from mrc_testbed.errors import Interrupted, UsageError, did_you_mean
-from mrc_testbed.explain.rerun import repeat
-from mrc_testbed.explain.trace import PSN_MASK, Records, Tracer
+from mrc_testbed.explain.trace import PSN_MASK, Records, Tracer, repeat
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.resolve import resolve_topology

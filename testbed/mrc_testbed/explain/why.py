@@ -21,8 +21,7 @@ from mrc_testbed.document.text_file import read_result
 from mrc_testbed.errors import UsageError, did_you_mean
 from mrc_testbed.explain.causes import Cause, FaultTimes, Segment
 from mrc_testbed.explain.critical_path import KINDS, CriticalPath, Pair
-from mrc_testbed.explain.rerun import repeat
-from mrc_testbed.explain.trace import QpPlace, Records, Tracer
+from mrc_testbed.explain.trace import QpPlace, Records, Tracer, repeat
 from mrc_testbed.scenario.spec.plan import Plan, PlannedWorkload
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.resolve import resolve_topology

@@ -1,4 +1,4 @@
-"""Starting the NIC agents of a lab, and knowing that they answer."""
+"""Starting the NIC agents of a lab, and knowing that they answer; and the drainers of its queues."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,10 +11,11 @@ from mrc_agents.nic.client import AgentClient
 from mrc_agents.nic.config import AgentConfig, NicSettings, config_document
 from mrc_agents.nic.qp import EXPONENTIAL_COUNT
 from mrc_agents.node_file import read_tail, remove_all_but
+from mrc_agents.objects import OBJECTS_DIR
 from mrc_testbed.errors import AgentError, FabricError
 from mrc_testbed.fabric.folder_watch import FolderWatch
 from mrc_testbed.fabric.paths import LabPaths
-from mrc_testbed.fabric.process import ProcessIdentity, is_alive
+from mrc_testbed.fabric.process import ProcessIdentity, is_alive, start_detached
 from mrc_testbed.fabric.runtime import Report, Runtime, node_namespace
 from mrc_testbed.fabric.state import ProcessRecord, RuntimeName
 from mrc_testbed.fabric.state_file import write_private
@@ -204,3 +205,13 @@ def log_lines(path: Path) -> list[str]:
         AgentError: it is no regular file of ours.
     """
     return read_tail(path, _READ_BYTES_MAX).decode(errors="replace").splitlines()
+
+
+DRAINER: Final = OBJECTS_DIR / "drainer"
+
+
+def start_drainer(paths: LabPaths, index: int) -> ProcessRecord:
+    """Starts drainer number *index* on the lab's pins. Its device map spans all network namespaces."""
+    command = [str(DRAINER), "--pins", str(paths.fabric_pins), "--index", str(index)]
+    process = start_detached(paths.lab, command, paths.drainer_log)
+    return ProcessRecord.of(None, process)

@@ -6,26 +6,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from mrc_testbed.fabric.agent_process import start_agents
-from mrc_testbed.fabric.bpf_file_system import prepare_pins
-from mrc_testbed.fabric.build_ledger import BuildLedger
+from mrc_testbed.fabric.agent_process import start_agents, start_drainer
 from mrc_testbed.fabric.data_plane import SwitchDataPlane
-from mrc_testbed.fabric.drainer import start_drainer
+from mrc_testbed.fabric.file_systems import prepare_pins
 from mrc_testbed.fabric.link import create_links, prepare_namespace, raise_ports
 from mrc_testbed.fabric.namespace import entered
 from mrc_testbed.fabric.nic_data_plane import load_nic, nic_program
-from mrc_testbed.fabric.operation import (
-    ConnectNode,
-    CreateLink,
-    CreateNode,
-    LoadFabric,
-    LoadNic,
-    PreparePins,
-    StartAgent,
-    StartDrainer,
-)
 from mrc_testbed.fabric.paths import LabPaths
-from mrc_testbed.fabric.plan import PlanStep
+from mrc_testbed.fabric.plan import BuildLedger, OperationKind, PlanStep
 from mrc_testbed.fabric.readiness import prove_planes
 from mrc_testbed.fabric.runtime import Runtime, node_namespace
 from mrc_testbed.fabric.state import ContainerRecord, ProcessRecord
@@ -90,37 +78,30 @@ class Build:
 
     def perform(self, step: PlanStep) -> None:
         """Announces the operations of *step* in the ledger, then carries them out."""
-        counter = Counter(step.reason, len(step.operations), self._progress)
-        self._ledger.announce(step.operations)
-        match step.operations[0]:
-            case PreparePins():
+        counter = Counter(step.reason, len(step.targets), self._progress)
+        self._ledger.announce(step.operations())
+        match step.kind:
+            case OperationKind.PREPARE_PINS:
                 self._prepare_pins()
-            case CreateNode():
-                self._create_nodes(
-                    [operation.node for operation in step.operations if isinstance(operation, CreateNode)],
-                    counter,
-                )
-            case CreateLink():
-                links = [operation.link for operation in step.operations if isinstance(operation, CreateLink)]
-                create_links(self._paths.lab, [self._clos.link(link) for link in links])
-            case LoadFabric():
+            case OperationKind.CREATE_NODE:
+                self._create_nodes(step.targets, counter)
+            case OperationKind.CREATE_LINK:
+                create_links(self._paths.lab, [self._clos.link(link) for link in step.targets])
+            case OperationKind.LOAD_FABRIC:
                 self._load_fabric()
-            case LoadNic():
-                self._load_nics(
-                    [operation.host for operation in step.operations if isinstance(operation, LoadNic)],
-                    counter,
-                )
-            case ConnectNode():
-                for operation in step.operations:
-                    if isinstance(operation, ConnectNode):
-                        self._connect(operation.node)
-                        counter.add(1)
-            case StartDrainer():
+            case OperationKind.LOAD_NIC:
+                self._load_nics(step.targets, counter)
+            case OperationKind.CONNECT_NODE:
+                for node in step.targets:
+                    self._connect(node)
+                    counter.add(1)
+            case OperationKind.START_DRAINER:
                 for index in range(self._clos.spec.queue.drainers):
                     self.processes.append(start_drainer(self._paths, index))
-            case StartAgent():
-                hosts = [operation.host for operation in step.operations if isinstance(operation, StartAgent)]
-                self.processes += start_agents(self._paths, self._clos, self._runtime, hosts, counter.add)
+            case OperationKind.START_AGENT:
+                self.processes += start_agents(
+                    self._paths, self._clos, self._runtime, step.targets, counter.add
+                )
         counter.finish()
 
     def prove(self) -> None:

@@ -43,9 +43,8 @@ from mrc_testbed.topology import timing
 from mrc_testbed.topology.addressing import INNER_PREFIX, ifindex
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Port
-from mrc_testbed.topology.flow_control import LinkBuffer, link_buffers
 from mrc_testbed.topology.forwarding import FIB_STRIDE, fib_entries
-from mrc_testbed.topology.port_queue import PortQueue, drainer_of, port_queues
+from mrc_testbed.topology.port_queue import LinkBuffer, PortQueue, drainer_of, link_buffers, port_queues
 from mrc_testbed.topology.port_selection import link_delays_ns, port_rates_bps
 from mrc_testbed.topology.usid import BLOCK
 

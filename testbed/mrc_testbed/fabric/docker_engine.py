@@ -7,8 +7,8 @@ from typing import Final, NamedTuple, TypeVar
 
 from mrc_testbed.errors import FabricError, PreflightError
 from mrc_testbed.extras import from_extra
-from mrc_testbed.fabric.engine_socket import engine_host, is_engine_listening
 from mrc_testbed.fabric.ownership import LAB_LABEL, NODE_LABEL
+from mrc_testbed.fabric.runtime import engine_host, is_engine_listening
 
 with from_extra("lab"):
     import docker
@@ -58,7 +58,10 @@ class DockerEngine:
         """Does *work* for the items, several at a time.
 
         Returns:
-            The failures; unless *stop_at_failure*, the other items are done all the same.
+            The failures; the other items are done all the same.
+
+        Raises:
+            FabricError: the first failure, if *stop_at_failure*.
         """
         failures: list[FabricError] = []
         pool = ThreadPoolExecutor(max_workers=_THREADS)
@@ -67,9 +70,9 @@ class DockerEngine:
                 try:
                     future.result()
                 except FabricError as error:
-                    failures.append(error)
                     if stop_at_failure:
-                        break
+                        raise
+                    failures.append(error)
         finally:
             # Also on Ctrl-C: what has begun ends, nothing more begins.
             pool.shutdown(cancel_futures=True)

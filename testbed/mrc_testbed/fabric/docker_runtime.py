@@ -14,9 +14,9 @@ from typing import Final
 from mrc_testbed.errors import FabricError, PreflightError
 from mrc_testbed.extras import from_extra
 from mrc_testbed.fabric.docker_engine import ENGINE_ERRORS, DockerEngine, ObservedContainer, explain
+from mrc_testbed.fabric.file_systems import mount_node_folder
 from mrc_testbed.fabric.namespace import bind_namespace
 from mrc_testbed.fabric.netns_runtime import delete_namespaces, nodes_with_namespace
-from mrc_testbed.fabric.node_folder import mount_node_folder
 from mrc_testbed.fabric.ownership import LAB_LABEL, NODE_LABEL, owned_name
 from mrc_testbed.fabric.paths import LabPaths
 from mrc_testbed.fabric.process import ProcessIdentity, marked_environment, observe_process
@@ -64,9 +64,7 @@ class DockerRuntime:
             containers[node] = self._create(node, has_agent=is_host[node])
             report(1)
 
-        failures = self._engine.for_each(is_host, create, stop_at_failure=True)
-        if failures:
-            raise failures[0]
+        self._engine.for_each(is_host, create, stop_at_failure=True)
         return containers
 
     def delete_nodes(self, nodes: Sequence[str]) -> None:
@@ -98,9 +96,7 @@ class DockerRuntime:
         def start(host: str) -> None:
             started[host] = self._start_agent(host, configs[host])
 
-        failures = self._engine.for_each(configs, start, stop_at_failure=True)
-        if failures:
-            raise failures[0]
+        self._engine.for_each(configs, start, stop_at_failure=True)
         return started
 
     def _create(self, node: str, *, has_agent: bool) -> ContainerRecord:

@@ -5,6 +5,8 @@ Programs of any user open queues of it, and the kernel grants more with one than
 owner and framing, to take all queues, and to remove the interface. That costs others time and no byte: the
 verbs library makes a system call where it has no queue, the agent sends within a second what has not been
 sent, and the NIC's program drops what is no doorbell.
+
+Also what the receive rings of all other interfaces dropped: a loss of this machine, not of the fabric.
 """
 
 import errno
@@ -17,6 +19,7 @@ from typing import Final
 from mrc_agents.abi import Limit
 from mrc_agents.bpf.libbpf import attach_xdp
 from mrc_testbed.errors import FabricError
+from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.namespace import entered
 from mrc_testbed.fabric.netlink import RouteSocket, set_link_up
 from mrc_testbed.fabric.nic_data_plane import nic_program
@@ -65,3 +68,32 @@ def _create(queue: int, host: str) -> None:
         fcntl.ioctl(queue, _TUNSETPERSIST, 1)
     except OSError as error:
         raise FabricError(f"{DOORBELL} of {host} cannot be made: {error.strerror}") from error
+
+
+_DEVICES: Final = Path("/proc/thread-self/net/dev")
+_HEADER_LINES: Final = 2
+_RX_DROPPED: Final = 3
+
+
+def ring_drops(lab: Lab) -> int:
+    """Frames lost in receive rings since the lab was made, over all its ports.
+
+    A veth counts them as dropped at the end that could not take them (XDP_DROP is counted elsewhere). Every
+    node is entered, so ask at the ends of a run, not in it.
+    """
+    return sum(_drops(lab.namespace(node.name)) for node in (*lab.clos.switches(), *lab.clos.hosts()))
+
+
+def _drops(namespace: Path) -> int:
+    with entered(namespace):
+        try:
+            text = _DEVICES.read_text(encoding="ascii")
+        except OSError as error:
+            raise FabricError(f"interfaces of {namespace} cannot be read: {error.strerror}") from error
+    return parse_dropped(text)
+
+
+def parse_dropped(text: str) -> int:
+    """Frames dropped on receipt by all interfaces of a /proc/net/dev but a doorbell, which nobody needed."""
+    lines = (line.partition(":") for line in text.splitlines()[_HEADER_LINES:])
+    return sum(int(counts.split()[_RX_DROPPED]) for name, _, counts in lines if name.strip() != DOORBELL)

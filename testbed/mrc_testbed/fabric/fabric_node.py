@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from mrc_testbed.errors import FabricError
 from mrc_testbed.extras import from_extra
-from mrc_testbed.fabric.node_entry import enter_command
 from mrc_testbed.fabric.paths import LabPaths
 from mrc_testbed.fabric.process import marked_environment
+from mrc_testbed.fabric.runtime import enter_command
 from mrc_testbed.topology.element import Node as TopologyNode
 
 with from_extra("lab"):

@@ -8,22 +8,18 @@ from typing import Final
 from mrc_testbed.errors import CleanupError, FabricError, Interrupted, UsageError
 from mrc_testbed.fabric import preflight
 from mrc_testbed.fabric.build import Build, ProgressCallback
-from mrc_testbed.fabric.build_ledger import BuildLedger
-from mrc_testbed.fabric.claim import write_claim
-from mrc_testbed.fabric.health import ANSWER_NS
-from mrc_testbed.fabric.known_labs import claimed, is_claimed_elsewhere, no_such_lab, require_own
+from mrc_testbed.fabric.known_labs import claimed, is_claimed_elsewhere, no_such_lab, require_own, write_claim
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.lock import exclusive, is_held
-from mrc_testbed.fabric.owner import remove_dead_owners
 from mrc_testbed.fabric.paths import DEFAULT_LAB, LabPaths, lab_paths
-from mrc_testbed.fabric.plan import build_plan
-from mrc_testbed.fabric.process import ProcessIdentity, is_alive
+from mrc_testbed.fabric.plan import BuildLedger, build_plan
+from mrc_testbed.fabric.process import ProcessIdentity, is_alive, remove_dead_owners
 from mrc_testbed.fabric.removal import observe_remains, remove
 from mrc_testbed.fabric.repair import NO_FAULTS, Repair, UnderFaults, repair, restart_agents
 from mrc_testbed.fabric.runtime import Runtime
 from mrc_testbed.fabric.runtime_choice import RuntimeChoice, choose_runtime, known_runtime, parse_runtime
 from mrc_testbed.fabric.state import LabState, Phase, ProcessRecord, RuntimeName, read_state, write_state
-from mrc_testbed.fabric.status import LabStatus, status
+from mrc_testbed.fabric.status import ANSWER_NS, LabStatus, status
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
@@ -189,7 +185,7 @@ def _build(
         phase=Phase.BUILDING,
         version=version("mrc-testbed"),
         spec=clos.spec,
-        made_for=_record(made_for),
+        made_for=None if made_for is None else ProcessRecord.of(None, made_for),
     )
     write_state(paths, state)
     with BuildLedger(paths.ledger_file) as ledger:
@@ -220,15 +216,9 @@ def _made_for(paths: LabPaths, state: LabState, made_for: ProcessIdentity | None
     """The state of a lab that a run which is gone has left, now that it is for somebody else."""
     if state.made_for is None or is_alive(state.made_for.identity):
         return state
-    state = state.model_copy(update={"made_for": _record(made_for)})
+    state = state.model_copy(update={"made_for": made_for and ProcessRecord.of(None, made_for)})
     write_state(paths, state)
     return state
-
-
-def _record(process: ProcessIdentity | None) -> ProcessRecord | None:
-    if process is None:
-        return None
-    return ProcessRecord.of(None, process)
 
 
 def _discard_empty_folder(paths: LabPaths) -> None:

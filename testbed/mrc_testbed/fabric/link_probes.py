@@ -14,8 +14,7 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.paths import MapPins
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.probe_outcome import PathOutcome, since
-from mrc_testbed.topology.probe_path import ProbePath, probe_paths
+from mrc_testbed.topology.probe_path import PathOutcome, ProbePath, probe_paths, since
 from mrc_testbed.topology.probing_spec import LAG_ROUNDS_MAX, ProbingSpec
 
 

@@ -13,9 +13,9 @@ from typing import Final
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.management import INTERFACE
-from mrc_testbed.fabric.node_entry import enter_command
 from mrc_testbed.fabric.process import marked_environment, own_lab
 from mrc_testbed.fabric.rdma import TRANSPORT_VARIABLE, RdmaTransport, rdma_command, rdma_environment
+from mrc_testbed.fabric.runtime import enter_command
 
 _SETTINGS: Final = {
     "UCX_TLS": "tcp,self,rc_verbs",  # `rc` would want UD too, which the NIC has not; tcp makes up for that

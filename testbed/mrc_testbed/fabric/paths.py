@@ -4,7 +4,7 @@
 bpffs/<lab>/fabric/       pins of the maps the whole fabric shares, and of the switch program
 bpffs/<lab>/nodes/<host>/ pins of one NIC
 <lab>/lab.json            LabState
-<lab>/ledger.jsonl        what was done to the machine (build_ledger.py)
+<lab>/ledger.jsonl        what was done to the machine (plan.py)
 <lab>/lock                held by the command that changes the lab (lock.py)
 <lab>/bpf                 symbolic link to bpffs/<lab>
 <lab>/agents/<host>/      agent.json, which the host reads and only this machine writes
@@ -19,10 +19,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from mrc_testbed.errors import UsageError
-from mrc_testbed.fabric.root import STATE_DIR_VARIABLE, state_root
 
 if TYPE_CHECKING:
     from mrc_agents.bpf.libbpf import Pins
+
+STATE_DIR_VARIABLE: Final = "MRC_TESTBED_STATE_DIR"
+_DEFAULT_ROOT: Final = Path("/run/mrc-testbed")
+
+
+def state_root() -> Path:
+    """The folder of all labs that commands in this environment know."""
+    return Path(os.environ.get(STATE_DIR_VARIABLE) or _DEFAULT_ROOT).absolute()
+
+
+def folder_id(root: Path) -> str:
+    """Device and inode of a state folder; empty: there is none.
+
+    Its path says less: in two mount namespaces two folders may have the same one.
+    """
+    try:
+        found = root.stat()
+    except FileNotFoundError:
+        return ""
+    return f"{found.st_dev}:{found.st_ino}"
+
 
 DEFAULT_LAB: Final = "default"
 

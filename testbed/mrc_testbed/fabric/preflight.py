@@ -20,12 +20,11 @@ from mrc_agents.clock import monotonic_ns
 from mrc_agents.nic.device import available_bytes
 from mrc_agents.objects import OBJECTS_DIR, how_to_build
 from mrc_testbed.errors import FabricError, PreflightError, TestbedError
+from mrc_testbed.fabric.agent_process import DRAINER
 from mrc_testbed.fabric.data_plane import fabric_rodata, forward_program, load_forward, load_object
-from mrc_testbed.fabric.drainer import DRAINER
 from mrc_testbed.fabric.namespace import unnamed_namespace
 from mrc_testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, mac_bytes
-from mrc_testbed.fabric.paths import DEFAULT_LAB, LabPaths, lab_paths
-from mrc_testbed.fabric.root import state_root
+from mrc_testbed.fabric.paths import DEFAULT_LAB, LabPaths, lab_paths, state_root
 from mrc_testbed.fabric.runtime_choice import choose_runtime
 from mrc_testbed.fabric.state import RuntimeName
 from mrc_testbed.installation import as_root

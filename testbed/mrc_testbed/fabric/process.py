@@ -1,25 +1,28 @@
 """Processes of a lab: how they are marked, recognised and ended.
 
 A process is known by its pid *and* its start time, so a recycled pid is never mistaken for ours. Both say
-nothing in another PID or time namespace: there a process that owns something is known by a lock that it holds
-(owner.py), and nothing is said of any other. Every
-process that a lab starts on the machine carries a mark in its environment, which its children inherit: `down`
-finds them all even when nothing was recorded. No process is ever looked for by its name.
+nothing in another PID or time namespace: there a process that owns something is known by a lock that it
+holds, which the kernel lets go when it dies, and nothing is said of any other. Every process that a lab
+starts on the machine carries a mark in its environment, which its children inherit: `down` finds them all
+even when nothing was recorded. No process is ever looked for by its name.
 """
 
+import atexit
+import contextlib
 import errno
 import os
+import secrets
 import select
 import signal
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
 from mrc_agents.clock import monotonic_ns
 from mrc_testbed.errors import CleanupError, FabricError
-from mrc_testbed.fabric.lock import is_held
-from mrc_testbed.fabric.root import STATE_DIR_VARIABLE, folder_id, state_root
+from mrc_testbed.fabric.lock import is_held, is_still_at, locked_descriptor
+from mrc_testbed.fabric.paths import STATE_DIR_VARIABLE, folder_id, state_root
 
 _PROC = Path("/proc")
 _MARK = "MRC_TESTBED_OWNED_BY"
@@ -328,3 +331,46 @@ def _own_ancestry() -> frozenset[int]:
         fields = _stat_fields(pid)
         pid = int(fields[_STAT_PARENT]) if fields else 0
     return frozenset(pids)
+
+
+_descriptors: dict[Path, int] = {}
+"""Descriptors of this process's lock files, one per state folder; open as long as it lives."""
+
+
+def owner_identity() -> ProcessIdentity:
+    """The calling process as the owner of what is to end with it.
+
+    Raises:
+        FabricError: it is not to be seen in /proc.
+        OSError: its lock cannot be made.
+    """
+    folder = lock_folder()
+    for path, descriptor in _descriptors.items():
+        if path.parent == folder and is_still_at(descriptor, path):
+            return replace(own_identity(), lock=path.name)
+    remove_dead_owners()
+    path = folder / secrets.token_hex(8)
+    _descriptors[path] = locked_descriptor(path)
+    atexit.register(_remove_own, path, os.getpid())
+    return replace(own_identity(), lock=path.name)
+
+
+def remove_dead_owners() -> None:
+    """Remove the files of processes that were killed; one that is just being made is made again."""
+    folder = lock_folder()
+    try:
+        paths = list(folder.iterdir())
+    except FileNotFoundError:
+        return
+    for path in paths:
+        if not is_held(path):
+            path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # another process has a file in it
+        folder.rmdir()
+
+
+def _remove_own(path: Path, pid: int) -> None:
+    if os.getpid() == pid:  # a fork that ends is not the owner
+        with contextlib.suppress(OSError):
+            path.unlink()
+            path.parent.rmdir()

@@ -22,10 +22,9 @@ from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.management import INTERFACE, management_address
 from mrc_testbed.fabric.mpi import program_environment
 from mrc_testbed.fabric.namespace import entered
-from mrc_testbed.fabric.node_entry import enter_command
 from mrc_testbed.fabric.process import KILLED_NS
 from mrc_testbed.fabric.rdma import RdmaTransport, rdma_command
-from mrc_testbed.fabric.runtime import node_namespace
+from mrc_testbed.fabric.runtime import enter_command, node_namespace
 from mrc_testbed.signals import passed_on
 
 GRACE_NS: Final = 5_000_000_000

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from mrc_testbed.errors import CleanupError, TestbedError
-from mrc_testbed.fabric.bpf_file_system import labs_with_pins, remove_pins
-from mrc_testbed.fabric.build_ledger import read_ledger
-from mrc_testbed.fabric.node_folder import unmount_node_folders
+from mrc_testbed.fabric.file_systems import labs_with_pins, remove_pins, unmount_node_folders
 from mrc_testbed.fabric.paths import LabPaths
-from mrc_testbed.fabric.plan import created_nodes_backwards
+from mrc_testbed.fabric.plan import created_nodes_backwards, read_ledger
 from mrc_testbed.fabric.process import find_marked, stop_processes
 from mrc_testbed.fabric.runtime import Runtime
 

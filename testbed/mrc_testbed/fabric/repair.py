@@ -8,8 +8,7 @@ from typing import Final, Self
 
 from mrc_agents.nic.client import AgentClient
 from mrc_testbed.errors import AgentError, UsageError
-from mrc_testbed.fabric.agent_process import start_agents
-from mrc_testbed.fabric.drainer import DRAINER, start_drainer
+from mrc_testbed.fabric.agent_process import DRAINER, start_agents, start_drainer
 from mrc_testbed.fabric.namespace import is_bound
 from mrc_testbed.fabric.nic_data_plane import restore_nic
 from mrc_testbed.fabric.paths import LabPaths

@@ -1,8 +1,14 @@
-"""The implementation of nodes. The rest of the fabric knows a node by its network namespace only."""
+"""The implementation of nodes, and running a program inside one.
 
+The rest of the fabric knows a node by its network namespace only.
+"""
+
+import os
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
+from urllib.parse import urlsplit
 
 from mrc_testbed.fabric.namespace import namespace_path
 from mrc_testbed.fabric.ownership import owned_name
@@ -54,3 +60,41 @@ class Runtime(Protocol):
 
 def node_namespace(lab: str, node: str) -> Path:
     return namespace_path(owned_name(lab, node))
+
+
+def enter_command(lab: str, node: str, container_pid: int | None) -> tuple[str, ...]:
+    """The program, with arguments, that runs what follows it in a node's network, with all capabilities.
+
+    It stays with this machine's files, also for a container: who is root in there could have put another
+    program in the place of the one that is meant, and would get this machine's root.
+
+    Args:
+        container_pid: first process of the node's container; None if it has none.
+    """
+    if container_pid is None:
+        return ("nsenter", f"--net={node_namespace(lab, node)}")
+    return ("nsenter", f"--target={container_pid}", "--uts", "--net")
+
+
+_DEFAULT_HOST: Final = "unix:///var/run/docker.sock"
+
+
+def engine_host() -> str:
+    """Where the engine is looked for: DOCKER_HOST, or the default socket."""
+    return os.environ.get("DOCKER_HOST") or _DEFAULT_HOST
+
+
+def is_engine_listening() -> bool:
+    """Return True if an engine listens on the socket; also for a host on the network, which is not asked.
+
+    Needs no SDK, whose import takes a third of a second.
+    """
+    url = urlsplit(engine_host())
+    if url.scheme != "unix":
+        return True
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as attempt:
+        try:
+            attempt.connect(url.path)
+        except OSError:
+            return False
+    return True

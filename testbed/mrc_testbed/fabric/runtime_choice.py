@@ -5,11 +5,10 @@ meant.
 from typing import NamedTuple
 
 from mrc_testbed.errors import PreflightError, UsageError, did_you_mean
-from mrc_testbed.fabric.engine_socket import is_engine_listening
 from mrc_testbed.fabric.netns_runtime import NetnsRuntime
 from mrc_testbed.fabric.ownership import LAB_LABEL
 from mrc_testbed.fabric.paths import LabPaths
-from mrc_testbed.fabric.runtime import Runtime
+from mrc_testbed.fabric.runtime import Runtime, is_engine_listening
 from mrc_testbed.fabric.state import LabState, RuntimeName
 
 

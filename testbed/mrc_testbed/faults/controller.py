@@ -25,8 +25,7 @@ from mrc_testbed.faults.effects import (
     by_place,
     requests_of,
 )
-from mrc_testbed.faults.fault import ScheduledFault
-from mrc_testbed.faults.fault_event import FaultEvent, PortAccount, event_of
+from mrc_testbed.faults.fault import FaultEvent, PortAccount, ScheduledFault, event_of
 from mrc_testbed.faults.ledger import Entry, FaultPhase
 from mrc_testbed.faults.rule import FrameRule, mix_seed
 from mrc_testbed.faults.schedule import Flap, Schedule

@@ -1,6 +1,6 @@
-"""Faults added from the command line: they outlive their command, until their time is over or cleared."""
+"""Faults added from the command line, which outlive it, and those of a runner, which end with it."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from typing import Final
@@ -10,21 +10,18 @@ from mrc_agents.closing import Closing
 from mrc_testbed.document.envelope import validate_values
 from mrc_testbed.document.problem import Tree
 from mrc_testbed.errors import UsageError
-from mrc_testbed.fabric.owner import owner_identity
 from mrc_testbed.fabric.paths import lab_paths
-from mrc_testbed.fabric.process import ProcessIdentity
+from mrc_testbed.fabric.process import ProcessIdentity, owner_identity
 from mrc_testbed.faults.controller import FaultController
 from mrc_testbed.faults.drill import Score, score_faults
-from mrc_testbed.faults.fault import ScheduledFault
-from mrc_testbed.faults.fault_event import FaultEvent
+from mrc_testbed.faults.fault import FaultEvent, ScheduledFault
 from mrc_testbed.faults.lab_target import LabTarget
 from mrc_testbed.faults.ledger import Entry, Ledger, read_lines
-from mrc_testbed.faults.raw_load import prepare_load
+from mrc_testbed.faults.raw_load import prepare_load, stop_load
 from mrc_testbed.faults.reaper import ensure_reaper
 from mrc_testbed.faults.rule import FLAP_PLACE, mix_seed
-from mrc_testbed.faults.spec import KINDS, own_fields
+from mrc_testbed.faults.spec import KINDS, own_fields, target_fault
 from mrc_testbed.faults.spec_base import AnyFault
-from mrc_testbed.faults.targets import target_fault
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.selector_spec import parse_link_selector, parse_node_selector, parse_plane_selector
 
@@ -127,3 +124,51 @@ class LabFaults(FaultController, Closing):
     def close(self) -> None:
         """Close the lab's maps; faults stay as they are."""
         self._target.close()
+
+
+class FaultSession(LabFaults, Closing):
+    """The faults of the calling process in one lab; the reaper clears them should it be killed.
+
+    Args:
+        is_idle: there will be none, so that no reaper has to be started.
+    """
+
+    _lease: ProcessIdentity
+
+    def __init__(self, lab: str, *, is_idle: bool = False) -> None:
+        super().__init__(lab)
+        self._ready: list[str] = []
+        self._is_drill = False
+        self._lease = owner_identity()
+        if is_idle:
+            return
+        self._ledger.take_lease(self._lease)
+        try:
+            ensure_reaper(lab)
+        except BaseException:
+            self._ledger.end_lease(self._lease)
+            raise
+
+    def make_ready(self, faults: Iterable[ScheduledFault]) -> None:
+        for fault in faults:
+            self._is_drill |= fault.is_hidden
+            if fault.loads:
+                self._ready.append(fault.fault_id)
+                prepare_load(self._lab, fault, self._lease)
+
+    def clear_all(self) -> list[FaultEvent]:
+        """Clear all faults of this session; those of others stay."""
+        return self.clear_leased(self._lease)
+
+    def close(self) -> None:
+        """Clear what is left, reveal it and end the lease; the lab may be gone already."""
+        try:
+            if self._ledger.active_folder.is_dir():
+                self.clear_all()
+                if self._is_drill:
+                    self._ledger.reveal()
+            for fault_id in self._ready:
+                stop_load(self._lab, fault_id, at_once=True)
+        finally:
+            self._ledger.end_lease(self._lease)
+            super().close()

@@ -27,8 +27,7 @@ from mrc_testbed.errors import FaultError
 from mrc_testbed.fabric.fault_log import HIDDEN_FILE
 from mrc_testbed.fabric.folder_watch import FolderWatch
 from mrc_testbed.fabric.lock import exclusive
-from mrc_testbed.fabric.owner import owner_identity
-from mrc_testbed.fabric.process import ProcessIdentity, is_alive
+from mrc_testbed.fabric.process import ProcessIdentity, is_alive, owner_identity
 from mrc_testbed.fabric.state_file import PRIVATE_FILE, PRIVATE_FOLDER, append_private, write_private
 from mrc_testbed.faults.fault import ScheduledFault
 from mrc_testbed.faults.schedule import Schedule

@@ -12,7 +12,7 @@ from mrc_testbed.fabric.data_plane import FabricMaps
 from mrc_testbed.fabric.nic_data_plane import set_icrc
 from mrc_testbed.fabric.paths import MapPins
 from mrc_testbed.fabric.port_fault import clear_rule, set_rule
-from mrc_testbed.faults.fault_event import PortAccount
+from mrc_testbed.faults.fault import PortAccount
 from mrc_testbed.faults.rule import FrameRule, as_abi
 from mrc_testbed.faults.schedule import Schedule
 from mrc_testbed.probing.avoidance import PathToDeny

@@ -13,9 +13,9 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol, TextIO
+from typing import Final, TextIO
 
 from mrc_agents.clock import monotonic_ns
 from mrc_testbed.errors import FaultError, TestbedError
@@ -79,13 +79,6 @@ def _try_lock(lock: TextIO) -> bool:
     return True
 
 
-class Watch(Protocol):
-    """The wait of the reaper; `FolderWatch` on the ledger's folders."""
-
-    def wait(self, processes: Iterable[ProcessIdentity], deadline_ns: int) -> None:
-        """Returns when the ledger changed, a process ended, or *deadline_ns* (CLOCK_MONOTONIC) came."""
-
-
 class Reaper:
     """Looks after the ledger of one lab.
 
@@ -102,7 +95,7 @@ class Reaper:
         self._threads: dict[str, threading.Thread] = {}
         self._retry_ns: dict[str, int] = {}
 
-    def reap(self, watch: Watch) -> None:
+    def reap(self, watch: FolderWatch) -> None:
         """Returns when the ledger is empty and no lease is left, or the lab is gone.
 
         The caller holds the reaper's lock file. It is deleted at the end, while the ledger is locked: who

@@ -1,4 +1,7 @@
-"""All kinds of fault, by the name a user writes: every class with a `kind` in kinds.py and node_kinds.py."""
+"""All kinds of fault, by the name a user writes: every class with a `kind` in kinds.py and node_kinds.py.
+
+And what a fault as written means in one fabric: links, nodes, and its effects there. Pure.
+"""
 
 import operator
 from collections.abc import Sequence
@@ -8,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
+from mrc_testbed.errors import UsageError
 from mrc_testbed.faults import kinds, node_kinds
-from mrc_testbed.faults.spec_base import AnyFault, BothWaysFault, kind_of
+from mrc_testbed.faults.fault import ScheduledFault
+from mrc_testbed.faults.spec_base import AnyFault, BothWaysFault, Target, kind_of
 from mrc_testbed.topology.clos import Clos
 
 
@@ -72,3 +77,32 @@ def _place(selects: str, links: Sequence[str], nodes: Sequence[str], clos: Clos)
     ends = [{str(link.lower.node.name), str(link.upper.node.name)} for link in found]
     common = sorted(set.intersection(*ends))
     return f"{len(found)} links{f' of {common[0]}' if common else ''}", True
+
+
+class SelectionError(UsageError):
+    """The selector of a fault matches nothing, or what the fault cannot act on."""
+
+
+def target_fault(fault: AnyFault, clos: Clos, pick_seed: int, seed: int) -> ScheduledFault:
+    """The meaning of *fault* in the fabric *clos*, whenever it acts.
+
+    Args:
+        pick_seed: decides what `pick: random` takes.
+        seed: 64 bits for decisions in the data plane.
+    """
+    fault.check_fabric(clos)
+    try:
+        links, nodes = fault.choose(clos, pick_seed)
+    except UsageError as error:
+        raise SelectionError(error.message, hint=error.hint) from error
+    return ScheduledFault(
+        fault_id=fault.id,
+        kind=kind_of(type(fault)),
+        detail=fault.detail,
+        seed=seed,
+        links=tuple(link.name for link in links),
+        nodes=tuple(node.name for node in nodes),
+        direction=fault.way,
+        is_hidden=fault.is_hidden,
+        effects=fault.effects(Target(clos, links, nodes, seed)),
+    )

@@ -7,8 +7,8 @@ from typing import Final
 from mrc_testbed.errors import CleanupError, FabricError, PreflightError
 from mrc_testbed.extras import from_extra
 from mrc_testbed.fabric.docker_engine import ENGINE_ERRORS, DockerEngine, explain
-from mrc_testbed.fabric.engine_socket import is_engine_listening
 from mrc_testbed.fabric.process import ProcessIdentity, observe_process
+from mrc_testbed.fabric.runtime import is_engine_listening
 from mrc_testbed.observe.service import TITLES, Progress, Service
 from mrc_testbed.observe.stack_state import ServiceRecord, StackPaths
 

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Final, Literal
 
 from mrc_testbed.errors import CleanupError, FabricError, PreflightError, TestbedError, UsageError
-from mrc_testbed.fabric.engine_socket import is_engine_listening
 from mrc_testbed.fabric.lock import exclusive
+from mrc_testbed.fabric.runtime import is_engine_listening
 from mrc_testbed.observe import grafana_server, machine, prometheus
 from mrc_testbed.observe.run_reports import forget_runs
 from mrc_testbed.observe.service import TITLES, Progress, Service, ServiceRunner, exporter

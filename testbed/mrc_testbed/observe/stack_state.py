@@ -19,8 +19,8 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from mrc_testbed.fabric.paths import state_root
 from mrc_testbed.fabric.process import ProcessIdentity, is_alive
-from mrc_testbed.fabric.root import state_root
 from mrc_testbed.fabric.state_file import read_record, write_record
 from mrc_testbed.metrics.exporter import DEFAULT_PORT
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS, url_host

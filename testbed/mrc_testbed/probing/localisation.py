@@ -24,7 +24,7 @@ from typing import Final, Self
 
 from mrc_testbed.shown import format_share
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.probe_outcome import PathOutcome, since
+from mrc_testbed.topology.probe_path import PathOutcome, since
 
 WINDOW_NS: Final = 1_000_000_000
 """A diagnosis is about the probes judged within this time: long enough to see a link that loses some."""

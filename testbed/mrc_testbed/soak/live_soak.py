@@ -16,7 +16,7 @@ from mrc_agents.bpf.libbpf import open_map_in
 from mrc_agents.bpf.maps import ArrayMap, MappedArray
 from mrc_agents.nic.client import AgentClient
 from mrc_testbed.bundle.bundle import SUFFIX, write_bundle
-from mrc_testbed.document.latest import latest_of
+from mrc_testbed.document.one_step import latest_of
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.port_fault import is_healthy
@@ -31,8 +31,8 @@ from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.soak.document import Values, as_text, plan_of, scenario_document
 from mrc_testbed.soak.draw import COLLECTIVE_BYTES, RETRY_LIMIT, SoakFabric, draw_faults, leave_out
 from mrc_testbed.soak.invariants import STALL_NS, Failure, Reach
-from mrc_testbed.soak.judging import Judged
 from mrc_testbed.soak.soaking import UNLIMITED, Control, Soak
+from mrc_testbed.soak.universe import Judged
 from mrc_testbed.soak.violation import Violation, write_failing
 from mrc_testbed.topology.forwarding import FIB_STRIDE, fib_entries
 from mrc_testbed.topology.spec import TopologySpec

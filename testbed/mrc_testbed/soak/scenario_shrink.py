@@ -11,14 +11,13 @@ from mrc_testbed.document.envelope import Kind, load
 from mrc_testbed.errors import UsageError, did_you_mean
 from mrc_testbed.scenario.measure.expectation import Outcome, evaluate_expectations
 from mrc_testbed.scenario.measure.recording import Journal
-from mrc_testbed.scenario.measure.workload_end import unwritten_outcomes
+from mrc_testbed.scenario.measure.verdict import unwritten_outcomes
 from mrc_testbed.scenario.run.runner import Runner
 from mrc_testbed.scenario.spec.expression import parse_expectation
 from mrc_testbed.scenario.spec.load import load_scenario, scenario_variants
 from mrc_testbed.soak.document import Values, commented, plan_of
-from mrc_testbed.soak.judging import judge, judge_candidate, require_plan
 from mrc_testbed.soak.shrink import CANDIDATE_FACTOR, RefusedDocumentError, shrink
-from mrc_testbed.soak.universe import NO_LIMIT, IsStopped, UniverseLimit
+from mrc_testbed.soak.universe import NO_LIMIT, IsStopped, UniverseLimit, judge, judge_candidate, require_plan
 from mrc_testbed.virtual.world import virtual_world
 
 _ADDED: Final = ("variants", "compare", "figure", "published", "fidelity")

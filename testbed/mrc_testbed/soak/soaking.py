@@ -12,7 +12,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from mrc_testbed.campaign.workers import SPAWN, begin_process, kills_in_words, run_processes
 from mrc_testbed.errors import TestbedError
-from mrc_testbed.soak.judging import Judged, judge_seed
+from mrc_testbed.soak.universe import Judged, judge_seed
 from mrc_testbed.soak.violation import Violation, keep_violation
 
 _LOOK_EVERY_S: Final = 0.5

@@ -8,16 +8,14 @@ from typing import Final
 
 from mrc_testbed.bundle.bundle import SUFFIX, write_bundle
 from mrc_testbed.document.envelope import Kind, load
-from mrc_testbed.document.latest import latest_of
-from mrc_testbed.document.one_step import write_in_one_step, writing
+from mrc_testbed.document.one_step import latest_of, write_in_one_step, writing
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.scenario.execution import execute
 from mrc_testbed.soak.document import Values, commented, plan_of
 from mrc_testbed.soak.draw import draw_universe
 from mrc_testbed.soak.invariants import Failure
-from mrc_testbed.soak.judging import Judged, judge_candidate
 from mrc_testbed.soak.shrink import CANDIDATE_FACTOR, shrink
-from mrc_testbed.soak.universe import EVENTS_MAX, IsStopped, UniverseLimit
+from mrc_testbed.soak.universe import EVENTS_MAX, IsStopped, Judged, UniverseLimit, judge_candidate
 from mrc_testbed.virtual.world import VirtualLabView, planned_lab, world_in
 
 CANDIDATE_EVENTS_MAX: Final = EVENTS_MAX // 3

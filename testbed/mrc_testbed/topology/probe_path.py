@@ -1,4 +1,4 @@
-"""The link probes of a host: source routes that lead to a switch and back.
+"""The link probes of a host, source routes that lead to a switch and back, and their outcomes.
 
     to a T0    T0 : downlink of the host                 crosses the host's link twice
     to a T1    T0 : T1 : T0, lane : downlink             crosses the host's link and an uplink twice
@@ -9,9 +9,11 @@ they probe every uplink, most of them more than once.
 Source: docs/reference/protocol.md, "Link probes"; the paper, section 4 (Clustermapper).
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address
+from typing import Final
 
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.probing_spec import ProbingSpec
@@ -65,3 +67,60 @@ def _paths_in_plane(clos: Clos, host: int, plane: int, uplinks: tuple[int, ...])
         yield ProbePath(
             host, plane, uplink, carrier, (own, clos.numbering.fabric_link_id(plane, row, uplink))
         )
+
+
+@dataclass(frozen=True, slots=True)
+class PathOutcome:
+    """Link probes of one path whose time was up."""
+
+    path: ProbePath  # their way
+    passed: int  # came back in time
+    failed: int  # did not
+    late: int = 0  # of those that failed, how many came back after all: a slow machine, not a broken link
+    rtt_sum_ns: int = 0  # round-trip times of those that passed, added up
+
+    @property
+    def returned(self) -> int:
+        return self.passed + min(self.late, self.failed)
+
+    @property
+    def lost(self) -> int:
+        return self.failed - min(self.late, self.failed)
+
+
+def since(later: Sequence[PathOutcome], earlier: Sequence[PathOutcome]) -> tuple[PathOutcome, ...]:
+    """The difference between two counts of the same paths."""
+    return tuple(
+        PathOutcome(
+            new.path,
+            new.passed - old.passed,
+            new.failed - old.failed,
+            new.late - old.late,
+            new.rtt_sum_ns - old.rtt_sum_ns,
+        )
+        for new, old in zip(later, earlier, strict=True)
+    )
+
+
+_PROBES: Final = 1600
+"""Probes across a link: a loss of half a percent, one way, takes five or more in nine cases of ten."""
+
+_INTERVAL_MIN_NS: Final = 5_000_000
+_PROBES_PER_SECOND: Final = 20_000
+_PROBE_BITS: Final = 134 * 8
+_PORT_SHARE: Final = 0.05
+
+
+def rounds_wanted(outcomes: Iterable[PathOutcome]) -> int:
+    """Rounds of probes after which a loss of half a percent shows on every link that *outcomes* are about."""
+    crossing = Counter(link for outcome in outcomes for link in outcome.path.links)
+    return -(-_PROBES // min(crossing.values(), default=1))
+
+
+def quick_interval_ns(clos: Clos) -> int:
+    """Time between rounds at which probes take neither the machine nor more than a twentieth of a port."""
+    per_host = len(probe_paths(clos, 0))
+    by_machine_ns = per_host * clos.numbering.host_count * 10**9 // _PROBES_PER_SECOND
+    rate_bps = clos.spec.port_rate
+    by_port_ns = per_host / clos.spec.planes * _PROBE_BITS * 1e9 / (rate_bps * _PORT_SHARE) if rate_bps else 0
+    return max(_INTERVAL_MIN_NS, by_machine_ns, round(by_port_ns))

@@ -6,7 +6,7 @@ from typing import Final, Self
 from pydantic import Field, model_validator
 
 from mrc_testbed.document.fields import Duration, Ratio, StrictModel
-from mrc_testbed.topology.limit import LimitProblems
+from mrc_testbed.document.problem import LimitProblems
 
 LAG_ROUNDS_MAX: Final = 63
 """Rounds that a probe may take to return; MRC_LINK_PROBE_ROUNDS of the data plane, less one."""

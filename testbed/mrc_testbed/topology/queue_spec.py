@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from mrc_testbed.document.fields import Duration, Rate, Ratio, Size, StrictModel
-from mrc_testbed.topology.limit import LimitProblems
+from mrc_testbed.document.problem import LimitProblems
 from mrc_testbed.topology.naming import Tier
 from mrc_testbed.topology.selector_spec import LinkSelector
 

@@ -4,12 +4,11 @@ from pathlib import Path
 
 from mrc_agents.abi import Limit
 from mrc_testbed.document import envelope as document
-from mrc_testbed.document.problem import Location
+from mrc_testbed.document.problem import LimitProblems, Location
 from mrc_testbed.errors import UsageError
 from mrc_testbed.shown import format_time
 from mrc_testbed.topology import timing
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.limit import LimitProblems
 from mrc_testbed.topology.port_selection import port_ids_of_override
 from mrc_testbed.topology.select import select_links
 from mrc_testbed.topology.selector_spec import LinkSelector

@@ -13,10 +13,10 @@ from pydantic import AfterValidator, Field, model_validator
 
 from mrc_agents.algorithms import CC, EV
 from mrc_testbed.document.fields import Duration, Rate, Ratio, Size, StrictModel
+from mrc_testbed.document.problem import LimitProblems
 from mrc_testbed.topology.addressing import PORT_ID_BITS
 from mrc_testbed.topology.algorithm import check_cc_algorithm, check_ev_selector
 from mrc_testbed.topology.ev import LANE_MASK
-from mrc_testbed.topology.limit import LimitProblems
 from mrc_testbed.topology.numbering import Numbering
 from mrc_testbed.topology.probing_spec import ProbingSpec
 from mrc_testbed.topology.queue_spec import LinkDelay, QueueSpec

@@ -6,19 +6,18 @@ from pathlib import Path
 
 from mrc_agents.abi import VirtualPayload
 from mrc_agents.clock import monotonic_ns
-from mrc_testbed.check.site import Asked
+from mrc_testbed.check.measuring import Asked
 from mrc_testbed.document import envelope as document
 from mrc_testbed.document.envelope import Kind
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric.link_probes import LinkProbeCounts
 from mrc_testbed.faults.fault import ScheduledFault
-from mrc_testbed.probing.effort import rounds_wanted
 from mrc_testbed.scenario.run.signal_clock import NO_DESCRIPTOR, SignalClock
 from mrc_testbed.scenario.spec.load import build_scenario
 from mrc_testbed.scenario.spec.one_workload import DEFAULT_TOPOLOGY
 from mrc_testbed.scenario.spec.plan import PlannedTransport
 from mrc_testbed.scenario.spec.resolve import resolve
-from mrc_testbed.topology.probe_outcome import PathOutcome, since
+from mrc_testbed.topology.probe_path import PathOutcome, rounds_wanted, since
 from mrc_testbed.topology.probing_spec import ProbingSpec
 from mrc_testbed.topology.resolve import load_topology, resolve_topology
 from mrc_testbed.topology.spec import TopologySpec

@@ -16,7 +16,7 @@ from mrc_testbed.virtual.simulated_program import SimulatedProgram
 from mrc_testbed.workloads.connectors import choose_connector
 from mrc_testbed.workloads.engine import Engine
 from mrc_testbed.workloads.load import Load
-from mrc_testbed.workloads.operation_publisher import OperationListener
+from mrc_testbed.workloads.operation_publisher import OperationPublisher
 from mrc_testbed.workloads.program import Program
 from mrc_testbed.workloads.running import RunningWorkload
 from mrc_testbed.workloads.transport import Connector, Transport
@@ -31,7 +31,7 @@ class VirtualEngine(Engine):
         self,
         lab: VirtualLab,
         transport: Transport,
-        on_operation: OperationListener | None = None,
+        on_operation: OperationPublisher | None = None,
         is_killed: Callable[[str], bool] = lambda _: False,
         *,
         machine: Clock,

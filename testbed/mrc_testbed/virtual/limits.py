@@ -3,6 +3,7 @@
 import resource
 from collections.abc import Callable
 from ctypes import sizeof
+from pathlib import Path
 from typing import Final
 
 from mrc_agents.abi import Qp, VirtualLimit
@@ -17,9 +18,15 @@ from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.port_selection import link_delays_ns, port_rates_bps
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
-from mrc_testbed.virtual.compute import declared_compute
-from mrc_testbed.workloads.placement import place
+from mrc_testbed.units import parse_duration_ns
+from mrc_testbed.workloads.load import place
 from mrc_testbed.workloads.program import check_connected
+
+COMPUTE_VARIABLE: Final = "MRC_TORCH_COMPUTE"
+"""Which mrc-torch reads."""
+
+UNDECLARED: Final = "compute: virtual time does not measure how long a step computes"
+HOW_TO_DECLARE: Final = "give a time, such as 100ms, or the file that `python -m mrc_torch.profile` writes"
 
 _HOPS_PER_S: Final = 1_000_000
 """Frames that leave ports per second of a core: less than was measured with up to 64 NICs."""
@@ -60,6 +67,19 @@ def check_ports(spec: TopologySpec) -> None:
             f"a port of {format_rate(fastest_bps)} sends a trimmed packet of {shortest_bytes} bytes in less "
             f"than 1 ns, which is as fine as virtual time is; up to {format_rate(most_bps)} is exact"
         )
+
+
+def declared_compute(workload: str, text: str | None) -> str:
+    """The time that a step computes, as mrc-torch reads it: ns, or the path of a profile."""
+    if text is None:
+        raise UsageError(f"workload {workload}: {UNDECLARED}", hint=HOW_TO_DECLARE)
+    path = Path(text)
+    if path.is_file():
+        return str(path.resolve())
+    try:
+        return str(parse_duration_ns(text))
+    except UsageError as error:
+        raise UsageError(f"workload {workload}: compute: there is no such file; {error.message}") from error
 
 
 def check_programs(plan: Plan) -> None:

@@ -12,7 +12,7 @@ from mrc_agents.nic.context import QueuePair
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.fabric.ranks import Rank, Write, check_program, free_port, rank_environment
 from mrc_testbed.scenario.run.protocols import Clock
-from mrc_testbed.virtual.compute import COMPUTE_VARIABLE, declared_compute
+from mrc_testbed.virtual.limits import COMPUTE_VARIABLE, declared_compute
 from mrc_testbed.virtual.rank_channel import Piece
 from mrc_testbed.virtual.rank_network import RankNetwork
 from mrc_testbed.virtual.rank_processes import Alarm, Post, RankProcesses

@@ -1,4 +1,4 @@
-"""A run in virtual time: what the runner works on, and what the results say about the lab."""
+"""A run in virtual time: what runner and faults work on, what results say of the lab, and the run itself."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
@@ -9,28 +9,120 @@ from typing import Any, Final
 
 from mrc_agents.abi import VirtualPayload
 from mrc_agents.bpf.virtual import VirtualRuntime
+from mrc_agents.clock import monotonic_ns
+from mrc_testbed.errors import FaultError
 from mrc_testbed.fabric.link_probes import LinkProbeCounts
+from mrc_testbed.fabric.nic_data_plane import expect_heartbeat
 from mrc_testbed.fabric.process import ProcessIdentity, own_identity
 from mrc_testbed.fabric.ranks import Write
 from mrc_testbed.faults.controller import FaultController
-from mrc_testbed.faults.effects import IcrcChecked
-from mrc_testbed.faults.fault_event import FaultEvent
+from mrc_testbed.faults.effects import HostRequests, IcrcChecked
+from mrc_testbed.faults.fault import FaultEvent, ScheduledFault
 from mrc_testbed.faults.ledger import Entry
+from mrc_testbed.faults.map_target import MapTarget, deny_paths
+from mrc_testbed.faults.traffic import RawLoad, frame_of
 from mrc_testbed.metrics.cpu_use import CpuReading
 from mrc_testbed.metrics.reader import LabReader
 from mrc_testbed.metrics.take_reading import take_reading
+from mrc_testbed.probing.avoidance import paths_around
+from mrc_testbed.scenario.execution import FinishedRun, execute
 from mrc_testbed.scenario.measure.recovery import Recovery
 from mrc_testbed.scenario.run.live import LiveSampler, RunFaults
 from mrc_testbed.scenario.run.nic_listeners import NicListeners
 from mrc_testbed.scenario.run.protocols import Clock
 from mrc_testbed.scenario.run.runner import World
+from mrc_testbed.scenario.run.signal_clock import catching_signals
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.engine import VirtualEngine, virtual_transport
 from mrc_testbed.virtual.lab import VirtualLab, virtual_lab
 from mrc_testbed.virtual.limits import check_programs
-from mrc_testbed.virtual.target import VirtualTarget
+
+_NS_PER_S: Final = 10**9
+
+
+class VirtualTarget(MapTarget):
+    """The lab that faults change in virtual time, all of it at once."""
+
+    def __init__(self, lab: VirtualLab) -> None:
+        super().__init__(lab, lab.clos)
+        self._lab = lab
+        self._loads: dict[str, list[_Load]] = {}
+
+    def set_carrier(self, port_id: int, *, is_up: bool) -> None:
+        """Brings the port's interface up or down; its agent, and that of the peer, are notified."""
+        self._lab.runtime.set_carrier(port_id, is_up=is_up)
+        for end_id in (port_id, self.clos.port(port_id).peer_id):
+            self._lab.carriers[end_id] = is_up
+            node = self.clos.port(end_id).node
+            if not node.is_switch:
+                self._lab.agent(node.name).on_carrier(end_id, is_up=is_up)
+
+    def set_running(self, host: str, *, is_running: bool) -> None:
+        """Lets the agent of a host run, or stand still; its NIC goes on."""
+        agent = self._lab.agent(host)
+        if not is_running:
+            agent.freeze()
+        expect_heartbeat(self._lab, host, is_expected=is_running)
+        if is_running:
+            agent.thaw()
+
+    def kill_agent(self, host: str) -> None:
+        """Kills the NIC agent of a host, if it runs; its QPs are gone."""
+        self._lab.agent(host).kill()
+
+    def ask_hosts(self, requests: HostRequests) -> dict[str, str]:
+        """Hosts that could not be reached, with the reason; all others have done what was asked for."""
+        denied = paths_around(self.clos, requests.drained)
+        allowed = paths_around(self.clos, requests.freed)
+        reasons = {}
+        for host in self.clos.hosts():
+            paths, freed = denied.get(host.index, ()), allowed.get(host.index, ())
+            if host.name in requests.absent and (paths or freed or host.name in requests.revived):
+                reasons[host.name] = f"{host.name} stands still"
+                continue
+            if host.name in requests.revived:
+                self._lab.agent(host.name).start()
+            if paths or freed:
+                with closing(VirtualConnection(self._lab, host.name)) as agent:
+                    deny_paths(agent, paths, freed)
+        return reasons
+
+    def start_load(self, fault: ScheduledFault) -> None:
+        """Lets the background traffic of a fault flow."""
+        if fault.fault_id in self._loads:
+            raise FaultError(f"background traffic of {fault.fault_id!r} flows already")
+        loads = [_Load(self._lab, load, frame_of(self.clos, load)) for load in fault.loads]
+        self._loads[fault.fault_id] = loads
+        for load in loads:
+            self._lab.set_alarm(load, load.on_time())
+
+    def stop_load(self, fault_id: str) -> dict[int, int]:
+        """Frames sent by port id, now that the background traffic of a fault flows no more."""
+        loads = self._loads.pop(fault_id, [])
+        for load in loads:
+            self._lab.set_alarm(load, None)
+        return {load.port_id: load.sent for load in loads}
+
+
+class _Load:
+    """The frames of one load, one after the other at its rate."""
+
+    def __init__(self, lab: VirtualLab, load: RawLoad, frame: bytes) -> None:
+        self._lab = lab
+        self._frame = frame
+        self._begun_ns = monotonic_ns()
+        self._rate_bps = load.rate_bps
+        self.port_id = load.port_id
+        self.sent = 0
+
+    def on_time(self) -> int | None:
+        """Sends the frame that is due; when the next is."""
+        self._lab.runtime.load(self.port_id, self._frame)
+        self.sent += 1
+        return self._begun_ns + self.sent * len(self._frame) * 8 * _NS_PER_S // self._rate_bps
+
 
 RUNTIME: Final = "virtual"
 
@@ -162,21 +254,19 @@ def virtual_world(
         yield world
 
 
-@contextmanager
 def planned_lab(
     plan: Plan, machine: Clock, runtime: VirtualRuntime | None = None, *, shuffles_ties: bool = False
-) -> Iterator[VirtualLab]:
+) -> AbstractContextManager[VirtualLab]:
     """A lab as a plan wants it."""
     check_programs(plan)
-    with virtual_lab(
+    return virtual_lab(
         resolve_topology(plan.topology),
         seed=plan.seed,
         payload=payload_of(plan),
         shuffles_ties=shuffles_ties,
         runtime=runtime,
         is_interrupted=lambda: machine.interruption() is not None,
-    ) as lab:
-        yield lab
+    )
 
 
 @contextmanager
@@ -220,3 +310,25 @@ def payload_of(plan: Plan) -> VirtualPayload:
     if corrupts or plan.topology.nic.icrc == "on":
         return VirtualPayload.COPY
     return VirtualPayload.REFERENCE
+
+
+def run_virtually(
+    plan: Plan,
+    source: str | None,
+    runs: Path,
+    *,
+    force: Callable[[], object] | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+    say_time: SayTime = lambda *_: None,
+) -> FinishedRun:
+    """The finished run of *plan*, in a lab that exists for it alone; see `execute`.
+
+    Args:
+        source: text of the scenario file, kept with the results.
+        force: called at the second signal.
+        say_time: called again and again while time passes.
+    """
+    with ExitStack() as stack:
+        machine = stack.enter_context(catching_signals(force))
+        world = stack.enter_context(virtual_world(plan, machine, say_time=say_time))
+        return execute(plan, source, world, VirtualLabView(), runs, progress)

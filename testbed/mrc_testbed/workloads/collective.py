@@ -5,7 +5,12 @@ from typing import Final, Literal, get_args
 
 from mrc_testbed.errors import UsageError
 from mrc_testbed.units import format_size_bytes
-from mrc_testbed.workloads.element_type import ELEMENT_BYTES, DType, ReduceOp
+
+DType = Literal["uint8", "int32", "int64", "float32", "float64"]
+DTYPES: Final[tuple[DType, ...]] = get_args(DType)
+ELEMENT_BYTES: Final[dict[DType, int]] = {"uint8": 1, "int32": 4, "int64": 8, "float32": 4, "float64": 8}
+
+ReduceOp = Literal["sum", "min", "max"]
 
 PAGE_BYTES: Final = 4096
 

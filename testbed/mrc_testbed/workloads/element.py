@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mrc_testbed.workloads.element_type import DType, ReduceOp
+from mrc_testbed.workloads.collective import DType, ReduceOp
 
 Array: TypeAlias = NDArray[Any]
 

@@ -25,10 +25,9 @@ from mrc_testbed.errors import AgentError
 from mrc_testbed.fabric.ranks import Rank, Write
 from mrc_testbed.workloads.flow import Flow, FlowOutcome
 from mrc_testbed.workloads.layout import Layout
-from mrc_testbed.workloads.load import Load
-from mrc_testbed.workloads.operation_publisher import OperationListener
+from mrc_testbed.workloads.load import Load, place
+from mrc_testbed.workloads.operation_publisher import OperationPublisher
 from mrc_testbed.workloads.operation_record import OperationRecord
-from mrc_testbed.workloads.placement import place
 from mrc_testbed.workloads.program import Output, Program, ProgramState
 from mrc_testbed.workloads.running import RunningFlows, RunningWorkload
 from mrc_testbed.workloads.running_program import PlaceRanks, RunningProgram
@@ -60,7 +59,7 @@ class Engine(ABC):
     def __init__(
         self,
         transport: Transport,
-        on_operation: OperationListener | None = None,
+        on_operation: OperationPublisher | None = None,
         is_killed: Callable[[str], bool] = lambda _: False,
         show: Write = lambda *_: None,
     ) -> None:
@@ -276,7 +275,7 @@ class WorkloadEngine(Engine):
     def __init__(
         self,
         transport: Transport,
-        on_operation: OperationListener | None = None,
+        on_operation: OperationPublisher | None = None,
         is_killed: Callable[[str], bool] = lambda _: False,
         place_ranks: PlaceRanks | None = None,
         show: Write = lambda *_: None,

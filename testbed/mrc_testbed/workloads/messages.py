@@ -16,9 +16,8 @@ from mrc_agents.clock import monotonic_ns
 from mrc_agents.nic.context import Arrival, MemoryRegion, QueuePair
 from mrc_agents.nic.work_queue import qp_index
 from mrc_testbed.errors import TestbedError
-from mrc_testbed.workloads.collective import Collective, RankConnection
+from mrc_testbed.workloads.collective import ELEMENT_BYTES, Collective, DType, RankConnection
 from mrc_testbed.workloads.collective_schedule import CollectiveSchedule
-from mrc_testbed.workloads.element_type import ELEMENT_BYTES, DType
 from mrc_testbed.workloads.transport import Transport
 
 IN_FLIGHT_MAX: Final = 32

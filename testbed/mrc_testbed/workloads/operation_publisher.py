@@ -2,7 +2,7 @@
 
 import logging
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from mrc_testbed.metrics.measured import COLLECTIVE, STEP, MeasuredTimes
 from mrc_testbed.workloads.collective import Collective
@@ -11,16 +11,6 @@ from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.program import SharedWork
 
 _LOG: Final = logging.getLogger(__name__)
-
-
-class OperationListener(Protocol):
-    """Follows a collective workload or a program while it runs, in the thread that drives it."""
-
-    def completed(self, name: str, work: SharedWork, record: OperationRecord) -> None:
-        """All ranks of workload *name* have completed an operation."""
-
-    def ended(self, name: str) -> None:
-        """No operation of workload *name* will follow."""
 
 
 class OperationPublisher:

@@ -15,14 +15,13 @@ import numpy as np
 from mrc_agents.clock import monotonic_ns
 from mrc_agents.nic.context import RECEIVES_MAX, Arrival, MemoryRegion, QpError, QueuePair
 from mrc_testbed.errors import TestbedError
-from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.collective import ELEMENT_BYTES, Collective
 from mrc_testbed.workloads.collective_schedule import build_schedule
 from mrc_testbed.workloads.element import Array, Inputs
-from mrc_testbed.workloads.element_type import ELEMENT_BYTES
 from mrc_testbed.workloads.flow import Flow, FlowOutcome
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.messages import Messages
-from mrc_testbed.workloads.operation_publisher import OperationListener
+from mrc_testbed.workloads.operation_publisher import OperationPublisher
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.running import RunningWorkload
 from mrc_testbed.workloads.transport import Event, Transport
@@ -51,7 +50,7 @@ class RunningCollective(RunningWorkload):
         collective: Collective,
         transport: Transport,
         seed: int,
-        on_operation: OperationListener | None = None,
+        on_operation: OperationPublisher | None = None,
     ) -> None:
         self.load = load
         self._collective = collective

@@ -12,7 +12,7 @@ from mrc_agents.clock import monotonic_ns
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.fabric.ranks import REPORT_VARIABLE, Rank, RankFailure, RunningRanks, Write
 from mrc_testbed.workloads.load import Load
-from mrc_testbed.workloads.operation_publisher import OperationListener
+from mrc_testbed.workloads.operation_publisher import OperationPublisher
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.printed_figures import PrintedFigures
 from mrc_testbed.workloads.program import Program, ProgramState
@@ -47,7 +47,7 @@ class RunningProgram(RunningWorkload):
         place: PlaceRanks,
         write: Write,
         wake: Callable[[], None],
-        on_operation: OperationListener | None = None,
+        on_operation: OperationPublisher | None = None,
     ) -> None:
         self.load = load
         self._program = program

@@ -11,8 +11,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from mrc_agents.abi import Limit
 from mrc_testbed.document.fields import Duration, Size, StrictModel
-from mrc_testbed.workloads.collective import CollectiveKind
-from mrc_testbed.workloads.element_type import DType, ReduceOp
+from mrc_testbed.workloads.collective import CollectiveKind, DType, ReduceOp
 from mrc_testbed.workloads.program import StandIn
 
 ITERATIONS_TIMEOUT_NS: Final = 5 * 60 * 10**9

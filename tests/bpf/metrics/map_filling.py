@@ -18,7 +18,7 @@ from mrc_agents.bpf.libbpf import BpfObject, library, open_pinned, run_once
 from mrc_agents.bpf.maps import map_info
 from mrc_agents.objects import OBJECTS_DIR
 from mrc_testbed.fabric import data_plane
-from mrc_testbed.fabric.bpf_file_system import prepare_pins, remove_pins
+from mrc_testbed.fabric.file_systems import prepare_pins, remove_pins
 from mrc_testbed.fabric.nic_data_plane import load_nic
 from mrc_testbed.fabric.paths import LabPaths, lab_paths
 from mrc_testbed.fabric.state import LabState, Phase, RuntimeName, write_state

@@ -37,8 +37,7 @@ from mrc_agents.abi import (
 from mrc_agents.bpf.maps import ArrayMap, MappedArray
 from mrc_testbed.errors import PreflightError, UsageError
 from mrc_testbed.fabric.state import Phase
-from mrc_testbed.faults.fault import ScheduledFault
-from mrc_testbed.faults.fault_event import FaultEvent
+from mrc_testbed.faults.fault import FaultEvent, ScheduledFault
 from mrc_testbed.faults.ledger import Entry, Ledger
 from mrc_testbed.faults.schedule import Schedule
 from mrc_testbed.metrics.catalogue import METRICS

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mrc_testbed.hostprep import host
-from mrc_testbed.hostprep.host import prepare_host, prepare_observability
+from mrc_testbed.hostprep import playbook
 from mrc_testbed.hostprep.image import ImageState, build_image, image_name, observe_image
+from mrc_testbed.hostprep.playbook import prepare_host, prepare_observability
 
 BUILD_PACKAGES = ("clang", "libbpf-dev", "libibverbs-dev", "linux-libc-dev")
 NO_IMAGE = "localhost:1/none:none"
@@ -40,7 +40,7 @@ def test_only_a_clone_needs_compilers(
     nothing_is_installed.write_text("#!/bin/sh\n")
     nothing_is_installed.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(host, "IS_CLONE", is_clone)
+    monkeypatch.setattr(playbook, "IS_CLONE", is_clone)
     steps: list[str] = []
     prepare_host(check=True, progress=steps.append)
     wanted = ("iproute2", "libbpf1", "libibverbs1", *compilers)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mrc_testbed.fabric.claim import claim_lock
+from mrc_testbed.fabric.known_labs import claim_lock
 from mrc_testbed.fabric.namespace import namespace_names
 from mrc_testbed.fabric.process import find_marked
 from mrc_testbed.topology.spec import TopologySpec

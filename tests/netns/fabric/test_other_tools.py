@@ -14,7 +14,7 @@ from waiting import poll_until
 
 from mrc_testbed.errors import FabricError
 from mrc_testbed.fabric import lab
-from mrc_testbed.fabric.bpf_file_system import labs_with_pins, prepare_pins, remove_pins
+from mrc_testbed.fabric.file_systems import labs_with_pins, prepare_pins, remove_pins
 from mrc_testbed.fabric.known_labs import orphans
 from mrc_testbed.fabric.paths import LabPaths, lab_folders
 from mrc_testbed.scenario.run.stage import remove_orphans
@@ -111,7 +111,7 @@ def test_a_lab_with_namespaces_elsewhere_is_a_row_of_status(
 
 RUN = """
 import sys, mrc_testbed.fabric.lab as lab
-from mrc_testbed.fabric.owner import owner_identity
+from mrc_testbed.fabric.process import owner_identity
 from mrc_testbed.topology.spec import TopologySpec
 
 spec = TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1)

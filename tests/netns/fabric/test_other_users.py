@@ -11,7 +11,7 @@ import pytest
 
 from mrc_testbed.errors import FabricError
 from mrc_testbed.fabric import lab
-from mrc_testbed.fabric.claim import claim_lock
+from mrc_testbed.fabric.known_labs import claim_lock
 from mrc_testbed.fabric.lock import exclusive
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec

@@ -14,7 +14,7 @@ from lab_leftovers import SMALL, observe_leftovers
 
 from mrc_testbed.cli.app import run
 from mrc_testbed.errors import FabricError, UsageError
-from mrc_testbed.fabric import claim, lab
+from mrc_testbed.fabric import known_labs, lab
 from mrc_testbed.fabric.build import BuildProgress
 from mrc_testbed.fabric.known_labs import foreign_labs, names, orphans
 from mrc_testbed.fabric.paths import lab_paths
@@ -67,7 +67,7 @@ def test_a_lab_stays_its_owners(
     kill_processes(find_marked(small_lab))
     assert_stays(small_lab, stranger, state_dir, capsys)
     assert lab.up(SMALL, name=small_lab).is_healthy
-    claim.remove_claim(small_lab)  # version 0.3 writes none
+    known_labs.remove_claim(small_lab)  # version 0.3 writes none
     assert_stays(small_lab, stranger, None, capsys)
     assert lab.up(SMALL, name=small_lab).is_healthy
     assert_stays(small_lab, stranger, state_dir, capsys)
@@ -115,8 +115,8 @@ def test_half_a_lab_stays_its_owners(
     assert_stays(lab_name, stranger, state_dir, capsys)
     assert lab.up(SMALL, name=lab_name).is_healthy
     lab.down(lab_name)
-    claim.claim_lock(lab_name).parent.mkdir(0o700)
-    claim.write_claim(lab_name, claim.Claim.own())  # a `down` that is killed at its end leaves it
+    known_labs.claim_lock(lab_name).parent.mkdir(0o700)
+    known_labs.write_claim(lab_name, known_labs.Claim.own())  # a `down` that is killed at its end leaves it
     assert lab_name not in names()
     lab.down(lab_name)
 
@@ -133,7 +133,7 @@ def test_a_lab_whose_state_folder_is_deleted_goes_only_with_everywhere(
         owner = f"belongs to another state folder, {folder}, which is deleted"
         assert owner in (said := capsys.readouterr().err)
         assert f"mrc-testbed down -n {lab_name} --everywhere" in said
-        claim.remove_claim(lab_name)
+        known_labs.remove_claim(lab_name)
         assert_stays(lab_name, stranger, None, capsys)
         assert run(["-n", lab_name, "down", "--everywhere"]) == 0
     assert observe_leftovers([lab_name], state_dir) == []

@@ -15,8 +15,7 @@ from mrc_testbed.metrics.exposition import Samples
 from mrc_testbed.metrics.histogram import Histogram
 from mrc_testbed.metrics.lab_watch import open_reader
 from mrc_testbed.probing.localisation import Diagnosis, localise
-from mrc_testbed.topology.probe_outcome import PathOutcome, since
-from mrc_testbed.topology.probe_path import probe_paths
+from mrc_testbed.topology.probe_path import PathOutcome, probe_paths, since
 
 JUDGED_PER_PATH = 100
 LAG_ROUNDS = 50  # of the fastest rounds here, as many as fit into the time-out

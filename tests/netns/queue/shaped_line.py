@@ -24,9 +24,9 @@ from mrc_agents import abi
 from mrc_agents.bpf.libbpf import BpfObject, attach_xdp, pin
 from mrc_agents.bpf.maps import ArrayMap, MappedArray, PerCpuArray, map_update
 from mrc_testbed.fabric.data_plane import QUEUE_DRAINER_MAPS, QUEUE_PORT_MAPS
+from mrc_testbed.fabric.doorbell import parse_dropped
 from mrc_testbed.fabric.namespace import create_namespace, delete_namespace, entered, namespace_path
 from mrc_testbed.fabric.netlink import RouteSocket, VethEnd, attributes_of, create_veth, get_link, set_link_up
-from mrc_testbed.fabric.ring_drops import parse_dropped
 
 OBJECTS = Path(__file__).parents[3] / "agents/mrc_agents" / "_objects"
 DRAINER = OBJECTS / "drainer"

@@ -10,8 +10,8 @@ from waiting import poll_until
 
 from mrc_agents.nic.client import AgentClient
 from mrc_testbed.fabric import lab as labs
+from mrc_testbed.fabric.doorbell import ring_drops
 from mrc_testbed.fabric.live import Lab
-from mrc_testbed.fabric.ring_drops import ring_drops
 from mrc_testbed.metrics.reader import LabReader
 from mrc_testbed.metrics.take_reading import take_reading
 from mrc_testbed.scenario.measure.verdict import Status

@@ -11,8 +11,7 @@ from live_scenario import run_live
 
 from mrc_agents.abi import EvState
 from mrc_testbed.fabric import lab
-from mrc_testbed.fabric.paths import lab_paths
-from mrc_testbed.fabric.root import state_root
+from mrc_testbed.fabric.paths import lab_paths, state_root
 from mrc_testbed.fabric.state import read_state
 from mrc_testbed.faults.ledger import Ledger
 from mrc_testbed.observe.run_reports import report_page

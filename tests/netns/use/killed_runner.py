@@ -14,7 +14,7 @@ _RUNNER = """
 import json, sys
 from mrc_testbed.fabric import lab
 from mrc_testbed.faults.interactive import parse_fault, plan_fault
-from mrc_testbed.faults.session import FaultSession
+from mrc_testbed.faults.interactive import FaultSession
 
 name, kind, where, fields = sys.argv[1:]
 with lab.attach(name) as attached:

@@ -29,9 +29,8 @@ from mrc_agents.nic.client import AgentClient
 from mrc_testbed.errors import FabricError, FaultError
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.process import find_marked, is_alive, is_stopped
-from mrc_testbed.faults.interactive import LabFaults, parse_fault, plan_fault
+from mrc_testbed.faults.interactive import FaultSession, LabFaults, parse_fault, plan_fault
 from mrc_testbed.faults.map_target import write_routes
-from mrc_testbed.faults.session import FaultSession
 from mrc_testbed.faults.spec import KINDS
 from mrc_testbed.topology.port_selection import port_rates_bps
 from mrc_testbed.topology.spec import TopologySpec

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from mrc_testbed.bundle.bundle import write_bundle
 from mrc_testbed.campaign.execution import execute_campaign, exit_code
 from mrc_testbed.campaign.folder import CampaignFolder
-from mrc_testbed.campaign.plan import plan_campaign
-from mrc_testbed.campaign.shard import Shard
+from mrc_testbed.campaign.plan import Shard, plan_campaign
 from mrc_testbed.campaign.summary import summarize_campaign
 from mrc_testbed.cli.app import run as mrc_testbed
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mrc_testbed.document.file_tree import write_files
+from mrc_testbed.document.text_file import write_files
 from mrc_testbed.errors import UsageError
 
 

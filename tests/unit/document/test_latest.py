@@ -1,6 +1,6 @@
 """`latest` is a convenience: a result counts without it."""
 
-from mrc_testbed.document.latest import latest_of, point_latest
+from mrc_testbed.document.one_step import latest_of, point_latest
 
 
 def result(folder, name):

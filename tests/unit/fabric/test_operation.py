@@ -4,35 +4,31 @@ from pathlib import Path
 
 import pytest
 
-from mrc_testbed.fabric.build_ledger import BuildLedger, read_ledger
-from mrc_testbed.fabric.operation import (
-    ConnectNode,
-    CreateLink,
-    CreateNode,
-    LoadFabric,
-    LoadNic,
-    Operation,
-    PreparePins,
-    StartAgent,
-    StartDrainer,
+from mrc_testbed.fabric.plan import (
+    BuildLedger,
+    BuildOperation,
+    OperationKind,
     decode_operation,
     encode_operation,
+    read_ledger,
 )
 
-ONE_OF_EACH: tuple[Operation, ...] = (
-    PreparePins(),
-    CreateNode("p0-t0-0"),
-    CreateLink("h0:0~p0-t0-0:0"),
-    LoadFabric(),
-    LoadNic("h0"),
-    ConnectNode("h0"),
-    StartDrainer(),
-    StartAgent("h0"),
+ONE_OF_EACH = (
+    BuildOperation(OperationKind.PREPARE_PINS),
+    BuildOperation(OperationKind.CREATE_NODE, "p0-t0-0"),
+    BuildOperation(OperationKind.CREATE_LINK, "h0:0~p0-t0-0:0"),
+    BuildOperation(OperationKind.LOAD_FABRIC),
+    BuildOperation(OperationKind.LOAD_NIC, "h0"),
+    BuildOperation(OperationKind.CONNECT_NODE, "h0"),
+    BuildOperation(OperationKind.START_DRAINER),
+    BuildOperation(OperationKind.START_AGENT, "h0"),
 )
+CREATE_H0 = BuildOperation(OperationKind.CREATE_NODE, "h0")
+CREATE_H1 = BuildOperation(OperationKind.CREATE_NODE, "h1")
 
 
 @pytest.mark.parametrize("operation", ONE_OF_EACH)
-def test_an_operation_is_read_back_as_it_was_written(operation: Operation) -> None:
+def test_an_operation_is_read_back_as_it_was_written(operation: BuildOperation) -> None:
     assert decode_operation(encode_operation(operation)) == operation
 
 
@@ -47,6 +43,8 @@ def test_an_operation_is_read_back_as_it_was_written(operation: Operation) -> No
         {"operation": "DeleteEverything"},
         {"operation": ["CreateNode"], "node": "h0"},
         {"operation": "CreateNode", "node": 7},
+        {"operation": "CreateNode", "host": "h0"},
+        {"operation": "LoadFabric", "node": "h0"},
     ],
 )
 def test_what_is_no_operation_is_refused(value: object) -> None:
@@ -66,25 +64,25 @@ def test_a_ledger_keeps_operations_in_order_over_several_openings(tmp_path: Path
 def test_an_announced_operation_is_in_the_file_at_once(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     with BuildLedger(path) as ledger:
-        ledger.announce([CreateNode("h0")])
-        assert read_ledger(path) == (CreateNode("h0"),)
+        ledger.announce([CREATE_H0])
+        assert read_ledger(path) == (CREATE_H0,)
 
 
 @pytest.mark.parametrize("cut_bytes", range(1, 30))
 def test_a_line_cut_short_hides_no_other(tmp_path: Path, cut_bytes: int) -> None:
     path = tmp_path / "ledger.jsonl"
     with BuildLedger(path) as ledger:
-        ledger.announce([CreateNode("h0"), CreateNode("h1")])
+        ledger.announce([CREATE_H0, CREATE_H1])
     path.write_bytes(path.read_bytes()[:-cut_bytes])
     read = read_ledger(path)
-    assert read[0] == CreateNode("h0")
+    assert read[0] == CREATE_H0
     assert len(read) == (2 if cut_bytes == 1 else 1)
 
 
 def test_bytes_that_are_no_text_hide_no_other_line(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     path.write_bytes(b'\xff\xfe\x00\n{"operation": "CreateNode", "node": "h1"}\n')
-    assert read_ledger(path) == (CreateNode("h1"),)
+    assert read_ledger(path) == (CREATE_H1,)
 
 
 def test_a_missing_ledger_is_empty(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The drops of receive rings in /proc/net/dev."""
 
-from mrc_testbed.fabric.ring_drops import parse_dropped
+from mrc_testbed.fabric.doorbell import parse_dropped
 
 DEVICES = (
     "Inter-|   Receive                      |  Transmit\n"

@@ -15,7 +15,7 @@ from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.lab import virtual_lab
-from mrc_testbed.virtual.target import VirtualTarget
+from mrc_testbed.virtual.world import VirtualTarget
 
 PORT_RATE_BPS = 10_000_000
 CLOS = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1, port_rate=PORT_RATE_BPS))

@@ -8,8 +8,7 @@ import pytest
 from mrc_testbed.fabric.fault_log import FaultLog
 from mrc_testbed.faults.drill import Score, note_named, score_faults
 from mrc_testbed.faults.effects import Rule
-from mrc_testbed.faults.fault import ScheduledFault
-from mrc_testbed.faults.fault_event import Action, event_of
+from mrc_testbed.faults.fault import Action, ScheduledFault, event_of
 from mrc_testbed.faults.interactive import parse_fault, plan_fault
 from mrc_testbed.faults.ledger import Entry, Ledger, read_lines
 from mrc_testbed.faults.rule import FrameRule

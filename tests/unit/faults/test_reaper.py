@@ -125,7 +125,7 @@ def test_a_silent_host_delays_no_other_fault(start_reaper, controller, target, l
     answers.set()
 
 
-class EarlyWatch:
+class EarlyWatch(FolderWatch):
     """A clock that goes on by 1 ns whenever it is read, and a wait that ends a little before its deadline."""
 
     def __init__(self, early_ns):

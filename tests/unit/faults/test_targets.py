@@ -10,9 +10,8 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.faults.effects import CarrierDown, RateShare, RoutesGone
 from mrc_testbed.faults.interactive import parse_fault, plan_fault
 from mrc_testbed.faults.rule import FrameRule
-from mrc_testbed.faults.spec import KINDS, kinds_of, meaning, own_fields
+from mrc_testbed.faults.spec import KINDS, kinds_of, meaning, own_fields, target_fault
 from mrc_testbed.faults.spec_base import LinkFault, kind_of
-from mrc_testbed.faults.targets import target_fault
 from mrc_testbed.faults.traffic import frame_of
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.path import path_carrier

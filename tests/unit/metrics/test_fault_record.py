@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from mrc_testbed.faults.effects import Rule
-from mrc_testbed.faults.fault import ScheduledFault
-from mrc_testbed.faults.fault_event import FaultEvent
+from mrc_testbed.faults.fault import FaultEvent, ScheduledFault
 from mrc_testbed.faults.ledger import Entry, FaultPhase, Ledger
 from mrc_testbed.faults.rule import FrameRule
 from mrc_testbed.faults.schedule import Flap, Schedule

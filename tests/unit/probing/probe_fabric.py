@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from random import Random
 
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.probe_outcome import PathOutcome
-from mrc_testbed.topology.probe_path import ProbePath, probe_paths
+from mrc_testbed.topology.probe_path import PathOutcome, ProbePath, probe_paths
 from mrc_testbed.topology.spec import TopologySpec
 
 

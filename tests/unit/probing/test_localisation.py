@@ -10,7 +10,7 @@ from mrc_testbed.probing.avoidance import PathToDeny, paths_around
 from mrc_testbed.probing.localisation import localise
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.path import build_path
-from mrc_testbed.topology.probe_outcome import PathOutcome, since
+from mrc_testbed.topology.probe_path import PathOutcome, since
 
 
 def names(clos: Clos, links: frozenset[int]) -> set[str]:

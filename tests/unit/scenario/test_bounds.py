@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_testbed.scenario.measure.bounds import Bounds, bound
 from mrc_testbed.scenario.measure.expectation import evaluate
-from mrc_testbed.scenario.measure.measures import Measures
+from mrc_testbed.scenario.measure.lateness_bounds import Bounds, bound
+from mrc_testbed.scenario.measure.measurement import Measures
 from mrc_testbed.scenario.measure.recording import NotMeasured
 from mrc_testbed.scenario.spec.expression import parse_expectation
 from mrc_testbed.scenario.spec.expression_tree import Quantity

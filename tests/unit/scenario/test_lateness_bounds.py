@@ -20,9 +20,8 @@ from mrc_testbed.cli.report import _finished
 from mrc_testbed.errors import UsageError
 from mrc_testbed.metrics.series import FlowCounts, HostCounts
 from mrc_testbed.scenario.execution import FinishedRun
-from mrc_testbed.scenario.measure.bounds import Bounds
 from mrc_testbed.scenario.measure.expectation import answer_of
-from mrc_testbed.scenario.measure.lateness_bounds import LatenessBounds
+from mrc_testbed.scenario.measure.lateness_bounds import Bounds, LatenessBounds
 from mrc_testbed.scenario.measure.measurement import Measurement
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.measure.verdict import Status

@@ -5,9 +5,9 @@ from hand_made import recording
 from scenario_text import scenario
 
 from mrc_testbed.scenario.measure.expectation import Outcome
-from mrc_testbed.scenario.measure.measures import Measured
+from mrc_testbed.scenario.measure.measurement import Measured
 from mrc_testbed.scenario.measure.recording import Recording
-from mrc_testbed.scenario.measure.workload_end import unwritten_outcomes
+from mrc_testbed.scenario.measure.verdict import unwritten_outcomes
 from mrc_testbed.scenario.spec.expression import parse_expectation
 from mrc_testbed.scenario.spec.quantity import Dimension
 from mrc_testbed.workloads.flow import FlowOutcome

@@ -24,7 +24,7 @@ PRIVATE_MODES: Final = {"PRIVATE_FOLDER", "PRIVATE_FILE"}
 PRIVATE_NUMBERS: Final = {0o600, 0o700}
 ELSEWHERE: Final = {
     "testbed/mrc_testbed/fabric/state_file.py": "makes them",
-    "testbed/mrc_testbed/fabric/bpf_file_system.py": "folders on the BPF file system, mounted with mode 0700",
+    "testbed/mrc_testbed/fabric/file_systems.py": "folders on the BPF file system, mounted with mode 0700",
     "testbed/mrc_testbed/fabric/data_plane.py": "the same",
     "testbed/mrc_testbed/fabric/preflight.py": "the state folder itself",
     "testbed/mrc_testbed/fabric/namespace.py": "names of network namespaces, as iproute2 makes them",

@@ -8,8 +8,7 @@ from mrc_testbed.document.envelope import validate_values
 from mrc_testbed.document.problem import Tree
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.flow_control import TRANSIT_FRAMES, LinkBuffer, link_buffers
-from mrc_testbed.topology.port_queue import port_queues
+from mrc_testbed.topology.port_queue import TRANSIT_FRAMES, LinkBuffer, link_buffers, port_queues
 from mrc_testbed.topology.spec import TopologySpec
 
 FRAME_BYTES = 2190

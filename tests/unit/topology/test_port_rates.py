@@ -6,7 +6,7 @@ from mrc_testbed.cli import inspect_tables
 from mrc_testbed.document.envelope import validate_values
 from mrc_testbed.document.problem import Tree
 from mrc_testbed.scenario.spec.demand import OfferedFlow, frame_hops_per_s
-from mrc_testbed.topology import flow_control, port_queue, timing
+from mrc_testbed.topology import port_queue, timing
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.port_selection import port_rates_bps
 from mrc_testbed.topology.spec import TopologySpec
@@ -97,7 +97,7 @@ def test_lossless_buffers_hold_what_their_link_carries() -> None:
     fabric = clos({"at": "t1", "rate": "25Mbit"}, flow_control="credits", link_delay="1ms")
     rooms = {
         port.name: buffer.room_bytes
-        for port, buffer in zip(fabric.ports(), flow_control.link_buffers(fabric), strict=True)
+        for port, buffer in zip(fabric.ports(), port_queue.link_buffers(fabric), strict=True)
     }
     assert rooms["p0-t0-0:4"] == 25_000 + 8 * FRAME_BYTES
     assert rooms["p0-t1-0:0"] == 6_250 + 8 * FRAME_BYTES

@@ -6,7 +6,7 @@ from virtual_nics import MS, fabric, in_ms, virtual_nics
 from mrc_testbed.errors import UsageError
 from mrc_testbed.faults.rule import FrameRule
 from mrc_testbed.faults.schedule import Schedule
-from mrc_testbed.virtual.target import VirtualTarget
+from mrc_testbed.virtual.world import VirtualTarget
 from mrc_testbed.workloads.collective import COLLECTIVE_KINDS
 from mrc_testbed.workloads.load import build_loads
 from mrc_testbed.workloads.spec import CollectiveSpec, Training, WriteBw

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from mrc_testbed.workloads.collective import DTYPES, ELEMENT_BYTES
 from mrc_testbed.workloads.element import TILE_COUNT, Inputs, reduce_into
-from mrc_testbed.workloads.element_type import DTYPES, ELEMENT_BYTES
 
 COUNT = TILE_COUNT + 1000
 

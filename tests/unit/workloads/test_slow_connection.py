@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from virtual_nics import fabric, in_ms, virtual_nics
 
-from mrc_testbed.virtual.target import VirtualTarget
+from mrc_testbed.virtual.world import VirtualTarget
 from mrc_testbed.workloads.load import build_loads
 from mrc_testbed.workloads.messages import IN_FLIGHT_MAX
 from mrc_testbed.workloads.spec import CollectiveSpec

@@ -16,7 +16,7 @@ from mrc_testbed.virtual.connection import VirtualConnection
 from mrc_testbed.virtual.engine import VirtualEngine, VirtualTransport
 from mrc_testbed.virtual.lab import VirtualLab, virtual_lab
 from mrc_testbed.workloads.connectors import MrcConnector
-from mrc_testbed.workloads.operation_publisher import OperationListener
+from mrc_testbed.workloads.operation_publisher import OperationPublisher
 from mrc_testbed.workloads.transport import Transport
 
 MS = 1_000_000
@@ -53,7 +53,7 @@ class Nics:
     def engine(
         self,
         connector: MrcConnector | None = None,
-        listener: OperationListener | None = None,
+        listener: OperationPublisher | None = None,
         is_killed: Callable[[str], bool] = lambda _: False,
         *,
         posts: bool = False,

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from mrc_testbed.scenario.measure.bounds import Bounds, BoundsOf, bound
-from mrc_testbed.scenario.measure.measurement import Measurement
-from mrc_testbed.scenario.measure.measures import Measured, Measures
+from mrc_testbed.scenario.measure.lateness_bounds import Bounds, BoundsOf, bound
+from mrc_testbed.scenario.measure.measurement import Measured, Measurement, Measures
 from mrc_testbed.scenario.measure.recording import NotMeasured, Recording
 from mrc_testbed.scenario.spec.expression import parse_expectation
 from mrc_testbed.scenario.spec.expression_tree import Comparison, ComparisonOperator, Number, Quantity

@@ -7,20 +7,64 @@ docs/explanation/fidelity.md has the bounds of each quantity.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from typing import Final, assert_never
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import inf, isnan
+from typing import Final, Self, assert_never
 
 from mrc_testbed.metrics.fidelity import lateness_of, seconds_of
 from mrc_testbed.metrics.histogram import Histogram, merge
 from mrc_testbed.metrics.series import Reading
-from mrc_testbed.scenario.measure.bounds import Bounds
 from mrc_testbed.scenario.measure.measurement import LOWEST_GOODPUT_READINGS, Measurement
 from mrc_testbed.scenario.measure.recording import Recording
 from mrc_testbed.scenario.measure.trust import lateness_readings, limits_of
-from mrc_testbed.scenario.spec.expression_tree import Quantity
+from mrc_testbed.scenario.spec.expression_tree import Quantity, Term, fold
 from mrc_testbed.scenario.spec.quantity import LATENCIES, WORKLOAD_TIMES, Dimension, percentile_ratio
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.timing import base_rtt_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A closed interval, in the base unit of what it bounds."""
+
+    # low, high: its ends; infinite where there is none
+    low: float
+    high: float
+
+    @classmethod
+    def around(cls, values: Iterable[float]) -> Self:
+        """The narrowest that hold all *values*; unbounded if one of them has no value."""
+        found = list(values)
+        return cls(-inf, inf) if any(map(isnan, found)) else cls(min(found), max(found))
+
+    @property
+    def is_exact(self) -> bool:
+        """Return True if one value alone lies within."""
+        return self.low == self.high
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(self.low + other.low, self.high + other.high)
+
+    def __sub__(self, other: Self) -> Self:
+        return type(self)(self.low - other.high, self.high - other.low)
+
+    def __mul__(self, other: Self) -> Self:
+        return self.around(one * two for one in (self.low, self.high) for two in (other.low, other.high))
+
+    def __truediv__(self, other: Self) -> Self:
+        if other.low <= 0 <= other.high:
+            return type(self)(-inf, inf)
+        return self.around(one / two for one in (self.low, self.high) for two in (other.low, other.high))
+
+
+BoundsOf = Callable[[Quantity], Bounds]
+
+
+def bound(term: Term, bounds_of: BoundsOf) -> Bounds:
+    """Bounds of *term*; no narrower ones hold unless a quantity occurs twice in it."""
+    return fold(term, lambda value: Bounds(value, value), bounds_of)
+
 
 _TAIL_SHARE: Final = 0.1
 """Share of the times beyond a percentile that may be later than its bound: p99 is bounded by p99.9."""

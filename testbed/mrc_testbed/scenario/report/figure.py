@@ -1,12 +1,12 @@
 """The figure of a run: what its scenario's `figure:` asks for, from the recording. Pure."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean
 from typing import Final
 
-from mrc_testbed.metrics.series import Interval, Reading
+from mrc_testbed.metrics.series import Reading
 from mrc_testbed.report.chart import Axis, Chart, Form, ReferenceLine, Series, bar_chart, size_chart
 from mrc_testbed.scenario.measure.measurement import Measurement
 from mrc_testbed.scenario.measure.operations_of_span import OperationsOfSpan
@@ -163,30 +163,21 @@ def _goodput(
         for flow in workload.flows:
             groups.setdefault(_group(figure, flow, workload), []).append(flow)
 
-    def rate_of(flows: Sequence[Flow]) -> Callable[[FlowReading, FlowReading], float]:
-        def rate_bps(earlier: FlowReading, later: FlowReading) -> float:
-            before, after = earlier.acknowledged_bytes, later.acknowledged_bytes
-            byte_count = sum(after.get(flow, 0) - before.get(flow, 0) for flow in flows)
-            return byte_count * 8e9 / (later.time_ns - earlier.time_ns)
-
-        return rate_bps
-
     for name, flows in groups.items():
-        yield _between(name if len(groups) > 1 else "", readings, recording, rate_of(flows))
+        sent = [sum(each.acknowledged_bytes.get(flow, 0) for flow in flows) for each in readings]
+        rates_bps = [
+            (after - before) * 8e9 / (later.time_ns - earlier.time_ns)
+            for (before, after), (earlier, later) in zip(pairwise(sent), pairwise(readings), strict=True)
+        ]
+        yield Series(name if len(groups) > 1 else "", _middles(readings, recording), rates_bps)
 
 
-def _between(
-    name: str,
-    readings: Sequence[AnyReading],
-    recording: Recording,
-    value: Callable[[AnyReading, AnyReading], float | None],
-) -> Series:
-    """A value in the middle between each two readings."""
-    pairs = list(pairwise(readings))
-    middles = [
-        float(recording.relative_ns((earlier.time_ns + later.time_ns) // 2)) for earlier, later in pairs
+def _middles(readings: Sequence[AnyReading], recording: Recording) -> list[float]:
+    """The time in the middle between each two readings."""
+    return [
+        float(recording.relative_ns((earlier.time_ns + later.time_ns) // 2))
+        for earlier, later in pairwise(readings)
     ]
-    return Series(name, middles, [value(*pair) for pair in pairs])
 
 
 def _group(figure: PlannedFigure, flow: Flow, workload: PlannedWorkload) -> str:
@@ -207,23 +198,16 @@ def _flow_name(flow: Flow, workload: PlannedWorkload) -> str:
 
 
 def _plane_shares(readings: Sequence[Reading], recording: Recording) -> Iterable[Series]:
-    def share_of(plane: int) -> Callable[[Reading, Reading], float | None]:
-        def share(earlier: Reading, later: Reading) -> float | None:
-            sent = later.since(earlier).plane_tx_bytes
-            return sent[plane] / sum(sent) if sum(sent) else None
-
-        return share
-
+    sent = [each.plane_tx_bytes for each in intervals(readings)]
     for plane in range(recording.plan.topology.planes):
-        yield _between(f"plane {plane}", readings, recording, share_of(plane))
+        shares = [planes[plane] / sum(planes) if sum(planes) else None for planes in sent]
+        yield Series(f"plane {plane}", _middles(readings, recording), shares)
 
 
 def _losses(readings: Sequence[Reading], recording: Recording) -> Iterable[Series]:
-    def pace_of(count: Callable[[Interval], int]) -> Callable[[Reading, Reading], float]:
-        return lambda earlier, later: count(later.since(earlier)) * 1e9 / (later.time_ns - earlier.time_ns)
-
     for name, count in LOSSES.items():
-        yield _between(name, readings, recording, pace_of(count))
+        paces = [count(each) * 1e9 / each.duration_ns for each in intervals(readings)]
+        yield Series(name, _middles(readings, recording), paces)
 
 
 def _steps(workloads: Sequence[PlannedWorkload], recording: Recording) -> Iterable[Series]:

@@ -1,13 +1,13 @@
 """All that is known about a finished run: what its files and its report are made of. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from mrc_testbed.faults.spec import describe_condition
 from mrc_testbed.metrics.fidelity import TrustCheck
 from mrc_testbed.scenario.measure.expectation import evaluate_expectations
-from mrc_testbed.scenario.measure.job_result import Job, measure_jobs
 from mrc_testbed.scenario.measure.lateness_bounds import LatenessBounds
 from mrc_testbed.scenario.measure.link_finding import LinkFinding, measure_link_finding
 from mrc_testbed.scenario.measure.measurement import Measurement
@@ -16,14 +16,77 @@ from mrc_testbed.scenario.measure.provenance import Provenance
 from mrc_testbed.scenario.measure.recording import NotMeasured, Recording
 from mrc_testbed.scenario.measure.recovery import Recovery
 from mrc_testbed.scenario.measure.trust import has_lateness, judge_fidelity
-from mrc_testbed.scenario.measure.verdict import Ending, Verdict, decide
-from mrc_testbed.scenario.measure.workload_end import unwritten_outcomes
+from mrc_testbed.scenario.measure.verdict import Ending, Verdict, decide, unwritten_outcomes
 from mrc_testbed.scenario.spec.expression import parse_quantity
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.scenario.spec.quantity import Dimension
 from mrc_testbed.scenario.spec.scenario_spec import QuantityText
+from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.workloads.collective import Collective
+from mrc_testbed.workloads.impact import Act, Impact, find_episodes, headline, measure_impact
+from mrc_testbed.workloads.job import Pace, Step, measure_pace, step_word
 from mrc_testbed.workloads.nccl import CollectiveResult, build_result
+from mrc_testbed.workloads.operation_record import last_loss
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A workload of collectives or of training, or a program."""
+
+    name: str  # of the workload
+    word: str  # what its steps are called: step or operation
+    pace: Pace | None  # from the end of warm-up to the workload's end; None when no step lies in it
+    # of the faults that acted meanwhile, oldest first; those that overlap have one
+    impacts: tuple[Impact, ...]
+    headline: str  # what happened, in one sentence
+    loss: float | None = None  # of the last step, maybe not finite; None: none was reported
+
+
+def measure_jobs(recording: Recording) -> tuple[Job, ...]:
+    """One for each workload of collectives or program; none of a run that did not get beyond its warm-up."""
+    jobs = []
+    for workload in recording.plan.workloads:
+        if workload.shared_work is None:
+            continue
+        try:
+            span = recording.workload_span(workload.name)
+        except NotMeasured:
+            continue
+        records = recording.operations.get(workload.name, ())
+        steps = [Step.of(each) for each in records]
+        episodes = find_episodes(_acts(recording), span.start_ns, span.end_ns)
+        impacts = tuple(measure_impact(steps, each) for each in episodes)
+        errors = dict.fromkeys(
+            each.error for each in recording.outcomes if each.error and each.flow.workload == workload.name
+        )
+        state = recording.programs.get(workload.name)
+        if state is not None and state.error is not None:
+            errors[state.error] = None
+        word = step_word(workload.shared_work)
+        jobs.append(
+            Job(
+                name=workload.name,
+                word=word,
+                pace=measure_pace(steps, span.start_ns, span.end_ns),
+                impacts=impacts,
+                headline=headline(word, impacts, list(errors)),
+                loss=last_loss(records),
+            )
+        )
+    return tuple(jobs)
+
+
+def _acts(recording: Recording) -> Iterator[Act]:
+    clos = resolve_topology(recording.plan.topology)
+    for fault in recording.plan.faults:
+        begins_ns = tuple(each.applied.before_ns for each in recording.occurrences(fault.fault_id))
+        try:
+            end_ns = recording.fault_span(fault.fault_id).end_ns
+        except NotMeasured:  # it never acted
+            continue
+        what = describe_condition(fault.kind, fault.links, fault.nodes, clos)
+        yield Act(what, begins_ns, end_ns)
+
 
 _CLOCK_STEP_NS: Final = 1_000_000_000
 """By less the wall clock may run away from CLOCK_MONOTONIC while nobody sets it: time servers slew it."""

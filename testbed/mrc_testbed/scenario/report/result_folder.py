@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from mrc_agents.closing import Holder
-from mrc_testbed.document.latest import point_latest
-from mrc_testbed.document.one_step import room_hint, write_in_one_step
+from mrc_testbed.document.one_step import point_latest, room_hint, write_in_one_step
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.report.chart_file import figure_files
 from mrc_testbed.report.page import chart_script
@@ -42,10 +41,14 @@ from mrc_testbed.scenario.report.junit import build_junit
 from mrc_testbed.scenario.report.kept_times import FILE_NAME as HISTOGRAMS
 from mrc_testbed.scenario.report.kept_times import build_histograms, dump_histograms
 from mrc_testbed.scenario.report.result import RunResult
-from mrc_testbed.scenario.report.result_text import build_flows, build_operations, build_summary
+from mrc_testbed.scenario.report.result_text import (
+    build_flows,
+    build_operations,
+    build_samples,
+    build_summary,
+)
 from mrc_testbed.scenario.report.run_page import build_report
 from mrc_testbed.scenario.report.run_record import BegunRecord, RunRecord, dump_record
-from mrc_testbed.scenario.report.samples import build_samples
 from mrc_testbed.scenario.spec.plan import Plan, dump_plan
 from mrc_testbed.topology.ev import decode_ev
 from mrc_testbed.topology.path import uplink_of_ev

@@ -11,15 +11,14 @@ from typing import Any, Final
 from mrc_agents.abi import EvState, QpState
 from mrc_agents.clock import monotonic_ns
 from mrc_agents.nic.client import AgentClient
+from mrc_testbed.fabric.doorbell import ring_drops
 from mrc_testbed.fabric.link_probes import LinkProbeCounts
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.ranks import Rank, Write, placed_ranks
 from mrc_testbed.fabric.rdma import RdmaTransport
-from mrc_testbed.fabric.ring_drops import ring_drops
 from mrc_testbed.faults.controller import FaultController
-from mrc_testbed.faults.fault import ScheduledFault
-from mrc_testbed.faults.fault_event import FaultEvent
-from mrc_testbed.faults.session import FaultSession
+from mrc_testbed.faults.fault import FaultEvent, ScheduledFault
+from mrc_testbed.faults.interactive import FaultSession
 from mrc_testbed.metrics.measured import RecoveryTime, write_recovery
 from mrc_testbed.metrics.reader import LabReader
 from mrc_testbed.metrics.run_info import RunInfo, announce_run

@@ -10,7 +10,7 @@ from mrc_testbed.errors import TestbedError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.known_labs import is_claimed_elsewhere, is_in_use, orphans
 from mrc_testbed.fabric.live import Lab
-from mrc_testbed.fabric.owner import owner_identity
+from mrc_testbed.fabric.process import owner_identity
 from mrc_testbed.fabric.status import status as lab_status
 from mrc_testbed.faults.attendance import require_working
 from mrc_testbed.topology.spec import TopologySpec

@@ -30,8 +30,7 @@ from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.transport.congestion import CongestionControl
 from mrc_testbed.transport.transport_kind import choose_congestion
 from mrc_testbed.units import format_duration_ns
-from mrc_testbed.workloads.load import build_loads
-from mrc_testbed.workloads.placement import DoesNotFitError, check_qps, place
+from mrc_testbed.workloads.load import DoesNotFitError, build_loads, check_qps, place
 from mrc_testbed.workloads.spec import ITERATIONS_TIMEOUT_NS, PROGRAM_TRANSPORTS, ProgramSpec, Workload
 
 

@@ -9,8 +9,8 @@ from mrc_testbed.document.problem import Problem
 from mrc_testbed.errors import UsageError
 from mrc_testbed.faults.fault import ScheduledFault
 from mrc_testbed.faults.rule import FLAP_PLACE, mix_seed
+from mrc_testbed.faults.spec import SelectionError, target_fault
 from mrc_testbed.faults.spec_base import AnyFault
-from mrc_testbed.faults.targets import SelectionError, target_fault
 from mrc_testbed.scenario.spec.scenario_spec import ScenarioSpec
 from mrc_testbed.topology.clos import Clos
 

@@ -1,4 +1,8 @@
-"""The BPF file system that all labs of a machine share, and a lab's folder in it."""
+"""The file systems that labs mount: of BPF, for all labs of a machine, and one for each container.
+
+What a container may write is a small file system of its own: whoever is root in it can neither fill the state
+folder's disk through it nor leave programs, devices or set-uid files there.
+"""
 
 import ctypes
 import errno
@@ -7,16 +11,24 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from mrc_testbed.errors import CleanupError, PreflightError
+from mrc_testbed.errors import CleanupError, FabricError, PreflightError
 from mrc_testbed.fabric.lock import exclusive
 from mrc_testbed.fabric.paths import LAB_PINS, LabPaths
 
-_SOURCE: Final = "mrc-testbed-up"
+_BPF_SOURCE: Final = "mrc-testbed-up"
 """Distinguishes our mount from one that `setup host` or the user made, which stays when the last lab
 goes.
 """
 
-_MOUNTS: Final = Path("/proc/self/mountinfo")
+_NODE_SOURCE: Final = "mrc-testbed-node"
+_NODE_OPTIONS: Final = b"mode=0700,size=4m,nr_inodes=64"
+"""Room for a socket and a log (mrc_agents/nic/log.py) while it is being shortened."""
+
+_MS_NOSUID: Final = 2
+_MS_NODEV: Final = 4
+_MS_NOEXEC: Final = 8
+_MNT_DETACH: Final = 2
+_PROC: Final = Path("/proc/self")
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -25,8 +37,13 @@ def prepare_pins(paths: LabPaths) -> None:
     """Mounts the BPF file system if it is not, and makes the lab's folder in it."""
     paths.bpffs.mkdir(parents=True, exist_ok=True)
     with exclusive(_lock_file(paths), "a change of the BPF file system", wait=True):
-        if _mount_source(paths.bpffs) is None:
-            _mount(paths.bpffs)
+        if _mount_source(paths.bpffs) is None and _libc.mount(
+            _BPF_SOURCE.encode(), os.fsencode(paths.bpffs), b"bpf", 0, b"mode=0700"
+        ):
+            raise PreflightError(
+                f"the BPF file system cannot be mounted at {paths.bpffs}: {_reason()}",
+                hint="run as root, with a kernel that has CONFIG_BPF_SYSCALL",
+            )
         paths.pins.mkdir(exist_ok=True)
     if not paths.pins_link.is_symlink():
         paths.pins_link.symlink_to(paths.pins)
@@ -43,8 +60,9 @@ def remove_pins(paths: LabPaths) -> None:
             pass
         except OSError as error:
             raise CleanupError(f"pins in {paths.pins} cannot be removed: {error}") from error
-        if _mount_source(paths.bpffs) == _SOURCE and not labs_with_pins(paths.bpffs):
-            _unmount(paths.bpffs)
+        if _mount_source(paths.bpffs) == _BPF_SOURCE and not labs_with_pins(paths.bpffs):
+            # EBUSY: somebody looks at it from a shell; it is empty and serves the next lab.
+            _unmount(os.fspath(paths.bpffs), 0, accepted_errno=errno.EBUSY)
 
 
 def labs_with_pins(bpffs: Path) -> frozenset[str]:
@@ -79,7 +97,7 @@ def _mount_source(mount_point: Path) -> str | None:
     except FileNotFoundError:
         return None
     wanted = f"{os.major(device)}:{os.minor(device)}"
-    for line in _MOUNTS.read_text().splitlines():
+    for line in (_PROC / "mountinfo").read_text().splitlines():
         where, _, what = line.partition(" - ")
         kind, source, *_ = what.split(" ")
         if kind == "bpf" and where.split(" ")[2] == wanted:
@@ -87,18 +105,26 @@ def _mount_source(mount_point: Path) -> str | None:
     return None
 
 
-def _mount(mount_point: Path) -> None:
-    if _libc.mount(_SOURCE.encode(), os.fsencode(mount_point), b"bpf", 0, b"mode=0700"):
-        number = ctypes.get_errno()
-        raise PreflightError(
-            f"the BPF file system cannot be mounted at {mount_point}: {os.strerror(number)}",
-            hint="run as root, with a kernel that has CONFIG_BPF_SYSCALL",
-        )
+def mount_node_folder(folder: Path) -> None:
+    """Puts the small file system at *folder*, which exists."""
+    flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+    if _libc.mount(_NODE_SOURCE.encode(), os.fsencode(folder), b"tmpfs", flags, _NODE_OPTIONS):
+        raise FabricError(f"no tmpfs can be mounted at {folder}: {_reason()}")
 
 
-def _unmount(mount_point: Path) -> None:
-    if _libc.umount2(os.fsencode(mount_point), 0):
-        number = ctypes.get_errno()
-        # EBUSY: somebody looks at it from a shell; it is empty and serves the next lab.
-        if number != errno.EBUSY:
-            raise CleanupError(f"{mount_point} cannot be unmounted: {os.strerror(number)}")
+def unmount_node_folders(parent: Path) -> None:
+    """Takes away what `mount_node_folder` mounted below *parent*; nothing is success."""
+    prefix = os.path.realpath(parent).replace(" ", "\\040") + "/"
+    for line in (_PROC / "mounts").read_text().splitlines():
+        source, point, *_ = line.split(" ")
+        if source == _NODE_SOURCE and point.startswith(prefix):
+            _unmount(point.replace("\\040", " "), _MNT_DETACH)
+
+
+def _unmount(point: str, flags: int, accepted_errno: int = 0) -> None:
+    if _libc.umount2(os.fsencode(point), flags) and ctypes.get_errno() != accepted_errno:
+        raise CleanupError(f"{point} cannot be unmounted: {_reason()}")
+
+
+def _reason() -> str:
+    return os.strerror(ctypes.get_errno())
