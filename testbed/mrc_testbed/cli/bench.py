@@ -31,7 +31,7 @@ from mrc_testbed.cli.bench_options import (
 from mrc_testbed.cli.bench_run import bench_runs
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import Settings, command, with_parameters
-from mrc_testbed.cli.render import SCHEMA_VERSION, bad, good, plain_table, show
+from mrc_testbed.cli.render import bad, good, plain_table, show
 from mrc_testbed.cli.typed_run import TypedRun
 from mrc_testbed.document.problem import Tree
 from mrc_testbed.shown import format_count, format_number, format_share, format_size, format_time
@@ -170,7 +170,6 @@ def _running(kind: str, flow: FlowCommand) -> Callable[..., int]:
         show(
             settings,
             "Bench",
-            SCHEMA_VERSION,
             bench_document(found, report),
             lambda: bench_table(found, report),
             lines="flows",

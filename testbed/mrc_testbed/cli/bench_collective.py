@@ -29,7 +29,6 @@ from mrc_testbed.units import format_size_bytes, parse_size_bytes
 from mrc_testbed.workloads.collective import COLLECTIVE_KINDS, DTYPES
 from mrc_testbed.workloads.nccl import CollectiveResult, Durations, build_result, sweep_sizes
 
-SCHEMA_VERSION: Final = 2
 DEFAULT_ITERATIONS: Final = 20
 DEFAULT_WARMUP: Final = 2
 
@@ -193,7 +192,7 @@ def _bench(
         "passed": has_passed,
         "sizes": [_size_document(result) for result in results],
     }
-    show(settings, "CollectiveBench", SCHEMA_VERSION, document, lambda: _table(run, results), lines="sizes")
+    show(settings, "CollectiveBench", document, lambda: _table(run, results), lines="sizes", version=2)
     return ExitCode.PASS if has_passed else ExitCode.ERROR
 
 

@@ -21,7 +21,7 @@ from mrc_testbed.cli.campaign_options import CAMPAIGNS, CampaignsFolder
 from mrc_testbed.cli.commands import DefaultGroup
 from mrc_testbed.cli.compare import figure_cells, figure_document
 from mrc_testbed.cli.options import RunsFolder, Settings, command
-from mrc_testbed.cli.render import SCHEMA_VERSION, bad, good, plain_table, result_lines, show, shown_table
+from mrc_testbed.cli.render import bad, good, plain_table, result_lines, show, shown_table
 from mrc_testbed.cli.report import run_plan
 from mrc_testbed.cli.where import ExecutionTarget, JobsOption, RuntimeOption, VirtualOption
 from mrc_testbed.document.text_file import read_result
@@ -83,7 +83,6 @@ def create(
     show(
         settings,
         "Bundle",
-        SCHEMA_VERSION,
         {"bundle": str(path.resolve()), "size_bytes": size_bytes},
         lambda: Text(f"{path}  {format_size(size_bytes)}"),
     )
@@ -112,7 +111,6 @@ def open_bundle(
     show(
         settings,
         "UnpackedBundle",
-        SCHEMA_VERSION,
         {"folder": str(folder), **header.model_dump(exclude={"schema_version"})},
         lambda: Group(
             Text(f"{header.holds} of {header.name}, bundled by mrc-testbed {header.mrc_testbed}"),
@@ -207,7 +205,6 @@ def replay(
     show(
         settings,
         "Replay",
-        SCHEMA_VERSION,
         {
             "of": what,
             "tolerance": share,
@@ -264,7 +261,7 @@ def why(
         if is_bundle:
             _refuse_programs([plan])
         document, causes = answer(plan, run, None if slowest else operation, is_kept=not is_bundle)
-    show(settings, "Why", SCHEMA_VERSION, document, lambda: _screen(document, causes), lines="causes")
+    show(settings, "Why", document, lambda: _screen(document, causes), lines="causes")
 
 
 def _virtual_run(folder: Path) -> tuple[RunFolder, Plan]:

@@ -37,7 +37,7 @@ from mrc_testbed.cli.campaign_table import show_plan, show_summary
 from mrc_testbed.cli.interruption import force_end, time_out
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.ready import file_argument
-from mrc_testbed.cli.render import SCHEMA_VERSION, plain_table, say, show
+from mrc_testbed.cli.render import plain_table, say, show
 from mrc_testbed.cli.where import (
     ClusterOption,
     ExecutionTarget,
@@ -185,7 +185,7 @@ def list_campaigns(settings: Settings, campaigns: CampaignsFolder = CAMPAIGNS) -
         rows = [(summary.name, path.name, summary.headline) for path, summary in summaries.items()]
         return plain_table("campaign", "begun", "came to", rows=rows)
 
-    show(settings, "CampaignList", SCHEMA_VERSION, document, table, lines="campaigns")
+    show(settings, "CampaignList", document, table, lines="campaigns")
 
 
 @command(app, "show")

@@ -18,7 +18,7 @@ from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.interruption import force_end, signals_stop, time_out
 from mrc_testbed.cli.options import Settings, command, require_root
 from mrc_testbed.cli.ready import file_argument
-from mrc_testbed.cli.render import SCHEMA_VERSION, plain_table, say, show
+from mrc_testbed.cli.render import plain_table, say, show
 from mrc_testbed.cli.where import (
     ClusterOption,
     ExecutionTarget,
@@ -221,7 +221,7 @@ def shrink(
         "after": asdict(found.after),
         "is_interrupted": is_stopped(),
     }
-    show(settings, "ShrunkScenario", SCHEMA_VERSION, document, table)
+    show(settings, "ShrunkScenario", document, table)
     return ExitCode.INTERRUPTED if is_stopped() else ExitCode.PASS
 
 
@@ -270,7 +270,6 @@ def _show(settings: Settings, found: Soak, first: int, elapsed_ns: int, *, is_st
     show(
         settings,
         "Soak",
-        SCHEMA_VERSION,
         {
             "first_seed": first,
             "universes": found.universes,

@@ -40,7 +40,7 @@ from mrc_testbed.cli.campaign_options import (
     refuse_shard,
 )
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import SCHEMA_VERSION, plain_table, show, shown_table
+from mrc_testbed.cli.render import plain_table, show, shown_table
 from mrc_testbed.document.one_step import write_in_one_step, writing
 from mrc_testbed.errors import UsageError
 from mrc_testbed.extras import from_extra
@@ -86,7 +86,6 @@ def stats(settings: Settings, what: CampaignName, campaigns: CampaignsFolder = C
     show(
         settings,
         "CampaignStatistics",
-        SCHEMA_VERSION,
         {
             "campaign": folder.plan.name,
             "baseline": dict(folder.plan.baseline),
@@ -170,7 +169,6 @@ def check_campaign(
     show(
         settings,
         "CampaignCheck",
-        SCHEMA_VERSION,
         {
             "campaign": name,
             "folder": str(place_of(what, folder)),

@@ -12,7 +12,7 @@ from mrc_testbed.campaign.summary import Summary, SummaryRow
 from mrc_testbed.campaign.summary_files import summary_document
 from mrc_testbed.campaign.variants import factor_sentence
 from mrc_testbed.cli.options import Settings
-from mrc_testbed.cli.render import SCHEMA_VERSION, judged_table, plain_table, result_lines, show, shown_table
+from mrc_testbed.cli.render import judged_table, plain_table, result_lines, show, shown_table
 from mrc_testbed.scenario.measure.expectation import answer_of
 from mrc_testbed.units import format_duration_ns
 
@@ -120,20 +120,11 @@ def plan_table(plan: CampaignPlan) -> RenderableType:
 
 
 def show_plan(settings: Settings, plan: CampaignPlan) -> None:
-    show(
-        settings, "CampaignPlan", SCHEMA_VERSION, plan_document(plan), lambda: plan_table(plan), lines="runs"
-    )
+    show(settings, "CampaignPlan", plan_document(plan), lambda: plan_table(plan), lines="runs")
 
 
 def show_summary(settings: Settings, path: Path, summary: Summary) -> None:
     """Print the summary of the campaign in the folder or bundle at *path*."""
     document = summary_document(summary) | {"folder": str(path.resolve())}
     document.pop("schema_version")
-    show(
-        settings,
-        "CampaignSummary",
-        SCHEMA_VERSION,
-        document,
-        lambda: summary_table(summary, path),
-        lines="runs",
-    )
+    show(settings, "CampaignSummary", document, lambda: summary_table(summary, path), lines="runs")

@@ -16,7 +16,7 @@ from mrc_testbed.capture.tshark import DISSECTOR, tshark_arguments
 from mrc_testbed.cli.interruption import signals_stop
 from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.output import Output
-from mrc_testbed.cli.render import SCHEMA_VERSION, key_values, say, show, write_out
+from mrc_testbed.cli.render import key_values, say, show, write_out
 from mrc_testbed.cli.suggestion import nodes
 from mrc_testbed.errors import PreflightError, UsageError
 from mrc_testbed.fabric import lab
@@ -175,7 +175,6 @@ def _report(settings: Settings, write: str, selection: Selection, count: Capture
     show(
         settings,
         "Capture",
-        SCHEMA_VERSION,
         document,
         lambda: key_values(
             [

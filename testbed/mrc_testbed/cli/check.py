@@ -17,7 +17,7 @@ from mrc_testbed.check.live_site import LiveSite
 from mrc_testbed.check.measuring import CheckExtent, LabMeasuring, Site
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import DEFAULT_SEED, Settings, command
-from mrc_testbed.cli.render import SCHEMA_VERSION, bad, good, key_values, known, rows_table, show
+from mrc_testbed.cli.render import bad, good, key_values, known, rows_table, show
 from mrc_testbed.cli.suggestion import hosts as host_names
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
@@ -108,14 +108,7 @@ def check(
         "repetitions": repetitions,
         **health_document(measured, findings),
     }
-    show(
-        settings,
-        "HealthCheck",
-        SCHEMA_VERSION,
-        document,
-        lambda: health_text(measured, findings),
-        lines="findings",
-    )
+    show(settings, "HealthCheck", document, lambda: health_text(measured, findings), lines="findings")
     return ExitCode.EXPECTATION_FAILED if findings else ExitCode.PASS
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from mrc_testbed.bundle.bundle import opened
 from mrc_testbed.campaign.run_figures import ComparedFigure, compare_runs
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import SCHEMA_VERSION, plain_table, show
+from mrc_testbed.cli.render import plain_table, show
 from mrc_testbed.document.one_step import latest_of
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.report.run_record import has_ended, load_manifest
@@ -56,7 +56,7 @@ def compare(
         ]
         return Group(*heads, Text(), shown)
 
-    show(settings, "Comparison", SCHEMA_VERSION, document, table, lines="figures")
+    show(settings, "Comparison", document, table, lines="figures")
 
 
 def figure_document(figure: ComparedFigure) -> dict[str, Any]:

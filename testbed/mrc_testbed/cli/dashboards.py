@@ -13,7 +13,7 @@ from rich.text import Text
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile, read_token
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import SCHEMA_VERSION, bad, good, plain_table, show
+from mrc_testbed.cli.render import bad, good, plain_table, show
 from mrc_testbed.errors import UsageError
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
 from mrc_testbed.observe.grafana_server import GRAFANA_VERSION
@@ -79,7 +79,7 @@ def push(
             ),
         )
 
-    show(settings, "DashboardsPushed", SCHEMA_VERSION, item, table)
+    show(settings, "DashboardsPushed", item, table)
 
 
 @command(app, "check", flags=("name",))
@@ -127,7 +127,7 @@ def check(
             *(Text(line, style="red") for line in problems),
         )
 
-    show(settings, "DashboardsChecked", SCHEMA_VERSION, item, table)
+    show(settings, "DashboardsChecked", item, table)
     return ExitCode.ERROR if any(each.problems for each in found) else ExitCode.PASS
 
 
@@ -156,7 +156,7 @@ def annotate(
             "added": added,
         }
     text = f"{added} of the {len(windows.windows)} fault windows of {windows.run} added"
-    show(settings, "RunAnnotated", SCHEMA_VERSION, item, lambda: Text(text))
+    show(settings, "RunAnnotated", item, lambda: Text(text))
 
 
 @command(app, "remove")
@@ -171,7 +171,7 @@ def remove(settings: Settings, grafana_url: GrafanaUrl = None, token_file: Token
         existed = grafana.remove()
         item: dict[str, Any] = {"grafana": grafana.url, "existed": existed}
     text = "the dashboards are removed" if existed else "there were no dashboards of ours"
-    show(settings, "DashboardsRemoved", SCHEMA_VERSION, item, lambda: Text(text))
+    show(settings, "DashboardsRemoved", item, lambda: Text(text))
 
 
 @contextmanager

@@ -29,7 +29,6 @@ from mrc_testbed.topology.path import explain_ev, find_ev, path_carrier
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.units import parse_duration_ns
 
-SCHEMA_VERSION: Final = 1
 EVERY_HOST: Final = "all"
 
 Choices = Annotated[
@@ -125,7 +124,7 @@ def list_evs(
     if rows:
         document: dict[str, Any] = {"from": near.name, "to": far.name, "windows": windows}
         head = list(map(_window_line, windows))
-        show_rows(settings, "EvList", SCHEMA_VERSION, {"evs": rows}, _COLUMNS, document=document, head=head)
+        show_rows(settings, "EvList", {"evs": rows}, _COLUMNS, document=document, head=head)
         return
     seed = DEFAULT_SEED if settings.seed is None else settings.seed
     evs = build_ev_set(clos, near.index, far.index, seed=seed)
@@ -134,7 +133,7 @@ def list_evs(
         f"no QP from {near.name} to {far.name} is up: the set that one would get (seed {seed})", style="dim"
     )
     rows = ev_rows(clos, near.index, far.index, wanted)
-    show_tables(settings, "EvSet", SCHEMA_VERSION, {f"EVs from {near.name} to {far.name}": rows})
+    show_tables(settings, "EvSet", {f"EVs from {near.name} to {far.name}": rows})
 
 
 @command(app, "explain", flags=("topology", "name"))
@@ -182,7 +181,7 @@ def explain(
         shown = [head, titled_table(describe_path(path), hops), *map(bad, hit)]
         return Group(*shown, *((Text(), rows_table(_COLUMNS, states)) if states else ()))
 
-    show(settings, "EvPath", SCHEMA_VERSION, document, shown)
+    show(settings, "EvPath", document, shown)
 
 
 def _faults_by_link(settings: Settings) -> dict[str, list[str]]:
@@ -274,7 +273,6 @@ def _order(settings: Settings, source: str, target: str, choices: Sequence[str],
     show(
         settings,
         "EvOrder",
-        SCHEMA_VERSION,
         {"from": near.name, "to": target, "order": verb, "evs": items},
         lambda: "\n".join(
             f"{item['ev']}: {verb}; that changed {item['changed']} EVs of QPs that are up" for item in items
@@ -372,4 +370,4 @@ def probe(
         rounds = [agent.probe_evs(far.index, chosen, wait_ns) for _ in range(count)]
     rows = [_probe_row(clos, near, far, ev, rounds) for ev in dict.fromkeys(chosen)]
     document: dict[str, Any] = {"from": near.name, "to": far.name, "count": count}
-    show_rows(settings, "EvProbes", SCHEMA_VERSION, {"evs": rows}, _PROBE_COLUMNS, document=document)
+    show_rows(settings, "EvProbes", {"evs": rows}, _PROBE_COLUMNS, document=document)

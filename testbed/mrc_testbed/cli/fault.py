@@ -17,7 +17,7 @@ from mrc_agents.clock import monotonic_ns
 from mrc_agents.entropy import randbits
 from mrc_testbed.cli.commands import not_imported
 from mrc_testbed.cli.options import DEFAULT_SEED, Settings, command, with_parameters
-from mrc_testbed.cli.render import SCHEMA_VERSION, at_full_width, known, rows_table, show, show_rows
+from mrc_testbed.cli.render import at_full_width, known, rows_table, show, show_rows
 from mrc_testbed.cli.suggestion import faults as fault_names
 from mrc_testbed.cli.suggestion import hosts, links, nodes
 from mrc_testbed.errors import UsageError
@@ -257,7 +257,7 @@ def _add(settings: Settings, kind: str, given: dict[str, Any]) -> None:
         "seed": seed,
         "applied_ns": event.after_ns if event else None,
     }
-    show(settings, "FaultAdded", SCHEMA_VERSION, document, lambda: _added(document))
+    show(settings, "FaultAdded", document, lambda: _added(document))
 
 
 @command(app, "kinds")
@@ -273,7 +273,7 @@ def kinds(settings: Settings) -> None:
         {"fault_kind": name, "acts_on": kind.selects, "options": own_fields(name), "meaning": meaning(name)}
         for name, kind in KINDS.items()
     ]
-    show_rows(settings, "FaultKinds", SCHEMA_VERSION, {"kinds": rows}, _KIND_COLUMNS)
+    show_rows(settings, "FaultKinds", {"kinds": rows}, _KIND_COLUMNS)
 
 
 @command(app, "list", flags=("name",), needs_root=True)
@@ -289,7 +289,6 @@ def list_faults(settings: Settings) -> None:
     show_rows(
         settings,
         "FaultList",
-        SCHEMA_VERSION,
         {"faults": rows},
         _ENTRY_COLUMNS,
         document={"lab": settings.name},
@@ -325,7 +324,6 @@ def clear(
     show_rows(
         settings,
         "FaultCleared",
-        SCHEMA_VERSION,
         {"faults": [_cleared_row(event) for event in events if not event.is_hidden]},
         _CLEARED_COLUMNS,
         document={"lab": settings.name, "hidden": hidden},
@@ -348,7 +346,6 @@ def reveal(settings: Settings) -> None:
     show_rows(
         settings,
         "FaultsRevealed",
-        SCHEMA_VERSION,
         {"faults": [{**asdict(score), "age_ns": now_ns - score.begin_ns} for score in scores]},
         {**_SCORE_COLUMNS, "#begun": lambda row: f"{format_time(row['age_ns'])} ago"},
         document={"lab": settings.name},

@@ -12,7 +12,7 @@ from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import OutputFormat, Settings, command
 from mrc_testbed.cli.ready import complete, file_or_ready
-from mrc_testbed.cli.render import SCHEMA_VERSION, bad, good, show, write_out
+from mrc_testbed.cli.render import bad, good, show, write_out
 from mrc_testbed.document import envelope as document
 from mrc_testbed.document.envelope import Kind
 from mrc_testbed.errors import UsageError
@@ -68,7 +68,7 @@ def validate(
     if schema is not None:
         printed = _schema_of(schema)
         if settings.output is OutputFormat.YAML:
-            show(settings, "Schema", SCHEMA_VERSION, {"schema": printed}, lambda: "")
+            show(settings, "Schema", {"schema": printed}, lambda: "")
         else:
             write_out(settings, json.dumps(printed, indent=2) + "\n")
         return ExitCode.PASS
@@ -86,7 +86,7 @@ def validate(
                 lines.append(Text(f"    warning: {item['warning']}", style="yellow"))
         return Group(*lines)
 
-    show(settings, "Validation", SCHEMA_VERSION, {"files": items}, table, lines="files")
+    show(settings, "Validation", {"files": items}, table, lines="files")
     return ExitCode.PASS if all(item["valid"] for item in items) else ExitCode.USAGE
 
 

@@ -21,7 +21,7 @@ from mrc_testbed.cli.inspect_tables import (
 )
 from mrc_testbed.cli.known_topology import known_topology, live_topology
 from mrc_testbed.cli.options import OutputFormat, Settings, command, require_root
-from mrc_testbed.cli.render import SCHEMA_VERSION, key_values, plain_table, show, show_tables, write_out
+from mrc_testbed.cli.render import key_values, plain_table, show, show_tables, write_out
 from mrc_testbed.cli.suggestion import links as link_names
 from mrc_testbed.cli.suggestion import nodes
 from mrc_testbed.drawing.graph import graph_dot, graph_text
@@ -127,7 +127,7 @@ def inspect(
     if drainer or links or link:
         raise UsageError("--drainer, --links and --link go with --queues")
     clos = resolve_topology(known_topology(settings))
-    show_tables(settings, "Inspection", SCHEMA_VERSION, _tables(settings, clos, what))
+    show_tables(settings, "Inspection", _tables(settings, clos, what))
 
 
 def graph(
@@ -147,7 +147,7 @@ def graph(
     if settings.output is OutputFormat.TABLE:
         write_out(settings, drawing)
     else:
-        show(settings, "Graph", SCHEMA_VERSION, {"format": style, "drawing": drawing}, lambda: drawing)
+        show(settings, "Graph", {"format": style, "drawing": drawing}, lambda: drawing)
 
 
 def _tables(settings: Settings, clos: Clos, what: str) -> dict[str, Rows]:
@@ -206,7 +206,7 @@ def show_queues(settings: Settings, drainer: str | None, links: LinkMode | None,
             state = engine.state()
         tiers = _tiers(live)
     item = {"name": settings.name, **asdict(state), "tiers": tiers}
-    show(settings, "QueueEngine", SCHEMA_VERSION, item, lambda: _table(state, tiers))
+    show(settings, "QueueEngine", item, lambda: _table(state, tiers))
 
 
 def _port_ids(live: Lab, selector: str | None) -> list[int]:

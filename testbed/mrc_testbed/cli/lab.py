@@ -13,7 +13,7 @@ from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.known_topology import given_topology
 from mrc_testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile, describe_stack
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import SCHEMA_VERSION, key_values, say, show
+from mrc_testbed.cli.render import key_values, say, show
 from mrc_testbed.cli.status import fabric_lines, status_details, status_document, topology_summary
 from mrc_testbed.errors import CleanupError, TestbedError, UsageError
 from mrc_testbed.fabric import lab
@@ -70,7 +70,6 @@ def up(
         show(
             settings,
             "LabPlan",
-            SCHEMA_VERSION,
             {"name": settings.name, "runtime": runtime, **summary},
             lambda: Group(Text(f"lab {settings.name} would be brought up:"), key_values(fabric_lines(spec))),
         )
@@ -95,7 +94,7 @@ def up(
         stack_item = _observe(settings, grafana_url, prometheus_url, token_file)
         item["observe"] = stack_item
         shown += [Text, lambda: describe_stack(stack_item)]
-    show(settings, "LabStatus", SCHEMA_VERSION, item, lambda: Group(*(part() for part in shown)))
+    show(settings, "LabStatus", item, lambda: Group(*(part() for part in shown)))
     return ExitCode.PASS if status_now.is_healthy else ExitCode.ERROR
 
 
@@ -153,7 +152,6 @@ def down(
     show(
         settings,
         "LabsRemoved",
-        SCHEMA_VERSION,
         {"dry_run": settings.is_dry_run, "labs": removed},
         lambda: _removed(removed, is_dry_run=settings.is_dry_run),
         lines="labs",

@@ -26,7 +26,6 @@ from mrc_testbed.live.terminal import SORTS, Screen, View, render, sorted_links
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
 from mrc_testbed.units import format_duration_ns, parse_duration_ns
 
-SCHEMA_VERSION: Final = 1
 _FLAP_S: Final = 5.0
 _KEY_WAIT_S: Final = 0.25
 _KEYS: Final = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1b[5~": "page-up", b"\x1b[6~": "page-down"}
@@ -107,13 +106,7 @@ def top(
             update = _first_picture(feed)
             now_ns = monotonic_ns()
             document = update_document(update, now_ns, with_history=False)
-            show(
-                settings,
-                "LabPicture",
-                SCHEMA_VERSION,
-                document,
-                lambda: render(settings.name, update, View(), now_ns),
-            )
+            show(settings, "LabPicture", document, lambda: render(settings.name, update, View(), now_ns))
         else:
             _watch(settings, feed)
 

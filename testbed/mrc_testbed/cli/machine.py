@@ -13,9 +13,6 @@ from mrc_testbed.cli.render import bad, good, show_rows
 from mrc_testbed.fabric.preflight import doctor_checks
 from mrc_testbed.report.table import Columns
 
-SCHEMA_VERSION: Final = 2
-
-
 _COLUMNS: Final[Columns] = {
     "": lambda row: good("ok") if row["met"] else None if row["optional"] else bad("no"),
     "what": "what",
@@ -49,7 +46,7 @@ def doctor(settings: Settings) -> int:
         for each in checks
     ]
     is_ready = all(each.is_met or each.is_optional for each in checks)
-    show_rows(settings, "Doctor", SCHEMA_VERSION, {"checks": rows}, _COLUMNS, tail=[Text(), *_to_do(rows)])
+    show_rows(settings, "Doctor", {"checks": rows}, _COLUMNS, tail=[Text(), *_to_do(rows)], version=2)
     return ExitCode.PASS if is_ready else ExitCode.ENVIRONMENT
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import SCHEMA_VERSION, say, show
+from mrc_testbed.cli.render import say, show
 from mrc_testbed.cli.suggestion import hosts, nodes
 from mrc_testbed.errors import AgentError, UsageError, did_you_mean
 from mrc_testbed.fabric import lab
@@ -110,7 +110,6 @@ def logs(
     show(
         settings,
         "Logs",
-        SCHEMA_VERSION,
         {"logs": items},
         lambda: "\n".join(f"{name}: {line}" for name, text in lines.items() for line in text),
         lines="logs",
@@ -142,7 +141,6 @@ def restart(
     show(
         settings,
         "Restart",
-        SCHEMA_VERSION,
         {
             "hosts": [{"host": host} for host in done.restarted],
             "resumed": list(done.resumed),

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import SCHEMA_VERSION, bad, key_values, say, show_rows
+from mrc_testbed.cli.render import bad, key_values, say, show_rows
 from mrc_testbed.faults.drill import note_named
 from mrc_testbed.observe.alerts import FIRING, await_alert, read_alerts
 from mrc_testbed.report.table import Columns
@@ -57,7 +57,6 @@ def alerts(
     show_rows(
         settings,
         "Alerts",
-        SCHEMA_VERSION,
         {"alerts": [asdict(alert) for alert in found]},
         _COLUMNS,
         empty="no alert is active",

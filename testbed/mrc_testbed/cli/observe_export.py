@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mrc_testbed.cli.options import ForceOption, Settings, command
-from mrc_testbed.cli.render import SCHEMA_VERSION, key_values, say, show
+from mrc_testbed.cli.render import key_values, say, show
 from mrc_testbed.document.text_file import write_files
 from mrc_testbed.errors import UsageError
 from mrc_testbed.metrics.exporter import is_own_name
@@ -78,7 +78,7 @@ def export_stack(
             ]
         )
 
-    show(settings, "StackExport", SCHEMA_VERSION, item, lambda: Group(Text(f"in {folder}:"), table()))
+    show(settings, "StackExport", item, lambda: Group(Text(f"in {folder}:"), table()))
 
 
 def _export(

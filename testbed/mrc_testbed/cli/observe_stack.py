@@ -21,7 +21,7 @@ from mrc_testbed.cli.observe_options import (
     read_token,
 )
 from mrc_testbed.cli.options import AddressOption, Settings, command
-from mrc_testbed.cli.render import SCHEMA_VERSION, bad, good, plain_table, say, show, write_out
+from mrc_testbed.cli.render import bad, good, plain_table, say, show, write_out
 from mrc_testbed.errors import FabricError, UsageError
 from mrc_testbed.metrics.exporter import DEFAULT_PORT, process_metrics
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
@@ -119,7 +119,7 @@ def up(
         p99_objective_ns=p99_objective,
     )
     item = bring_up(settings, wanted, token_file)
-    show(settings, "StackUp", SCHEMA_VERSION, item, lambda: describe_stack(item))
+    show(settings, "StackUp", item, lambda: describe_stack(item))
 
 
 def down(settings: Settings) -> None:
@@ -138,7 +138,7 @@ def down(settings: Settings) -> None:
     if own is not None:
         say(settings.stderr, f"the dashboards stay in Grafana at {own}: observe dashboards remove")
     text = "the stack is removed" if existed else "there was no stack"
-    show(settings, "StackRemoved", SCHEMA_VERSION, {"existed": existed}, lambda: Text(text))
+    show(settings, "StackRemoved", {"existed": existed}, lambda: Text(text))
 
 
 def status(settings: Settings) -> int:
@@ -159,7 +159,7 @@ def status(settings: Settings) -> int:
         "without": dict(found.state.without) if found.state else {},
         "problems": list(found.problems),
     }
-    show(settings, "StackStatus", SCHEMA_VERSION, item, lambda: _status_table(found))
+    show(settings, "StackStatus", item, lambda: _status_table(found))
     return ExitCode.PASS if not found.problems else ExitCode.ERROR
 
 

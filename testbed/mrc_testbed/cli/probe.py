@@ -24,8 +24,6 @@ from mrc_testbed.topology.probe_path import quick_interval_ns, rounds_wanted
 from mrc_testbed.topology.probing_spec import INTERVAL_MIN_NS, ProbingSpec
 from mrc_testbed.units import format_duration_ns, parse_duration_ns
 
-SCHEMA_VERSION: Final = 2
-
 app = typer.Typer(no_args_is_help=True, help="Probe the links of a running lab.")
 
 
@@ -115,7 +113,7 @@ def probe_links(
         bad(f"suspect: {' or '.join(part.names)}: {diagnosis.describe(part)}") for part in diagnosis.parts
     ]
     shown = Group(Text(), rows_table(_COLUMNS, suspects), Text(), *named) if suspects else verdict
-    show(settings, "LinkHealth", SCHEMA_VERSION, document, lambda: Group(facts, shown), lines="links")
+    show(settings, "LinkHealth", document, lambda: Group(facts, shown), lines="links", version=2)
 
 
 def _diagnose(

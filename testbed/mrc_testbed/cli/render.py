@@ -13,7 +13,6 @@ from mrc_testbed.cli.options import OutputFormat, Settings
 from mrc_testbed.report import table as report_table
 from mrc_testbed.shown import format_time
 
-SCHEMA_VERSION: Final = 1
 """Version of documents that are as they were; a command whose document changed has its own."""
 
 _WIDTH_MAX: Final = 10_000
@@ -25,19 +24,19 @@ JsonValue = Mapping[str, Any] | Sequence[Any] | str | int | float | bool | None
 def show(
     settings: Settings,
     kind: str,
-    version: int,
     document: Mapping[str, JsonValue],
     table: Callable[[], RenderableType],
     *,
     lines: str | None = None,
+    version: int = 1,
 ) -> None:
     """Print one result.
 
     Args: settings: say in which format. kind: what the document is, such as
-    `LabStatus`. version: of the document's shape; it grows when a key changes its
-    meaning or goes. document: the result for programs. table: makes the result
-    for people. lines: key of the list in *document* that `-o jsonl` prints one by
-    one; None: the whole on one line.
+    `LabStatus`. document: the result for programs. table: makes the result for
+    people. lines: key of the list in *document* that `-o jsonl` prints one by one;
+    None: the whole on one line. version: of the document's shape; it grows when a
+    key changes its meaning or goes.
     """
     whole = {"schema_version": version, "kind": kind, **document}
     if settings.output is OutputFormat.TABLE:
@@ -159,7 +158,6 @@ def say(console: Console, text: str) -> None:
 def show_rows(
     settings: Settings,
     kind: str,
-    version: int,
     rows: Mapping[str, Sequence[Mapping[str, Any]]],
     columns: report_table.Columns,
     *,
@@ -167,6 +165,7 @@ def show_rows(
     empty: str = "",
     head: Sequence[RenderableType] = (),
     tail: Sequence[RenderableType] = (),
+    version: int = 1,
 ) -> None:
     """Print rows as `show` prints a result; `-o jsonl` prints one row per line.
 
@@ -179,10 +178,10 @@ def show_rows(
     show(
         settings,
         kind,
-        version,
         {**(document or {}), key: listed},
         lambda: Group(*head, rows_table(columns, listed) if listed else Text(empty), *tail),
         lines=key,
+        version=version,
     )
 
 
@@ -199,14 +198,12 @@ def titled_table(title: str, rows: Sequence[Mapping[str, str | int | None]]) -> 
 def show_tables(
     settings: Settings,
     kind: str,
-    version: int,
     tables: Mapping[str, Sequence[Mapping[str, str | int | None]]],
 ) -> None:
     """Print tables by their titles."""
     show(
         settings,
         kind,
-        version,
         {"tables": [{"title": title, "rows": rows} for title, rows in tables.items()]},
         lambda: Group(*(part for each in tables.items() for part in (titled_table(*each), Text()))),
         lines="tables",

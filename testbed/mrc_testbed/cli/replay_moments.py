@@ -12,7 +12,7 @@ from mrc_testbed.campaign.tables import RunFolder
 from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import Settings
-from mrc_testbed.cli.render import SCHEMA_VERSION, say, show, titled_table
+from mrc_testbed.cli.render import say, show, titled_table
 from mrc_testbed.errors import UsageError
 from mrc_testbed.explain.moment import STEPS, Row, changes_between, moments_of, steps_of
 from mrc_testbed.explain.until import first_moment, host_index, parse_condition
@@ -74,7 +74,6 @@ def show_moments(
     show(
         settings,
         "Moment",
-        SCHEMA_VERSION,
         {"of": str(run.path), "reason": reason, "moments": moments, "changes": changes, "steps": steps},
         lambda: Group(Text(head, style="bold"), *_tables(parts)),
         lines="moments",

@@ -21,7 +21,7 @@ from mrc_testbed.cli.campaign_table import show_summary
 from mrc_testbed.cli.interruption import force_end
 from mrc_testbed.cli.machine_watch import MachineWatch
 from mrc_testbed.cli.options import RunsFolder, Settings, command
-from mrc_testbed.cli.render import SCHEMA_VERSION, judged_table, plain_table, result_lines, show, shown_table
+from mrc_testbed.cli.render import judged_table, plain_table, result_lines, show, shown_table
 from mrc_testbed.cli.where import ExecutionTarget
 from mrc_testbed.document.one_step import latest_of
 from mrc_testbed.document.text_file import read_result
@@ -85,7 +85,6 @@ def report(
         show(
             settings,
             "RunReport",
-            SCHEMA_VERSION,
             {"folder": str(place.resolve()), "manifest": manifest},
             lambda: Group(Markdown(summary), Text(), *result_lines(place)),
         )
@@ -141,7 +140,7 @@ def run_plan(
 def show_finished(settings: Settings, finished: FinishedRun, more: list[str]) -> None:
     manifest = json.loads(read_result(finished.folder / "manifest.json"))
     document: Mapping[str, Any] = {"folder": str(finished.folder.resolve()), "manifest": manifest}
-    show(settings, "RunReport", SCHEMA_VERSION, document, lambda: _finished(finished, more))
+    show(settings, "RunReport", document, lambda: _finished(finished, more))
 
 
 def _finished(finished: FinishedRun, more: list[str]) -> RenderableType:

@@ -11,7 +11,7 @@ import typer
 from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.options import OutputFormat, RunsFolder, Settings, command
 from mrc_testbed.cli.ready import file_argument
-from mrc_testbed.cli.render import SCHEMA_VERSION, say, show, write_out
+from mrc_testbed.cli.render import say, show, write_out
 from mrc_testbed.cli.where import ExecutionTarget, JobsOption, RetryOption, RuntimeOption, VirtualOption
 from mrc_testbed.errors import PreflightError, UsageError
 from mrc_testbed.faults.spec import KINDS
@@ -160,4 +160,4 @@ def _show_plan(settings: Settings, resolved: Plan) -> None:
     if settings.output is OutputFormat.TABLE:
         write_out(settings, format_plan(resolved))
     else:
-        show(settings, "Plan", SCHEMA_VERSION, {"plan": json.loads(dump_plan(resolved))}, lambda: "")
+        show(settings, "Plan", {"plan": json.loads(dump_plan(resolved))}, lambda: "")

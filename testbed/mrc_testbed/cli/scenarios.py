@@ -11,7 +11,7 @@ from rich.text import Text
 from mrc_testbed.campaign.spec import CampaignSpec
 from mrc_testbed.cli.options import ForceOption, Settings, command
 from mrc_testbed.cli.ready import FOLDER, complete, ready_file, ready_files
-from mrc_testbed.cli.render import SCHEMA_VERSION, known, say, show, show_rows
+from mrc_testbed.cli.render import known, say, show, show_rows
 from mrc_testbed.document import envelope as document
 from mrc_testbed.document.envelope import Kind
 from mrc_testbed.document.text_file import write_files
@@ -87,7 +87,7 @@ def list_ready(
         if text.casefold() in " ".join((row["name"], *row["tags"], row["description"])).casefold()
     ]
     empty = f"no ready scenario has {text!r}"
-    show_rows(settings, "ScenarioList", SCHEMA_VERSION, {"scenarios": rows}, _COLUMNS, empty=empty)
+    show_rows(settings, "ScenarioList", {"scenarios": rows}, _COLUMNS, empty=empty)
 
 
 @command(app, "copy")
@@ -116,13 +116,7 @@ def copy(
     texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in paths}
     written = write_files(folder, texts, replace=force)
     item = {"folder": str(folder), "files": [str(path) for path in written]}
-    show(
-        settings,
-        "ScenariosCopied",
-        SCHEMA_VERSION,
-        item,
-        lambda: Group(*(Text(str(path)) for path in written)),
-    )
+    show(settings, "ScenariosCopied", item, lambda: Group(*(Text(str(path)) for path in written)))
     say(settings.stderr, "a path runs the copy, a name the ready one")
 
 

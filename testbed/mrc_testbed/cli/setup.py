@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import SCHEMA_VERSION, show
+from mrc_testbed.cli.render import show
 from mrc_testbed.cli.where import parse_scheduler
 from mrc_testbed.errors import UsageError
 
@@ -138,4 +138,4 @@ def _show_playbook(settings: Settings, kind: str, changes: Sequence[str], log: s
             return Text("all is as it should be")
         return Group(*(Text(f"{verb}: {change}") for change in changes))
 
-    show(settings, kind, SCHEMA_VERSION, document, table)
+    show(settings, kind, document, table)

@@ -20,7 +20,6 @@ from mrc_testbed.topology.sizing import Fabric, Parts, plan_fabric
 from mrc_testbed.topology.usid import CARRIER_SLOTS, INDEX_COUNT, PLANE_COUNT
 from mrc_testbed.units import parse_rate_bps
 
-SCHEMA_VERSION: Final = 2
 _PLANES: Final = (1, 2, 4, 8)
 _TIERS: Final = {2: "two tiers", 3: "three tiers"}
 _PORTS: Final = "as many of a switch as there are planes"
@@ -123,7 +122,6 @@ def size(
     show(
         settings,
         "FabricSize",
-        SCHEMA_VERSION,
         {
             "nics": nics,
             "nic_rate_bps": nic_rate,
@@ -141,6 +139,7 @@ def size(
             rows_table(_LOSS_COLUMNS, losses),
         ),
         lines="fabrics",
+        version=2,
     )
 
 

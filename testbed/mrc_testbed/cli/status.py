@@ -10,7 +10,7 @@ from rich.text import Text
 
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import SCHEMA_VERSION, bad, good, key_values, plain_table, show
+from mrc_testbed.cli.render import bad, good, key_values, plain_table, show
 from mrc_testbed.errors import FabricError, TestbedError, UsageError
 from mrc_testbed.fabric.known_labs import ForeignLab, foreign_labs, names
 from mrc_testbed.fabric.paths import lab_paths
@@ -56,13 +56,12 @@ def status(settings: Settings) -> int:
         found.append(one)
         items.append(item)
     if settings.names_lab:
-        show(settings, "LabStatus", SCHEMA_VERSION, items[0], lambda: status_details(found[0], items[0]))
+        show(settings, "LabStatus", items[0], lambda: status_details(found[0], items[0]))
     else:
         foreign = foreign_labs()
         show(
             settings,
             "LabList",
-            SCHEMA_VERSION,
             {"labs": items, "elsewhere": [{"name": each.name, "root": each.root} for each in foreign]},
             lambda: _overview(found, items, foreign),
             lines="labs",

@@ -29,7 +29,7 @@ def settings(output, *, width=80, colour=False):
 
 def shown(output, table=lambda: "a table", lines=None, **console):
     to = settings(output, **console)
-    show(to, "Thing", 3, DOCUMENT, table, lines=lines)
+    show(to, "Thing", DOCUMENT, table, lines=lines, version=3)
     return to.stdout.file.getvalue()
 
 
