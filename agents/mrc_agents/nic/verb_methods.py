@@ -1,4 +1,4 @@
-"""Verbs of a NIC as methods. Generated: see mrc_agents.nic.reference."""
+"""Verbs of a NIC as methods. Generated: see tests/verbs_reference.py."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

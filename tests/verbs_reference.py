@@ -1,7 +1,7 @@
 """The documents made from the verbs' signatures and docstrings: the reference page and the client's methods.
 
-python -m mrc_agents.nic.reference page > docs/reference/verbs.md
-python -m mrc_agents.nic.reference methods > agents/mrc_agents/nic/verb_methods.py
+python -m tests.verbs_reference page > docs/reference/verbs.md
+python -m tests.verbs_reference methods > agents/mrc_agents/nic/verb_methods.py
 """
 
 import inspect
@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields
-from importlib import resources
+from pathlib import Path
 from typing import Any, Final, get_type_hints
 
 from mrc_agents.abi import NicConfig
@@ -56,7 +56,7 @@ _NOMINAL_EVS: Final = 128
 
 
 def reference_page() -> str:
-    head = resources.files(__package__).joinpath("reference_template.md").read_text(encoding="utf-8")
+    head = Path(__file__).with_name("verbs_reference_template.md").read_text()
     return head.replace("{attributes}", "\n".join(_attribute_rows())) + "".join(_sections())
 
 
@@ -121,7 +121,7 @@ def _json(value: object) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_METHODS_HEAD: Final = '''"""Verbs of a NIC as methods. Generated: see mrc_agents.nic.reference."""
+_METHODS_HEAD: Final = '''"""Verbs of a NIC as methods. Generated: see tests/verbs_reference.py."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
