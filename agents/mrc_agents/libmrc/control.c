@@ -11,6 +11,13 @@ enum {
 		  MRC_CTL_OPT_CAP_EV_EVENT_PRECISE_DROP_CNT | MRC_CTL_OPT_CAP_EP_OP_EV_PROBE,
 };
 
+/* Puts what a query has found into the structure of the caller, who asked for it by its bit. */
+#define FILL(bit, member, value)                                                                   \
+	do {                                                                                       \
+		if (mask & (bit))                                                                  \
+			attr->member = (value);                                                    \
+	} while (0)
+
 static const char *algorithms[] = {"uet-1.0-nscc", NULL};
 
 static int send_control(const struct mrc_context *context, struct mrc_control *control)
@@ -98,8 +105,8 @@ EXPORT int mrc_ctl_query_port(struct mrc_context *context, uint8_t port,
 	    .object = MRC_CONTROL_PORT, .is_query = 1, .id = port, .mask = mask};
 	int error = send_control(context, &control);
 
-	if (!error && mask & MRC_CTL_PORT_ADMIN_STATE)
-		attr->port_admin_state = control.state;
+	if (!error)
+		FILL(MRC_CTL_PORT_ADMIN_STATE, port_admin_state, control.state);
 	return result(error);
 }
 
@@ -152,8 +159,9 @@ EXPORT int mrc_ctl_query_ev_fmt_profile(struct mrc_context *context, uint64_t id
 	error = send_control(context, &control);
 	if (error)
 		return result(error);
-	attr->profile_state = attr->cur_profile_state = control.state;
-	attr->ev_fmt_mode = control.mode;
+	FILL(MRC_CTL_EV_FMT_PROFILE_STATE, profile_state, control.state);
+	FILL(MRC_CTL_EV_FMT_PROFILE_CUR_STATE, cur_profile_state, control.state);
+	FILL(MRC_CTL_EV_FMT_PROFILE_MODE, ev_fmt_mode, control.mode);
 	if (!(mask & MRC_CTL_EV_FMT_PROFILE_OP))
 		return 0;
 	attr->ev_fmt_op.fmt_field_count = control.field_count;
@@ -179,7 +187,8 @@ static int put_items(struct mrc_control *control, const struct mrc_ctl_ev_profil
 
 		if (is_query != (int)control->is_query || attr->ev_op.entry_count < 0)
 			return EINVAL;
-		if (!is_query && attr->ev_op.entry_count > MRC_EV_MAX)
+		if (attr->ev_op.op != MRC_CTL_EV_OP_QUERY_EV_ARRAY &&
+		    attr->ev_op.entry_count > MRC_EV_MAX)
 			return E2BIG;
 		control->op = attr->ev_op.op;
 		control->entry_count =
@@ -248,7 +257,8 @@ static int get_items(const struct mrc_control *control, struct mrc_ctl_ev_profil
 		for (uint32_t i = 0; i < control->entry_count; i++) {
 			const struct mrc_control_entry *entry = &control->entries[i];
 
-			attr->ev_op.entries[i].ev = ev_of(entry->ev, entry->port);
+			if (control->op == MRC_CTL_EV_OP_QUERY_EV_ARRAY)
+				attr->ev_op.entries[i].ev = ev_of(entry->ev, entry->port);
 			attr->ev_op.entries[i].state = entry->state;
 		}
 	}
@@ -274,12 +284,13 @@ EXPORT int mrc_ctl_query_ev_profile(struct mrc_context *context, uint64_t id,
 		error = send_control(context, &control);
 	if (error)
 		return result(error);
-	attr->profile_state = attr->cur_profile_state = control.state;
-	attr->ev_mode = control.mode;
-	attr->ev_fmt_profile_id = control.format_id;
-	attr->ev_count = control.count;
-	attr->ev_min_active = control.min_active;
-	attr->ev_event_mask = control.event_mask;
+	FILL(MRC_CTL_EV_PROFILE_STATE, profile_state, control.state);
+	FILL(MRC_CTL_EV_PROFILE_CUR_STATE, cur_profile_state, control.state);
+	FILL(MRC_CTL_EV_PROFILE_MODE, ev_mode, control.mode);
+	FILL(MRC_CTL_EV_PROFILE_FMT_ID, ev_fmt_profile_id, control.format_id);
+	FILL(MRC_CTL_EV_PROFILE_COUNT, ev_count, control.count);
+	FILL(MRC_CTL_EV_PROFILE_MIN_ACTIVE, ev_min_active, control.min_active);
+	FILL(MRC_CTL_EV_PROFILE_EVENT_MASK, ev_event_mask, control.event_mask);
 	return result(get_items(&control, attr));
 }
 
@@ -318,9 +329,9 @@ EXPORT int mrc_ctl_query_cc_profile(struct mrc_context *context, uint64_t id,
 
 	if (error)
 		return result(error);
-	attr->profile_state = attr->cur_profile_state = control.state;
-	if (mask & MRC_CTL_CC_PROFILE_ALGORITHM)
-		attr->algorithm = control.mode ? algorithms[0] : NULL;
+	FILL(MRC_CTL_CC_PROFILE_STATE, profile_state, control.state);
+	FILL(MRC_CTL_CC_PROFILE_CUR_STATE, cur_profile_state, control.state);
+	FILL(MRC_CTL_CC_PROFILE_ALGORITHM, algorithm, control.mode ? algorithms[0] : NULL);
 	if (mask & MRC_CTL_CC_PROFILE_CONFIG && attr->cc_config)
 		memcpy((void *)attr->cc_config, control.words, sizeof(struct mrc_ctl_cc_nscc_cfg));
 	return 0;

@@ -88,7 +88,6 @@ class ProfileVerbs(NicState):
         present = self._formats.get(format_id)
         given = {name for name, value in (("mode", mode), ("fields", fields)) if value is not None}
         wanted = next_state(present, state, given, (), lambda: self._check_format_rests(format_id))
-        self._check_format_rests(format_id)
         if wanted is ProfileState.INIT:
             self._formats.pop(format_id, None)
             return

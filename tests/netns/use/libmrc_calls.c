@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* libmrc's data API on one host: `libmrc_calls CASE` prints what went otherwise than it should, or `ok`. */
+/* libmrc on one host: `libmrc_calls CASE` prints what went otherwise than it should, or `ok`. */
 #include <arpa/inet.h>
-#include <mrc.h>
+#include <mrc_ctl.h>
 #include "verbs_loop.h"
 
 enum { DEPTH = 8, BYTES = 40000 };
@@ -220,6 +220,112 @@ static void check_failure(void)
 	expect(!mrc_destroy_qp(qp) && !mrc_destroy_qp(peer), "mrc_destroy_qp");
 }
 
+static void modify_ev(uint64_t id, struct mrc_ctl_ev_profile_attr *attr, int mask)
+{
+	expect(!mrc_ctl_modify_ev_profile(mrc, id, attr, mask), "mrc_ctl_modify_ev_profile");
+}
+
+static void check_formats(void)
+{
+	struct mrc_ctl_ev_fmt_field widths[] = {{16}, {12}}, found[2] = {{0}};
+	struct mrc_ctl_ev_fmt_profile_attr attr = {
+	    .profile_state = MRC_CTL_PROFILE_OFFLINE,
+	    .ev_fmt_mode = MRC_CTL_EV_FMT_MODE_SRV6,
+	    .ev_fmt_op = {MRC_CTL_EV_FMT_OP_MODIFY_FIELDS, widths, 2},
+	};
+	int all = MRC_CTL_EV_FMT_PROFILE_STATE | MRC_CTL_EV_FMT_PROFILE_MODE | MRC_CTL_EV_FMT_PROFILE_OP;
+
+	FAILS_BY_ERRNO(mrc_ctl_modify_ev_fmt_profile(mrc, 5, &attr, all), EOPNOTSUPP);
+	attr.ev_fmt_mode = MRC_CTL_EV_FMT_MODE_STEV;
+	expect(!mrc_ctl_modify_ev_fmt_profile(mrc, 5, &attr, all), "a format");
+	attr = (struct mrc_ctl_ev_fmt_profile_attr){.profile_state = MRC_CTL_PROFILE_ONLINE,
+						    .ev_fmt_op = {MRC_CTL_EV_FMT_OP_QUERY_FIELDS, found, 1}};
+	FAILS_BY_ERRNO(mrc_ctl_query_ev_fmt_profile(mrc, 5, &attr, MRC_CTL_EV_FMT_PROFILE_OP), E2BIG);
+	expect(attr.ev_fmt_op.fmt_field_count == 2, "the length that is needed");
+	expect(!mrc_ctl_query_ev_fmt_profile(mrc, 5, &attr, MRC_CTL_EV_FMT_PROFILE_OP) && found[1].width == 12,
+	       "widths");
+	expect(attr.profile_state == MRC_CTL_PROFILE_ONLINE && !attr.ev_fmt_mode, "what was not asked for stays");
+	expect(!mrc_ctl_modify_ev_fmt_profile(mrc, 5, &attr, MRC_CTL_EV_FMT_PROFILE_STATE), "ONLINE");
+}
+
+static void check_ev_profile(int ports)
+{
+	struct mrc_ctl_ev_op_entry entries[16] = {{.state = MRC_CTL_EV_GOOD}};
+	struct mrc_ctl_ev_profile_attr attr = {
+	    .profile_state = MRC_CTL_PROFILE_OFFLINE,
+	    .ev_mode = MRC_CTL_EV_MODE_EXP,
+	    .ev_fmt_profile_id = 5,
+	    .ev_count = ports,
+	    .ev_op = {MRC_CTL_EV_OP_REPLACE_EV, entries, ports},
+	};
+
+	for (int i = 0; i < ports; i++) {
+		entries[i].ev_new = (struct mrc_ctl_ev){.val = {7}, .port = i + 1};
+		entries[i].state = MRC_CTL_EV_GOOD;
+	}
+	modify_ev(5, &attr,
+		  MRC_CTL_EV_PROFILE_STATE | MRC_CTL_EV_PROFILE_MODE | MRC_CTL_EV_PROFILE_FMT_ID |
+		      MRC_CTL_EV_PROFILE_COUNT | MRC_CTL_EV_PROFILE_EV_OP);
+	entries[0].ev = entries[0].ev_new;
+	entries[0].state = MRC_CTL_EV_DENIED;
+	attr.ev_op.op = MRC_CTL_EV_OP_MODIFY_EV_STATE;
+	attr.ev_op.entry_count = 1;
+	modify_ev(5, &attr, MRC_CTL_EV_PROFILE_EV_OP);
+	entries[0].state = 0;
+	attr.ev_op.op = MRC_CTL_EV_OP_QUERY_EV_STATE;
+	expect(!mrc_ctl_query_ev_profile(mrc, 5, &attr, MRC_CTL_EV_PROFILE_EV_OP), "QUERY_EV_STATE");
+	expect(entries[0].state == MRC_CTL_EV_DENIED && entries[0].ev.val[0] == 7, "a state");
+	entries[0].ev.val[0] = 8;
+	FAILS_BY_ERRNO(mrc_ctl_query_ev_profile(mrc, 5, &attr, MRC_CTL_EV_PROFILE_EV_OP), ENOENT);
+	attr.ev_op = (typeof(attr.ev_op)){MRC_CTL_EV_OP_QUERY_EV_ARRAY, entries, ports};
+	expect(!mrc_ctl_query_ev_profile(mrc, 5, &attr, MRC_CTL_EV_PROFILE_EV_OP) && attr.ev_op.entry_count == ports,
+	       "QUERY_EV_ARRAY");
+	expect(entries[ports - 1].ev.port == ports && entries[ports - 1].ev.val[0] == 7, "the last EV");
+	attr.profile_state = MRC_CTL_PROFILE_ONLINE; /* it lacks MIN_ACTIVE and EVENT_MASK */
+	FAILS_BY_ERRNO(mrc_ctl_modify_ev_profile(mrc, 5, &attr, MRC_CTL_EV_PROFILE_STATE), EINVAL);
+	attr.profile_state = MRC_CTL_PROFILE_INIT;
+	modify_ev(5, &attr, MRC_CTL_EV_PROFILE_STATE);
+}
+
+static void check_control(void)
+{
+	struct mrc_ctl_ep_req probe = {.req_id = 9, .ev_fmt_mode = MRC_CTL_EV_FMT_MODE_STEV, .req_ev.port = 1};
+	struct mrc_ctl_cc_profile_attr cc = {.profile_state = MRC_CTL_PROFILE_OFFLINE, .algorithm = "dcqcn"};
+	struct mrc_ctl_port_attr port = {.port_admin_state = MRC_CTL_PORT_ADMIN_DISABLED};
+	int count, mask = MRC_CTL_CC_PROFILE_STATE | MRC_CTL_CC_PROFILE_ALGORITHM;
+	struct mrc_ctl_device_attr limits;
+	struct mrc_ctl_ev_event event;
+	struct mrc_ctl_ep_rsp answer;
+
+	expect(!mrc_ctl_query_device(context, &limits) && limits.ev.ev_max_profiles > 15, "mrc_ctl_query_device");
+	expect(!mrc_ctl_query_port(mrc, 1, &port, 0) && !port.port_admin_state, "what was not asked for stays");
+	expect(!mrc_ctl_query_port(mrc, 1, &port, MRC_CTL_PORT_ADMIN_STATE) && port.port_admin_state, "a port");
+	FAILS_BY_ERRNO(mrc_ctl_query_port(mrc, 0, &port, MRC_CTL_PORT_ADMIN_STATE), EINVAL);
+	check_formats();
+	check_ev_profile(__builtin_popcount(limits.phy_port_mask));
+	for (int state = MRC_CTL_PROFILE_OFFLINE; state >= MRC_CTL_PROFILE_INIT; state--) {
+		struct mrc_ctl_ev_fmt_profile_attr attr = {.profile_state = state};
+
+		expect(!mrc_ctl_modify_ev_fmt_profile(mrc, 5, &attr, MRC_CTL_EV_FMT_PROFILE_STATE), "back to INIT");
+	}
+	FAILS_BY_ERRNO(mrc_ctl_modify_cc_profile(mrc, 5, &cc, mask), EINVAL);
+	cc.algorithm = NULL;
+	expect(!mrc_ctl_modify_cc_profile(mrc, 5, &cc, mask), "no algorithm");
+	cc = (struct mrc_ctl_cc_profile_attr){.algorithm = "kept"};
+	expect(!mrc_ctl_query_cc_profile(mrc, 5, &cc, MRC_CTL_CC_PROFILE_STATE) && cc.profile_state == 1 && cc.algorithm,
+	       "a CC profile");
+	cc.profile_state = MRC_CTL_PROFILE_INIT;
+	expect(!mrc_ctl_modify_cc_profile(mrc, 5, &cc, MRC_CTL_CC_PROFILE_STATE), "INIT");
+	FAILS_BY_VALUE(mrc_ctl_poll_ev_event(sends, 1, &event), -EINVAL);
+	expect(!ibv_query_gid(context, 1, 0, &probe.dgid), "ibv_query_gid");
+	probe.dgid.raw[15]++; /* the next host */
+	FAILS_BY_ERRNO(mrc_ctl_ep_batch_send_wait(mrc, 0, MRC_CTL_EP_OP_PORT_STATUS_UPDATE, &probe, 1, 1, &answer, &count),
+		       ENOTSUP);
+	expect(!mrc_ctl_ep_batch_send_wait(mrc, 0, MRC_CTL_EP_OP_EV_PROBE, &probe, 1, 1u << 31, &answer, &count),
+	       "EV_PROBE");
+	expect(count == 1 && answer.req_id == 9 && answer.port == 1 && answer.rtt > 0, "an answer");
+}
+
 int main(int argc, char **argv)
 {
 	const struct {
@@ -228,7 +334,8 @@ int main(int argc, char **argv)
 	} cases[] = {{"versions", check_versions},
 		     {"refusals", check_refusals},
 		     {"transfers", check_transfers},
-		     {"failure", check_failure}};
+		     {"failure", check_failure},
+		     {"control", check_control}};
 
 	pd = open_nic();
 	mrc = mrc_create_context(context, NULL);

@@ -65,9 +65,9 @@ def traffic(live: Lab, programs: Programs) -> Iterator[Started]:
             finish(started)
 
 
-@pytest.mark.parametrize("case", ["versions", "refusals", "transfers", "failure"])
+@pytest.mark.parametrize("case", ["versions", "refusals", "transfers", "failure", "control"])
 def test_calls(live: Lab, programs: Programs, case: str) -> None:
-    command = (*NOBODY, str(programs["libmrc_calls"]), case)
+    command = (*(() if case == "control" else NOBODY), str(programs["libmrc_calls"]), case)
     plain = subprocess.run(
         [TESTBED, "-n", live.name, "exec", "h0", "--", *command], capture_output=True, text=True, check=False
     )
