@@ -11,11 +11,20 @@ from typing import Final
 
 from waiting import DEADLINE_S, poll_until
 
+from mrc_agents.objects import OBJECTS_DIR
 from mrc_testbed.fabric.live import Lab
+from mrc_testbed.fabric.rdma import VERBS_LIBRARY
 
 TESTBED: Final = str(Path(sys.executable).with_name("mrc-testbed"))
 NOBODY: Final = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 _SYSTEM_PATH: Final = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"  # nobody may enter root's home
+LIBMRC: Final = (
+    *(f"-I{OBJECTS_DIR.parent}/include", str(VERBS_LIBRARY), f"-Wl,-rpath,{OBJECTS_DIR}"),
+    *("-Wno-unused-function", "-libverbs", "-pthread"),
+)
+"""How to build a program of libmrc."""
+
+LIBMRC_EXAMPLES: Final = Path(__file__).parents[1] / "docs/examples/libmrc"
 _TEST_PORT: Final = 18515
 """The port of perftest and the pingpongs."""
 

@@ -8,7 +8,18 @@ from typing import Final
 
 import pytest
 from program_socket import Program
-from rdma_program import NOBODY, TESTBED, Started, build, finish, kill_program, next_line, start
+from rdma_program import (
+    LIBMRC,
+    LIBMRC_EXAMPLES,
+    NOBODY,
+    TESTBED,
+    Started,
+    build,
+    finish,
+    kill_program,
+    next_line,
+    start,
+)
 from waiting import poll_until
 
 from mrc_agents.abi import ApplicationLimit, ApplicationVerb
@@ -55,6 +66,17 @@ def test_programs_without_privilege_exchange_bytes(
     assert (status, said.splitlines()[-1]) == (0, "success"), complained
     assert next_line(server) == "connected"
     assert next_line(server) == "success, 1048576 bytes, immediate 0x1234abcd, wr_id 42, 0 wrong"
+
+
+def test_a_controller_of_the_machine_sets_up_the_nic_of_a_container(
+    live: Lab, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The agent sees no process of the machine, and no program without the privilege."""
+    drain = build(LIBMRC_EXAMPLES / "drain.c", tmp_path_factory.mktemp("libmrc"), *LIBMRC)
+    assert finish(start(live, "h0", *NO_PRIVILEGE, drain, "3", "set-up"))[0] == 1
+    for command in ("set-up", "release"):
+        status, _, complained = finish(start(live, "h0", drain, "3", command))
+        assert status == 0, complained
 
 
 def test_more_memory_than_the_nic_has_is_refused_with_what_to_set(live: Lab) -> None:

@@ -6,19 +6,27 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from rdma_program import NOBODY, TESTBED, Started, build, finish, kill_program, next_line, start
+from rdma_program import (
+    LIBMRC,
+    LIBMRC_EXAMPLES,
+    NOBODY,
+    TESTBED,
+    Started,
+    build,
+    finish,
+    kill_program,
+    next_line,
+    start,
+)
 from typed_command import Command
 from waiting import poll_until
 
 from mrc_agents.abi import NicCounter
-from mrc_agents.objects import OBJECTS_DIR
 from mrc_testbed.fabric.live import Lab
-from mrc_testbed.fabric.rdma import VERBS_LIBRARY
 from mrc_testbed.faults.interactive import LabFaults, parse_fault
 from mrc_testbed.metrics.lab_watch import open_reader
 from mrc_testbed.metrics.take_reading import take_reading
 
-EXAMPLES = Path(__file__).parents[3] / "docs/examples/libmrc"
 PROFILE, PORT, PLANE = "3", "1", 0
 NAMED = ("env", f"MRC_QP_EV_PROFILE_ID={PROFILE}")
 
@@ -28,10 +36,8 @@ Programs = dict[str, Path]
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
     folder = tmp_path_factory.mktemp("libmrc")
-    linked = (str(VERBS_LIBRARY), f"-Wl,-rpath,{OBJECTS_DIR}", "-libverbs", "-pthread")
-    options = (f"-I{OBJECTS_DIR.parent}/include", "-Wno-unused-function", *linked)
-    sources = (Path(__file__).with_name("libmrc_calls.c"), *EXAMPLES.glob("*.c"))
-    return {source.stem: build(source, folder, *options) for source in sources}
+    sources = (Path(__file__).with_name("libmrc_calls.c"), *LIBMRC_EXAMPLES.glob("*.c"))
+    return {source.stem: build(source, folder, *LIBMRC) for source in sources}
 
 
 @pytest.fixture
