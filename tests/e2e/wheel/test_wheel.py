@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from document_text import document
+from rdma_program import LIBMRC_EXAMPLES, build
 from wheel_program import Installed
 
 pytestmark = [pytest.mark.root, pytest.mark.slow("installs packages from the index"), pytest.mark.ci]
@@ -100,3 +101,9 @@ def _ask_pip(environment: Path, wheel: Path, into: Path, platform: str) -> subpr
     options = ["--dry-run", "--no-deps", "--only-binary", ":all:", "--platform", platform]
     command: list[str | Path] = [environment / "bin" / "pip", "install", *options, "--target", into, wheel]
     return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_program_of_libmrc_is_built_against_the_package(environment: Path, tmp_path: Path) -> None:
+    package = next(environment.glob("lib/python3*/site-packages/mrc_agents"))
+    library = (f"-I{package}/include", str(package / "_objects/lib_mrc.so"), "-libverbs")
+    assert build(LIBMRC_EXAMPLES / "drain.c", tmp_path, *library).exists()
