@@ -22,7 +22,7 @@ LIBMRC: Final = (
     *(f"-I{OBJECTS_DIR.parent}/include", str(VERBS_LIBRARY), f"-Wl,-rpath,{OBJECTS_DIR}"),
     *("-Wno-unused-function", "-libverbs", "-pthread"),
 )
-"""How to build a program of libmrc."""
+"""Options of the compiler for a program of libmrc."""
 
 LIBMRC_EXAMPLES: Final = Path(__file__).parents[1] / "docs/examples/libmrc"
 _TEST_PORT: Final = 18515

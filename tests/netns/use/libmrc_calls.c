@@ -295,7 +295,7 @@ static void check_control(void)
 	int count, mask = MRC_CTL_CC_PROFILE_STATE | MRC_CTL_CC_PROFILE_ALGORITHM;
 	struct mrc_ctl_device_attr limits;
 	struct mrc_ctl_ev_event event;
-	struct mrc_ctl_ep_rsp answer;
+	struct mrc_ctl_ep_rsp response;
 
 	expect(!mrc_ctl_query_device(context, &limits) && limits.ev.ev_max_profiles > 15, "mrc_ctl_query_device");
 	expect(!mrc_ctl_query_port(mrc, 1, &port, 0) && !port.port_admin_state, "what was not asked for stays");
@@ -319,11 +319,11 @@ static void check_control(void)
 	FAILS_BY_VALUE(mrc_ctl_poll_ev_event(sends, 1, &event), -EINVAL);
 	expect(!ibv_query_gid(context, 1, 0, &probe.dgid), "ibv_query_gid");
 	probe.dgid.raw[15]++; /* the next host */
-	FAILS_BY_ERRNO(mrc_ctl_ep_batch_send_wait(mrc, 0, MRC_CTL_EP_OP_PORT_STATUS_UPDATE, &probe, 1, 1, &answer, &count),
+	FAILS_BY_ERRNO(mrc_ctl_ep_batch_send_wait(mrc, 0, MRC_CTL_EP_OP_PORT_STATUS_UPDATE, &probe, 1, 1, &response, &count),
 		       ENOTSUP);
-	expect(!mrc_ctl_ep_batch_send_wait(mrc, 0, MRC_CTL_EP_OP_EV_PROBE, &probe, 1, 1u << 31, &answer, &count),
+	expect(!mrc_ctl_ep_batch_send_wait(mrc, 0, MRC_CTL_EP_OP_EV_PROBE, &probe, 1, 1u << 31, &response, &count),
 	       "EV_PROBE");
-	expect(count == 1 && answer.req_id == 9 && answer.port == 1 && answer.rtt > 0, "an answer");
+	expect(count == 1 && response.req_id == 9 && response.port == 1 && response.rtt > 0, "a response");
 }
 
 int main(int argc, char **argv)
