@@ -71,6 +71,7 @@ class _Application:
         self.domains: dict[int, int] = {}  # number for the NIC, by that of the application
 
     def check_controller(self) -> None:
+        """Raises PermissionError unless the last request came with a proof of CAP_NET_ADMIN."""
         if not self.is_controller:
             raise PermissionError(errno.EPERM, "control of the NIC needs CAP_NET_ADMIN")
 

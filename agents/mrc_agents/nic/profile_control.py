@@ -17,6 +17,7 @@ from mrc_agents.abi import CtlEvFmtMode as FormatMode
 from mrc_agents.abi import CtlEvFmtProfileAttrMask as FormatMask
 from mrc_agents.abi import CtlEvMode as EvMode
 from mrc_agents.abi import CtlEvOp as EvOp
+from mrc_agents.abi import CtlEvOpFlags as EvOpFlags
 from mrc_agents.abi import CtlEvProfileAttrMask as EvMask
 from mrc_agents.abi import CtlEvState as EvState
 from mrc_agents.abi import CtlProfileState as StateNumber
@@ -70,8 +71,6 @@ class ProfileControl(ProfileVerbs, CcProfileVerbs):
         given = set(attributes) | (before.given if before else set())
         if state == "ONLINE":
             _check_given(given, {"min_active", "event_mask"}, "ONLINE")
-        elif before is None and "mode" in attributes and attributes["mode"] == "GENERATED":
-            _check_given(given, {"fields"}, "OFFLINE")
         try:
             first = state if before is None or not has_evs else None
             self.modify_ev_profile(control.id, first, **attributes)
@@ -91,14 +90,14 @@ class ProfileControl(ProfileVerbs, CcProfileVerbs):
         for place, entry in enumerate(control.entries[: control.entry_count]):
             try:
                 state = _named(EvState, "state", entry.state).name
-                ev = self.whole_ev(entry.ev, entry.port) if entry.ev or entry.port else None
-                if control.op == EvOp.MODIFY_EV_STATE:
-                    self._modify_ev_state(number, profile, self.whole_ev(entry.ev, entry.port), state)
+                is_vacancy = control.op == EvOp.REPLACE_EV and not (entry.ev or entry.port)
+                ev = None if is_vacancy else self.whole_ev(entry.ev, entry.port)
+                if ev is not None and control.op == EvOp.MODIFY_EV_STATE:
+                    self._modify_ev_state(number, profile, ev, state)
                 else:
                     new_ev = self.whole_ev(entry.ev_new, entry.port_new)
-                    self._replace_ev(
-                        number, profile, new_ev, ev=ev, all_copies=bool(entry.flags & 1), state=state
-                    )
+                    all_copies = bool(entry.flags & EvOpFlags.CTL_EV_OP_F_ALL_COPIES)
+                    self._replace_ev(number, profile, new_ev, ev=ev, all_copies=all_copies, state=state)
             except UsageError as error:
                 raise UsageError(f"entries[{place}].{error.message}", number=error.number) from error
 
