@@ -139,10 +139,14 @@ class Cluster(Closing):
         if REFUSED:
             raise REFUSED[0]
         if self.client.status != "running":
-            raise TestbedError(
-                f"the scheduler {self.address} is gone, and with it what its workers had begun",
-                hint="start it and its workers again, then `mrc-testbed campaign resume` what is a campaign",
-            )
+            raise self.gone()
+
+    def gone(self) -> TestbedError:
+        """Return the error of a scheduler that does not respond any more."""
+        return TestbedError(
+            f"the scheduler {self.address} is gone, and with it what its workers had begun",
+            hint="start it and its workers again, then `mrc-testbed campaign resume` what is a campaign",
+        )
 
 
 def _close(client: Client) -> None:

@@ -4,7 +4,7 @@ import queue
 import secrets
 import tempfile
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, Final
 
@@ -81,12 +81,15 @@ class ClusterWorkers:
             return ()
         self._cluster.require_scheduler()
         run = self._begun.pop(future)
-        error = future.exception()
+        try:
+            error = future.exception()
+            answer = future.result() if error is None else None
+        except (OSError, CancelledError) as gone:  # on the way to its result
+            raise self._cluster.gone() from gone
         if error is not None:  # Dask's own, as ours come as text: the pickle, not loaded
             if "KilledWorker" in str(error):
                 return (error_entry(run, TestbedError("the workers died that carried it out")),)
             raise TestbedError(f"{run.key}: the worker failed; its log says why")
-        answer = future.result()
         if not isinstance(answer, bytes):
             raise TestbedError(f"{run.key}: the worker failed: {answer}")
         try:

@@ -3,15 +3,20 @@
 import os
 import signal
 from collections import deque
+from concurrent.futures import CancelledError
+from unittest.mock import Mock
 
 import pytest
+from distributed.comm.core import CommClosedError
 
 from mrc_testbed.campaign.execution import execute_in_parallel
 from mrc_testbed.campaign.folder import CampaignFolder, RunEntry
 from mrc_testbed.campaign.plan import plan_campaign
 from mrc_testbed.campaign.workers import LocalWorkers
 from mrc_testbed.cli.where import parse_scheduler
+from mrc_testbed.cluster import connection
 from mrc_testbed.cluster.connection import Cluster
+from mrc_testbed.cluster.head import ClusterWorkers
 from mrc_testbed.errors import TestbedError, UsageError
 
 
@@ -116,6 +121,24 @@ def test_a_process_that_is_killed_ends_the_campaign_in_words(folder):
     with LocalWorkers(folder.path, 1, die) as workers, pytest.raises(TestbedError, match="was killed"):
         carry_out(folder, workers)
     assert len(CampaignFolder.open(folder.path).pending()) == len(folder.plan.runs)
+
+
+@pytest.mark.parametrize("error", [CommClosedError, CancelledError])
+def test_a_scheduler_that_dies_on_the_way_to_a_result_is_named(folder, monkeypatch, error):
+    def submit(*_, key, **options):
+        future = Mock()
+        future.exception.return_value = None
+        future.result.side_effect = error
+        future.add_done_callback = lambda done: done(future)
+        return future
+
+    monkeypatch.setattr(connection, "_connected", lambda _: Mock(status="running", submit=submit))
+    workers = ClusterWorkers(
+        Cluster("tcp://head:8786"), folder, is_virtual=True, runtime=None, progress=lambda _: None
+    )
+    workers.begin(folder.plan.runs[0])
+    with pytest.raises(TestbedError, match="the scheduler tcp://head:8786 is gone"):
+        workers.wait()
 
 
 @pytest.mark.parametrize("address", ["head", "head:8786", "http://head:8786", "tcp://head", "tcp://head:x"])
