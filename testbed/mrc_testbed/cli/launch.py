@@ -17,13 +17,14 @@ from mrc_testbed.cli.options import Settings, command
 from mrc_testbed.cli.output import OutputError
 from mrc_testbed.cli.render import say
 from mrc_testbed.cli.report import show_finished
+from mrc_testbed.cli.trace_folder import prepare_trace, write_trace
 from mrc_testbed.cli.typed_run import RUNS, TypedRun, carry_out, typed_plans
 from mrc_testbed.document.problem import Tree
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.process import is_alive
-from mrc_testbed.fabric.ranks import Rank
+from mrc_testbed.fabric.ranks import TRACE_VARIABLE, Rank
 from mrc_testbed.fabric.rdma import RdmaTransport
 from mrc_testbed.fabric.state import Phase, read_state
 from mrc_testbed.scenario.measure.recording import Journal
@@ -93,6 +94,14 @@ def launch(
     runs: Annotated[
         Path | None, typer.Option("--runs", metavar="FOLDER", help="Keep results and report, in this folder.")
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace",
+            metavar="FOLDER",
+            help="Write a Chakra execution trace of each rank, for programs that communicate by mrc-torch.",
+        ),
+    ] = None,
 ) -> int:
     """Run a program with one rank per host, such as a training job.
 
@@ -115,6 +124,7 @@ def launch(
       mrc-testbed launch -t faults.yaml -- python train.py
       mrc-testbed launch --transport rocev2 -- python train.py
       mrc-testbed launch --virtual --compute 1ms --as nccl -- python train.py
+      mrc-testbed launch --as gloo --trace job -- python train.py
     """
     if ranks is not None and hosts != "all":
         raise UsageError("--ranks and --hosts: give one of them")
@@ -130,6 +140,9 @@ def launch(
         "compute": compute,
         "as": None if stand_in is None else stand_in.value,
     }
+    if trace is not None:
+        prepare_trace(trace)
+        program["environment"] = {TRACE_VARIABLE: "1"}
     if not virtual:
         program["timeout"] = _TIMEOUT
     with ExitStack() as stack:
@@ -169,6 +182,9 @@ def launch(
             show=write,
             agents_may_fail=True,
         )
+        if trace is not None:
+            state = done.recording.programs.get(done.workload.name)
+            write_trace(settings, trace, () if state is None else state.rows, done.recording, attached)
         return _ended(settings, done, attached)
 
 
