@@ -7,6 +7,7 @@ from typing import Final, Literal, TypeAlias
 from mrc_testbed.errors import UsageError
 from mrc_testbed.workloads.collective import Collective
 from mrc_testbed.workloads.printed_figures import PrintedFigure
+from mrc_testbed.workloads.trace import JobTrace
 
 StandIn = Literal["gloo", "nccl"]
 """Backends of torch.distributed that mrc-torch can stand in for."""
@@ -81,5 +82,5 @@ class ProgramState:
     printed: tuple[PrintedFigure, ...] = ()  # figures in the output of its ranks
 
 
-SharedWork: TypeAlias = Collective | Program
+SharedWork: TypeAlias = Collective | Program | JobTrace
 """Work of hosts together, operation after operation."""
