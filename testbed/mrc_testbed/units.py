@@ -152,6 +152,22 @@ def parse_ratio(text: str) -> float:
     return float(Decimal(match.group(1)) / 100)
 
 
+def parse_factor(text: str) -> float:
+    """Factor of *text* such as `x0.01`.
+
+    Raises:
+        UsageError: not an x and a number.
+    """
+    if not re.fullmatch(f"x{NUMBER}", text):
+        raise UsageError(f"{text!r} is not a factor: write it behind an x, like x2 or x0.01")
+    return float(text[1:])
+
+
+def format_factor(factor: float) -> str:
+    """*factor* behind an x, exactly."""
+    return f"x{_plain(Decimal(repr(factor)))}"
+
+
 def format_rate_bps(rate_bps: int) -> str:
     """*rate_bps*, exactly, in its largest fitting unit."""
     return RATE.format(rate_bps)

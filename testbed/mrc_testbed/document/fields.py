@@ -26,10 +26,12 @@ from mrc_testbed.units import (
     SIZE,
     VALUE_MAX,
     format_duration_ns,
+    format_factor,
     format_rate_bps,
     format_ratio,
     format_size_bytes,
     parse_duration_ns,
+    parse_factor,
     parse_rate_bps,
     parse_ratio,
     parse_size_bytes,
@@ -110,6 +112,14 @@ Size = Annotated[
     _schema(SIZE.pattern(), "4MiB"),
 ]
 """Model field: a size of zero or more, in bytes."""
+
+Factor = Annotated[
+    float,
+    _from_file(parse_factor, "x0.01"),
+    PlainSerializer(format_factor, return_type=str),
+    _schema(f"^x{NUMBER}$", "x0.01"),
+]
+"""Model field: a factor of zero or more, written behind an x."""
 
 Multiple = Annotated[
     float,

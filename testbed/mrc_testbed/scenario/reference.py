@@ -10,7 +10,13 @@ from mrc_testbed.scenario.measure.measurement import description
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.spec.load import scenario_schema
 from mrc_testbed.scenario.spec.quantity import QUANTITIES
-from mrc_testbed.units import format_duration_ns, format_rate_bps, format_ratio, format_size_bytes
+from mrc_testbed.units import (
+    format_duration_ns,
+    format_factor,
+    format_rate_bps,
+    format_ratio,
+    format_size_bytes,
+)
 
 _Schema = Mapping[str, Any]
 
@@ -38,7 +44,7 @@ _SECTIONS: Final[Sections] = (
         "## Workloads",
         (
             *("WriteBw", "WriteLat", "SendRecv", "Incast", "Victim", "Permutation"),
-            *("CollectiveSpec", "Training", "ProgramSpec"),
+            *("CollectiveSpec", "Training", "ProgramSpec", "TraceSpec"),
         ),
     ),
     ("## Faults", (*(model.__name__ for model in KINDS.values()), "Clear")),
@@ -59,6 +65,7 @@ _QUANTITIES: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {
     "100Mbit": ("rate", format_rate_bps),
     "4MiB": ("size", format_size_bytes),
     "5%": ("ratio", format_ratio),
+    "x0.01": ("factor", format_factor),
 }
 """By the example that the schema of a unit type gives: its name, and how a default is written."""
 

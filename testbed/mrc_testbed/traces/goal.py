@@ -56,8 +56,11 @@ def _rank(body: str, source: str, first_line: int) -> RankTrace:
                 if label not in nodes:
                     raise UsageError(f"{source}:{number}: there is no operation {label!r} above")
             node, first = nodes[order[1]], nodes[order[3]].id
-            key = "after_start" if order[2] else "after"
-            nodes[node.name] = replace(node, **{key: (*getattr(node, key), first)})
+            nodes[node.name] = (
+                replace(node, after_start=(*node.after_start, first))
+                if order[2]
+                else replace(node, after=(*node.after, first))
+            )
         elif operation := _OPERATION.fullmatch(line):
             node = _node(len(nodes), number, operation)
             if node.name in nodes:

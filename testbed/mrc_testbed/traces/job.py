@@ -20,12 +20,13 @@ WorkT = TypeVar("WorkT", GroupCall, Message)
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class JointOperation:
     """A collective or a message, with a node of each of its ranks."""
 
     group: int  # names the ranks and, of messages, the tag; from 0
     number: int  # in the group, from 0
     parts: tuple[Part, ...]  # in the order of the group; of a message, the sender's first
+    works: tuple[GroupCall | Message, ...]  # of the parts
     is_message: bool
 
     @property
@@ -38,7 +39,7 @@ class TraceJob:
 
     Args:
         ranks: graph of each rank; several may be the same.
-        sources: names the file of each in messages.
+        sources: names the file and rank of each in messages.
 
     Attributes:
         operations: by each of their parts.
@@ -52,7 +53,7 @@ class TraceJob:
             raise UsageError(f"{sources[0]}: the ranks together have more than {NODES_MAX} nodes")
         made = {id(trace): RankGraph(trace, source) for trace, source in zip(ranks, sources, strict=True)}
         self.graphs = [made[id(trace)] for trace in ranks]
-        self.operations: dict[Part, Operation] = {}
+        self.operations: dict[Part, JointOperation] = {}
         self._sources = sources
         self._groups = 0
         self._join_calls()
@@ -69,13 +70,10 @@ class TraceJob:
         return min(sum(isinstance(node.work, StepMark) for node in each.trace.nodes) for each in self.graphs)
 
     def describe(self, part: Part) -> str:
-        """The file of a node, its id and its name."""
+        """File and rank of a node, its id and its name."""
         rank, place = part
         node = self.graphs[rank].trace.nodes[place]
-        of = f"{self._sources[rank]}: " + (
-            "" if self._sources.count(self._sources[rank]) == 1 else f"rank {rank}: "
-        )
-        return f"{of}node {node.id}" + (f" ({node.name})" if node.name else "")
+        return f"{self._sources[rank]}: node {node.id}" + (f" ({node.name})" if node.name else "")
 
     # ---- operations
 
@@ -102,8 +100,12 @@ class TraceJob:
             calls.setdefault((work.group, ranks), {rank: [] for rank in ranks})[part[0]].append((part, work))
         for (group, _), of_ranks in calls.items():
             for number, row in enumerate(zip_longest(*of_ranks.values())):
-                self._require_agreement(f"operation {number} of group {group!r}", of_ranks.keys(), row)
-                self._add(number, [part for part, _ in row], is_message=False)
+                self._require_agreement(
+                    f"operation {number} of {f'group {group!r}' if group else 'all ranks'}",
+                    of_ranks.keys(),
+                    row,
+                )
+                self._add(number, row)
             self._groups += 1
 
     def _require_agreement(
@@ -112,9 +114,7 @@ class TraceJob:
         first, work = next(each for each in row if each is not None)
         for rank, each in zip(ranks, row, strict=True):
             if each is None:
-                raise UsageError(
-                    f"{self.describe(first)}: it is {what}, which rank {rank} ({self._sources[rank]}) lacks"
-                )
+                raise UsageError(f"{self.describe(first)}: it is {what}, which {self._sources[rank]} has not")
             part, other = each
             agrees = (work.kind, work.root) == (other.kind, other.root)
             if not agrees or (work.size_bytes != other.size_bytes and work.kind != "all-to-all"):
@@ -126,8 +126,7 @@ class TraceJob:
             raise UsageError(f"{self.describe(first)}: root_rank {work.root} is not in its group")
 
     def _join_messages(self) -> None:
-        ends: dict[tuple[int, int, int], tuple[list[Part], list[Part]]] = defaultdict(lambda: ([], []))
-        sizes_bytes = {}
+        ends: dict[tuple[int, int, int], tuple[list[tuple[Part, Message]], ...]] = {}
         for part, work in self._works(Message):
             rank, peer = part[0], work.peer
             if peer == rank or not 0 <= peer < len(self.graphs):
@@ -135,27 +134,30 @@ class TraceJob:
                     f"{self.describe(part)}: its peer is rank {peer}; "
                     f"this is rank {rank} of {len(self.graphs)}"
                 )
-            sizes_bytes[part] = work.size_bytes
             key = (rank, peer, work.tag) if work.is_sent else (peer, rank, work.tag)
-            ends[key][0 if work.is_sent else 1].append(part)
+            ends.setdefault(key, ([], []))[0 if work.is_sent else 1].append((part, work))
         for (source, target, tag), (sends, receives) in ends.items():
             for number, (sent, received) in enumerate(zip_longest(sends, receives)):
                 if sent is None or received is None:
                     rank, lacks = (source, "send") if sent is None else (target, "receive")
+                    lonely, _ = sent or received
                     raise UsageError(
-                        f"{self.describe(sent or received)}: rank {rank} ({self._sources[rank]}) has no "
-                        f"{lacks} for it, with tag {tag}"
+                        f"{self.describe(lonely)}: {self._sources[rank]} has no {lacks} for it, tag {tag}"
                     )
-                if sizes_bytes[sent] != sizes_bytes[received]:
+                sizes_bytes = [work.size_bytes for _, work in (sent, received)]
+                if sizes_bytes[0] != sizes_bytes[1]:
                     raise UsageError(
-                        f"{self.describe(sent)} sends {sizes_bytes[sent]} bytes, of which "
-                        f"{self.describe(received)} receives {sizes_bytes[received]}"
+                        f"{self.describe(sent[0])} sends {sizes_bytes[0]} bytes, of which "
+                        f"{self.describe(received[0])} receives {sizes_bytes[1]}"
                     )
-                self._add(number, [sent, received], is_message=True)
+                self._add(number, (sent, received), is_message=True)
             self._groups += 1
 
-    def _add(self, number: int, parts: Sequence[Part], *, is_message: bool) -> None:
-        operation = Operation(self._groups, number, tuple(parts), is_message)
+    def _add(
+        self, number: int, row: Sequence[tuple[Part, GroupCall | Message]], *, is_message: bool = False
+    ) -> None:
+        parts, works = zip(*row, strict=True)
+        operation = JointOperation(self._groups, number, parts, works, is_message)
         self.operations |= dict.fromkeys(parts, operation)
 
     # ---- their end

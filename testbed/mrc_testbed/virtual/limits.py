@@ -20,7 +20,7 @@ from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.units import parse_duration_ns
 from mrc_testbed.workloads.load import place
-from mrc_testbed.workloads.program import check_connected
+from mrc_testbed.workloads.program import PEER_BYTES, check_connected
 
 COMPUTE_VARIABLE: Final = "MRC_TORCH_COMPUTE"
 """Which mrc-torch reads."""
@@ -96,11 +96,13 @@ def memory_bytes(plan: Plan) -> int:
     loads = [workload.load for workload in plan.workloads]
     layouts = place(loads, dict.fromkeys((host.name for host in clos.hosts()), plan.topology.nic.memory))
     regions_bytes = 0
-    qps = 2 * sum(len(load.flows) for load in loads)
+    qps = sum(len(load.flows) * (1 if load.trace else 2) for load in loads)
     for load in loads:
         if load.program is not None:
             regions_bytes += len(load.hosts) * load.program.peer_memory_bytes
             qps += len(load.hosts) * (len(load.hosts) - 1)
+        elif load.trace is not None:
+            regions_bytes += len(load.flows) * PEER_BYTES
         elif load.collective is not None:
             regions_bytes += len(load.hosts) * load.collective.memory_bytes()
         else:

@@ -31,13 +31,12 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from mrc_testbed.workloads.payload import Piece
+
 CHANNEL_VARIABLE: Final = "MRC_TESTBED_VIRTUAL_FD"
 """Number of a rank's descriptor of its channel."""
 
 MESSAGE_BYTES_MAX: Final = 1 << 20
-
-Piece = tuple[int, int]
-"""Offset in the memory, and bytes; 0 bytes: nothing."""
 
 
 class _Message(BaseModel):

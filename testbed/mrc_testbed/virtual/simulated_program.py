@@ -4,7 +4,6 @@ import heapq
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from ctypes import c_size_t, c_void_p
 from typing import Any, Final
 
 from mrc_agents.clock import monotonic_ns
@@ -13,13 +12,13 @@ from mrc_testbed.errors import TestbedError
 from mrc_testbed.fabric.ranks import Rank, Write, check_program, free_port, rank_environment
 from mrc_testbed.scenario.run.protocols import Clock
 from mrc_testbed.virtual.limits import COMPUTE_VARIABLE, declared_compute
-from mrc_testbed.virtual.rank_channel import Piece
-from mrc_testbed.virtual.rank_network import RankNetwork
 from mrc_testbed.virtual.rank_processes import Alarm, Post, RankProcesses
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_record import OperationRecord
+from mrc_testbed.workloads.payload import exchange_sides
 from mrc_testbed.workloads.printed_figures import PrintedFigures
 from mrc_testbed.workloads.program import Program, ProgramState
+from mrc_testbed.workloads.rank_network import RankNetwork
 from mrc_testbed.workloads.running import RunningWorkload
 from mrc_testbed.workloads.running_program import WITHOUT_A_STEP
 from mrc_testbed.workloads.step_report import JobSteps, ReportError
@@ -128,7 +127,7 @@ class ProgramRun:
         address = 0 if post.shared is None else post.shared.address
         arguments: tuple[Any, ...] = (address, *start.arguments)
         if start.operation == "exchange":
-            arguments = (*_sides(address, start.out), *_sides(address, start.in_))
+            arguments = exchange_sides(address, start.out, start.in_)
         self._network.start(
             post.rank,
             start.operation,
@@ -158,12 +157,6 @@ class ProgramRun:
             names = ", ".join(dict.fromkeys(start.operation for start in starts))
             texts.append(f"{self._network.name(rank)} in {names} for {' and '.join(others)}")
         return "; ".join(texts)
-
-
-def _sides(address: int, pieces: Sequence[Piece]) -> tuple[Any, Any]:
-    """Addresses and lengths of an exchange, for C."""
-    addresses = (c_void_p * len(pieces))(*(address + at if length else None for at, length in pieces))
-    return addresses, (c_size_t * len(pieces))(*(length for _, length in pieces))
 
 
 class SimulatedProgram(RunningWorkload):

@@ -172,6 +172,10 @@ class Engine(ABC):
             return RunningCollective(
                 load, load.collective, self._transport, _seed(seed, load), self._on_operation
             )
+        if load.trace is not None:
+            from mrc_testbed.workloads.running_trace import RunningTrace  # noqa: PLC0415 - as above
+
+            return RunningTrace(load, load.trace, self._transport, _seed(seed, load), self._on_operation)
         if layout is None:
             raise ValueError(load.name)
         senders = {

@@ -1,4 +1,6 @@
-"""From a workload as written to the pairs of hosts it sends between, and what came of each. Pure."""
+"""From a workload as written to the pairs of hosts it sends between, and what came of each. Pure; of a trace
+the files are read.
+"""
 
 import random
 from collections.abc import Sequence
@@ -13,12 +15,14 @@ from mrc_testbed.workloads.spec import (
     Permutation,
     ProgramSpec,
     SendRecv,
+    TraceSpec,
     Training,
     Victim,
     WriteBw,
     WriteLat,
     victim_name,
 )
+from mrc_testbed.workloads.trace import PLACE_OF_RANK, JobTrace, read_job, trace_files
 
 FlowWorkload = WriteBw | WriteLat | SendRecv | Incast | Permutation
 """Workloads whose flows are independent of one another."""
@@ -116,14 +120,7 @@ def bind_collective(
 
 def bind_program(workload: ProgramSpec, hosts: Sequence[str]) -> Program:
     """The program of *workload*."""
-    if isinstance(workload.hosts, int):
-        if workload.hosts > len(hosts):
-            raise UsageError(
-                f"hosts: {workload.hosts}; the fabric has {len(hosts)} hosts, and a host has one rank"
-            )
-        ranks = hosts[: workload.hosts]
-    else:
-        ranks = hosts if workload.hosts == "all" else _existing("hosts", workload.hosts, hosts)
+    ranks = _rank_hosts(workload.hosts, hosts)
     if workload.stand_in is not None:
         check_connected(len(ranks))
     return Program(
@@ -134,6 +131,32 @@ def bind_program(workload: ProgramSpec, hosts: Sequence[str]) -> Program:
         compute=workload.compute,
         reports_steps=workload.steps,
     )
+
+
+def bind_trace(workload: TraceSpec, hosts: Sequence[str]) -> tuple[JobTrace, tuple[Flow, ...]]:
+    """The trace of *workload*, whose files are read, and a flow in each direction of each connection."""
+    files = trace_files(workload.files)
+    ranks = _rank_hosts(workload.hosts, hosts)
+    job, digest = read_job(
+        workload.format, files, len(ranks) if PLACE_OF_RANK not in workload.files else None
+    )
+    if workload.hosts == "all":
+        ranks = _rank_hosts(len(job.graphs), hosts)
+    if len(ranks) != len(job.graphs):
+        raise UsageError(f"hosts: {len(ranks)}; the trace has {len(job.graphs)} ranks")
+    trace = JobTrace(tuple(ranks), workload.format, files, digest, workload.compute, workload.bytes)
+    trace.check(job)
+    pairs = [(ranks[source], ranks[target]) for source, target in job.pairs()]
+    return trace, _flows(workload.name, pairs, 1)
+
+
+def _rank_hosts(wanted: int | str | list[str], hosts: Sequence[str]) -> Sequence[str]:
+    """Hosts of ranks, as a field says them."""
+    if not isinstance(wanted, int):
+        return hosts if wanted == "all" else _existing("hosts", wanted, hosts)
+    if wanted > len(hosts):
+        raise UsageError(f"hosts: {wanted}; the fabric has {len(hosts)} hosts, and a host has one rank")
+    return hosts[:wanted]
 
 
 def _flows(name: str, pairs: Sequence[tuple[str, str]], count: int) -> tuple[Flow, ...]:

@@ -65,6 +65,17 @@ def measure_pace(steps: Sequence[Step], start_ns: int, end_ns: int) -> Pace | No
     )
 
 
+def idle_shares(ranks: Sequence[str], records: Sequence[OperationRecord]) -> dict[str, float] | None:
+    """Share of the steps' time in which each rank has not computed; None: that is not known."""
+    known = [(each.step_ns, each.computed_ns) for each in records if each.computed_ns is not None]
+    if not known:
+        return None
+    whole_ns = sum(step_ns for step_ns, _ in known)
+    return {
+        rank: 1 - sum(computed_ns[at] for _, computed_ns in known) / whole_ns for at, rank in enumerate(ranks)
+    }
+
+
 def steps_per_second(steps: Sequence[Step], start_ns: int, end_ns: int) -> float:
     """Steps per second between two times; one that lies between them by half counts half."""
     done = sum(

@@ -8,18 +8,27 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.units import format_size_bytes
 from mrc_testbed.workloads.collective import Collective
-from mrc_testbed.workloads.flow import Flow, bind_collective, bind_flows, bind_program, bind_victim
+from mrc_testbed.workloads.flow import (
+    Flow,
+    bind_collective,
+    bind_flows,
+    bind_program,
+    bind_trace,
+    bind_victim,
+)
 from mrc_testbed.workloads.layout import Layout, plan_layout
-from mrc_testbed.workloads.program import Program
+from mrc_testbed.workloads.program import PEER_BYTES, Program
 from mrc_testbed.workloads.spec import (
     CollectiveSpec,
     Incast,
     ProgramSpec,
+    TraceSpec,
     Training,
     Workload,
     WriteLat,
     victim_name,
 )
+from mrc_testbed.workloads.trace import JobTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +42,13 @@ class Load:
     flows: tuple[Flow, ...]  # one per connection; those of a program are its own
     collective: Collective | None = None  # what the flows do together; None: each is on its own
     program: Program | None = None  # whose ranks send what they please; None: there is none
+    trace: JobTrace | None = None  # whose ranks the flows connect; None: there is none
 
     @property
     def hosts(self) -> tuple[str, ...]:
         """Hosts that send or receive, each once."""
-        if self.program is not None:
-            return self.program.hosts
+        if ranked := self.program or self.trace:
+            return ranked.hosts
         return tuple(dict.fromkeys(host for flow in self.flows for host in (flow.source, flow.target)))
 
     @property
@@ -55,6 +65,9 @@ def build_loads(workload: Workload, clos: Clos, *, qps: int = 1, seed: int = 1) 
         return (Load(workload.name, workload.size_bytes, 1, workload.iterations, flows, collective),)
     if isinstance(workload, ProgramSpec):
         return (Load(workload.name, 0, 1, None, (), program=bind_program(workload, hosts)),)
+    if isinstance(workload, TraceSpec):
+        trace, flows = bind_trace(workload, hosts)
+        return (Load(workload.name, 0, 1, workload.iterations, flows, trace=trace),)
     own = Load(
         name=workload.name,
         size_bytes=workload.size_bytes,
@@ -88,6 +101,9 @@ def place(loads: Sequence[Load], memory_bytes: Mapping[str, int]) -> dict[str, L
         if load.program is not None:
             for host in load.hosts:
                 left_bytes[host] = max(0, left_bytes[host] - load.program.peer_memory_bytes)
+        if load.trace is not None:
+            for flow in load.flows:
+                left_bytes[flow.source] = max(0, left_bytes[flow.source] - PEER_BYTES)
         if load.collective is None:
             continue
         need = load.collective.memory_bytes()
@@ -101,7 +117,7 @@ def place(loads: Sequence[Load], memory_bytes: Mapping[str, int]) -> dict[str, L
                     hint="make `size` smaller, or give the NICs more memory (topology: nic: memory)",
                 )
             left_bytes[host] -= need
-    of_flows = [load for load in loads if load.collective is None and load.program is None]
+    of_flows = [load for load in loads if not (load.collective or load.program or load.trace)]
     sharing = Counter(host for load in of_flows for host in load.hosts)
     layouts = {}
     for load in of_flows:
@@ -117,8 +133,8 @@ def check_qps(loads: Sequence[Load], qps_max: int) -> None:
     """Raises DoesNotFitError when a host needs more QPs than its NIC holds: one for each end of a flow."""
     used: Counter[str] = Counter()
     for load in loads:
-        for flow in load.flows:
-            used.update((flow.source, flow.target))
+        for flow in load.flows:  # those of a trace come in pairs, and each pair has one connection
+            used.update((flow.source,) if load.trace else (flow.source, flow.target))
         worst = max(load.hosts, key=lambda host: used[host])
         if used[worst] > qps_max:
             raise DoesNotFitError(

@@ -23,6 +23,8 @@ class OperationRecord:
     loss: float | None = None
     sent_bytes: int | None = None  # of a program's step, by all ranks that say so; None: none does
     optimizer: str | None = None  # kind of that whose step rank 0 says it is; None: it does not
+    # of a step of training or of a trace, how long each rank has computed; None: it is not known
+    computed_ns: tuple[int, ...] | None = None
 
     @property
     def duration_ns(self) -> int:

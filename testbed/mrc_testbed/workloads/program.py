@@ -8,6 +8,7 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.traces.rows import Row
 from mrc_testbed.workloads.collective import Collective
 from mrc_testbed.workloads.printed_figures import PrintedFigure
+from mrc_testbed.workloads.trace import JobTrace
 
 StandIn = Literal["gloo", "nccl"]
 """Backends of torch.distributed that mrc-torch can stand in for."""
@@ -83,5 +84,5 @@ class ProgramState:
     rows: Sequence[Sequence[Row]] = ()  # of a trace, by rank; they grow while it runs
 
 
-SharedWork: TypeAlias = Collective | Program
+SharedWork: TypeAlias = Collective | Program | JobTrace
 """Work of hosts together, operation after operation."""

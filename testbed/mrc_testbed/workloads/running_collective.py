@@ -87,6 +87,8 @@ class RunningCollective(RunningWorkload):
         self._compared_bytes = [0] * count
         self._wrong_bytes = [0] * count
         self._errors: dict[int, str] = {}
+        compute_ns = collective.compute_ns  # of each rank in each step
+        self._computed_ns = None if compute_ns is None else (compute_ns,) * len(collective.ranks)
 
     # ---- set-up and removal
 
@@ -265,6 +267,7 @@ class RunningCollective(RunningWorkload):
                 compared_bytes=compared_bytes,
                 wrong_bytes=wrong_bytes,
                 last_rank=self._collective.ranks[self._schedule.connections[messages.last_connection].target],
+                computed_ns=self._computed_ns,
             )
         )
         if self._on_operation is not None:

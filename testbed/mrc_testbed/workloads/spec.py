@@ -10,9 +10,10 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from mrc_agents.abi import Limit
-from mrc_testbed.document.fields import Duration, Size, StrictModel
+from mrc_testbed.document.fields import Duration, Factor, Size, StrictModel
 from mrc_testbed.workloads.collective import CollectiveKind, DType, ReduceOp
 from mrc_testbed.workloads.program import StandIn
+from mrc_testbed.workloads.trace import TraceFormat
 
 ITERATIONS_TIMEOUT_NS: Final = 5 * 60 * 10**9
 """Time limit of a workload by iterations, or of a program, that sets none."""
@@ -246,15 +247,58 @@ class ProgramSpec(_Named):
     )
 
 
+class TraceSpec(_Named):
+    """The trace of a job, of this testbed or of other projects, with one rank per host.
+
+    Nodes that compute wait, collectives and messages are carried by the fabric, and dependencies are kept.
+    docs/guide/training.md says which files are read.
+    """
+
+    duration_ns: ClassVar[int | None] = None
+    warmup_ns: ClassVar[int] = 0
+
+    kind: Literal["trace"]
+    format: TraceFormat = Field(default="chakra", description="Form of the files.")
+    files: Annotated[str, Field(min_length=1)] = Field(
+        description="File of each rank, with {} in place of its number, or one of all ranks; relative to "
+        "the scenario file."
+    )
+    hosts: RankHosts = Field(
+        default="all",
+        description="Hosts of the ranks, in their order: a number (h0, h1, ...), names, or `all`: as many "
+        "as the trace has ranks, all where one file is that of all.",
+    )
+    compute: Factor = Field(
+        default=1.0, json_schema_extra={"default": "x1"}, description="Factor of times that nodes compute."
+    )
+    bytes: Factor = Field(
+        default=1.0, json_schema_extra={"default": "x1"}, description="Factor of sizes of what is sent."
+    )
+    iterations: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        default=1, description="Number of times that each rank goes through its trace."
+    )
+    timeout_ns: Annotated[Duration, Field(gt=0)] | None = Field(
+        default=None, alias="timeout", description="Time limit of all of them. Left out: 5m."
+    )
+
+
 Workload = Annotated[
-    WriteBw | WriteLat | SendRecv | Incast | Permutation | CollectiveSpec | Training | ProgramSpec,
+    WriteBw
+    | WriteLat
+    | SendRecv
+    | Incast
+    | Permutation
+    | CollectiveSpec
+    | Training
+    | ProgramSpec
+    | TraceSpec,
     Field(discriminator="kind"),
 ]
 
 
 def has_operations(workload: Workload) -> bool:
     """Return True if its hosts do something together, which has a beginning and an end."""
-    return isinstance(workload, (CollectiveSpec, Training, ProgramSpec))
+    return isinstance(workload, (CollectiveSpec, Training, ProgramSpec, TraceSpec))
 
 
 def victim_name(incast: str) -> str:

@@ -14,7 +14,7 @@ from mrc_testbed.scenario.spec.quantity import QUANTITIES, Dimension, percentile
 REFUSED = {
     "goodputt(main) > 1Gbit": "column 1: nothing measured is called 'goodputt'; did you mean 'goodput'? "
     "(known: goodput, slowest_flow, fastest_flow, lowest_goodput, interruption, fairness, algbw, busbw, "
-    "job_throughput, operations, loss, printed_bandwidth, "
+    "job_throughput, operations, idle, loss, printed_bandwidth, "
     "printed_latency, p<N>, mean, max, messages, retransmits, retransmit_ratio, fault_drops, "
     "queue_drops, queue_drop_ratio, pauses, paused_time, stalled_time, deadlocked_ports, "
     "lowest_plane_share, highest_plane_share, "
@@ -177,7 +177,7 @@ def test_times_of_a_workload_name_it_within() -> None:
     assert (quantity.argument, quantity.workload, quantity.fault_id) == ("step_time", "job", "flap1")
     assert str(quantity) == "p99.9(step_time(job)) during flap1"
     assert (quantity.misfit("training"), quantity.misfit("program")) == (None, None)
-    assert quantity.misfit("write-bw") == "which has no operations; name a collective, training or program"
+    assert quantity.misfit("write-bw") == "which has no operations; name a collective, training, program or trace"
 
 
 def test_wrong_bytes_are_those_of_all_workloads_or_of_one() -> None:

@@ -1,11 +1,12 @@
 """Collectives and steps of one workload in one part of a run, and what they say. Pure."""
 
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Self
 
 from mrc_testbed.scenario.measure.recording import NotMeasured, Recording, Span
 from mrc_testbed.workloads.collective import Collective
-from mrc_testbed.workloads.job import Step, steps_per_second
+from mrc_testbed.workloads.job import Step, idle_shares, steps_per_second
 from mrc_testbed.workloads.operation_record import OperationRecord, finite, last_loss
 from mrc_testbed.workloads.program import SharedWork
 
@@ -70,6 +71,13 @@ class OperationsOfSpan:
             raise NotMeasured("that of the last step is not finite")
         return loss
 
+    def idle(self) -> float:
+        """Mean share of the time of all ranks in which they do not compute."""
+        shares = idle_shares(self.work.ranks, self._some())
+        if shares is None:
+            raise NotMeasured("it is not known how long its ranks compute")
+        return fmean(shares.values())
+
     def per_second(self) -> float:
         """Operations per second of the span; one that lies in it by half counts half."""
         steps = [Step.of(each) for each in self._some()]
@@ -78,7 +86,7 @@ class OperationsOfSpan:
     def _collective(self) -> Collective:
         if isinstance(self.work, Collective):
             return self.work
-        raise NotMeasured("the collectives of a program are its own")
+        raise NotMeasured("the collectives of a program or trace are its own")
 
     def _some(self) -> tuple[OperationRecord, ...]:
         if not self.operations:

@@ -1,6 +1,6 @@
 """All that is known about a finished run: what its files and its report are made of. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -24,7 +24,7 @@ from mrc_testbed.scenario.spec.scenario_spec import QuantityText
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.workloads.collective import Collective
 from mrc_testbed.workloads.impact import Act, Impact, find_episodes, headline, measure_impact
-from mrc_testbed.workloads.job import Pace, Step, measure_pace, step_word
+from mrc_testbed.workloads.job import Pace, Step, idle_shares, measure_pace, step_word
 from mrc_testbed.workloads.nccl import CollectiveResult, build_result
 from mrc_testbed.workloads.operation_record import last_loss
 
@@ -40,6 +40,8 @@ class Job:
     impacts: tuple[Impact, ...]
     headline: str  # what happened, in one sentence
     loss: float | None = None  # of the last step, maybe not finite; None: none was reported
+    # by rank, share of whole steps in which it did not compute; None: it is not known
+    idle: Mapping[str, float] | None = None
 
 
 def measure_jobs(recording: Recording) -> tuple[Job, ...]:
@@ -52,6 +54,7 @@ def measure_jobs(recording: Recording) -> tuple[Job, ...]:
             span = recording.workload_span(workload.name)
         except NotMeasured:
             continue
+        found = OperationsOfSpan.of(recording, workload.name, span, with_overlapping=False)
         records = recording.operations.get(workload.name, ())
         steps = [Step.of(each) for each in records]
         episodes = find_episodes(_acts(recording), span.start_ns, span.end_ns)
@@ -71,6 +74,7 @@ def measure_jobs(recording: Recording) -> tuple[Job, ...]:
                 impacts=impacts,
                 headline=headline(word, impacts, list(errors)),
                 loss=last_loss(records),
+                idle=idle_shares(workload.shared_work.ranks, found.operations),
             )
         )
     return tuple(jobs)

@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from statistics import fmean
 from typing import Final, TextIO
 
 from mrc_testbed.report.table import Table, TableCell, judged
@@ -153,9 +154,16 @@ def job_figures(job: Job) -> tuple[tuple[str, str], ...]:
         (f"{job.word}s/s", format_count(pace.per_second)),
         ("p50", format_times(pace.p50_ns)),
         ("p99", format_times(pace.p99_ns)),
+        *(() if not job.idle else (("idle", _idle(job.idle)),)),
         *(() if job.loss is None else (("loss", _loss(job.loss)),)),
         ("slowest rank", f"{pace.slowest_rank}, last in {format_share(pace.slowest_share)}"),
     )
+
+
+def _idle(shares: Mapping[str, float]) -> str:
+    """Mean share of the ranks, and the rank with the largest."""
+    worst = max(shares, key=lambda rank: shares[rank])
+    return f"{format_share(fmean(shares.values()))}, {worst} {format_share(shares[worst])}"
 
 
 def _loss(loss: float) -> str:

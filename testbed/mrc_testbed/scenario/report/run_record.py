@@ -98,6 +98,7 @@ class _Workload:
     fairness: float | None = None
     collective: _Collective | None = None
     program: _Program | None = None
+    idle: dict[str, float] | None = None
 
     @classmethod
     def of(cls, result: RunResult, name: str, goodput_bps: float | None) -> "_Workload":
@@ -116,6 +117,7 @@ class _Workload:
             fairness=result.fairness[name],
             collective=None if collective is None else _Collective.of(collective),
             program=_Program.of(result.recording, name),
+            idle=next((dict(job.idle) for job in result.jobs if job.name == name and job.idle), None),
         )
 
 

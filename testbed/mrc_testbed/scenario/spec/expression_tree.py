@@ -54,15 +54,16 @@ class Quantity:
         )
         is_program = workload_kind == "program"
         is_collective = workload_kind in (*COLLECTIVE_KINDS, "training")
+        is_trace = workload_kind == "trace"
         match of:
             case "workload" if is_program:
                 return "whose flows and data are its own; name another workload"
-            case "collective" if is_program:
+            case "collective" if is_program or is_trace:
                 return "whose collectives are its own; name a collective or training"
             case "collective" if not is_collective:
                 return "which has no operations; name a collective or training"
-            case "job" if not (is_collective or is_program):
-                return "which has no operations; name a collective, training or program"
+            case "job" if not (is_collective or is_program or is_trace):
+                return "which has no operations; name a collective, training, program or trace"
             case "program" if not is_program:
                 return f"which reports no {self.name}; name a program"
         return None

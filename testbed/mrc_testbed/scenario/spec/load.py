@@ -14,6 +14,7 @@ from mrc_testbed.scenario.spec.variant import Variant, variants_of
 from mrc_testbed.scenario.spec.variation import vary
 from mrc_testbed.topology.resolve import load_topology
 from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.workloads.spec import TraceSpec, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,9 @@ def load_scenario(source: Path | str) -> Scenario:
 def build_scenario(loaded: Document) -> Scenario:
     """The scenario that a Scenario document is."""
     spec = document.validate(loaded, ScenarioSpec)
+    if loaded.path is not None:
+        rooted = [_rooted(each, loaded.path.absolute().parent) for each in spec.workloads]
+        spec = spec.model_copy(update={"workloads": rooted})
     topology = _with_algorithms(_topology(loaded, spec), spec.transport)
     return Scenario(loaded, loaded.metadata, spec, topology)
 
@@ -64,6 +68,13 @@ def _with_algorithms(topology: TopologySpec, transport: TransportSpec) -> Topolo
     if transport.ev_selector is not None:
         asked["ev_selector"] = transport.ev_selector
     return topology.model_copy(update={"nic": topology.nic.model_copy(update=asked)})
+
+
+def _rooted(workload: Workload, folder: Path) -> Workload:
+    """*workload*, the files of a trace from the folder of its scenario file."""
+    if not isinstance(workload, TraceSpec):
+        return workload
+    return workload.model_copy(update={"files": str(folder / workload.files)})
 
 
 def _topology(loaded: Document, spec: ScenarioSpec) -> TopologySpec:

@@ -24,6 +24,7 @@ from mrc_testbed.workloads.collective import Collective, CollectiveKind
 from mrc_testbed.workloads.flow import Flow
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.program import Program, SharedWork
+from mrc_testbed.workloads.trace import JobTrace
 
 PLAN_SCHEMA_VERSION: Final = 3
 
@@ -32,7 +33,7 @@ READING_INTERVAL_NS: Final = 100_000_000
 _READINGS_OF_SHORT_RUN: Final = 100
 
 FlowKind = Literal["write-bw", "write-lat", "sendrecv", "incast", "permutation"]
-WorkloadKind = FlowKind | CollectiveKind | Literal["training", "program"]
+WorkloadKind = FlowKind | CollectiveKind | Literal["training", "program", "trace"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +72,20 @@ class PlannedWorkload:
     flows: tuple[Flow, ...]  # one per QP; none of a program
     collective: Collective | None = None  # what the flows do together; None when each is on its own
     program: Program | None = None  # whose ranks send what they please; None when there is none
+    trace: JobTrace | None = None  # whose ranks the flows connect; None when there is none
 
     @property
     def shared_work(self) -> SharedWork | None:
-        """The collective or program of its hosts; None when each flow is on its own."""
-        return self.collective or self.program
+        """The collective, program or trace of its hosts; None when each flow is on its own."""
+        return self.collective or self.program or self.trace
 
     def describe(self) -> str:
         """Its kind, and what it sends, for people."""
         if self.program is not None:
             return f"program, {shlex.join(self.program.command)}; ranks on {', '.join(self.program.hosts)}"
+        if self.trace is not None:
+            files = self.trace.files[0] if len(self.trace.files) == 1 else f"{len(self.trace.files)} files"
+            return f"trace of {len(self.trace.hosts)} ranks, {files}; {self.iterations} times"
         size = format_size(self.size_bytes)
         return f"{self.kind}, messages of {size}, {len(self.flows)} QPs, {self.depth} outstanding each"
 
@@ -94,13 +99,14 @@ class PlannedWorkload:
             flows=self.flows,
             collective=self.collective,
             program=self.program,
+            trace=self.trace,
         )
 
     @property
     def sources(self) -> tuple[str, ...]:
         """Hosts whose NICs send its messages, each once."""
-        if self.program is not None:
-            return self.program.hosts
+        if ranked := self.program or self.trace:
+            return ranked.hosts
         return tuple(dict.fromkeys(flow.source for flow in self.flows))
 
 

@@ -74,7 +74,7 @@ class QuantityKind:
         return {
             "workload": "the name of a workload",
             "collective": "the name of a collective or training workload",
-            "job": "the name of a collective, training or program workload",
+            "job": "the name of a collective, training, program or trace workload",
             "program": "the name of a program workload",
             "fault": "the id of a fault",
             "latency": f"one of {', '.join(self.argument_names)}",
@@ -98,6 +98,7 @@ QUANTITIES: Final = (
     QuantityKind("busbw", Dimension.RATE, "pace", "collective", "more"),
     QuantityKind("job_throughput", Dimension.COUNT, "pace", "job", "more", unit="steps/s"),
     QuantityKind("operations", Dimension.COUNT, "count", "job", "more"),
+    QuantityKind("idle", Dimension.RATIO, "share", "job", "less"),
     QuantityKind("loss", Dimension.COUNT, "none", "program", "less"),
     QuantityKind("printed_bandwidth", Dimension.RATE, "rate", "program", "more", has_windows=False),
     QuantityKind("printed_latency", Dimension.TIME, "mean time", "program", "less", has_windows=False),

@@ -178,6 +178,7 @@ def _resolve_workload(
             flows=load.flows,
             collective=load.collective,
             program=load.program,
+            trace=load.trace,
         )
         for load in build_loads(workload, clos, qps=transport.qps, seed=seed)
     ]

@@ -113,6 +113,8 @@ def _format_workload(workload: PlannedWorkload) -> str:
     if workload.program is not None:
         limit = format_duration_ns(workload.timeout_ns or 0)
         return f"workload   {workload.name}: {workload.describe()}; at most {limit}"
+    if workload.trace is not None:
+        return f"workload   {workload.name}: {workload.describe()}"
     end = (
         f"{workload.iterations} messages per QP"
         if workload.duration_ns is None

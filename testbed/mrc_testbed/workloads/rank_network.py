@@ -1,4 +1,4 @@
-"""The NICs of a program's ranks: their QPs, and the collectives that are under way between them."""
+"""The NICs of the ranks of a program or trace: their QPs, and the collectives in flight between them."""
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,13 +16,16 @@ from mrc_testbed.workloads.transport import Event, HostLost, Transport
 _SEED_BITS: Final = 31
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _RankLink:
     """From one rank to another: a QP, and the memory at both ends."""
 
     qp: QueuePair
     near: MemoryRegion
     far: MemoryRegion
+    # sent so far
+    messages: int = 0
+    payload_bytes: int = 0
 
 
 class RankNetwork:
@@ -30,12 +33,21 @@ class RankNetwork:
 
     Args:
         hosts: of the ranks, in their order.
+        pairs: of ranks that communicate; None: all.
     """
 
-    def __init__(self, hosts: Sequence[str], transport: Transport, seed: int) -> None:
+    def __init__(
+        self,
+        hosts: Sequence[str],
+        transport: Transport,
+        seed: int,
+        pairs: Iterable[tuple[int, int]] | None = None,
+    ) -> None:
         self._hosts = hosts
         self._transport = transport
         self._random = random.Random(seed)
+        all_pairs = combinations(range(len(hosts)), 2)
+        self._pairs = all_pairs if pairs is None else [each for each in pairs if each[0] < each[1]]
         self._ranks: list[RankCollectives] = []
         self._links: dict[tuple[int, int], _RankLink] = {}
         self._arrives: dict[QueuePair, tuple[int, int]] = {}
@@ -44,12 +56,12 @@ class RankNetwork:
         self.failure: str | None = None  # why operations fail; None: they do not
 
     def open(self) -> None:
-        """Register memory and connect all ranks with each other."""
+        """Register memory and connect the ranks."""
         library = load_library()
         for number in range(len(self._hosts)):
             self._ranks.append(RankCollectives(library, number))
             self._held.callback(self._ranks[-1].close)
-        for one, other in combinations(range(len(self._hosts)), 2):
+        for one, other in self._pairs:
             try:
                 self._connect(one, other)
             except UsageError as error:
@@ -74,6 +86,15 @@ class RankNetwork:
 
     def qps(self) -> Iterable[QueuePair]:
         return self._arrives
+
+    def sending_end(self, source: int, target: int) -> QueuePair:
+        """The QP from one rank to another."""
+        return self._links[source, target].qp
+
+    def carried(self, source: int, target: int) -> tuple[int, int]:
+        """Messages and bytes that one rank has sent to another."""
+        link = self._links[source, target]
+        return link.messages, link.payload_bytes
 
     def start(
         self,
@@ -118,6 +139,8 @@ class RankNetwork:
             for write in rank.take_writes():
                 link = self._links[number, write.peer]
                 self.under_way += 1
+                link.messages += 1
+                link.payload_bytes += write.bytes
                 try:
                     link.qp.send_write(
                         link.near,
