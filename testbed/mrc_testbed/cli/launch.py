@@ -13,18 +13,18 @@ import typer
 
 from mrc_testbed.cli.bench_options import ReportOption, listed_hosts
 from mrc_testbed.cli.interruption import force_end
-from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.options import Settings, TraceOption, command
 from mrc_testbed.cli.output import OutputError
 from mrc_testbed.cli.render import say
 from mrc_testbed.cli.report import show_finished
-from mrc_testbed.cli.trace_folder import prepare_trace, write_trace
+from mrc_testbed.cli.trace_folder import prepare_trace, traced, write_trace
 from mrc_testbed.cli.typed_run import RUNS, TypedRun, carry_out, typed_plans
 from mrc_testbed.document.problem import Tree
 from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.process import is_alive
-from mrc_testbed.fabric.ranks import TRACE_VARIABLE, Rank
+from mrc_testbed.fabric.ranks import Rank
 from mrc_testbed.fabric.rdma import RdmaTransport
 from mrc_testbed.fabric.state import Phase, read_state
 from mrc_testbed.scenario.measure.recording import Journal
@@ -94,14 +94,7 @@ def launch(
     runs: Annotated[
         Path | None, typer.Option("--runs", metavar="FOLDER", help="Keep results and report, in this folder.")
     ] = None,
-    trace: Annotated[
-        Path | None,
-        typer.Option(
-            "--trace",
-            metavar="FOLDER",
-            help="Write a Chakra execution trace of each rank, for programs that communicate by mrc-torch.",
-        ),
-    ] = None,
+    trace: TraceOption = None,
 ) -> int:
     """Run a program with one rank per host, such as a training job.
 
@@ -142,7 +135,6 @@ def launch(
     }
     if trace is not None:
         prepare_trace(trace)
-        program["environment"] = {TRACE_VARIABLE: "1"}
     if not virtual:
         program["timeout"] = _TIMEOUT
     with ExitStack() as stack:
@@ -159,6 +151,7 @@ def launch(
             seed=settings.seed,
         )
         [plan] = typed_plans(settings, scenario, attached, is_virtual=virtual)
+        plan = plan if trace is None else traced(plan)
         if not virtual:
             plan = _with_steps_if_any(plan)
             if attached is None:
@@ -183,8 +176,7 @@ def launch(
             agents_may_fail=True,
         )
         if trace is not None:
-            state = done.recording.programs.get(done.workload.name)
-            write_trace(settings, trace, () if state is None else state.rows, done.recording, attached)
+            write_trace(settings, trace, done.recording, attached)
         return _ended(settings, done, attached)
 
 
