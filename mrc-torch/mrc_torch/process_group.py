@@ -529,4 +529,6 @@ def _all(functions: Sequence[Callable[[], None]]) -> None:
 
 def _last(works: Iterable[MrcWork]) -> MrcWork:
     """The work that ends behind all others: where one of them fails, so does what was started later."""
-    return list(works)[-1]
+    *others, last = works
+    last.ahead = [each.branch.operation for each in others]
+    return last

@@ -33,6 +33,7 @@ class MrcWork(dist.Work):  # type: ignore[misc]
         self._error: Exception | None = None
         self._result = result
         self.branch = Branch()  # what follows it
+        self.ahead: list[int | None] = []  # operations that have ended when it has, for a trace
         # C++ takes an exception that is set on a future for tensors. One that is raised by what follows the
         # future is an error there too.
         self._end = Future()
@@ -56,7 +57,7 @@ class MrcWork(dist.Work):  # type: ignore[misc]
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Wait for the end; an operation that failed raises DistBackendError."""
         limit_s = timeout.total_seconds() if timeout and timeout > timedelta(0) else None
-        with waiting(self.branch.operation):
+        with waiting(self.branch.operation, *self.ahead):
             self._expect()
             has_ended = self._ended.wait(limit_s)
         if not has_ended:
