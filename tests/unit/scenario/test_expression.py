@@ -177,7 +177,10 @@ def test_times_of_a_workload_name_it_within() -> None:
     assert (quantity.argument, quantity.workload, quantity.fault_id) == ("step_time", "job", "flap1")
     assert str(quantity) == "p99.9(step_time(job)) during flap1"
     assert (quantity.misfit("training"), quantity.misfit("program")) == (None, None)
-    assert quantity.misfit("write-bw") == "which has no operations; name a collective, training, program or trace"
+    assert (
+        quantity.misfit("write-bw")
+        == "which has no operations; name a collective, training, program or trace"
+    )
 
 
 def test_wrong_bytes_are_those_of_all_workloads_or_of_one() -> None:
