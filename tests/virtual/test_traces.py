@@ -38,7 +38,7 @@ GRAY = """
 
 
 def traced(tmp_path: Path, ranks: list[RankTrace], keys: str = "", faults: str = "") -> Measurement:
-    """What is measured of a run, none of whose bytes is wrong."""
+    """Measurement of a run, none of whose bytes is wrong."""
     done = run(plan_of(write(tmp_path, ranks), keys, faults), tmp_path)
     assert done.result.verdict.status is Status.PASSED, done.result.verdict
     return Measurement(done.result.recording)
