@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count, takewhile
 from pathlib import Path
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from mrc_testbed.errors import UsageError
 from mrc_testbed.traces import chakra, goal
@@ -26,6 +26,9 @@ _OPERATION_BYTES_MAX: Final = 1 << 32
 class JobTrace:
     """A trace whose ranks are hosts."""
 
+    kind: ClassVar[Literal["trace"]] = "trace"  # of its steps, beside those of collectives
+    is_training: ClassVar[bool] = True  # its operations are the steps of a job
+
     hosts: tuple[str, ...]  # of the ranks, in their order
     format: TraceFormat
     files: tuple[str, ...]  # of each rank; a single one: of all
@@ -34,19 +37,9 @@ class JobTrace:
     size_factor: float  # of bytes that they send
 
     @property
-    def kind(self) -> Literal["trace"]:
-        """The kind of its steps, beside those of collectives."""
-        return "trace"
-
-    @property
     def ranks(self) -> tuple[str, ...]:
         """Its hosts, as a collective calls them."""
         return self.hosts
-
-    @property
-    def is_training(self) -> bool:
-        """Return True: its operations are the steps of a job."""
-        return True
 
     def size_bytes(self, recorded_bytes: int) -> int:
         """Bytes of an operation here, at least one."""
