@@ -1,6 +1,6 @@
 """CPU time to import and to create 640 veth pairs: mrc_testbed.fabric.netlink beside pyroute2's IPBatch.
 
-Each sample is a process in a network namespace of its own. It decides docs/decisions/0027.
+Each sample is a process in a network namespace of its own. It decides docs/decisions/0008.
 """
 
 import os

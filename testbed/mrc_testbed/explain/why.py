@@ -102,8 +102,8 @@ def _parse(plan: Plan, wanted: str | None) -> tuple[PlannedWorkload, int | None]
                 hint=f"name one, and a number: {plan.workloads[0].name} 7",
             )
         chosen, number = named[name], None if digits is None else int(digits)
-    if chosen.program is not None:
-        raise UsageError(f"{chosen.name} is a program: messages of programs are not explained")
+    if chosen.program is not None or chosen.trace is not None:
+        raise UsageError(f"{chosen.name} is a {chosen.kind}: messages of a {chosen.kind} are not explained")
     if chosen.shared_work is None and plan.transport.kind != "mrc":
         raise UsageError(
             f"{chosen.name}: of flows only those of mrc are explained, not {plan.transport.kind}"

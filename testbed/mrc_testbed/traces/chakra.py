@@ -51,11 +51,12 @@ _NUMBER_OF: Final = {kind: number for number, kind in reversed(_KINDS.items())}
 Attributes = Mapping[str, int | str]
 
 
-def decode(data: bytes, source: str) -> RankTrace:
+def decode(data: bytes, source: str, *, with_ctrl_deps: bool = True) -> RankTrace:
     """Decode the file of a rank.
 
     Args:
         source: names it in messages.
+        with_ctrl_deps: False: only data_deps are dependencies, as where ctrl_deps are call stacks.
 
     Raises:
         UsageError: names the file and the node at fault.
@@ -71,7 +72,8 @@ def decode(data: bytes, source: str) -> RankTrace:
             latest: dict[int, Value] = {1: 0, 2: b"", 3: 0, 6: 0, 7: 0, 8: b"", **dict(fields)}
             node_id, *_ = numbers = [int(latest[number] or 0) for number in (1, 3, 6, 7)]
             where = f"node {node_id}"
-            nodes.append(_node(numbers, fields, _text(latest[2])))
+            after = [value for number, value in fields if number == 5 or (number == 4 and with_ctrl_deps)]
+            nodes.append(_node(numbers, after, fields, _text(latest[2])))
             if nodes[-1].name == _GROUPS:
                 groups |= _declared_groups(_text(latest[8]))
             where = f"behind node {node_id}"
@@ -84,7 +86,7 @@ def decode(data: bytes, source: str) -> RankTrace:
     return RankTrace(tuple(nodes), groups)
 
 
-def _node(numbers: list[int], fields: list[tuple[int, Value]], name: str) -> TraceNode:
+def _node(numbers: list[int], after: list[Value], fields: list[tuple[int, Value]], name: str) -> TraceNode:
     node_id, node_type, start_us, duration_us = numbers
     attributes = dict(_attribute(value) for number, value in fields if number == 10)
     duration_ns = _whole(attributes, "duration_ns", signed(duration_us) * 1000)
@@ -94,7 +96,7 @@ def _node(numbers: list[int], fields: list[tuple[int, Value]], name: str) -> Tra
         id=node_id,
         name=name,
         work=_work(name, node_type, attributes),
-        after=tuple(each for number, value in fields if number in {4, 5} for each in read_packed(value)),
+        after=tuple(each for value in after for each in read_packed(value)),
         start_ns=signed(start_us) * 1000,
         duration_ns=duration_ns,
     )

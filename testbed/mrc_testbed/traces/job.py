@@ -73,7 +73,7 @@ class TraceJob:
         """File and rank of a node, its id and its name."""
         rank, place = part
         node = self.graphs[rank].trace.nodes[place]
-        return f"{self._sources[rank]}: node {node.id}" + (f" ({node.name})" if node.name else "")
+        return f"{self._sources[rank]}: node {node.id}" + (f" ({node.name[:40]})" if node.name else "")
 
     # ---- operations
 
@@ -210,8 +210,9 @@ class TraceJob:
         rank, place = part
         graph = self.graphs[rank]
         node = graph.trace.nodes[place]
-        waited = [(graph.place_of[each], ended) for each in node.after]
-        waited += [(graph.place_of[each], started) for each in node.after_start]
+        places = graph.place_of
+        waited = [(places[each], ended) for each in node.after if each in places]
+        waited += [(places[each], started) for each in node.after_start if each in places]
         return next((rank, each) for each, done in waited if (rank, each) not in done)
 
 

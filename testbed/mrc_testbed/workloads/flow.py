@@ -137,14 +137,14 @@ def bind_trace(workload: TraceSpec, hosts: Sequence[str]) -> tuple[JobTrace, tup
     """The trace of *workload*, whose files are read, and a flow in each direction of each connection."""
     files = trace_files(workload.files)
     ranks = _rank_hosts(workload.hosts, hosts)
-    job, digest = read_job(
-        workload.format, files, len(ranks) if PLACE_OF_RANK not in workload.files else None
-    )
+    of_all = len(ranks) if PLACE_OF_RANK not in workload.files else None
+    job, digest = read_job(workload.format, files, of_all, workload.dependencies)
     if workload.hosts == "all":
         ranks = _rank_hosts(len(job.graphs), hosts)
     if len(ranks) != len(job.graphs):
         raise UsageError(f"hosts: {len(ranks)}; the trace has {len(job.graphs)} ranks")
-    trace = JobTrace(tuple(ranks), workload.format, files, digest, workload.compute, workload.bytes)
+    factors = workload.compute, workload.bytes
+    trace = JobTrace(tuple(ranks), workload.format, files, digest, *factors, workload.dependencies)
     trace.check(job)
     pairs = [(ranks[source], ranks[target]) for source, target in job.pairs()]
     return trace, _flows(workload.name, pairs, 1)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 from mrc_testbed.errors import UsageError
 from mrc_testbed.traces.rows import Row
@@ -36,6 +36,9 @@ def check_connected(ranks: int) -> None:
 class Program:
     """A program of the user, with one rank per host."""
 
+    kind: ClassVar[Literal["program"]] = "program"  # of its steps, beside those of collectives
+    is_training: ClassVar[bool] = True  # its operations are the steps of a job
+
     hosts: tuple[str, ...]  # of the ranks, in their order
     command: tuple[str, ...]  # program and arguments
     environment: Mapping[str, str] = field(default_factory=dict)  # variables of all ranks, as written
@@ -49,11 +52,6 @@ class Program:
         return (len(self.hosts) - 1) * PEER_BYTES
 
     @property
-    def kind(self) -> Literal["program"]:
-        """The kind of its steps, beside those of collectives."""
-        return "program"
-
-    @property
     def variables(self) -> dict[str, str]:
         """Variables that all ranks have besides."""
         stand_in = () if self.stand_in is None else ((STAND_IN_VARIABLE, self.stand_in),)
@@ -63,11 +61,6 @@ class Program:
     def ranks(self) -> tuple[str, ...]:
         """Its hosts, as a collective calls them."""
         return self.hosts
-
-    @property
-    def is_training(self) -> bool:
-        """Return True: its operations are the steps of a job."""
-        return True
 
 
 @dataclass(frozen=True, slots=True)

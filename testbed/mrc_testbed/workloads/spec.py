@@ -13,7 +13,7 @@ from mrc_agents.abi import Limit
 from mrc_testbed.document.fields import Duration, Factor, Size, StrictModel
 from mrc_testbed.workloads.collective import CollectiveKind, DType, ReduceOp
 from mrc_testbed.workloads.program import StandIn
-from mrc_testbed.workloads.trace import TraceFormat
+from mrc_testbed.workloads.trace import Dependencies, TraceFormat
 
 ITERATIONS_TIMEOUT_NS: Final = 5 * 60 * 10**9
 """Time limit of a workload by iterations, or of a program, that sets none."""
@@ -273,6 +273,11 @@ class TraceSpec(_Named):
     )
     bytes: Factor = Field(
         default=1.0, json_schema_extra={"default": "x1"}, description="Factor of sizes of what is sent."
+    )
+    dependencies: Dependencies = Field(
+        default="all",
+        description="Dependencies of a Chakra trace that are kept: `data` leaves out ctrl_deps, which are "
+        "call stacks where older converters have written them.",
     )
     iterations: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=1, description="Number of times that each rank goes through its trace."

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count, takewhile
 from pathlib import Path
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from mrc_testbed.errors import UsageError
 from mrc_testbed.traces import chakra, goal
+from mrc_testbed.traces.graph import Compute
 from mrc_testbed.traces.job import PEERS_MAX, TraceJob
 from mrc_testbed.units import format_size_bytes
 
 TraceFormat = Literal["chakra", "goal"]
+Dependencies = Literal["all", "data"]
 
 PLACE_OF_RANK: Final = "{}"
 _FILE_BYTES_MAX: Final = 1 << 28
@@ -26,27 +28,21 @@ _OPERATION_BYTES_MAX: Final = 1 << 32
 class JobTrace:
     """A trace whose ranks are hosts."""
 
+    kind: ClassVar[Literal["trace"]] = "trace"  # of its steps, beside those of collectives
+    is_training: ClassVar[bool] = True  # its operations are the steps of a job
+
     hosts: tuple[str, ...]  # of the ranks, in their order
     format: TraceFormat
     files: tuple[str, ...]  # of each rank; a single one: of all
     digest: str  # SHA-256 of all files
     compute_factor: float  # of times that nodes compute
     size_factor: float  # of bytes that they send
-
-    @property
-    def kind(self) -> Literal["trace"]:
-        """The kind of its steps, beside those of collectives."""
-        return "trace"
+    dependencies: Dependencies = "all"
 
     @property
     def ranks(self) -> tuple[str, ...]:
         """Its hosts, as a collective calls them."""
         return self.hosts
-
-    @property
-    def is_training(self) -> bool:
-        """Return True: its operations are the steps of a job."""
-        return True
 
     def size_bytes(self, recorded_bytes: int) -> int:
         """Bytes of an operation here, at least one."""
@@ -75,13 +71,25 @@ class JobTrace:
                 f"{self.files[0]}: rank {rank} has {most} peers; at most {PEERS_MAX} are connected"
             )
 
+    def least_ns(self, rate_bps: int) -> int:
+        """Time of the rank that computes and sends the longest, where NICs have that rate in all."""
+        return max(
+            sum(
+                self.duration_ns(node.duration_ns)
+                if isinstance(node.work, Compute)
+                else self.size_bytes(getattr(node.work, "size_bytes", 0)) * 8 * 10**9 // rate_bps
+                for node in graph.trace.nodes
+            )
+            for graph in self.load().graphs
+        )
+
     def load(self) -> TraceJob:
         """Read the files again.
 
         Raises:
             UsageError: they are no trace, or others than when the run was planned.
         """
-        job, digest = read_job(self.format, self.files, len(self.hosts))
+        job, digest = read_job(self.format, self.files, len(self.hosts), self.dependencies)
         if digest != self.digest:
             raise UsageError(f"{self.files[0]}: this is another trace than when the run was planned")
         return job
@@ -96,7 +104,9 @@ def trace_files(template: str) -> tuple[str, ...]:
     return found or (template.replace(PLACE_OF_RANK, "0"),)
 
 
-def read_job(trace_format: TraceFormat, files: Sequence[str], ranks: int | None) -> tuple[TraceJob, str]:
+def read_job(
+    trace_format: TraceFormat, files: Sequence[str], ranks: int | None, dependencies: Dependencies
+) -> tuple[TraceJob, str]:
     """The job in files, and their digest.
 
     Args:
@@ -107,18 +117,22 @@ def read_job(trace_format: TraceFormat, files: Sequence[str], ranks: int | None)
     """
     contents = tuple(map(_content, files))
     digest = hashlib.sha256(b"".join(hashlib.sha256(each).digest() for each in contents)).hexdigest()
-    return _job(trace_format, tuple(files), contents, ranks), digest
+    return _job(trace_format, tuple(files), contents, ranks, dependencies), digest
 
 
 @lru_cache(maxsize=2)
 def _job(
-    trace_format: TraceFormat, files: tuple[str, ...], contents: tuple[bytes, ...], ranks: int | None
+    trace_format: TraceFormat,
+    files: tuple[str, ...],
+    contents: tuple[bytes, ...],
+    ranks: int | None,
+    dependencies: Dependencies,
 ) -> TraceJob:
     if trace_format == "goal":
         graphs = goal.parse(contents[0].decode(errors="replace"), files[0])
     else:
         graphs = tuple(
-            chakra.decode(each, f"{file}: rank {rank}")
+            chakra.decode(each, f"{file}: rank {rank}", with_ctrl_deps=dependencies == "all")
             for rank, (file, each) in enumerate(zip(files, contents, strict=True))
         )
     graphs *= (ranks or 1) if len(graphs) == 1 else 1

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from made_traces import every_kind, write
 from shared_lab import SPEC, unhealthy_ports
 from waiting import DEADLINE_S, poll_until
 
@@ -35,6 +36,7 @@ class Scenario:
     def __init__(self, folder: Path) -> None:
         self.runs = folder / "runs"
         self._path = folder / "short.yaml"
+        self.others: list[dict[str, object]] = []  # workloads
 
     def write(
         self, *, expect: str = "qp_errors == 0", topology: object = None, duration: str = "600ms"
@@ -49,7 +51,8 @@ class Scenario:
                     "to": "h1",
                     "size": "64KiB",
                     "duration": duration,
-                }
+                },
+                *self.others,
             ],
             "faults": [
                 {"id": "cut", "kind": "link-down", "at": "100ms", "for": "200ms", "select": {"links": "h0:1"}}
@@ -70,6 +73,8 @@ def test_a_run_takes_the_lab_that_is_up_and_leaves_it_up(
     live: Lab, scenario: Scenario, capsys: pytest.CaptureFixture[str]
 ) -> None:
     labs = lab_folders()
+    files = write(scenario.runs.parent, [every_kind(number, 4, steps=2) for number in range(4)])
+    scenario.others = [{"name": "job", "kind": "trace", "files": files, "compute": "x10"}]
     path = scenario.write()
     status = run(["-n", live.name, "run", path, "--runs", str(scenario.runs), "-o", "json"])
     found = json.loads(capsys.readouterr().out)
@@ -79,6 +84,9 @@ def test_a_run_takes_the_lab_that_is_up_and_leaves_it_up(
     assert Path(found["folder"], "report.html").is_file()
     assert all(each["passed"] for each in found["manifest"]["expectations"])
     assert [fault["id"] for fault in found["manifest"]["faults"]] == ["cut"]
+    job = found["manifest"]["workloads"][1]
+    assert (job["kind"], len(job["idle"]), job["wrong_bytes"], job["errors"]) == ("trace", 4, 0, [])
+    assert job["compared_bytes"] > 4 << 18
     assert lab_folders() == labs
     assert lab.status(live.name).is_healthy
 

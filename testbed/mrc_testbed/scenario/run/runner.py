@@ -261,8 +261,9 @@ class Runner:
         self._note(f"workload {name} ended", end_ns, "workload-ended", workload=name)
 
     def _end_ns(self, name: str) -> int:
-        """When a workload had ended: a program with its last step, its processes take a while longer."""
-        steps = self._world.workloads.operations(name) if self._is_program(name) else ()
+        """When a workload had ended: a program or trace with its last step, its processes take longer."""
+        has_steps = any(each.name == name and (each.program or each.trace) for each in self._plan.workloads)
+        steps = self._world.workloads.operations(name) if has_steps else ()
         return steps[-1].end_ns if steps else self.recording.readings[-1].time_ns
 
     def _is_program(self, name: str) -> bool:

@@ -60,6 +60,10 @@ def resolve(scenario: Scenario, *, seed: int | None = None) -> Plan:
     length_ns = None
     if workloads and spec.end_ns is not None:
         length_ns = spec.end_ns - min(workload.start_ns for workload in workloads)
+    traces = [(workload.trace, workload.iterations or 1) for workload in workloads if workload.trace]
+    if traces and clos.spec.port_rate is not None:
+        rate_bps = clos.spec.port_rate * clos.spec.planes
+        length_ns = max(trace.least_ns(rate_bps) * iterations for trace, iterations in traces)
     if any(workload.program for workload in workloads):  # it ends by itself, after the faults
         length_ns = max((end_ns for fault in faults for _, end_ns in fault.periods if end_ns), default=None)
     interval_ns = reading_interval_ns(length_ns)
