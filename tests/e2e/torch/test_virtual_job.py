@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from operator import sub
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from trace_files import ends_ns, traces_in
 from training_cases import BEYOND_GLOO, LOOPS, OF_GLOO, check
 
 from benchmarks.gloo import by_gloo, losses
+from mrc_testbed.cli.app import run as command_line
 from mrc_testbed.traces.graph import Compute, GroupCall, StepMark
 
 pytestmark = [
@@ -34,6 +36,13 @@ Scenario {name: faults, description: A flap and a gray link.}
   faults:
     - {id: flap, at: 2ms, for: 8ms, kind: link-flap, every: 2ms, down: 700us, select: {links: "h0:0"}}
     - {id: gray, at: 3ms, for: 12ms, kind: loss, ratio: 5%, select: {links: {plane: 1, between: [t0, t1]}}}
+""")
+
+AGAIN = document("""\
+Scenario {name: again, description: The trace of a job on the fabric that it had.}
+  topology: {planes: 4, t0: 2, t1: 4, hosts_per_t0: 4, port_rate: 100Gbit, link_delay: 500ns}
+  workloads:
+    - {name: job, kind: trace, files: "trace/rank.{}.et", hosts: 4}
 """)
 
 
@@ -102,13 +111,20 @@ def test_each_module_computes_as_long_as_in_a_profile(torch_python: str, tmp_pat
     subprocess.run([*measured, "--backend", "gloo", "--steps", "8"], check=True, capture_output=True)
     stages_ns = json.loads(profile.read_text())["stage_ns"]
     assert {"forward next", "loss", "backward words", "optimizer"} <= stages_ns.keys()
-    status, said, complained = launched(
-        tmp_path, "--ranks", "4", "--compute", str(profile), "--as", "gloo", "--", *command
-    )
+    options = ("--compute", str(profile), "--as", "gloo", "--trace", "trace", "--", *command)
+    status, said, complained = launched(tmp_path, "--ranks", "4", *options)
     assert status == 0, complained
     *_, last = (line for line in said if line.startswith("[0]"))
     step = json.loads(last.removeprefix("[0]"))
     assert step["ended_ns"] - step["began_ns"] >= sum(stages_ns.values())
+    scenario = tmp_path / "again.yaml"
+    scenario.write_text(AGAIN)
+    assert command_line(["run", str(scenario), "--virtual", "--runs", str(tmp_path / "runs")]) == 0
+    first, again = (
+        [int(step["end_ns"]) for step in csv.DictReader((folder / "operations.csv").read_text().splitlines())]
+        for folder in (*_results(tmp_path), tmp_path / "runs" / "again" / "latest")
+    )
+    assert [*map(sub, again[1:], again)] == pytest.approx([*map(sub, first[1:], first)], rel=1e-3)
 
 
 def test_operations(torch_python: str, tmp_path: Path) -> None:
