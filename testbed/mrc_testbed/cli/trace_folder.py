@@ -56,7 +56,7 @@ def write_trace(settings: Settings, folder: Path, recording: Recording, attached
             operations = sum(map(_operations, range(len(ranks)), ranks))
             say(settings.stderr, f"trace: {place}, {len(ranks)} ranks, {operations} operations")
         else:
-            why = "it did nothing; of programs, those that communicate by mrc-torch are recorded"
+            why = "nothing was recorded; of programs, those that communicate by mrc-torch are"
             say(settings.stderr, f"note: no trace of {work.name}: {why}")
 
 

@@ -168,7 +168,7 @@ def test_a_trace_is_of_programs_by_mrc_torch_and_replaces_none(
     launch = ["launch", "--virtual", "--runs", str(tmp_path), "--ranks", "2", "--compute", "1ms"]
     traced = [*launch, "--trace", str(folder), "--", "true"]
     assert command(traced) == 0
-    assert "note: no trace of job: it did nothing" in capsys.readouterr().err
+    assert "note: no trace of job: nothing was recorded" in capsys.readouterr().err
     (folder / "rank.0.et").touch()
     assert command(traced) == 2
     assert f"--trace: {folder} has a trace" in " ".join(capsys.readouterr().err.split())
