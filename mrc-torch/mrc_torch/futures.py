@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 from mrc_torch.library import CallAtEnd
+from mrc_torch.reports import waiting
 
 Callback = Callable[[Any], Any]
 
@@ -21,8 +22,9 @@ class Branch:
     line of the program, which differs from rank to rank, does not number them.
     """
 
-    def __init__(self, name: str = "") -> None:
+    def __init__(self, name: str = "", operation: int | None = None) -> None:
         self.name = name  # the same on all ranks
+        self.operation = operation  # that it follows, by its number in a trace
         self._numbers = count()
 
     def next_name(self) -> str:
@@ -55,14 +57,16 @@ def watch(wait: Callable[[Callable[[], bool], CallAtEnd], None]) -> None:
 
     def watched_wait(future: Any) -> Any:
         # The unwatched add takes no name of the branch: a rank that finds the future done adds nothing.
-        wait(future.done, partial(add, future))
-        return until_done(future)
+        branch = _BRANCHES.get(future)
+        with waiting(branch.operation if branch else None):
+            wait(future.done, partial(add, future))
+            return until_done(future)
 
     def watched_then(future: Any, callback: Callback) -> Any:
         branch, called = _branched(future, callback)
         child = then(future, called)
         if branch is not None:  # another branch than the callback's, which may take names at the same time
-            note_branch(child, Branch(f"{branch.name} then"))
+            note_branch(child, Branch(f"{branch.name} then", branch.operation))
         return child
 
     futures.wait = watched_wait
@@ -75,7 +79,7 @@ def _branched(future: Any, callback: Callback) -> tuple[Branch | None, Callback]
     above = _BRANCHES.get(future) or current_branch()
     if above is None:
         return None, callback
-    branch = Branch(above.next_name())
+    branch = Branch(above.next_name(), above.operation)
 
     def called(done: Any) -> Any:
         before, _HERE.branch = current_branch(), branch

@@ -20,10 +20,11 @@ from mrc_torch.failure import NAME, failed, refused
 from mrc_torch.followers import Follower
 from mrc_torch.library import CallAtEnd, CollectiveError, LiveCollectives, Reduction, Type, buffers
 from mrc_torch.rank import is_virtual
+from mrc_torch.reports import following, now_ns, trace, trace_start
 from mrc_torch.steps import STEPS
 from mrc_torch.untraced import untraced
 from mrc_torch.virtual import VirtualCollectives, engine
-from mrc_torch.work import MrcWork
+from mrc_torch.work import BACKWARD, MrcWork
 
 _TYPES: Final = {
     torch.float32: Type.F32,
@@ -202,6 +203,9 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     # ---- reductions
 
     def allreduce(self, tensors: list[Tensor], opts: Any = None) -> MrcWork:
+        return self._all_reduce("all_reduce", tensors, opts)
+
+    def _all_reduce(self, name: str, tensors: list[Tensor], opts: Any, root: int | None = None) -> MrcWork:
         reduction = opts.reduceOp if opts else dist.ReduceOp.SUM
         flat = [_checked(each) for each in tensors]
         calls = [self._reduce("all_reduce", each, each.numel(), reduction) for each in flat]
@@ -211,16 +215,15 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 self._average(each, reduction)
                 _copy_back(tensor, each)
 
-        return self._start("all_reduce", calls, finish, tensors, flat, opts)
+        return self._start(name, calls, finish, tensors, flat, opts, data=flat, peer=root)
 
     def allreduce_coalesced(self, tensors: list[Tensor], opts: Any = None) -> MrcWork:
         return self.allreduce(tensors, opts)
 
     def reduce(self, tensors: list[Tensor], opts: Any) -> MrcWork:
         """All-reduce of which the root keeps the result."""
-        if self._index == opts.rootRank:
-            return self.allreduce(tensors, opts)
-        return self.allreduce([each.clone() for each in tensors], opts)
+        own = tensors if self._index == opts.rootRank else [each.clone() for each in tensors]
+        return self._all_reduce("reduce", own, opts, opts.rootRank)
 
     def _reduce_scatter_base(self, output: Tensor, given: Tensor, opts: Any = None) -> MrcWork:
         reduction = opts.reduceOp if opts else dist.ReduceOp.SUM
@@ -232,7 +235,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             self._average(chunk, reduction)
             output.copy_(chunk.view(output.shape))
 
-        return self._start("reduce_scatter", [call], finish, output, work, opts)
+        return self._start("reduce_scatter", [call], finish, output, work, opts, data=[work])
 
     reduce_scatter_single = reduce_scatter_tensor = _reduce_scatter_base
 
@@ -260,7 +263,9 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             else self._exchange([], self._only(root, each))
             for each in flat
         ]
-        return self._start("broadcast", calls, _copies(tensors, flat), tensors, flat, opts)
+        return self._start(
+            "broadcast", calls, _copies(tensors, flat), tensors, flat, opts, data=flat, peer=root
+        )
 
     def allgather(self, outputs: list[list[Tensor]], given: list[Tensor], opts: Any = None) -> MrcWork:
         flat = [_checked(each) for each in given]
@@ -270,7 +275,8 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             received[self._index].copy_(own.view(received[self._index].shape))
             calls.append(self._exchange([own] * self.getSize(), received))
         finish = [_copies(*pair) for pair in zip(outputs, parts, strict=True)]
-        return self._start("all_gather", calls, lambda: _all(finish), outputs, (flat, parts), opts)
+        kept = flat, parts
+        return self._start("all_gather", calls, lambda: _all(finish), outputs, kept, opts, data=flat)
 
     def allgather_coalesced(
         self, outputs: list[list[Tensor]], given: list[Tensor], opts: Any = None
@@ -283,7 +289,8 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         own = whole.view(-1).view(self.getSize(), -1)[self._index]
         own.copy_(_checked(given).reshape(-1))
         call = ("all_gather", whole.data_ptr(), own.numel() * own.element_size())
-        return self._start("all_gather", [call], _copies([output], [whole]), output, whole, opts)
+        finish = _copies([output], [whole])
+        return self._start("all_gather", [call], finish, output, whole, opts, data=[own])
 
     all_gather_single = allgather_into_tensor = _allgather_base
 
@@ -296,34 +303,41 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def gather(self, outputs: list[list[Tensor]], given: list[Tensor], opts: Any) -> MrcWork:
         flat = [_checked(each) for each in given]
-        if self._index != opts.rootRank:
-            calls = [self._exchange(self._only(opts.rootRank, each), []) for each in flat]
-            return self._start("gather", calls, lambda: None, outputs, flat, opts)
+        root = opts.rootRank
+        if self._index != root:
+            calls = [self._exchange(self._only(root, each), []) for each in flat]
+            return self._start("gather", calls, lambda: None, outputs, flat, opts, data=flat, peer=root)
         parts = [[_checked(each) for each in each_list] for each_list in outputs]
         for own, received in zip(flat, parts, strict=True):
             received[self._index].copy_(own)
         calls = [self._exchange([], received) for received in parts]
         finish = [_copies(*pair) for pair in zip(outputs, parts, strict=True)]
-        return self._start("gather", calls, lambda: _all(finish), outputs, (flat, parts), opts)
+        kept = flat, parts
+        return self._start("gather", calls, lambda: _all(finish), outputs, kept, opts, data=flat, peer=root)
 
     def scatter(self, outputs: list[Tensor], given: list[list[Tensor]], opts: Any) -> MrcWork:
         flat = [_checked(each) for each in outputs]
-        if self._index == opts.rootRank:
+        root = opts.rootRank
+        if self._index == root:
             parts = [[_checked(each) for each in each_list] for each_list in given]
             for own, sent in zip(flat, parts, strict=True):
                 own.copy_(sent[self._index])
             calls = [self._exchange(sent, []) for sent in parts]
         else:
             parts = []
-            calls = [self._exchange([], self._only(opts.rootRank, each)) for each in flat]
-        return self._start("scatter", calls, _copies(outputs, flat), outputs, (flat, parts), opts)
+            calls = [self._exchange([], self._only(root, each)) for each in flat]
+        kept = flat, parts
+        return self._start(
+            "scatter", calls, _copies(outputs, flat), outputs, kept, opts, data=flat, peer=root
+        )
 
     def alltoall(self, outputs: list[Tensor], given: list[Tensor], opts: Any = None) -> MrcWork:
         flat = [_checked(each) for each in outputs]
         sent = [_checked(each) for each in given]
         flat[self._index].copy_(sent[self._index].view(flat[self._index].shape))
         call = self._exchange(sent, flat)
-        return self._start("all_to_all", [call], _copies(outputs, flat), outputs, (flat, sent), opts)
+        kept = flat, sent
+        return self._start("all_to_all", [call], _copies(outputs, flat), outputs, kept, opts, data=sent)
 
     def alltoall_base(
         self,
@@ -352,14 +366,17 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         flat = [_checked(each) for each in tensors]
         calls = [self._exchange(self._only(peer, each), []) for each in flat]
         numbers = (self._message(self._index, peer, tag) for _ in flat)
-        return self._start("send", calls, lambda: None, tensors, flat, None, numbers)
+        return self._start(
+            "send", calls, lambda: None, tensors, flat, None, numbers, data=flat, peer=peer, tag=tag
+        )
 
     def recv(self, tensors: list[Tensor], peer: int, tag: int = 0) -> MrcWork:
         """Receive what that rank sends with that tag."""
         flat = [_checked(each) for each in tensors]
         calls = [self._exchange([], self._only(peer, each)) for each in flat]
         numbers = (self._message(peer, self._index, tag) for _ in flat)
-        return self._start("recv", calls, _copies(tensors, flat), tensors, flat, None, numbers)
+        finish = _copies(tensors, flat)
+        return self._start("recv", calls, finish, tensors, flat, None, numbers, data=flat, peer=peer, tag=tag)
 
     def recv_anysource(self, _tensors: list[Tensor], _tag: int = 0) -> MrcWork:
         """Refuse: slots belong to a pair of ranks."""
@@ -419,6 +436,10 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         kept: Any,
         opts: Any,
         numbers: Iterator[int] | None = None,
+        *,
+        data: Sequence[Tensor] = (),
+        peer: int | None = None,
+        tag: int = 0,
     ) -> MrcWork:
         """Start operations that make up one of torch's.
 
@@ -429,6 +450,9 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             kept: what must not be freed before they end.
             opts: of torch, which may have a time-out.
             numbers: of the operations, where they are not the next ones of the group.
+            data: of this rank, for a trace.
+            peer: the other rank of the group, or the root, for a trace.
+            tag: of a message, for a trace.
         """
         if _PROCESS.engine is not self._engine:
             why = "this process has left its peers, or is a child of a rank"
@@ -445,6 +469,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             errors.append(error)
             if len(errors) < len(calls):
                 return ()
+            trace("end", work.branch.operation, now_ns())
             if why := next(filter(None, errors), None):
                 work.end(failed(f"{name} on rank {self._ranks[self._index]}", why))
             else:
@@ -454,10 +479,14 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                     work.end(raised)
                 else:
                     work.end(None)
-            return [work.follow]
+            return [following(work.branch.operation, work.follow)]
 
         given = getattr(opts, "timeout", None)
         timeout = given if given and given > timedelta(0) else self._timeout
+        size_bytes = sum(each.numel() * each.element_size() for each in data)
+        other = None if peer is None else self._ranks[peer]
+        work.branch.operation = trace_start(name, self._name, self._ranks, size_bytes, other, tag)
+        BACKWARD.note(work.branch.operation)
         for operation, *arguments in calls:
             number = self._next_number() if numbers is None else next(numbers)
             work.branch.name = work.branch.name or f"{self._name} {number}"
@@ -500,4 +529,6 @@ def _all(functions: Sequence[Callable[[], None]]) -> None:
 
 def _last(works: Iterable[MrcWork]) -> MrcWork:
     """The work that ends behind all others: where one of them fails, so does what was started later."""
-    return list(works)[-1]
+    *others, last = works
+    last.ahead = [each.branch.operation for each in others]
+    return last

@@ -3,7 +3,7 @@
 A step ends when the optimizer that stepped first in this process has stepped again. One that steps twice
 meanwhile takes its place, and both steps are reported; once that one is freed, the next that steps does. The
 loss is what backward() was called on since, not scaled by a GradScaler; of several, the mean. Each step is a
-line of JSON on the descriptor that `mrc-testbed` names in the environment. An optimizer that steps without
+line of JSON (reports.py). An optimizer that steps without
 gradients since its last step, as one does for a checkpoint, ends no step: neither backward() nor
 torch.autograd.grad() was called. One that a GradScaler does not let step ends one.
 
@@ -11,10 +11,8 @@ In virtual time a step computes for a time that is declared: before its first ba
 (profile.py).
 """
 
-import json
 import math
 import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,14 +27,13 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from mrc_torch.clock import CLOCK, take_over_time
-from mrc_torch.rank import inherited, is_rank, is_virtual
+from mrc_torch.rank import is_rank, is_virtual
+from mrc_torch.reports import are_wanted, now_ns, report, trace
 from mrc_torch.stages import LOSS, OPTIMIZER, ProfileError, Stages, read_profile
 from mrc_torch.virtual import engine
 
 UNSCALED: Final = WeakTensorKeyDictionary()  # losses, by what scalers have made of them
 
-REPORT_VARIABLE: Final = "MRC_TESTBED_REPORT_FD"
-_REPORTS: Final = inherited(REPORT_VARIABLE)
 COMPUTE_VARIABLE: Final = "MRC_TORCH_COMPUTE"
 """Time that each step computes, in virtual time: ns, or the path of a profile."""
 
@@ -105,11 +102,6 @@ class Steps:
 STEPS: Final = Steps()
 
 
-def now_ns() -> int:
-    """Virtual time, or CLOCK_MONOTONIC."""
-    return CLOCK.now_ns if is_virtual() else time.monotonic_ns()
-
-
 OnEnd = Callable[[str], None]
 """Called with the name of a stage that ends; see stages.py."""
 
@@ -120,7 +112,7 @@ def watch_if_wanted() -> None:
         engine()
         take_over_time()
         watch(_declared_compute(os.environ.get(COMPUTE_VARIABLE, "0")))
-    elif _REPORTS is not None:
+    elif are_wanted():
         watch(lambda _: None)
 
 
@@ -131,15 +123,16 @@ def watch(on_end: OnEnd) -> None:
         on_end: called before each backward() and at the end of each step.
     """
     STEPS.began_ns = now_ns()
+    trace("begin", STEPS.began_ns)
 
     def on_step(optimizer: Optimizer, *_: Any) -> None:
         if not STEPS.is_ended_by(optimizer, now_ns()):
             return
         if earlier := STEPS.others.get(optimizer):
-            _report(STEPS.end(optimizer, earlier))
+            report(STEPS.end(optimizer, earlier))
             on_end(LOSS)  # a backward() that did not begin a step
         on_end(OPTIMIZER)
-        _report(STEPS.end(optimizer, STEPS.mark(now_ns())))
+        report(STEPS.end(optimizer, STEPS.mark(now_ns())))
 
     backward, grad = torch.autograd.backward, torch.autograd.grad
 
@@ -160,11 +153,6 @@ def watch(on_end: OnEnd) -> None:
     register_optimizer_step_post_hook(on_step)
     watch_scalers(on_step)
     torch.autograd.backward, torch.autograd.grad = noted, noted_grad
-
-
-def _report(report: dict[str, Any]) -> None:
-    if _REPORTS is not None and is_rank():
-        os.write(_REPORTS, (json.dumps(report) + "\n").encode())
 
 
 def _declared_compute(text: str) -> OnEnd:

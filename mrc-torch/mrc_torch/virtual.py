@@ -305,7 +305,9 @@ class VirtualCollectives:
         memory.close()
         if error:
             self._followers.overtake()
-        self._followers.call(partial(self._follow, number, at_ns, ended(error) or ()))
+        with CLOCK.of_this_thread(at_ns):
+            followers = ended(error) or ()
+        self._followers.call(partial(self._follow, number, at_ns, followers))
 
     def _follow(self, number: int, at_ns: int, followers: Iterable[Follower]) -> None:
         """Call what follows an operation; who waits for it goes on behind that, or once that waits."""

@@ -13,10 +13,11 @@ import typer
 
 from mrc_testbed.cli.bench_options import ReportOption, listed_hosts
 from mrc_testbed.cli.interruption import force_end
-from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.options import Settings, TraceOption, command
 from mrc_testbed.cli.output import OutputError
 from mrc_testbed.cli.render import say
 from mrc_testbed.cli.report import show_finished
+from mrc_testbed.cli.trace_folder import prepare_trace, traced, write_trace
 from mrc_testbed.cli.typed_run import RUNS, TypedRun, carry_out, typed_plans
 from mrc_testbed.document.problem import Tree
 from mrc_testbed.errors import TestbedError, UsageError
@@ -93,6 +94,7 @@ def launch(
     runs: Annotated[
         Path | None, typer.Option("--runs", metavar="FOLDER", help="Keep results and report, in this folder.")
     ] = None,
+    trace: TraceOption = None,
 ) -> int:
     """Run a program with one rank per host, such as a training job.
 
@@ -115,6 +117,7 @@ def launch(
       mrc-testbed launch -t faults.yaml -- python train.py
       mrc-testbed launch --transport rocev2 -- python train.py
       mrc-testbed launch --virtual --compute 1ms --as nccl -- python train.py
+      mrc-testbed launch --as gloo --trace job -- python train.py
     """
     if ranks is not None and hosts != "all":
         raise UsageError("--ranks and --hosts: give one of them")
@@ -130,6 +133,8 @@ def launch(
         "compute": compute,
         "as": None if stand_in is None else stand_in.value,
     }
+    if trace is not None:
+        prepare_trace(trace)
     if not virtual:
         program["timeout"] = _TIMEOUT
     with ExitStack() as stack:
@@ -146,6 +151,7 @@ def launch(
             seed=settings.seed,
         )
         [plan] = typed_plans(settings, scenario, attached, is_virtual=virtual)
+        plan = plan if trace is None else traced(plan)
         if not virtual:
             plan = _with_steps_if_any(plan)
             if attached is None:
@@ -169,6 +175,8 @@ def launch(
             show=write,
             agents_may_fail=True,
         )
+        if trace is not None:
+            write_trace(settings, trace, done.recording, attached)
         return _ended(settings, done, attached)
 
 

@@ -49,6 +49,15 @@ RunsFolder = Annotated[
     Path, typer.Option("--runs", metavar="FOLDER", help="Folder of result folders, one per run.")
 ]
 
+TraceOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--trace",
+        metavar="FOLDER",
+        help="Write a Chakra execution trace of each rank; of programs, those by mrc-torch.",
+    ),
+]
+
 
 def _labs(incomplete: str) -> list[str]:
     """Labs of this machine, for completion."""

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from mrc_testbed.cli.admission import Admission
-from mrc_testbed.cli.options import OutputFormat, RunsFolder, Settings, command
+from mrc_testbed.cli.options import OutputFormat, RunsFolder, Settings, TraceOption, command
 from mrc_testbed.cli.ready import file_argument
 from mrc_testbed.cli.render import say, show, write_out
 from mrc_testbed.cli.where import ExecutionTarget, JobsOption, RetryOption, RuntimeOption, VirtualOption
@@ -40,6 +40,7 @@ def run(
     jobs: JobsOption = 1,
     retry_untrusted: RetryOption = 0,
     runs: RunsFolder = Path("runs"),
+    trace: TraceOption = None,
 ) -> int:
     """Run one scenario: workload, faults, expectations, verdict.
 
@@ -66,6 +67,8 @@ def run(
     loaded = load_scenario(path)
     admission = Admission(is_virtual=virtual)
     if loaded.spec.variants:
+        if trace is not None:
+            raise UsageError("--trace: this scenario has variants; give one without")
         return _run_variants(settings, loaded, admission, runs, where, keep=keep)
     resolved = resolve(loaded, seed=settings.seed)
     admission.plan(loaded, resolved)
@@ -75,8 +78,15 @@ def run(
         return 0
     from mrc_testbed.cli.report import run_plan, show_finished  # noqa: PLC0415 - what runs takes a while to import
 
+    if trace is not None:
+        from mrc_testbed.cli.trace_folder import prepare_trace, traced, write_trace  # noqa: PLC0415 - likewise
+
+        prepare_trace(trace)
+        resolved = traced(resolved)
     finished = run_plan(settings, resolved, _source(loaded), runs, name=settings.name, where=where, keep=keep)
     show_finished(settings, finished, [])
+    if trace is not None:
+        write_trace(settings, trace, finished.result.recording)
     return finished.result.verdict.exit_code
 
 

@@ -79,6 +79,9 @@ Report = Callable[[Rank, bytes], None]
 REPORT_VARIABLE: Final = "MRC_TESTBED_REPORT_FD"
 """Number of the descriptor to which a rank may write reports: a JSON document per line."""
 
+TRACE_VARIABLE: Final = "MRC_TESTBED_TRACE"
+"""Set to 1 where ranks have to report rows of a trace as well; mrc-torch does."""
+
 FILES_VARIABLE: Final = "MRC_TESTBED_RANK_FILES"
 """Files that a rank inherits, as /proc/self/fd shows them: its children have others by these numbers."""
 

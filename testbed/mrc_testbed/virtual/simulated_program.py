@@ -21,7 +21,7 @@ from mrc_testbed.workloads.program import Program, ProgramState
 from mrc_testbed.workloads.rank_network import RankNetwork
 from mrc_testbed.workloads.running import RunningWorkload
 from mrc_testbed.workloads.running_program import WITHOUT_A_STEP
-from mrc_testbed.workloads.step_report import JobSteps, ReportError, parse_report
+from mrc_testbed.workloads.step_report import JobSteps, ReportError
 from mrc_testbed.workloads.transport import Event, Transport
 
 NOW_VARIABLE: Final = "MRC_TESTBED_VIRTUAL_NOW_NS"
@@ -196,6 +196,7 @@ class SimulatedProgram(RunningWorkload):
             status=self._processes.status,
             error=self._run.error,
             printed=tuple(self._printed.found),
+            rows=self._steps.rows,
         )
 
     @property
@@ -281,8 +282,7 @@ class SimulatedProgram(RunningWorkload):
 
     def _take_report(self, rank: Rank, line: bytes) -> None:
         try:
-            report = parse_report(line, rank.number, self._program.hosts, _ANY_TIME_NS)
-            self._records += self._steps.add(report)
+            self._records += self._steps.take(line, rank.number, _ANY_TIME_NS)
         except ReportError as error:
             self._run.fail(error.message)
 

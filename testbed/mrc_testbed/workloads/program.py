@@ -1,10 +1,11 @@
 """The plan of a program workload, with hosts bound: a rank on each host, whose steps are a job. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal, TypeAlias
 
 from mrc_testbed.errors import UsageError
+from mrc_testbed.traces.rows import Row
 from mrc_testbed.workloads.collective import Collective
 from mrc_testbed.workloads.printed_figures import PrintedFigure
 from mrc_testbed.workloads.trace import JobTrace
@@ -73,6 +74,7 @@ class ProgramState:
     status: int | None = None
     error: str | None = None  # why it has failed; None: it has not
     printed: tuple[PrintedFigure, ...] = ()  # figures in the output of its ranks
+    rows: Sequence[Sequence[Row]] = ()  # of a trace, by rank; they grow while it runs
 
 
 SharedWork: TypeAlias = Collective | Program | JobTrace

@@ -17,7 +17,7 @@ from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.printed_figures import PrintedFigures
 from mrc_testbed.workloads.program import Program, ProgramState
 from mrc_testbed.workloads.running import RunningWorkload
-from mrc_testbed.workloads.step_report import JobSteps, parse_report
+from mrc_testbed.workloads.step_report import JobSteps
 from mrc_testbed.workloads.transport import Event
 
 PlaceRanks: TypeAlias = Callable[[Program], AbstractContextManager[list[Rank]]]
@@ -91,7 +91,9 @@ class RunningProgram(RunningWorkload):
             return None
         run_ns = (self._end_ns or monotonic_ns()) - self._begin_ns
         printed = tuple(self._printed.found)
-        return ProgramState(self._steps.has_begun, run_ns, self._status, self._error, printed)
+        return ProgramState(
+            self._steps.has_begun, run_ns, self._status, self._error, printed, self._steps.rows
+        )
 
     @property
     def is_over(self) -> bool:
@@ -129,7 +131,7 @@ class RunningProgram(RunningWorkload):
         try:
             while not self._reported.empty():
                 rank, line, time_ns = self._reported.get()
-                self._book(self._steps.add(parse_report(line, rank, self._program.hosts, time_ns)))
+                self._book(self._steps.take(line, rank, time_ns))
             if has_ended:
                 failure = self._running.result()
                 self._status = 0 if failure is None else failure.status
@@ -186,4 +188,5 @@ class RunningProgram(RunningWorkload):
 
     def _report(self, rank: Rank, line: bytes) -> None:
         self._reported.put((rank.number, line, monotonic_ns()))
-        self._wake()
+        if not line.startswith(b"["):  # rows of a trace can wait
+            self._wake()

@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mrc_testbed.errors import TestbedError, did_you_mean
+from mrc_testbed.traces.rows import RankRows
 from mrc_testbed.workloads.operation_record import OperationRecord
 
 _LONGEST_STEP_S: Final = 1e9
 
 
 class ReportError(TestbedError):
-    """A rank reported something that is no step."""
+    """A rank reported something that is neither a step nor a row of a trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ class JobSteps:
 
     def __init__(self, hosts: Sequence[str]) -> None:
         self._hosts = hosts
+        self.rows = tuple(RankRows(len(hosts)) for _ in hosts)  # of a trace, by rank
         self._last: dict[int, int] = {}
         self._open: dict[int, dict[int, StepReport]] = {}
         self._done = -1
@@ -129,6 +131,24 @@ class JobSteps:
     def has_begun(self) -> bool:
         """Return True if rank 0 has reported a step: time 0 of the run."""
         return 0 in self._last
+
+    def take(self, line: bytes, rank: int, now_ns: int) -> list[OperationRecord]:
+        """The steps that are over with a line of a rank; a row of a trace is kept.
+
+        Args:
+            now_ns: see `parse_report`.
+        """
+        if line.startswith(b"["):
+            try:
+                self.rows[rank].take(line)
+            except ValueError as error:
+                where = f"rank {rank} ({self._hosts[rank]})"
+                raise ReportError(f"{where} reported no row of a trace: {error}") from error
+            return []
+        report = parse_report(line, rank, self._hosts, now_ns)
+        over = self.add(report)
+        self.rows[rank].end_step(report.step, report.end_ns)
+        return over
 
     def add(self, report: StepReport) -> list[OperationRecord]:
         """The steps that are over with this report, in order."""

@@ -2,19 +2,21 @@
 
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from launching import Launch
 from own_lab import lab_up
+from trace_files import traces_in
 from training_cases import BEYOND_GLOO, LOOPS, OF_GLOO, check
 
 from benchmarks.gloo import by_gloo
 from mrc_testbed.cli.app import run
 from mrc_testbed.fabric import lab
 from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.traces.graph import GroupCall, StepMark
 
 pytestmark = [
     pytest.mark.root,
@@ -91,7 +93,9 @@ def test_all_ranks_name_the_one_that_is_gone(
 
 
 @pytest.mark.ci
-def test_losses_are_those_of_gloo_through_faults(launch: Launch, torch_python: str, lab_name: str) -> None:
+def test_losses_are_those_of_gloo_through_faults(
+    launch: Launch, torch_python: str, lab_name: str, tmp_path: Path
+) -> None:
     """A script that knows nothing of mrc-torch: a NIC's link flaps, another loses packets."""
     train = [torch_python, str(EXAMPLE), "--steps", "20", "--backend", "gloo"]
     expected = losses(by_gloo(HOSTS, train, 20))
@@ -101,11 +105,30 @@ def test_losses_are_those_of_gloo_through_faults(launch: Launch, torch_python: s
         ["loss", "--link", "h1:1", "--ratio", "1%"],
     ):
         assert run(["-n", lab_name, "fault", "add", *fault, "--until", "cleared"]) == 0
-    status, said, complained = launch("--ranks", RANKS, "--as", "gloo", "--", *train)
+    traced = ("--trace", str(tmp_path / "trace"), "--", *train)
+    status, said, complained = launch("--ranks", RANKS, "--as", "gloo", *traced)
     assert run(["-n", lab_name, "fault", "clear", "--all"]) == 0
     found = losses([line for line in said if line.startswith("[")])
     assert (status, found) == (0, expected), complained
     assert retransmissions(lab_name) > before
+    check_trace(tmp_path / "trace")
+
+
+def check_trace(folder: Path) -> None:
+    """Hold the trace of the example against its steps, and the faults against those of the lab."""
+    for trace in traces_in(folder):
+        kinds = Counter(node.work.kind for node in trace.nodes if isinstance(node.work, GroupCall))
+        assert (kinds["all-reduce"], kinds["barrier"]) == (20, 1)
+        marks = [node.work.step for node in trace.nodes if isinstance(node.work, StepMark)]
+        assert marks == [*range(20)]
+        awaited = {each for node in trace.nodes for each in node.after}
+        reduced = {node.id for node in trace.nodes if node.name == "all_reduce"}
+        assert reduced <= awaited  # also those that DistributedDataParallel waits for in C++
+    faults = json.loads((folder / "faults.json").read_text())
+    assert {(each["kind"], *each["places"]) for each in faults} == {
+        ("link-flap", "h0:0~p0-t0-0:0"),
+        ("loss", "h1:1~p1-t0-0:1"),
+    }
 
 
 @pytest.mark.parametrize("of_gloo", [pytest.param(OF_GLOO, marks=pytest.mark.ci), LOOPS])

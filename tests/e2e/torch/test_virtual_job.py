@@ -4,13 +4,18 @@ import csv
 import json
 import subprocess
 import sys
+from collections import Counter
+from operator import sub
 from pathlib import Path
 
 import pytest
 from document_text import document
+from trace_files import ends_ns, traces_in
 from training_cases import BEYOND_GLOO, LOOPS, OF_GLOO, check
 
 from benchmarks.gloo import by_gloo, losses
+from mrc_testbed.cli.app import run as command_line
+from mrc_testbed.traces.graph import Compute, GroupCall, StepMark
 
 pytestmark = [
     pytest.mark.download("PyTorch"),
@@ -20,6 +25,8 @@ pytestmark = [
 HERE = Path(__file__).parent
 EXAMPLE = ["-m", "mrc_torch.examples.train"]
 HOSTS = ("h0", "h1", "h2", "h3")
+GRADIENT_BYTES = 653_824
+GRAY_LINKS = tuple(f"p1-t0-{t0}:{port + 2}~p1-t1-{port}:{t0}" for t0 in (0, 1) for port in (0, 1))
 FAULTS = document("""\
 Scenario {name: faults, description: A flap and a gray link.}
   seed: 5
@@ -29,6 +36,13 @@ Scenario {name: faults, description: A flap and a gray link.}
   faults:
     - {id: flap, at: 2ms, for: 8ms, kind: link-flap, every: 2ms, down: 700us, select: {links: "h0:0"}}
     - {id: gray, at: 3ms, for: 12ms, kind: loss, ratio: 5%, select: {links: {plane: 1, between: [t0, t1]}}}
+""")
+
+AGAIN = document("""\
+Scenario {name: again, description: The trace of a job on the fabric that it had.}
+  topology: {planes: 4, t0: 2, t1: 4, hosts_per_t0: 4, port_rate: 100Gbit, link_delay: 500ns}
+  workloads:
+    - {name: job, kind: trace, files: "trace/rank.{}.et", hosts: 4}
 """)
 
 
@@ -49,12 +63,41 @@ def test_losses_are_those_of_gloo_and_bytes_those_of_the_run_before(
     expected = losses(by_gloo(HOSTS, command, 15))
     assert [len(steps) for steps in expected.values()] == [15] * 4
     options = ("-t", str(scenario), "--compute", "1ms", "--as", "gloo", "--", *command)
-    status, said, complained = launched(tmp_path, *options)
+    status, said, complained = launched(tmp_path, "--trace", "first", *options)
     assert (status, losses(said)) == (0, expected), complained
-    again = launched(tmp_path, *options)
+    again = launched(tmp_path, "--trace", "again", *options)
     assert [line for line in said if line.startswith("[")] == [line for line in again[1] if line[0:1] == "["]
     steps, repeated = ((folder / "operations.csv").read_text() for folder in _results(tmp_path))
     assert steps == repeated
+    check_trace(tmp_path / "first", said)
+    for path in (tmp_path / "first").iterdir():
+        assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes()
+
+
+def check_trace(folder: Path, said: list[str]) -> None:
+    """Hold the trace of the example against its model, the clocks of its ranks and the faults of its run."""
+    begins = set()
+    for rank, trace in enumerate(traces_in(folder)):
+        assert trace.groups == {"0": (0, 1, 2, 3)}
+        marks = [node for node in trace.nodes if isinstance(node.work, StepMark)]
+        assert [node.name for node in marks] == [f"ProfilerStep#{step}" for step in range(15)]
+        calls = Counter(node.work for node in trace.nodes if isinstance(node.work, GroupCall))
+        assert calls[GroupCall("all-reduce", "0", GRADIENT_BYTES)] == 15
+        assert calls[GroupCall("broadcast", "0", GRADIENT_BYTES, 0)] == 1
+        assert calls[GroupCall("barrier", "0", 0)] == 1
+        computed = [node.duration_ns for node in trace.nodes if isinstance(node.work, Compute)]
+        assert computed == [1_000_000] * 15
+        printed = [json.loads(line[4:]) for line in said if line.startswith(f"[{rank}]")]
+        ends = ends_ns(trace.nodes)
+        begins |= {step["ended_ns"] - ends[mark.id] for step, mark in zip(printed, marks[1:], strict=False)}
+    assert len(begins) == 1  # all steps of all ranks are exact
+    faults = json.loads((folder / "faults.json").read_text())
+    assert {(each["fault"], each["kind"], *each["places"]) for each in faults} == {
+        ("flap", "link-flap", "h0:0~p0-t0-0:0"),
+        ("gray", "loss", *GRAY_LINKS),
+    }
+    assert all(0 < each["begin_ns"] < each["end_ns"] for each in faults)
+    assert len(faults) == 5
 
 
 def _results(folder: Path) -> list[Path]:
@@ -68,13 +111,20 @@ def test_each_module_computes_as_long_as_in_a_profile(torch_python: str, tmp_pat
     subprocess.run([*measured, "--backend", "gloo", "--steps", "8"], check=True, capture_output=True)
     stages_ns = json.loads(profile.read_text())["stage_ns"]
     assert {"forward next", "loss", "backward words", "optimizer"} <= stages_ns.keys()
-    status, said, complained = launched(
-        tmp_path, "--ranks", "4", "--compute", str(profile), "--as", "gloo", "--", *command
-    )
+    options = ("--compute", str(profile), "--as", "gloo", "--trace", "trace", "--", *command)
+    status, said, complained = launched(tmp_path, "--ranks", "4", *options)
     assert status == 0, complained
     *_, last = (line for line in said if line.startswith("[0]"))
     step = json.loads(last.removeprefix("[0]"))
     assert step["ended_ns"] - step["began_ns"] >= sum(stages_ns.values())
+    scenario = tmp_path / "again.yaml"
+    scenario.write_text(AGAIN)
+    assert command_line(["run", str(scenario), "--virtual", "--runs", str(tmp_path / "runs")]) == 0
+    first, again = (
+        [int(step["end_ns"]) for step in csv.DictReader((folder / "operations.csv").read_text().splitlines())]
+        for folder in (*_results(tmp_path), tmp_path / "runs" / "again" / "latest")
+    )
+    assert [*map(sub, again[1:], again)] == pytest.approx([*map(sub, first[1:], first)], rel=1e-3)
 
 
 def test_operations(torch_python: str, tmp_path: Path) -> None:

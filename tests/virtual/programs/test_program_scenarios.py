@@ -161,6 +161,21 @@ def test_launch_shows_output_with_ranks_and_the_steps(
     assert "no fault was active; no rank lost" in shown
 
 
+def test_a_trace_is_of_programs_by_mrc_torch_and_replaces_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "new" / "trace"
+    launch = ["launch", "--virtual", "--runs", str(tmp_path), "--ranks", "2", "--compute", "1ms"]
+    traced = [*launch, "--trace", str(folder), "--", "true"]
+    assert command(traced) == 0
+    assert "note: no trace of job: nothing was recorded" in capsys.readouterr().err
+    (folder / "rank.0.et").touch()
+    assert command(traced) == 2
+    assert f"--trace: {folder} has a trace" in " ".join(capsys.readouterr().err.split())
+    assert command([*launch, "--trace", str(folder / "rank.0.et"), "--", "true"]) == 2
+    assert "cannot be made: File exists" in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_bundle_runs_no_program_unasked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     finished = done(tmp_path, scenario(str(HERE / "virtual_rank.py"), "train", "3"))
     bundle = tmp_path / "job.tar.zst"
