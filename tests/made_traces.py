@@ -56,7 +56,8 @@ def every_kind(number: int, ranks: int, steps: int) -> RankTrace:
             *(("all-gather", None), ("reduce-scatter", None), ("all-to-all", None), ("barrier", None)),
             *(("broadcast", 2), ("scatter", 1), ("gather", 3), ("reduce", 0)),
         ):
-            last = add(call(kind, 0 if kind == "barrier" else 5001, root=root), last)
+            size = {"barrier": 0, "all-gather": 5001 + number, "all-to-all": 5001 * number}.get(kind, 5001)
+            last = add(call(kind, size, root=root), last)
         sent, got = send((number + 1) % ranks, 3000, 7), receive((number - 1) % ranks, 3000, 7)
         ends = (beside, add(sent, last), add(got, last))
     return rank(*nodes)

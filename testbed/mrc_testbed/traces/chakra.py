@@ -120,7 +120,7 @@ def _work(name: str, node_type: int, attributes: Attributes) -> Work | None:
             number = _whole(attributes, "comm_type", 0)
             if number not in _KINDS:
                 raise ValueError(f"there is no comm_type {number}")
-            if not size_bytes and number != _BARRIER:  # the CPU's part of an operation of the device
+            if "comm_size" not in attributes and number != _BARRIER:  # the CPU's part of one of the device
                 return None
             root = _whole(attributes, "root_rank", 0) if "root_rank" in attributes else None
             return GroupCall(_KINDS[number], str(attributes.get("pg_name", "")), size_bytes, root)

@@ -13,6 +13,9 @@ from mrc_testbed.traces.walk import RankGraph, Walk
 PEERS_MAX: Final = 64
 """Other ranks that one communicates with: PEERS_MAX of mrc_agents/collectives."""
 
+_UNEVEN: Final = ("all-to-all", "all-gather")
+"""Collectives whose ranks may give different sizes."""
+
 Part = tuple[int, int]
 """Rank, and place of its node."""
 
@@ -117,7 +120,7 @@ class TraceJob:
                 raise UsageError(f"{self.describe(first)}: it is {what}, which {self._sources[rank]} has not")
             part, other = each
             agrees = (work.kind, work.root) == (other.kind, other.root)
-            if not agrees or (work.size_bytes != other.size_bytes and work.kind != "all-to-all"):
+            if not agrees or (work.size_bytes != other.size_bytes and work.kind not in _UNEVEN):
                 raise UsageError(
                     f"{self.describe(first)} and {self.describe(part)} disagree: {what} is "
                     f"{_called(work)} and {_called(other)}"

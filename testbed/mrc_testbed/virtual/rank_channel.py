@@ -31,7 +31,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from mrc_testbed.workloads.payload import Piece
+from mrc_testbed.workloads.rank_network import Piece
 
 CHANNEL_VARIABLE: Final = "MRC_TESTBED_VIRTUAL_FD"
 """Number of a rank's descriptor of its channel."""

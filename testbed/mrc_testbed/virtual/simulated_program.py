@@ -15,10 +15,9 @@ from mrc_testbed.virtual.limits import COMPUTE_VARIABLE, declared_compute
 from mrc_testbed.virtual.rank_processes import Alarm, Post, RankProcesses
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_record import OperationRecord
-from mrc_testbed.workloads.payload import exchange_sides
 from mrc_testbed.workloads.printed_figures import PrintedFigures
 from mrc_testbed.workloads.program import Program, ProgramState
-from mrc_testbed.workloads.rank_network import RankNetwork
+from mrc_testbed.workloads.rank_network import RankNetwork, exchange_sides
 from mrc_testbed.workloads.running import RunningWorkload
 from mrc_testbed.workloads.running_program import WITHOUT_A_STEP
 from mrc_testbed.workloads.step_report import JobSteps, ReportError

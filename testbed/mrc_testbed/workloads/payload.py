@@ -4,7 +4,6 @@ Elements are bytes, whose sums are exact; see `element`.
 """
 
 from collections.abc import Sequence
-from ctypes import c_size_t, c_void_p
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -14,11 +13,9 @@ import numpy as np
 from mrc_agents.abi import CollReduction, CollType
 from mrc_testbed.traces.graph import GroupCallKind
 from mrc_testbed.workloads.element import Array, Inputs
+from mrc_testbed.workloads.rank_network import Piece, exchange_sides
 
 _SEED: Final = 1
-
-Piece = tuple[int, int]
-"""Offset in memory, and bytes; 0 bytes: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +73,7 @@ def build_payload(
             function, given = "reduce_scatter", (0, chunk * ranks)
             memory, arguments = np.empty(chunk * ranks, np.uint8), (chunk, CollType.U8, CollReduction.SUM)
             expected = [_Expected(index * chunk, chunk, index * chunk, None)]
-        case "all-gather":
+        case "all-gather" if len(set(sizes_bytes)) == 1:
             function, given = "all_gather", (index * size, size)
             memory, arguments = np.empty(size * ranks, np.uint8), (size,)
             expected = [_Expected(each * size, size, 0, each) for each in range(ranks) if each != index]
@@ -118,6 +115,8 @@ def _sent_bytes(
     match kind:
         case "all-to-all":
             return -(-size_bytes // ranks)
+        case "all-gather":  # of different sizes
+            return size_bytes
         case "gather":
             return size_bytes if target == root else 0
         case _:  # broadcast, scatter, and a message, whose group is sender and receiver
@@ -131,15 +130,6 @@ def _laid_out(lengths: Sequence[int], at: int) -> tuple[list[Piece], int]:
         pieces.append((at, length))
         at += length
     return pieces, at
-
-
-def exchange_sides(address: int, out: Sequence[Piece], into: Sequence[Piece]) -> tuple[Any, ...]:
-    """Arguments of an exchange for C: addresses and lengths of what is sent and received."""
-    sides: list[Any] = []
-    for pieces in (out, into):
-        sides.append((c_void_p * len(pieces))(*(address + at if length else None for at, length in pieces)))
-        sides.append((c_size_t * len(pieces))(*(length for _, length in pieces)))
-    return tuple(sides)
 
 
 @lru_cache(maxsize=8)

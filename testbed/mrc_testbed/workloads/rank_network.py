@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from ctypes import c_size_t, c_void_p
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final
@@ -14,6 +15,18 @@ from mrc_testbed.units import format_size_bytes
 from mrc_testbed.workloads.transport import Event, HostLost, Transport
 
 _SEED_BITS: Final = 31
+
+Piece = tuple[int, int]
+"""Offset in memory, and bytes; 0 bytes: nothing."""
+
+
+def exchange_sides(address: int, out: Sequence[Piece], into: Sequence[Piece]) -> tuple[Any, ...]:
+    """Arguments of an exchange for C: addresses and lengths of what is sent and received."""
+    sides: list[Any] = []
+    for pieces in (out, into):
+        sides.append((c_void_p * len(pieces))(*(address + at if length else None for at, length in pieces)))
+        sides.append((c_size_t * len(pieces))(*(length for _, length in pieces)))
+    return tuple(sides)
 
 
 @dataclass(slots=True)
