@@ -30,7 +30,7 @@ from mrc_testbed.cli.bench_options import (
 )
 from mrc_testbed.cli.bench_run import bench_runs
 from mrc_testbed.cli.exit_codes import ExitCode
-from mrc_testbed.cli.options import Settings, command, with_parameters
+from mrc_testbed.cli.options import COMMANDS, Settings, command, with_parameters
 from mrc_testbed.cli.render import bad, good, plain_table, show
 from mrc_testbed.cli.typed_run import TypedRun
 from mrc_testbed.document.problem import Tree
@@ -40,6 +40,7 @@ from mrc_testbed.workloads.perftest import BenchReport, FlowRate, Times, build_r
 app: Final = typer.Typer(
     no_args_is_help=True, help="Measure a running lab: bandwidth, latency, incast, collectives."
 )
+COMMANDS.add_typer(app, name="bench")
 
 ShiftOption = Annotated[
     int, typer.Option("--shift", min=1, metavar="NUMBER", help="Distance of each receiver on the ring.")
@@ -146,13 +147,6 @@ _COMMANDS: Final = {
 }
 
 
-def register(root: typer.Typer) -> None:
-    for name, each in _COMMANDS.items():
-        command(app, name, flags=FLAGS, needs_root=True)(_running(name, each))
-    bench_collective.register(app)
-    root.add_typer(app, name="bench")
-
-
 def _running(kind: str, flow: FlowCommand) -> Callable[..., int]:
     def run(settings: Settings, iterations: int | None, duration: str | None, **given: Any) -> int:
         workload: dict[str, Tree] = {
@@ -179,6 +173,11 @@ def _running(kind: str, flow: FlowCommand) -> Callable[..., int]:
     with_parameters(run, parameters({**flow.own, **_END, **SHARED}))
     run.__doc__ = flow.text
     return run
+
+
+for _name, _each in _COMMANDS.items():
+    command(app, _name, flags=FLAGS, needs_root=True)(_running(_name, _each))
+bench_collective.register(app)
 
 
 def _report(found: TypedRun) -> BenchReport:

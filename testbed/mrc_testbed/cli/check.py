@@ -16,7 +16,7 @@ from mrc_testbed.check.judgement import Finding, State, judge, way_states
 from mrc_testbed.check.live_site import LiveSite
 from mrc_testbed.check.measuring import CheckExtent, LabMeasuring, Site
 from mrc_testbed.cli.exit_codes import ExitCode
-from mrc_testbed.cli.options import DEFAULT_SEED, Settings, command
+from mrc_testbed.cli.options import COMMANDS, DEFAULT_SEED, Settings, command
 from mrc_testbed.cli.render import bad, good, key_values, known, rows_table, show
 from mrc_testbed.cli.suggestion import hosts as host_names
 from mrc_testbed.errors import UsageError
@@ -46,10 +46,7 @@ DEFAULT_REPETITIONS: Final = 16
 DEFAULT_PAIRS: Final = 240
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "check", flags=("name", "topology", "seed"), needs_root=True)(check)
-
-
+@command(COMMANDS, "check", flags=("name", "topology", "seed"), needs_root=True)
 def check(
     settings: Settings,
     hosts: Annotated[

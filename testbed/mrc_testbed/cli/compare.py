@@ -12,17 +12,14 @@ from rich.text import Text
 
 from mrc_testbed.bundle.bundle import opened
 from mrc_testbed.campaign.run_figures import ComparedFigure, compare_runs
-from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.options import COMMANDS, Settings, command
 from mrc_testbed.cli.render import plain_table, show
 from mrc_testbed.document.one_step import latest_of
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.report.run_record import has_ended, load_manifest
 
 
-def register(root: typer.Typer) -> None:
-    command(root, "compare")(compare)
-
-
+@command(COMMANDS, "compare")
 def compare(
     settings: Settings,
     before: Annotated[

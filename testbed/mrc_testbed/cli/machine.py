@@ -3,12 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import typer
 from rich.console import RenderableType
 from rich.text import Text
 
 from mrc_testbed.cli.exit_codes import ExitCode
-from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.options import COMMANDS, Settings, command
 from mrc_testbed.cli.render import bad, good, show_rows
 from mrc_testbed.fabric.preflight import doctor_checks
 from mrc_testbed.report.table import Columns
@@ -20,10 +19,7 @@ _COLUMNS: Final[Columns] = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "doctor")(doctor)
-
-
+@command(COMMANDS, "doctor")
 def doctor(settings: Settings) -> int:
     """Check this machine and say how to fix what it lacks.
 

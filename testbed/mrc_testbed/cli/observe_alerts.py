@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.options import OBSERVE_COMMANDS, Settings, command
 from mrc_testbed.cli.render import bad, key_values, say, show_rows
 from mrc_testbed.faults.drill import note_named
 from mrc_testbed.observe.alerts import FIRING, await_alert, read_alerts
@@ -24,10 +24,7 @@ _COLUMNS: Final[Columns] = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "alerts")(alerts)
-
-
+@command(OBSERVE_COMMANDS, "alerts")
 def alerts(
     settings: Settings,
     wait: Annotated[

@@ -8,7 +8,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from mrc_testbed.cli.options import ForceOption, Settings, command
+from mrc_testbed.cli.options import OBSERVE_COMMANDS, ForceOption, Settings, command
 from mrc_testbed.cli.render import key_values, say, show
 from mrc_testbed.document.text_file import write_files
 from mrc_testbed.errors import UsageError
@@ -37,10 +37,7 @@ GrafanaUrl = Annotated[
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write; created if needed.")]
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "export")(export_stack)
-
-
+@command(OBSERVE_COMMANDS, "export")
 def export_stack(
     settings: Settings,
     folder: Folder,

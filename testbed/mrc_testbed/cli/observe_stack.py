@@ -20,7 +20,7 @@ from mrc_testbed.cli.observe_options import (
     describe_stack,
     read_token,
 )
-from mrc_testbed.cli.options import AddressOption, Settings, command
+from mrc_testbed.cli.options import OBSERVE_COMMANDS, AddressOption, Settings, command
 from mrc_testbed.cli.render import bad, good, plain_table, say, show, write_out
 from mrc_testbed.errors import FabricError, UsageError
 from mrc_testbed.metrics.exporter import DEFAULT_PORT, process_metrics
@@ -48,13 +48,6 @@ _DISK: Final = format_size_bytes(DEFAULT_DISK_BYTES)
 _OBJECTIVE: Final = format_duration_ns(DEFAULT_OBJECTIVE_NS)
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "up", needs_root=True)(up)
-    command(app, "down", needs_root=True)(down)
-    command(app, "status")(status)
-    command(app, "open")(open_stack)
-
-
 def _port(option: str, what: str) -> Any:
     return typer.Option(option, min=1, max=65535, metavar="NUMBER", help=f"TCP port of {what}.")
 
@@ -77,6 +70,7 @@ Objective = Annotated[
 ]
 
 
+@command(OBSERVE_COMMANDS, "up", needs_root=True)
 def up(
     settings: Settings,
     grafana_url: GrafanaUrl = None,
@@ -122,6 +116,7 @@ def up(
     show(settings, "StackUp", item, lambda: describe_stack(item))
 
 
+@command(OBSERVE_COMMANDS, "down", needs_root=True)
 def down(settings: Settings) -> None:
     """Stop them and delete their samples; labs stay.
 
@@ -141,6 +136,7 @@ def down(settings: Settings) -> None:
     show(settings, "StackRemoved", {"existed": existed}, lambda: Text(text))
 
 
+@command(OBSERVE_COMMANDS, "status")
 def status(settings: Settings) -> int:
     """Show the state of the services; exit status 1 on a problem.
 
@@ -163,6 +159,7 @@ def status(settings: Settings) -> int:
     return ExitCode.PASS if not found.problems else ExitCode.ERROR
 
 
+@command(OBSERVE_COMMANDS, "open")
 def open_stack(settings: Settings) -> None:
     """Print the address of the dashboards and open a browser.
 

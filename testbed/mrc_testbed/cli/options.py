@@ -35,6 +35,12 @@ GLOBAL_PANEL: Final = "Global options"
 ELSEWHERE: Final = ("virtual", "cluster", "moments", "condition")
 """Parameters of commands that can do without a lab of this machine."""
 
+COMMANDS: Final = typer.Typer(rich_markup_mode="rich")
+"""Commands and groups of `mrc-testbed`; the module of each adds it here."""
+
+OBSERVE_COMMANDS: Final = typer.Typer(rich_markup_mode="rich")
+"""Those of `mrc-testbed observe`."""
+
 
 class OutputFormat(StrEnum):
     """Formats of results."""

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mrc_testbed.cli.interruption import signals_stop
-from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.options import COMMANDS, Settings, command
 from mrc_testbed.cli.render import bad, good, key_values, rows_table, show
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
@@ -25,6 +25,7 @@ from mrc_testbed.topology.probing_spec import INTERVAL_MIN_NS, ProbingSpec
 from mrc_testbed.units import format_duration_ns, parse_duration_ns
 
 app = typer.Typer(no_args_is_help=True, help="Probe the links of a running lab.")
+COMMANDS.add_typer(app, name="probe")
 
 
 _COLUMNS: Final[Columns] = {
@@ -45,10 +46,6 @@ def _row(clos: Clos, link_id: int, diagnosis: Diagnosis) -> dict[str, Any]:
         "probes": health.probes,
         "loss": health.loss,
     }
-
-
-def register(root: typer.Typer) -> None:
-    root.add_typer(app, name="probe")
 
 
 @command(app, "links", flags=("name",), needs_root=True)

@@ -20,7 +20,7 @@ from mrc_testbed.cli.bench_collective import collective_table
 from mrc_testbed.cli.campaign_table import show_summary
 from mrc_testbed.cli.interruption import force_end
 from mrc_testbed.cli.machine_watch import MachineWatch
-from mrc_testbed.cli.options import RunsFolder, Settings, command
+from mrc_testbed.cli.options import COMMANDS, RunsFolder, Settings, command
 from mrc_testbed.cli.render import judged_table, plain_table, result_lines, show, shown_table
 from mrc_testbed.cli.where import ExecutionTarget
 from mrc_testbed.document.one_step import latest_of
@@ -47,10 +47,7 @@ from mrc_testbed.virtual.world import run_virtually
 _STYLES: Final = {Status.PASSED: "bold green", Status.FAILED: "bold red"}
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "report")(report)
-
-
+@command(COMMANDS, "report")
 def report(
     settings: Settings,
     what: Annotated[

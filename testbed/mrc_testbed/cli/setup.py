@@ -8,19 +8,16 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.options import COMMANDS, Settings, command
 from mrc_testbed.cli.render import show
 from mrc_testbed.cli.where import parse_scheduler
 from mrc_testbed.errors import UsageError
 
-
-def register(root: typer.Typer) -> None:
-    app = typer.Typer(no_args_is_help=True, help="Install what labs need on this machine.")
-    command(app, "host", flags=("dry_run",))(host)
-    command(app, "image", flags=("dry_run",))(image)
-    root.add_typer(app, name="setup")
+app = typer.Typer(no_args_is_help=True, help="Install what labs need on this machine.")
+COMMANDS.add_typer(app, name="setup")
 
 
+@command(app, "host", flags=("dry_run",))
 def host(
     settings: Settings,
     with_test_tools: Annotated[
@@ -113,6 +110,7 @@ def _workers(
     _show_playbook(settings, "HostPrepared", report.changes, str(report.log) if report.log else None)
 
 
+@command(app, "image", flags=("dry_run",))
 def image(settings: Settings) -> None:
     """Build the node image of runtime docker, unless it is current.
 
