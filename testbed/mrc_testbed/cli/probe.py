@@ -1,5 +1,6 @@
 """probe links: localise lossy links by packets that hosts send to themselves."""
 
+from dataclasses import asdict
 from itertools import chain
 from threading import Event
 from typing import Annotated, Any, Final
@@ -147,7 +148,7 @@ def _deny(attached: Lab, diagnosis: Diagnosis) -> int:
     denied = 0
     for host, paths in paths_around(attached.clos, diagnosis.suspects).items():
         agent = attached.agent(attached.clos.host(host).name)
-        denied += sum(int(agent.call("deny_path", **path._asdict())) for path in paths)
+        denied += sum(int(agent.call("deny_path", **asdict(path))) for path in paths)
     return denied
 
 
