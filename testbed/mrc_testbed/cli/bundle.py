@@ -19,10 +19,9 @@ from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.campaign import carry_out_campaign
 from mrc_testbed.cli.campaign_options import CAMPAIGNS, CampaignsFolder
 from mrc_testbed.cli.commands import DefaultGroup
-from mrc_testbed.cli.compare import figure_cells, figure_document
 from mrc_testbed.cli.options import COMMANDS, RunsFolder, Settings, command
 from mrc_testbed.cli.render import bad, good, plain_table, result_lines, show, shown_table
-from mrc_testbed.cli.report import run_plan
+from mrc_testbed.cli.report import figure_cells, figure_document, run_plan
 from mrc_testbed.cli.where import ExecutionTarget, JobsOption, RuntimeOption, VirtualOption
 from mrc_testbed.document.text_file import read_result
 from mrc_testbed.errors import UsageError

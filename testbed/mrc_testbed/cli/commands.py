@@ -46,7 +46,7 @@ PANELS: Final = {
     "Results": (
         Listed("report", "report", "Show the results of a finished run and where its report is."),
         Listed("why", "bundle", "Explain why an operation was slow: the causes on its critical path."),
-        Listed("compare", "compare", "Compare two runs: every figure that both have, and the ratio."),
+        Listed("compare", "report", "Compare two runs: every figure that both have, and the ratio."),
         Listed("bundle", "bundle", "Pack results into one file, or unpack such a file."),
         Listed("replay", "bundle", "Repeat a run or campaign as planned and report differences."),
         Listed("top", "live", "Show a running lab live in the terminal."),
@@ -60,7 +60,7 @@ PANELS: Final = {
         Listed("capture", "capture", "Capture the MRC packets of ports, until Ctrl-C."),
     ),
     "Machine": (
-        Listed("doctor", "machine", "Check this machine and say how to fix what it lacks."),
+        Listed("doctor", "setup", "Check this machine and say how to fix what it lacks."),
         Listed("setup", "setup", "Install what labs need on this machine."),
         Listed("observe", "observe", "Run Prometheus and Grafana beside the labs."),
         Listed("size", "size", "Plan a multi-plane Clos fabric: switches, links, optics, losses."),
@@ -73,7 +73,7 @@ OBSERVE: Final = (
     Listed("down", "observe_stack", "Stop them and delete their samples; labs stay."),
     Listed("status", "observe_stack", "Show the state of the services; exit status 1 on a problem."),
     Listed("open", "observe_stack", "Print the address of the dashboards and open a browser."),
-    Listed("alerts", "observe_alerts", "Show the alerts that are active now."),
+    Listed("alerts", "observe_stack", "Show the alerts that are active now."),
     Listed("export", "observe_export", "Write files for a Prometheus, Alertmanager and Grafana of your own."),
     Listed("metrics", "observe_metrics", "Serve metrics for Prometheus, until Ctrl-C."),
     Listed("dashboards", "dashboards", "Manage the dashboards in a Grafana of your own."),

@@ -43,11 +43,6 @@ _WINDOW_KEYS: Final = (
 )
 
 
-def _use(row: Mapping[str, Any]) -> RenderableType:
-    """Use of an EV: active, or backup where it could be."""
-    return "active" if row["active"] else Text("backup" if row["state"] == "GOOD" else "-", style="dim")
-
-
 _COLUMNS: Final[Columns] = {
     "QP": lambda row: str(row["qpn"]),
     "EV": "ev",
@@ -55,7 +50,9 @@ _COLUMNS: Final[Columns] = {
     "#uplink": "uplink",
     "T1": "t1",
     "state": lambda row: (good if row["state"] == "GOOD" else bad)(row["state"]),
-    "use": _use,
+    "use": lambda row: (
+        "active" if row["active"] else Text("backup" if row["state"] == "GOOD" else "-", style="dim")
+    ),
     "#tx": "tx_packets",
     "#lost": lambda row: row["lost_packets"] or None,
     "#marks": lambda row: row["marks"] or None,

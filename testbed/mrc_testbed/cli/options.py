@@ -56,11 +56,6 @@ RunsFolder = Annotated[
 ]
 
 
-def _labs(incomplete: str) -> list[str]:
-    """Labs of this machine, for completion."""
-    return [name for name in lab_folders() if name.startswith(incomplete)]
-
-
 def _note_overload(is_given: bool | None) -> None:
     if is_given:
         typer.echo(
@@ -79,7 +74,7 @@ _OPTIONS: Final[dict[str, tuple[object, typer.models.OptionInfo]]] = {
             "-n",
             "--name",
             metavar="LAB",
-            autocompletion=_labs,
+            autocompletion=lambda incomplete: [lab for lab in lab_folders() if lab.startswith(incomplete)],
             help=f"Name of the lab (default: {DEFAULT_LAB}).",
         ),
     ),

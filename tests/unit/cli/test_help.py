@@ -186,9 +186,7 @@ def test_help_texts_fit_a_terminal(name, command):
     assert [line for line in text.splitlines()[1:] if len(line) > WIDTH] == []
 
 
-@pytest.mark.parametrize(
-    "name", sorted(set(NAMES) - {"doctor", "setup host", "setup image", "fault list"})
-)
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"doctor", "setup host", "setup image", "fault list"}))
 def test_commands_with_arguments_have_examples(name):
     command = all_commands()[name]
     assert re.search(r"Examples?\[/bold\]", command.callback.__doc__)
