@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 
 from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab
+from mrc_testbed.metrics.collector import open_reader
 from mrc_testbed.metrics.exporter import Exporter
-from mrc_testbed.metrics.lab_watch import open_reader
 from mrc_testbed.metrics.take_reading import take_reading
 from mrc_testbed.topology.spec import TopologySpec
 

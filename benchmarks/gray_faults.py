@@ -14,8 +14,8 @@ from random import Random
 from benchmarks.figure import Figure
 from benchmarks.transfer import live_lab
 from mrc_agents.abi import VirtualPayload
-from mrc_testbed.check.live_site import LiveSite
 from mrc_testbed.check.measuring import Site
+from mrc_testbed.cli.check import LiveSite
 from mrc_testbed.faults.controller import FaultController
 from mrc_testbed.faults.interactive import LabFaults, parse_fault, plan_fault
 from mrc_testbed.probing.localisation import Part, localise

@@ -16,7 +16,7 @@ import yaml
 from benchmarks.figure import Figure
 from benchmarks.transfer import live_lab
 from mrc_agents.abi import NicCounter
-from mrc_testbed.metrics.lab_watch import open_reader
+from mrc_testbed.metrics.collector import open_reader
 from mrc_testbed.scenario.execution import execute
 from mrc_testbed.scenario.run.live import LiveLab, live_world
 from mrc_testbed.scenario.run.signal_clock import catching_signals

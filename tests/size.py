@@ -11,13 +11,15 @@ import sys
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 import typer.main
 
-from mrc_testbed.cli.commands import LISTED, OBSERVE, Listed, registered
+from mrc_testbed.cli.commands import LISTED, OBSERVE, Listed
 from mrc_testbed.cli.fault import adders
+from mrc_testbed.cli.options import COMMANDS, OBSERVE_COMMANDS
 from mrc_testbed.faults.spec import KINDS
 
 ROOT: Final = Path(__file__).parents[1]
@@ -127,12 +129,14 @@ def commands() -> dict[str, list[str]]:
             named = [each for each in parameters if each.param_type_name == "option"]
             yield name, [" ".join((*each.opts, *each.secondary_opts)) for each in named]
 
-    def group(listed: tuple[Listed, ...]) -> object:
-        return typer.main.get_group(registered({each.module: None for each in listed}))
+    def group(listed: tuple[Listed, ...], made: typer.Typer) -> object:
+        for each in listed:
+            import_module(f"mrc_testbed.cli.{each.module}")
+        return typer.main.get_group(made)
 
     kinds = typer.main.get_group(adders(KINDS))
-    found = dict(walk(group(LISTED), "")) | dict(walk(group(OBSERVE), "observe"))
-    found |= dict(walk(kinds, "fault add"))
+    found = dict(walk(group(LISTED, COMMANDS), ""))
+    found |= dict(walk(group(OBSERVE, OBSERVE_COMMANDS), "observe")) | dict(walk(kinds, "fault add"))
     groups = {name.rpartition(" ")[0] for name in found}  # one that loads its commands later looks like one
     return {name: options for name, options in found.items() if name not in groups}
 

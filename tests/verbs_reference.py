@@ -13,19 +13,17 @@ from pathlib import Path
 from typing import Any, Final, get_type_hints
 
 from mrc_agents.abi import NicConfig
+from mrc_agents.nic.application_verbs import WorkVerbs
 from mrc_agents.nic.arguments import type_text
 from mrc_agents.nic.cc_profile_verbs import CcProfileVerbs
 from mrc_agents.nic.daemon import NicAgent
 from mrc_agents.nic.ev_verbs import EvVerbs
-from mrc_agents.nic.link_probe_verbs import LinkProbeVerbs
-from mrc_agents.nic.memory_verbs import MemoryVerbs
 from mrc_agents.nic.profile_verbs import ProfileVerbs
 from mrc_agents.nic.qp import QpAttributes, attribute_ranges
 from mrc_agents.nic.qp_verbs import QueuePairVerbs
 from mrc_agents.nic.rc_verbs import RcVerbs
 from mrc_agents.nic.verb import verbs_of
-from mrc_agents.nic.verbs import Verbs
-from mrc_agents.nic.work_verbs import WorkVerbs
+from mrc_agents.nic.verbs import LinkProbeVerbs, MemoryVerbs, Verbs
 
 _SECTIONS: Final[tuple[tuple[str, type], ...]] = (
     ("The NIC", Verbs),
@@ -107,14 +105,12 @@ def _argument_rows(verb: Callable[..., Any], meanings: dict[str, str]) -> Iterat
 def _attribute_rows() -> Iterator[str]:
     _, meanings = _docstring(QpAttributes, "Attributes")
     ranges = attribute_ranges(_NOMINAL, _NOMINAL_EVS)
-    for field in fields(QpAttributes):
-        if field.name not in ranges:
-            continue
-        low, high = ranges[field.name]
-        default = str(field.default)
-        if field.default is MISSING:
-            default = "needed" if field.name == "peer_host" else "of the NIC"
-        yield f"| {field.name} | {default} | {int(low)} to {int(high)} | {meanings[field.name]} |"
+    defaults = {field.name: field.default for field in fields(QpAttributes)}
+    for name, (low, high) in ranges.items():
+        default = str(defaults[name])
+        if defaults[name] is MISSING:
+            default = "needed" if name == "peer_host" else "of the NIC"
+        yield f"| {name} | {default} | {int(low)} to {int(high)} | {meanings[name]} |"
 
 
 def _json(value: object) -> str:

@@ -17,12 +17,13 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.explain.moment import (
     STEPS,
     changes_between,
+    first_moment,
     moments_of,
+    parse_condition,
     read_moment,
     steps_of,
 )
 from mrc_testbed.explain.trace import Tracer, repeat
-from mrc_testbed.explain.until import first_moment, parse_condition
 from mrc_testbed.topology.resolve import resolve_topology
 
 ZERO_NS = 1_000_000_001

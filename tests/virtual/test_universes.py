@@ -10,7 +10,7 @@ from stopped_clock import StoppedClock
 from mrc_agents.abi import Event, EventKind, LosslessLink, Qp, QpHead, QueuePool
 from mrc_agents.bpf.maps import ArrayMap, MappedArray
 from mrc_agents.nic.context import MemoryRegion
-from mrc_agents.nic.kernel_events import KernelEvents
+from mrc_agents.nic.verbs import Verbs
 from mrc_testbed.errors import FabricError
 from mrc_testbed.faults.map_target import MapTarget
 from mrc_testbed.soak.avoided import AVOIDED, Avoided
@@ -127,12 +127,12 @@ def test_a_completion_that_comes_twice_is_found(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_lost_completion_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    take = KernelEvents.take_event
+    take = Verbs.take_event
 
-    def take_no_completion(self: KernelEvents, event: Event) -> dict[str, object] | None:
+    def take_no_completion(self: Verbs, event: Event) -> dict[str, object] | None:
         return None if event.kind == EventKind.COMPLETION else take(self, event)
 
-    monkeypatch.setattr(KernelEvents, "take_event", take_no_completion)
+    monkeypatch.setattr(Verbs, "take_event", take_no_completion)
     assert "ending" in broken(small())
 
 

@@ -14,9 +14,8 @@ from mrc_agents.nic.application_link import ApplicationLink
 from mrc_agents.nic.arguments import check_arguments
 from mrc_agents.nic.carrier import CarrierWatch
 from mrc_agents.nic.config import AgentConfig
-from mrc_agents.nic.control import Controller
+from mrc_agents.nic.control import WAIT_NS_MAX, Controller, PathProbes
 from mrc_agents.nic.device import NicDevice
-from mrc_agents.nic.path_probes import WAIT_NS_MAX, PathProbes
 from mrc_agents.nic.reactions import ClientResources, Reactions
 from mrc_agents.nic.verb import all_verbs, verb
 

@@ -75,21 +75,23 @@ class EvVerbs(NicState):
             peer_host: index of the host it leads to; None for all.
         """
         path = self._checked_path(plane, uplink, peer_host)
-        self._denylist.add(path)
+        if path not in self._denylist:
+            self._denylist.append(path)
         return self._command_path(Command.DENY, path)
 
     @verb
     def allow_path(self, plane: int, uplink: int | None = None, peer_host: int | None = None) -> int:
         """Takes a path off the denylist, as `deny_path` put it there; the number of EVs allowed again."""
         path = self._checked_path(plane, uplink, peer_host)
-        if not self._denylist.remove(path):
+        if path not in self._denylist:
             raise UsageError("plane, uplink, peer_host: no such entry; denied_paths lists those that are")
+        self._denylist.remove(path)
         return self._command_path(Command.ALLOW, path)
 
     @verb
     def denied_paths(self) -> list[dict[str, int | None]]:
         """The denylist: plane, uplink and peer_host of each path, None where all are meant."""
-        return [asdict(path) for path in self._denylist.paths]
+        return [asdict(path) for path in self._denylist]
 
     def _checked_path(self, plane: int, uplink: int | None, peer_host: int | None) -> DeniedPath:
         config = self._device.config
@@ -111,7 +113,7 @@ class EvVerbs(NicState):
                 if not path.covers(ev, peer) or is_denied == (command == Command.DENY):
                     continue
                 # What another entry denies stays denied.
-                if command == Command.ALLOW and self._denylist.covers(ev, peer):
+                if command == Command.ALLOW and self._is_denied(ev, peer):
                     continue
                 changed += self._device.command(command, qp.index, place)
         return changed

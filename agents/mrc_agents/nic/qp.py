@@ -1,11 +1,11 @@
 """Queue pairs as the agent keeps them: attributes, the kernel's QP built from them, completions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from ctypes import Array, Structure, c_uint8, c_uint32
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from random import Random
-from typing import Any, ClassVar, Final, cast
+from typing import ClassVar, Final
 
 from mrc_agents.abi import (
     Cc,
@@ -27,7 +27,7 @@ from mrc_agents.abi import (
 )
 from mrc_agents.entropy import randbits
 from mrc_agents.errors import UsageError
-from mrc_agents.nic.work_queue import Transition, WorkQueue
+from mrc_agents.nic.work_queue import SenderAttributes, Transition, WorkQueue
 from mrc_agents.protocol import cc_profile
 from mrc_agents.protocol.sizes import write_nominal_bytes
 
@@ -41,8 +41,8 @@ def draw_psn() -> int:
     return randbits(PSN_BITS)
 
 
-@dataclass(frozen=True, slots=True)
-class QpAttributes:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QpAttributes(SenderAttributes):
     """The attributes that a QP is created with.
 
     Attributes:
@@ -80,19 +80,11 @@ class QpAttributes:
             fixed.
     """
 
-    peer_host: int
-    evs: tuple[int, ...]
     backup_per_plane: int
     min_active: int
-    window_packets: int
     loss_threshold_acks: int
-    pmtu_bytes: int
-    rto_ns: int
-    retry_limit: int
     probe_success_target: int
     seed: int
-    first_psn: int
-    peer_first_psn: int | None = None
     mpr: int = int(Limit.MPR_MAX)
     mpr_dest: int = int(Limit.MPR_MAX)
     dynamic_mpr: int = 0
@@ -116,12 +108,7 @@ class QpAttributes:
         """Parameters of congestion control, also where the window is fixed."""
         return self.cc or cc_profile.CcParameters.fixed_window(self.window_packets, self.pmtu_bytes)
 
-    def changed(self, values: Mapping[str, int | None]) -> "QpAttributes":
-        """The same but for *values*, by name."""
-        return replace(self, **cast("dict[str, Any]", values))
-
     def check(self, config: NicConfig) -> None:
-        """Raises UsageError, naming the attribute and its range, when one does not fit the NIC."""
         planes = config.plane_count
         if not 1 <= len(self.evs) <= Limit.EV_MAX or len(self.evs) % planes:
             raise UsageError(
@@ -383,5 +370,5 @@ def _shuffled(
 
 def _same_names(part: type[Structure], attributes: QpAttributes) -> dict[str, int]:
     """The attributes that the kernel's QP takes as they are in this part of it."""
-    names = {name for name, *_ in part._fields_}.intersection(attributes.__match_args__)
+    names = {name for name, *_ in part._fields_}.intersection(each.name for each in fields(attributes))
     return {name: getattr(attributes, name) for name in names}

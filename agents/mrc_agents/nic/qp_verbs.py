@@ -141,10 +141,10 @@ class QueuePairVerbs(CcProfileVerbs):
     def _deny_paths(self, qp: MrcQueuePair) -> None:
         """Takes EVs of a QP that the kernel has just been given out of use, as denylist and profile say."""
         denied = self._profiles[qp.ev_profile].denied if qp.ev_profile is not None else set()
-        if not (denied or self._denylist.paths):
+        if not (denied or self._denylist):
             return
         for place, ev in enumerate(qp.attributes.evs):
-            if self._denylist.covers(ev, qp.attributes.peer_host) or ev in denied:
+            if self._is_denied(ev, qp.attributes.peer_host) or ev in denied:
                 self._device.command(Command.DENY, qp.index, place)
 
     def _byte_time_ps(self, peer_host: int) -> int:

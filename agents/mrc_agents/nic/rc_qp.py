@@ -1,8 +1,7 @@
 """Queue pairs of the reliable connection: attributes, and the kernel's QP built from them."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Final, cast
+from dataclasses import asdict, dataclass
+from typing import ClassVar, Final
 
 from mrc_agents.abi import (
     Dcqcn,
@@ -20,7 +19,7 @@ from mrc_agents.clock import monotonic_ns
 from mrc_agents.errors import UsageError
 from mrc_agents.nic.qp import PSN_MAX, build_head
 from mrc_agents.nic.qp import TRANSITIONS as MRC_TRANSITIONS
-from mrc_agents.nic.work_queue import Transition, WorkQueue
+from mrc_agents.nic.work_queue import SenderAttributes, Transition, WorkQueue
 from mrc_agents.protocol.dcqcn import ONE_Q16, DcqcnParameters
 
 _U32_MAX: Final = (1 << 32) - 1
@@ -29,20 +28,12 @@ _POSITIVE: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RcAttributes:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RcAttributes(SenderAttributes):
     """The attributes of a reliable connection; docs/explanation/transports.md says what follows from each."""
 
-    peer_host: int  # index of the host at the far end
-    evs: tuple[int, ...]  # one EV: the path of all packets. Several: packets take them in turn.
-    window_packets: int  # packets under way at most, whatever the rate allows
-    pmtu_bytes: int  # payload of a packet
-    rto_ns: int  # retransmission time-out
-    retry_limit: int  # time-outs in a row without progress before the QP fails
     cnp_interval_ns: int  # as responder, least time between two congestion notifications
     cc: DcqcnParameters  # DCQCN's parameters
-    first_psn: int  # PSN of the first packet sent; drawn at random where it is left out
-    peer_first_psn: int | None = None  # PSN of the first packet expected; needed to connect at the latest
     # 1: packets may overtake one another, as where switches choose the way of each; every packet says where
     # it goes and is placed as it comes. Both ends must agree.
     any_order: int = 0
@@ -52,12 +43,7 @@ class RcAttributes:
         """WRITEs with immediate that may be outstanding: as many as messages."""
         return int(Limit.WORK_RING)
 
-    def changed(self, values: Mapping[str, int | None]) -> "RcAttributes":
-        """The same but for *values*, by name."""
-        return replace(self, **cast("dict[str, Any]", values))
-
     def check(self, config: NicConfig) -> None:
-        """Raises UsageError, naming the attribute and its range, when one does not fit the NIC."""
         if not 1 <= len(self.evs) <= Limit.EV_MAX:
             raise UsageError(f"evs: {len(self.evs)} of them; 1 to {Limit.EV_MAX} are accepted")
         for ev in self.evs:

@@ -1,9 +1,10 @@
 """The agent's state of a QP of any transport: its state, posted work, completions, arrivals."""
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import ClassVar, Final, NamedTuple, Protocol, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final, NamedTuple, Self, cast
 
 from mrc_agents.abi import Limit, NicConfig, QpState, Work
 from mrc_agents.protocol.retry_times import NO_END_US
@@ -26,44 +27,25 @@ def is_under_way(work: Work) -> bool:
     return bool(work.iterations and not work.is_completed)
 
 
-class SenderAttributes(Protocol):
-    """Attributes that posting work depends on."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SenderAttributes(ABC):
+    """The attributes that QPs of all transports have."""
 
-    @property
-    def peer_host(self) -> int:
-        """Index of the host at the far end."""
-
-    @property
-    def window_packets(self) -> int:
-        """Packets under way at most."""
-
-    @property
-    def pmtu_bytes(self) -> int:
-        """Payload of a packet."""
-
-    @property
-    def peer_first_psn(self) -> int | None:
-        """PSN of the first packet expected."""
-
-    @property
-    def first_psn(self) -> int:
-        """PSN of the first packet sent."""
-
-    @property
-    def rto_ns(self) -> int:
-        """Retransmission time-out."""
-
-    @property
-    def retry_limit(self) -> int:
-        """Time-outs in a row without progress before the QP fails."""
-
-    @property
-    def max_wimm(self) -> int:
-        """WRITEs with immediate that may be outstanding."""
+    peer_host: int  # index of the host at the far end
+    # of an MRC QP plane by plane, equally many in each; packets of the others take them in turn
+    evs: tuple[int, ...]
+    window_packets: int  # packets under way at most, whatever congestion control allows
+    pmtu_bytes: int  # payload of a packet
+    rto_ns: int  # retransmission time-out
+    retry_limit: int  # time-outs in a row without progress before the QP fails
+    first_psn: int  # PSN of the first packet sent; drawn at random where it is left out
+    peer_first_psn: int | None = None  # PSN of the first packet expected; needed to connect at the latest
 
     def changed(self, values: Mapping[str, int | None]) -> Self:
         """The same but for *values*, by name."""
+        return replace(self, **cast("dict[str, Any]", values))
 
+    @abstractmethod
     def check(self, config: NicConfig) -> None:
         """Raises UsageError, naming the attribute and its range, when one does not fit the NIC."""
 

@@ -9,7 +9,7 @@
  *
  * With s the smallest shift for which value >> s is below 16: index = 8 * s + (value >> s). From
  * 2^32 ns (4.3 s) on, everything is in the last bucket. It is the layout of histogram.h with other
- * numbers; mrc_testbed/metrics/queue_delay.py is the twin that reads it.
+ * numbers; mrc_testbed/metrics/histogram.py has the twin that reads it.
  */
 #ifndef MRC_QUEUE_DELAY_H
 #define MRC_QUEUE_DELAY_H

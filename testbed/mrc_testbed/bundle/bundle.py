@@ -20,7 +20,6 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from mrc_testbed.bundle.archive import LEVEL, read_archive, write_archive
-from mrc_testbed.bundle.foreign_page import contain_page, is_plain_drawing
 from mrc_testbed.campaign.folder import CampaignFolder
 from mrc_testbed.campaign.tables import finished_runs
 from mrc_testbed.document.envelope import NAME_PATTERN
@@ -28,6 +27,7 @@ from mrc_testbed.document.one_step import in_one_step, latest_of, scratch_near, 
 from mrc_testbed.document.text_file import read_result, read_text
 from mrc_testbed.errors import UsageError
 from mrc_testbed.printable import printable
+from mrc_testbed.report.page import chart_script, page_head
 from mrc_testbed.scenario.report.kept_times import FILE_NAME, load_histograms
 from mrc_testbed.scenario.report.run_record import load_manifest
 from mrc_testbed.scenario.spec.plan import load_plan
@@ -51,6 +51,39 @@ _CAMPAIGN: Final = (
     rf"|runs\.csv|report\.html|variants/\d{{4}}-{_NAME}\.(?:html|svg)|runs/{_NAME}/{_ID}/{_RUN})"
 )
 _FILES: Final[dict[Holds, re.Pattern[str]]] = {"run": re.compile(_RUN), "campaign": re.compile(_CAMPAIGN)}
+_HTTP_EQUIV: Final = re.compile("http-equiv", re.IGNORECASE)
+_TAG: Final = re.compile(
+    r"<(?:/?(?:svg|title|desc|style|defs|clipPath|use|g|rect|path|line|text|tspan|circle)"
+    r'(?:\s+(?:xlink:href="#[\w-]+"|(?!on)(?![a-zA-Z0-9:-]*href)[a-zA-Z][a-zA-Z0-9:-]*="[^"<>]*"))*\s*/?>)'
+)
+"""A shape or text of a drawing, with attributes that neither run nor lead out of it."""
+_DRAWN_ID: Final = re.compile(r'[\s:]id="([^"]*)"')
+_USED: Final = re.compile(r'href="#([^"]*)"')
+_WITHIN: Final = re.compile(r"url\(#[\w-]+\)")
+_LOADS: Final = re.compile(r"url\(|image(?:-set)?\(|src\(|@import|\\", re.IGNORECASE)
+"""By which a style loads something; an escape may stand for any of it."""
+
+
+def contain_page(text: str) -> str:
+    """A page whose browser runs no script but that of our reports, loads nothing, and goes nowhere by itself.
+
+    One that begins as ours do is left as it is. Any other gets our beginning, whose policy holds for all that
+    comes after it, and its own directives to the browser, which might take it elsewhere, are none any more.
+    """
+    heads = [page_head(script) for script in (chart_script(), "")]
+    if any(map(text.startswith, heads)) and len(_HTTP_EQUIV.findall(text)) == 1:
+        return text
+    return f"{heads[0]}\n{_HTTP_EQUIV.sub('data-http-equiv', text)}"
+
+
+def is_plain_drawing(text: str) -> bool:
+    """Check that an SVG file is shapes that we draw, without links, scripts and anything loaded."""
+    if "<" in _TAG.sub("", text) or _LOADS.search(_WITHIN.sub("", text)):
+        return False
+    tags = [found[0] for found in _TAG.finditer(text)]
+    # What is used again and again is one path: uses of uses would grow beyond measure.
+    once = {name for tag in tags if not tag.startswith("<path ") for name in _DRAWN_ID.findall(tag)}
+    return once.isdisjoint(_USED.findall(text)) and "&" not in "".join(_DRAWN_ID.findall(text))
 
 
 class Header(BaseModel):

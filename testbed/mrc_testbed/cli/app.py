@@ -9,7 +9,7 @@ import typer
 from mrc_testbed.cli.commands import LISTED, add_all, lazy
 from mrc_testbed.cli.exit_codes import ExitCode, run_to_exit_code
 from mrc_testbed.cli.interruption import signals_interrupt
-from mrc_testbed.cli.options import global_callback
+from mrc_testbed.cli.options import COMMANDS, global_callback
 from mrc_testbed.cli.output import guard_outputs
 from mrc_testbed.signals import exit_status
 
@@ -47,7 +47,7 @@ def build_app() -> typer.Typer:
     """Build the application; its commands are imported when they are typed."""
     app = typer.Typer(
         name=PROGRAM,
-        cls=lazy(LISTED),
+        cls=lazy(LISTED, COMMANDS),
         no_args_is_help=True,
         add_completion=True,
         pretty_exceptions_enable=False,

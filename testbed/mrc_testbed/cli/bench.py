@@ -17,21 +17,16 @@ from mrc_testbed.cli.bench_options import (
     SHARED,
     VIRTUAL_DURATION,
     BenchOptions,
-    DepthOption,
-    DurationOption,
-    IterationsOption,
     Options,
-    QpsOption,
-    SizeOption,
-    Source,
-    Target,
+    bench_runs,
     listed_hosts,
+    option,
     parameters,
 )
-from mrc_testbed.cli.bench_run import bench_runs
 from mrc_testbed.cli.exit_codes import ExitCode
-from mrc_testbed.cli.options import Settings, command, with_parameters
+from mrc_testbed.cli.options import COMMANDS, Settings, command, with_parameters
 from mrc_testbed.cli.render import bad, good, plain_table, show
+from mrc_testbed.cli.suggestion import hosts as host_names
 from mrc_testbed.cli.typed_run import TypedRun
 from mrc_testbed.document.problem import Tree
 from mrc_testbed.shown import format_count, format_number, format_share, format_size, format_time
@@ -40,9 +35,13 @@ from mrc_testbed.workloads.perftest import BenchReport, FlowRate, Times, build_r
 app: Final = typer.Typer(
     no_args_is_help=True, help="Measure a running lab: bandwidth, latency, incast, collectives."
 )
+COMMANDS.add_typer(app, name="bench")
 
-ShiftOption = Annotated[
-    int, typer.Option("--shift", min=1, metavar="NUMBER", help="Distance of each receiver on the ring.")
+Source = Annotated[str, typer.Argument(metavar="FROM", autocompletion=host_names, help="Sending host.")]
+Target = Annotated[str, typer.Argument(metavar="TO", autocompletion=host_names, help="Receiving host.")]
+SizeOption = Annotated[str, typer.Option("--size", metavar="SIZE", help="Payload of a message.")]
+DepthOption = Annotated[
+    int, typer.Option("--depth", min=1, metavar="NUMBER", help="Messages outstanding per QP.")
 ]
 
 
@@ -50,8 +49,23 @@ def _host_list(flag: str, help_text: str) -> Any:
     return Annotated[Any, typer.Option(flag, metavar="LIST", parser=listed_hosts, help=help_text)]
 
 
-_SIZES: Final[Options] = {"size": (SizeOption, "64KiB"), "qps": (QpsOption, 1)}
-_END: Final[Options] = {"iterations": (IterationsOption, None), "duration": (DurationOption, None)}
+_SIZES: Final[Options] = {
+    "size": (SizeOption, "64KiB"),
+    "qps": option(int, 1, "--qps", min=1, metavar="NUMBER", help="QPs per pair of hosts."),
+}
+_END: Final[Options] = {
+    "iterations": option(
+        int | None, None, "--iterations", "-i", min=1, metavar="NUMBER", help="Messages per QP."
+    ),
+    "duration": option(
+        str | None,
+        None,
+        "--duration",
+        "-d",
+        metavar="TIME",
+        help=f"Sending time (default: {DEFAULT_DURATION}; in virtual time {VIRTUAL_DURATION}).",
+    ),
+}
 _REQUIRED: Final = inspect.Parameter.empty
 
 
@@ -101,7 +115,9 @@ _COMMANDS: Final = {
         {
             **_SIZES,
             "hosts": (_host_list("--hosts", "Hosts of the ring: names with commas, or all."), "all"),
-            "shift": (ShiftOption, 1),
+            "shift": option(
+                int, 1, "--shift", min=1, metavar="NUMBER", help="Distance of each receiver on the ring."
+            ),
             "depth": (DepthOption, 4),
         },
         """Send along a ring of hosts: each sends to one neighbour, receives from the other.
@@ -146,13 +162,6 @@ _COMMANDS: Final = {
 }
 
 
-def register(root: typer.Typer) -> None:
-    for name, each in _COMMANDS.items():
-        command(app, name, flags=FLAGS, needs_root=True)(_running(name, each))
-    bench_collective.register(app)
-    root.add_typer(app, name="bench")
-
-
 def _running(kind: str, flow: FlowCommand) -> Callable[..., int]:
     def run(settings: Settings, iterations: int | None, duration: str | None, **given: Any) -> int:
         workload: dict[str, Tree] = {
@@ -179,6 +188,11 @@ def _running(kind: str, flow: FlowCommand) -> Callable[..., int]:
     with_parameters(run, parameters({**flow.own, **_END, **SHARED}))
     run.__doc__ = flow.text
     return run
+
+
+for _name, _each in _COMMANDS.items():
+    command(app, _name, flags=FLAGS, needs_root=True)(_running(_name, _each))
+bench_collective.register(app)
 
 
 def _report(found: TypedRun) -> BenchReport:

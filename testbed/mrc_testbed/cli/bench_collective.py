@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 from rich.console import Group, RenderableType
@@ -14,10 +14,11 @@ from mrc_testbed.cli.bench_options import (
     SHARED,
     BenchOptions,
     Options,
+    bench_runs,
     listed_hosts,
+    option,
     parameters,
 )
-from mrc_testbed.cli.bench_run import bench_runs
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import Settings, command, with_parameters
 from mrc_testbed.cli.render import bad, good, plain_table, show
@@ -29,9 +30,6 @@ from mrc_testbed.units import format_size_bytes, parse_size_bytes
 from mrc_testbed.workloads.collective import COLLECTIVE_KINDS, DTYPES
 from mrc_testbed.workloads.nccl import CollectiveResult, Durations, build_result, sweep_sizes
 
-DEFAULT_ITERATIONS: Final = 20
-DEFAULT_WARMUP: Final = 2
-
 _SUMMARIES: Final = {
     "all-reduce": "Sum the data of all ranks at each: ring of reduce-scatter and all-gather.",
     "reduce-scatter": "Sum the data of all ranks, a share of the sum at each: ring.",
@@ -40,70 +38,51 @@ _SUMMARIES: Final = {
     "broadcast": "Copy the first rank's data to all: pipeline along the ring.",
 }
 
-SizeFrom = Annotated[
-    str, typer.Option("--min-size", "-b", metavar="SIZE", help="Smallest data size of a rank.")
-]
-SizeTo = Annotated[
-    str | None,
-    typer.Option("--max-size", "-e", metavar="SIZE", help="Largest data size (default: --min-size)."),
-]
-Factor = Annotated[
-    int, typer.Option("--factor", "-f", min=2, metavar="NUMBER", help="Factor from one size to the next.")
-]
-Iterations = Annotated[
-    int, typer.Option("--iterations", "-i", min=1, metavar="NUMBER", help="Timed operations of each size.")
-]
-Warmup = Annotated[
-    int, typer.Option("--warmup", "-w", min=0, metavar="NUMBER", help="Warm-up operations, not timed.")
-]
-Hosts = Annotated[
-    str, typer.Option("--hosts", metavar="LIST", help="Hosts of the ranks: names with commas, or all.")
-]
-Qps = Annotated[
-    int, typer.Option("--qps", min=1, metavar="NUMBER", help="QPs per pair of ranks; each carries a share.")
-]
-DTypeOption = Annotated[
-    str,
-    typer.Option(
+_RANKS: Final[Options] = {
+    "hosts": option(
+        str, "all", "--hosts", metavar="LIST", help="Hosts of the ranks: names with commas, or all."
+    ),
+    "qps": option(
+        int, 1, "--qps", min=1, metavar="NUMBER", help="QPs per pair of ranks; each carries a share."
+    ),
+    "dtype": option(
+        str,
+        "float32",
         "--dtype",
         metavar="TYPE",
         autocompletion=lambda: DTYPES,
         help="uint8, int32, int64, float32, float64.",
     ),
-]
-Reduce = Annotated[str, typer.Option("--reduce", metavar="OPERATION", help="sum, min or max.")]
-
-
-ComputeOption = Annotated[str, typer.Option("--compute", metavar="TIME", help="Compute time of a step.")]
-DataSize = Annotated[str, typer.Option("--size", metavar="SIZE", help="Data of a rank.")]
-KindOption = Annotated[
-    str,
-    typer.Option(
+}
+_SWEEP: Final[Options] = {
+    "smallest": option(str, "1MiB", "--min-size", "-b", metavar="SIZE", help="Smallest data size of a rank."),
+    "largest": option(
+        str | None, None, "--max-size", "-e", metavar="SIZE", help="Largest data size (default: --min-size)."
+    ),
+    "factor": option(
+        int, 2, "--factor", "-f", min=2, metavar="NUMBER", help="Factor from one size to the next."
+    ),
+    "iterations": option(
+        int, 20, "--iterations", "-i", min=1, metavar="NUMBER", help="Timed operations of each size."
+    ),
+    "warmup": option(
+        int, 2, "--warmup", "-w", min=0, metavar="NUMBER", help="Warm-up operations, not timed."
+    ),
+    **_RANKS,
+    "reduce": option(str, "sum", "--reduce", metavar="OPERATION", help="sum, min or max."),
+}
+_TRAINING: Final[Options] = {
+    "compute": option(str, "50ms", "--compute", metavar="TIME", help="Compute time of a step."),
+    "size": option(str, "1MiB", "--size", metavar="SIZE", help="Data of a rank."),
+    "collective": option(
+        str,
+        "all-reduce",
         "--collective",
         metavar="KIND",
         autocompletion=lambda: COLLECTIVE_KINDS,
         help="Collective that ends a step.",
     ),
-]
-TrainingTime = Annotated[
-    str, typer.Option("--duration", "-d", metavar="TIME", help="Duration of the training.")
-]
-
-_RANKS: Final[Options] = {"hosts": (Hosts, "all"), "qps": (Qps, 1), "dtype": (DTypeOption, "float32")}
-_SWEEP: Final[Options] = {
-    "smallest": (SizeFrom, "1MiB"),
-    "largest": (SizeTo, None),
-    "factor": (Factor, 2),
-    "iterations": (Iterations, DEFAULT_ITERATIONS),
-    "warmup": (Warmup, DEFAULT_WARMUP),
-    **_RANKS,
-    "reduce": (Reduce, "sum"),
-}
-_TRAINING: Final[Options] = {
-    "compute": (ComputeOption, "50ms"),
-    "size": (DataSize, "1MiB"),
-    "collective": (KindOption, "all-reduce"),
-    "duration": (TrainingTime, "5s"),
+    "duration": option(str, "5s", "--duration", "-d", metavar="TIME", help="Duration of the training."),
     **_RANKS,
 }
 

@@ -19,10 +19,9 @@ from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.campaign import carry_out_campaign
 from mrc_testbed.cli.campaign_options import CAMPAIGNS, CampaignsFolder
 from mrc_testbed.cli.commands import DefaultGroup
-from mrc_testbed.cli.compare import figure_cells, figure_document
-from mrc_testbed.cli.options import RunsFolder, Settings, command
+from mrc_testbed.cli.options import COMMANDS, RunsFolder, Settings, command
 from mrc_testbed.cli.render import bad, good, plain_table, result_lines, show, shown_table
-from mrc_testbed.cli.report import run_plan
+from mrc_testbed.cli.report import figure_cells, figure_document, run_plan
 from mrc_testbed.cli.where import ExecutionTarget, JobsOption, RuntimeOption, VirtualOption
 from mrc_testbed.document.text_file import read_result
 from mrc_testbed.errors import UsageError
@@ -48,12 +47,7 @@ _NO_RESULT: Final = (Status.INTERRUPTED, Status.ERROR, Status.UNTRUSTED)
 app = typer.Typer(
     no_args_is_help=True, cls=DefaultGroup, help="Pack results into one file, or unpack such a file."
 )
-
-
-def register(root: typer.Typer) -> None:
-    root.add_typer(app, name="bundle")
-    command(root, "replay", flags=("name", "overload"), needs_root=True)(replay)
-    command(root, "why")(why)
+COMMANDS.add_typer(app, name="bundle")
 
 
 @command(app, "create")
@@ -120,6 +114,7 @@ def open_bundle(
     )
 
 
+@command(COMMANDS, "replay", flags=("name", "overload"), needs_root=True)
 def replay(
     settings: Settings,
     what: Annotated[
@@ -219,6 +214,7 @@ def replay(
     return status
 
 
+@command(COMMANDS, "why")
 def why(
     settings: Settings,
     what: Annotated[

@@ -1,4 +1,4 @@
-"""campaign run | resume | list | show | report, and compare."""
+"""campaign run | resume | list | show | report."""
 
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import replace
@@ -24,7 +24,7 @@ from mrc_testbed.campaign.plan import Shard, plan_campaign
 from mrc_testbed.campaign.summary import summarize_campaign
 from mrc_testbed.campaign.summary_files import write_summary
 from mrc_testbed.campaign.workers import LocalWorkers, Workers
-from mrc_testbed.cli import campaign_soak, campaign_statistics, compare
+from mrc_testbed.cli import campaign_soak, campaign_statistics
 from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.campaign_options import (
     CAMPAIGNS,
@@ -35,7 +35,7 @@ from mrc_testbed.cli.campaign_options import (
 )
 from mrc_testbed.cli.campaign_table import show_plan, show_summary
 from mrc_testbed.cli.interruption import force_end, time_out
-from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.options import COMMANDS, Settings, command
 from mrc_testbed.cli.ready import file_argument
 from mrc_testbed.cli.render import plain_table, say, show
 from mrc_testbed.cli.where import (
@@ -57,15 +57,11 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(no_args_is_help=True, help="Run scenarios x parameters x seeds and summarise them.")
+COMMANDS.add_typer(app, name="campaign")
 campaign_statistics.register(app)
 campaign_soak.register(app)
 
 CampaignFile = Annotated[Path, file_argument("CAMPAIGN", "Campaign file")]
-
-
-def register(root: typer.Typer) -> None:
-    root.add_typer(app, name="campaign")
-    compare.register(root)
 
 
 @command(app, "run", flags=("name", "dry_run", "seed", "overload"), needs_root=True)

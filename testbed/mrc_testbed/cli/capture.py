@@ -14,7 +14,7 @@ from mrc_testbed.capture.packet_recording import CaptureCount, PacketRecording
 from mrc_testbed.capture.tap import SNAP_BYTES_MAX, Selection, Tap, select_ports
 from mrc_testbed.capture.tshark import DISSECTOR, tshark_arguments
 from mrc_testbed.cli.interruption import signals_stop
-from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.options import COMMANDS, Settings, command
 from mrc_testbed.cli.output import Output
 from mrc_testbed.cli.render import key_values, say, show, write_out
 from mrc_testbed.cli.suggestion import nodes
@@ -27,10 +27,7 @@ from mrc_testbed.units import parse_duration_ns
 STDOUT: Final = "-"
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "capture", flags=("name",))(capture)
-
-
+@command(COMMANDS, "capture", flags=("name",))
 def capture(
     settings: Settings,
     places: Annotated[

@@ -1,32 +1,39 @@
 """check: name slow and dead hosts, paths and links."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from statistics import median
+from threading import Event
 from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from mrc_agents.nic.client import AgentClient
 from mrc_testbed.check.figures import CheckFigures
 from mrc_testbed.check.judgement import Finding, State, judge, way_states
-from mrc_testbed.check.live_site import LiveSite
-from mrc_testbed.check.measuring import CheckExtent, LabMeasuring, Site
+from mrc_testbed.check.measuring import Asked, CheckExtent, LabMeasuring, Site
 from mrc_testbed.cli.exit_codes import ExitCode
-from mrc_testbed.cli.options import DEFAULT_SEED, Settings, command
+from mrc_testbed.cli.options import COMMANDS, DEFAULT_SEED, Settings, command
 from mrc_testbed.cli.render import bad, good, key_values, known, rows_table, show
 from mrc_testbed.cli.suggestion import hosts as host_names
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
+from mrc_testbed.fabric.link_probes import LinkProbeCounts, link_probes_running
+from mrc_testbed.fabric.live import Lab
 from mrc_testbed.faults.drill import note_named
 from mrc_testbed.report.table import Columns
 from mrc_testbed.shown import format_rate, format_size, format_time, format_times
 from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.probe_path import PathOutcome, quick_interval_ns, rounds_wanted
 from mrc_testbed.units import parse_size_bytes
 from mrc_testbed.virtual.check_site import virtual_site
+from mrc_testbed.workloads.connectors import open_mrc
+from mrc_testbed.workloads.engine import Engine, WorkloadEngine
 
 PATHS_SHOWN: Final = 8
 """Bad paths that are listed for people: one broken link breaks dozens."""
@@ -44,12 +51,64 @@ _HOST_COLUMNS: Final[Columns] = {
 
 DEFAULT_REPETITIONS: Final = 16
 DEFAULT_PAIRS: Final = 240
+GREETING_NS: Final = 3_000_000_000
+"""Time in which an agent answers: it may wait for a CPU, and one that stands still makes all others wait."""
+
+_THREADS: Final = 16
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "check", flags=("name", "topology", "seed"), needs_root=True)(check)
+class LiveSite:
+    """A lab that is up.
+
+    Attributes:
+        clos: its topology.
+        rtt_noise_ns: what a busy machine adds to the fastest of a few probes, which kernels alone answer.
+        barrier_noise_ns: what it adds to a median of messages that agents post.
+    """
+
+    rtt_noise_ns = 300_000
+    barrier_noise_ns = 10_000_000
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self.clos = lab.clos
+
+    def require_agent(self, host: str) -> None:
+        """Raise AgentError unless the NIC agent of a host answers."""
+        with AgentClient(self._lab.paths.agent_socket(host), GREETING_NS) as agent:
+            agent.hello()
+
+    def engine(self) -> Engine:
+        """A new engine over MRC."""
+        return WorkloadEngine(open_mrc(self._lab))
+
+    def probe(self, asked: Sequence[Asked], wait_ns: int) -> list[list[int | None]]:
+        """The RTT of each probe: agents wait for the responses, each for its own."""
+        agents = [self._lab.agent(each.source.name) for each in asked]
+        with ThreadPoolExecutor(min(_THREADS, len(asked)) or 1) as threads:
+            outcomes = threads.map(
+                lambda agent, each: agent.probe_evs(each.target.index, list(each.evs), wait_ns), agents, asked
+            )
+            return [[outcome["rtt_ns"] for outcome in listed] for listed in outcomes]
+
+    def probe_links(self, hosts: Collection[int]) -> Sequence[PathOutcome]:
+        """The outcomes of link probes that hosts send until a loss of half a percent shows."""
+        if self.clos.spec.forwarding != "srv6":
+            return ()
+        names = {self.clos.host(host).name for host in hosts}
+        with ExitStack() as stack:
+            counts = stack.enter_context(LinkProbeCounts(self._lab.paths, self.clos))
+            interval_ns = quick_interval_ns(self.clos)
+            probing = stack.enter_context(link_probes_running(self._lab, interval_ns, names))
+            before = counts.read()
+            asked = [outcome for outcome in before if outcome.path.host in hosts]
+            ended = Event()
+            ended.wait((probing.timeout + rounds_wanted(asked) * probing.interval) / 1e9)
+            outcomes = counts.judged(before, probing, ended)
+        return [outcome for outcome in outcomes if outcome.path.host in hosts]
 
 
+@command(COMMANDS, "check", flags=("name", "topology", "seed"), needs_root=True)
 def check(
     settings: Settings,
     hosts: Annotated[

@@ -19,7 +19,7 @@ class Listed:
     """A command, or a group of commands, as `--help` lists it."""
 
     name: str  # as typed
-    module: str  # in mrc_testbed.cli; its `register` adds the command
+    module: str  # in mrc_testbed.cli; makes the command when it is imported
     summary: str  # first paragraph of the command's help
 
 
@@ -46,7 +46,7 @@ PANELS: Final = {
     "Results": (
         Listed("report", "report", "Show the results of a finished run and where its report is."),
         Listed("why", "bundle", "Explain why an operation was slow: the causes on its critical path."),
-        Listed("compare", "campaign", "Compare two runs: every figure that both have, and the ratio."),
+        Listed("compare", "report", "Compare two runs: every figure that both have, and the ratio."),
         Listed("bundle", "bundle", "Pack results into one file, or unpack such a file."),
         Listed("replay", "bundle", "Repeat a run or campaign as planned and report differences."),
         Listed("top", "live", "Show a running lab live in the terminal."),
@@ -60,7 +60,7 @@ PANELS: Final = {
         Listed("capture", "capture", "Capture the MRC packets of ports, until Ctrl-C."),
     ),
     "Machine": (
-        Listed("doctor", "machine", "Check this machine and say how to fix what it lacks."),
+        Listed("doctor", "setup", "Check this machine and say how to fix what it lacks."),
         Listed("setup", "setup", "Install what labs need on this machine."),
         Listed("observe", "observe", "Run Prometheus and Grafana beside the labs."),
         Listed("size", "size", "Plan a multi-plane Clos fabric: switches, links, optics, losses."),
@@ -73,7 +73,7 @@ OBSERVE: Final = (
     Listed("down", "observe_stack", "Stop them and delete their samples; labs stay."),
     Listed("status", "observe_stack", "Show the state of the services; exit status 1 on a problem."),
     Listed("open", "observe_stack", "Print the address of the dashboards and open a browser."),
-    Listed("alerts", "observe_alerts", "Show the alerts that are active now."),
+    Listed("alerts", "observe_stack", "Show the alerts that are active now."),
     Listed("export", "observe_export", "Write files for a Prometheus, Alertmanager and Grafana of your own."),
     Listed("metrics", "observe_metrics", "Serve metrics for Prometheus, until Ctrl-C."),
     Listed("dashboards", "dashboards", "Manage the dashboards in a Grafana of your own."),
@@ -96,11 +96,18 @@ class LazyGroup(TyperGroup):
     modules: ClassVar[Mapping[str, str]]
     """Name of a command -> module."""
 
+    made: ClassVar[typer.Typer]
+    """The commands of the modules that are imported."""
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command that *args* begin with and return it with its name and arguments."""
         name = ALIASES.get(args[0], args[0])
         if name in self.modules:
-            self.commands[args[0]] = get_group(registered([self.modules[name]])).commands[name]
+            import_module(f"mrc_testbed.cli.{self.modules[name]}")
+            one = typer.Typer(rich_markup_mode="rich")
+            one.registered_commands = [each for each in self.made.registered_commands if each.name == name]
+            one.registered_groups = [each for each in self.made.registered_groups if each.name == name]
+            self.commands[args[0]] = get_group(one).commands[name]
         return super().resolve_command(ctx, args)
 
 
@@ -114,9 +121,10 @@ class DefaultGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-def lazy(listed: Iterable[Listed]) -> type[LazyGroup]:
-    """The class of a group with the commands of a table."""
-    return type("ListedGroup", (LazyGroup,), {"modules": {each.name: each.module for each in listed}})
+def lazy(listed: Iterable[Listed], made: typer.Typer) -> type[LazyGroup]:
+    """The class of a group with the commands of a table, which their modules add to *made*."""
+    modules = {each.name: each.module for each in listed}
+    return type("ListedGroup", (LazyGroup,), {"modules": modules, "made": made})
 
 
 def add_listed(app: typer.Typer, listed: Iterable[Listed], panel: str | None = None) -> None:
@@ -131,14 +139,6 @@ def add_all(app: typer.Typer) -> None:
         add_listed(app, listed, panel)
     for alias in ALIASES:
         app.command(alias, hidden=True)(not_imported)
-
-
-def registered(modules: Iterable[str]) -> typer.Typer:
-    """An application with the commands of *modules*."""
-    app = typer.Typer(rich_markup_mode="rich")
-    for module in modules:
-        import_module(f"mrc_testbed.cli.{module}").register(app)
-    return app
 
 
 def not_imported() -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile, read_token
-from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.options import OBSERVE_COMMANDS, Settings, command
 from mrc_testbed.cli.render import bad, good, plain_table, show
 from mrc_testbed.errors import UsageError
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
@@ -31,10 +31,7 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(no_args_is_help=True, help="Manage the dashboards in a Grafana of your own.")
-
-
-def register(root: typer.Typer) -> None:
-    root.add_typer(app, name="dashboards")
+OBSERVE_COMMANDS.add_typer(app, name="dashboards")
 
 
 @command(app, "push")

@@ -13,7 +13,7 @@ from mrc_agents.nic.client import AgentClient
 from mrc_testbed.cli.ev_argument import EvChoice, Source, Target, parse_choice, parse_ev
 from mrc_testbed.cli.inspect_tables import describe_path, ev_rows, path_rows
 from mrc_testbed.cli.known_topology import known_topology, live_topology
-from mrc_testbed.cli.options import DEFAULT_SEED, Settings, command
+from mrc_testbed.cli.options import COMMANDS, DEFAULT_SEED, Settings, command
 from mrc_testbed.cli.render import bad, good, known, rows_table, show, show_rows, show_tables, titled_table
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
@@ -43,11 +43,6 @@ _WINDOW_KEYS: Final = (
 )
 
 
-def _use(row: Mapping[str, Any]) -> RenderableType:
-    """Use of an EV: active, or backup where it could be."""
-    return "active" if row["active"] else Text("backup" if row["state"] == "GOOD" else "-", style="dim")
-
-
 _COLUMNS: Final[Columns] = {
     "QP": lambda row: str(row["qpn"]),
     "EV": "ev",
@@ -55,7 +50,9 @@ _COLUMNS: Final[Columns] = {
     "#uplink": "uplink",
     "T1": "t1",
     "state": lambda row: (good if row["state"] == "GOOD" else bad)(row["state"]),
-    "use": _use,
+    "use": lambda row: (
+        "active" if row["active"] else Text("backup" if row["state"] == "GOOD" else "-", style="dim")
+    ),
     "#tx": "tx_packets",
     "#lost": lambda row: row["lost_packets"] or None,
     "#marks": lambda row: row["marks"] or None,
@@ -87,13 +84,7 @@ def _ev_row(
 
 
 app = typer.Typer(no_args_is_help=True, help="Show and control entropy values (EVs): state, path, use.")
-
-
-def register(root: typer.Typer) -> None:
-    command(app, "deny", flags=("name",), needs_root=True)(deny)
-    command(app, "allow", flags=("name",), needs_root=True)(allow)
-    command(app, "probe", flags=("name", "seed"), needs_root=True)(probe)
-    root.add_typer(app, name="ev")
+COMMANDS.add_typer(app, name="ev")
 
 
 @command(app, "list", flags=("topology", "name", "seed"))
@@ -233,6 +224,7 @@ def _window_line(window: dict[str, Any]) -> Text:
     )
 
 
+@command(app, "deny", flags=("name",), needs_root=True)
 def deny(settings: Settings, source: Source, target: AnyTarget, choices: Choices) -> None:
     """Deny EVs: the sender uses them no more, until `ev allow`.
 
@@ -248,6 +240,7 @@ def deny(settings: Settings, source: Source, target: AnyTarget, choices: Choices
     _order(settings, source, target, choices, is_denied=True)
 
 
+@command(app, "allow", flags=("name",), needs_root=True)
 def allow(settings: Settings, source: Source, target: AnyTarget, choices: Choices) -> None:
     """Allow EVs that `ev deny` denied, in the same notation.
 
@@ -336,6 +329,7 @@ def _probe_row(
     }
 
 
+@command(app, "probe", flags=("name", "seed"), needs_root=True)
 def probe(
     settings: Settings,
     source: Source,

@@ -16,7 +16,7 @@ from typer.main import get_group
 from mrc_agents.clock import monotonic_ns
 from mrc_agents.entropy import randbits
 from mrc_testbed.cli.commands import not_imported
-from mrc_testbed.cli.options import DEFAULT_SEED, Settings, command, with_parameters
+from mrc_testbed.cli.options import COMMANDS, DEFAULT_SEED, Settings, command, with_parameters
 from mrc_testbed.cli.render import at_full_width, known, rows_table, show, show_rows
 from mrc_testbed.cli.suggestion import faults as fault_names
 from mrc_testbed.cli.suggestion import hosts, links, nodes
@@ -56,6 +56,7 @@ _PLACES_SHOWN_MAX: Final = 3
 _WIDTH: Final = 78
 
 app = typer.Typer(no_args_is_help=True, help="Inject faults into a running lab and clear them.")
+COMMANDS.add_typer(app, name="fault")
 
 
 _KIND_COLUMNS: Final[Columns] = {
@@ -180,10 +181,6 @@ def _cleared_row(event: "FaultEvent") -> dict[str, Any]:
         "lost_data_packets": sum(account.data_count for account in lost),
         "last_lost_ns": max((account.last_ns for account in lost), default=0) or None,
     }
-
-
-def register(root: typer.Typer) -> None:
-    root.add_typer(app, name="fault")
 
 
 def _adding(kind: str) -> Callable[..., None]:

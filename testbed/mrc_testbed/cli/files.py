@@ -10,7 +10,7 @@ from rich.text import Text
 
 from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.exit_codes import ExitCode
-from mrc_testbed.cli.options import OutputFormat, Settings, command
+from mrc_testbed.cli.options import COMMANDS, OutputFormat, Settings, command
 from mrc_testbed.cli.ready import complete, file_or_ready
 from mrc_testbed.cli.render import bad, good, show, write_out
 from mrc_testbed.document import envelope as document
@@ -23,10 +23,7 @@ from mrc_testbed.topology.resolve import load_topology
 from mrc_testbed.topology.spec import TopologySpec
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "validate", flags=("overload",))(validate)
-
-
+@command(COMMANDS, "validate", flags=("overload",))
 def validate(
     settings: Settings,
     files: Annotated[

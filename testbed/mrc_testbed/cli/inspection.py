@@ -20,7 +20,7 @@ from mrc_testbed.cli.inspect_tables import (
     summary_rows,
 )
 from mrc_testbed.cli.known_topology import known_topology, live_topology
-from mrc_testbed.cli.options import OutputFormat, Settings, command, require_root
+from mrc_testbed.cli.options import COMMANDS, OutputFormat, Settings, command, require_root
 from mrc_testbed.cli.render import key_values, plain_table, show, show_tables, write_out
 from mrc_testbed.cli.suggestion import links as link_names
 from mrc_testbed.cli.suggestion import nodes
@@ -81,11 +81,7 @@ class GraphFormat(StrEnum):
 _DRAW: Final = {GraphFormat.TEXT: graph_text, GraphFormat.DOT: graph_dot, GraphFormat.SVG: graph_svg}
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "inspect", flags=("topology", "name"))(inspect)
-    command(app, "graph", flags=("topology", "name"))(graph)
-
-
+@command(COMMANDS, "inspect", flags=("topology", "name"))
 def inspect(
     settings: Settings,
     what: Annotated[
@@ -130,6 +126,7 @@ def inspect(
     show_tables(settings, "Inspection", _tables(settings, clos, what))
 
 
+@command(COMMANDS, "graph", flags=("topology", "name"))
 def graph(
     settings: Settings,
     style: Annotated[

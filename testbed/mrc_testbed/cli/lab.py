@@ -12,7 +12,7 @@ from mrc_testbed.cli.admission import Admission
 from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.known_topology import given_topology
 from mrc_testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile, describe_stack
-from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.options import COMMANDS, Settings, command
 from mrc_testbed.cli.render import key_values, say, show
 from mrc_testbed.cli.status import fabric_lines, status_details, status_document, topology_summary
 from mrc_testbed.errors import CleanupError, TestbedError, UsageError
@@ -23,11 +23,7 @@ from mrc_testbed.faults.attendance import repair_faults, under_faults
 from mrc_testbed.metrics.exporter import process_metrics
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "up", flags=("topology", "name", "dry_run", "overload"), needs_root=True)(up)
-    command(app, "down", flags=("name", "dry_run"), needs_root=True)(down)
-
-
+@command(COMMANDS, "up", flags=("topology", "name", "dry_run", "overload"), needs_root=True)
 def up(
     settings: Settings,
     runtime: Annotated[
@@ -113,6 +109,7 @@ def _observe(
         raise
 
 
+@command(COMMANDS, "down", flags=("name", "dry_run"), needs_root=True)
 def down(
     settings: Settings,
     all_labs: Annotated[bool, typer.Option("--all", help="Every lab of this state folder.")] = False,

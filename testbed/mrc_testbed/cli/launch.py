@@ -13,7 +13,7 @@ import typer
 
 from mrc_testbed.cli.bench_options import ReportOption, listed_hosts
 from mrc_testbed.cli.interruption import force_end
-from mrc_testbed.cli.options import Settings, TraceOption, command
+from mrc_testbed.cli.options import COMMANDS, Settings, TraceOption, command
 from mrc_testbed.cli.output import OutputError
 from mrc_testbed.cli.render import say
 from mrc_testbed.cli.report import show_finished
@@ -51,10 +51,7 @@ class StandIn(StrEnum):
     NCCL = "nccl"
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "launch", flags=("name", "topology", "seed"), needs_root=True)(launch)
-
-
+@command(COMMANDS, "launch", flags=("name", "topology", "seed"), needs_root=True)
 def launch(
     settings: Settings,
     arguments: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="Program and arguments.")],

@@ -15,7 +15,7 @@ import typer
 from rich.live import Live
 
 from mrc_agents.clock import monotonic_ns
-from mrc_testbed.cli.options import AddressOption, PortOption, Settings, command
+from mrc_testbed.cli.options import COMMANDS, AddressOption, PortOption, Settings, command
 from mrc_testbed.cli.render import say, show, write_out
 from mrc_testbed.errors import FabricError, TestbedError, UsageError
 from mrc_testbed.live.control import ClearRequest, FaultRequest, LabControl
@@ -47,11 +47,7 @@ IntervalOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "top", flags=("name",), needs_root=True)(top)
-    command(app, "serve", flags=("name",), needs_root=True)(serve)
-
-
+@command(COMMANDS, "serve", flags=("name",), needs_root=True)
 def serve(
     settings: Settings,
     address: AddressOption = DEFAULT_ADDRESS,
@@ -82,6 +78,7 @@ def serve(
         threading.Event().wait()
 
 
+@command(COMMANDS, "top", flags=("name",), needs_root=True)
 def top(
     settings: Settings,
     once: Annotated[bool, typer.Option("--once", help="Print one picture and end.")] = False,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.options import COMMANDS, Settings, command
 from mrc_testbed.cli.render import say, show
 from mrc_testbed.cli.suggestion import hosts, nodes
 from mrc_testbed.errors import AgentError, UsageError, did_you_mean
@@ -23,13 +23,7 @@ from mrc_testbed.fabric.runtime import enter_command
 from mrc_testbed.faults.attendance import repair_faults, under_faults
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "exec", flags=("name",), needs_root=True)(execute)
-    command(app, "logs", flags=("name",), needs_root=True)(logs)
-    command(app, "restart", flags=("name",), needs_root=True)(restart)
-    command(app, "shell", flags=("name",), needs_root=True)(shell)
-
-
+@command(COMMANDS, "exec", flags=("name",), needs_root=True)
 def execute(
     settings: Settings,
     node: Annotated[str, typer.Argument(autocompletion=nodes, help="Name of a switch or host.")],
@@ -76,6 +70,7 @@ def execute(
         return subprocess.run([*enter, *arguments], env=environment, check=False).returncode
 
 
+@command(COMMANDS, "logs", flags=("name",), needs_root=True)
 def logs(
     settings: Settings,
     source: Annotated[
@@ -116,6 +111,7 @@ def logs(
     )
 
 
+@command(COMMANDS, "restart", flags=("name",), needs_root=True)
 def restart(
     settings: Settings,
     names: Annotated[
@@ -167,6 +163,7 @@ def describe_repair(done: Repair) -> list[str]:
     return lines
 
 
+@command(COMMANDS, "shell", flags=("name",), needs_root=True)
 def shell(settings: Settings) -> None:
     """Open Mininet's shell on a lab.
 

@@ -3,11 +3,12 @@
 import typer
 
 from mrc_testbed.cli.commands import OBSERVE, add_listed, lazy
+from mrc_testbed.cli.options import COMMANDS, OBSERVE_COMMANDS
 
-
-def register(root: typer.Typer) -> None:
-    app = typer.Typer(
-        no_args_is_help=True, cls=lazy(OBSERVE), help="Run Prometheus and Grafana beside the labs."
-    )
-    add_listed(app, OBSERVE)
-    root.add_typer(app, name="observe")
+app = typer.Typer(
+    cls=lazy(OBSERVE, OBSERVE_COMMANDS),
+    no_args_is_help=True,
+    help="Run Prometheus and Grafana beside the labs.",
+)
+add_listed(app, OBSERVE)
+COMMANDS.add_typer(app, name="observe")

@@ -5,10 +5,8 @@ import threading
 from functools import partial
 from typing import Final
 
-import typer
-
 from mrc_testbed.cli.observe_options import KnownAs
-from mrc_testbed.cli.options import AddressOption, PortOption, Settings, command
+from mrc_testbed.cli.options import OBSERVE_COMMANDS, AddressOption, PortOption, Settings, command
 from mrc_testbed.cli.render import say, write_out
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.fabric.paths import state_root
@@ -23,10 +21,7 @@ _LOG: Final = logging.getLogger(__name__)
 _READY: Final = "metrics of {labs} are at {url} (Ctrl-C ends)"
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "metrics", flags=("name",), needs_root=True)(serve_metrics)
-
-
+@command(OBSERVE_COMMANDS, "metrics", flags=("name",), needs_root=True)
 def serve_metrics(
     settings: Settings,
     address: AddressOption = DEFAULT_ADDRESS,

@@ -1,8 +1,10 @@
-"""observe up | down | status | open: Prometheus and Grafana."""
+"""observe up | down | status | open | alerts: Prometheus and Grafana."""
 
 import os
 import webbrowser
 from contextlib import closing
+from dataclasses import asdict
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -20,12 +22,14 @@ from mrc_testbed.cli.observe_options import (
     describe_stack,
     read_token,
 )
-from mrc_testbed.cli.options import AddressOption, Settings, command
-from mrc_testbed.cli.render import bad, good, plain_table, say, show, write_out
+from mrc_testbed.cli.options import OBSERVE_COMMANDS, AddressOption, Settings, command
+from mrc_testbed.cli.render import bad, good, key_values, plain_table, say, show, show_rows, write_out
 from mrc_testbed.errors import FabricError, UsageError
+from mrc_testbed.faults.drill import note_named
 from mrc_testbed.metrics.exporter import DEFAULT_PORT, process_metrics
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
 from mrc_testbed.observe import stack
+from mrc_testbed.observe.prometheus import FIRING, await_alert, read_alerts
 from mrc_testbed.observe.stack_state import (
     DEFAULT_DISK_BYTES,
     DEFAULT_GRAFANA_PORT,
@@ -38,21 +42,21 @@ from mrc_testbed.observe.stack_state import (
     read_stack,
     stack_paths,
 )
-from mrc_testbed.observe.stack_status import StackStatus
-from mrc_testbed.observe.stack_status import status as stack_status
+from mrc_testbed.report.table import Columns
 from mrc_testbed.units import format_duration_ns, format_size_bytes, parse_duration_ns, parse_size_bytes
 
 _OVERVIEW: Final = "/d/mrc-overview"
 _RETENTION: Final = format_duration_ns(DEFAULT_RETENTION_NS)
 _DISK: Final = format_size_bytes(DEFAULT_DISK_BYTES)
 _OBJECTIVE: Final = format_duration_ns(DEFAULT_OBJECTIVE_NS)
-
-
-def register(app: typer.Typer) -> None:
-    command(app, "up", needs_root=True)(up)
-    command(app, "down", needs_root=True)(down)
-    command(app, "status")(status)
-    command(app, "open")(open_stack)
+_NS_PER_SECOND: Final = 10**9
+_COLUMNS: Final[Columns] = {
+    "alert": "name",
+    "state": lambda row: bad(row["state"]) if row["state"] == FIRING else row["state"],
+    "since": lambda row: format_duration_ns(max(1, round(row["since_s"])) * _NS_PER_SECOND),
+    "severity": "severity",
+    "labels": lambda row: " ".join(map("=".join, row["labels"].items())),
+}
 
 
 def _port(option: str, what: str) -> Any:
@@ -77,6 +81,7 @@ Objective = Annotated[
 ]
 
 
+@command(OBSERVE_COMMANDS, "up", needs_root=True)
 def up(
     settings: Settings,
     grafana_url: GrafanaUrl = None,
@@ -122,6 +127,7 @@ def up(
     show(settings, "StackUp", item, lambda: describe_stack(item))
 
 
+@command(OBSERVE_COMMANDS, "down", needs_root=True)
 def down(settings: Settings) -> None:
     """Stop them and delete their samples; labs stay.
 
@@ -141,6 +147,7 @@ def down(settings: Settings) -> None:
     show(settings, "StackRemoved", {"existed": existed}, lambda: Text(text))
 
 
+@command(OBSERVE_COMMANDS, "status")
 def status(settings: Settings) -> int:
     """Show the state of the services; exit status 1 on a problem.
 
@@ -149,7 +156,7 @@ def status(settings: Settings) -> int:
       mrc-testbed observe status
       mrc-testbed observe status -o json
     """
-    found = stack_status()
+    found = stack.status()
     item: dict[str, Any] = {
         "up": found.state is not None,
         "services": [
@@ -163,6 +170,7 @@ def status(settings: Settings) -> int:
     return ExitCode.PASS if not found.problems else ExitCode.ERROR
 
 
+@command(OBSERVE_COMMANDS, "open")
 def open_stack(settings: Settings) -> None:
     """Print the address of the dashboards and open a browser.
 
@@ -246,7 +254,7 @@ def _first_address() -> str:
     raise FabricError("there is no stack", hint="start it: mrc-testbed observe up")
 
 
-def _status_table(found: StackStatus) -> RenderableType:
+def _status_table(found: stack.StackStatus) -> RenderableType:
     if found.state is None:
         return Text("there is no stack; `mrc-testbed observe up` starts one")
     table = plain_table("part", "state", "version", "address", "as")
@@ -259,3 +267,40 @@ def _status_table(found: StackStatus) -> RenderableType:
         table.add_row(name, "none", "-", "-", "-")
     reasons = (Text(reason, style="yellow") for reason in found.state.without.values())
     return Group(table, *reasons, *(Text(f"! {problem}", style="red") for problem in found.problems))
+
+
+@command(OBSERVE_COMMANDS, "alerts")
+def alerts(
+    settings: Settings,
+    wait: Annotated[
+        str | None,
+        typer.Option("--wait", metavar="ALERT", help="Wait up to a minute until this alert fires."),
+    ] = None,
+) -> None:
+    """Show the alerts that are active now.
+
+    Below them are the dashboard to look at, what to do, and the command to go on
+    with.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed observe alerts
+      mrc-testbed observe alerts --wait MrcLinkDown
+    """
+    settings.progress("asking Prometheus")
+    found = read_alerts() if wait is None else await_alert(wait, partial(say, settings.stderr))
+    for lab in {alert.labels["lab"] for alert in found if "lab" in alert.labels}:
+        of_lab = (alert.labels for alert in found if alert.labels.get("lab") == lab)
+        note_named(lab, "observe alerts", (value for labels in of_lab for value in labels.values()))
+    more = dict.fromkeys(
+        (alert.name, alert.dashboard_url, alert.runbook_url, alert.command) for alert in found
+    )
+    links = [(name, Text("\n".join(filter(None, lines)))) for name, *lines in more]
+    show_rows(
+        settings,
+        "Alerts",
+        {"alerts": [asdict(alert) for alert in found]},
+        _COLUMNS,
+        empty="no alert is active",
+        tail=[Text(), key_values(links)] if links else (),
+    )

@@ -35,6 +35,12 @@ GLOBAL_PANEL: Final = "Global options"
 ELSEWHERE: Final = ("virtual", "cluster", "moments", "condition")
 """Parameters of commands that can do without a lab of this machine."""
 
+COMMANDS: Final = typer.Typer(rich_markup_mode="rich")
+"""Commands and groups of `mrc-testbed`; the module of each adds it here."""
+
+OBSERVE_COMMANDS: Final = typer.Typer(rich_markup_mode="rich")
+"""Those of `mrc-testbed observe`."""
+
 
 class OutputFormat(StrEnum):
     """Formats of results."""
@@ -59,11 +65,6 @@ TraceOption = Annotated[
 ]
 
 
-def _labs(incomplete: str) -> list[str]:
-    """Labs of this machine, for completion."""
-    return [name for name in lab_folders() if name.startswith(incomplete)]
-
-
 def _note_overload(is_given: bool | None) -> None:
     if is_given:
         typer.echo(
@@ -82,7 +83,7 @@ _OPTIONS: Final[dict[str, tuple[object, typer.models.OptionInfo]]] = {
             "-n",
             "--name",
             metavar="LAB",
-            autocompletion=_labs,
+            autocompletion=lambda incomplete: [lab for lab in lab_folders() if lab.startswith(incomplete)],
             help=f"Name of the lab (default: {DEFAULT_LAB}).",
         ),
     ),

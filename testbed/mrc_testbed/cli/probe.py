@@ -1,5 +1,6 @@
 """probe links: localise lossy links by packets that hosts send to themselves."""
 
+from dataclasses import asdict
 from itertools import chain
 from threading import Event
 from typing import Annotated, Any, Final
@@ -9,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mrc_testbed.cli.interruption import signals_stop
-from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.options import COMMANDS, Settings, command
 from mrc_testbed.cli.render import bad, good, key_values, rows_table, show
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
@@ -25,6 +26,7 @@ from mrc_testbed.topology.probing_spec import INTERVAL_MIN_NS, ProbingSpec
 from mrc_testbed.units import format_duration_ns, parse_duration_ns
 
 app = typer.Typer(no_args_is_help=True, help="Probe the links of a running lab.")
+COMMANDS.add_typer(app, name="probe")
 
 
 _COLUMNS: Final[Columns] = {
@@ -45,10 +47,6 @@ def _row(clos: Clos, link_id: int, diagnosis: Diagnosis) -> dict[str, Any]:
         "probes": health.probes,
         "loss": health.loss,
     }
-
-
-def register(root: typer.Typer) -> None:
-    root.add_typer(app, name="probe")
 
 
 @command(app, "links", flags=("name",), needs_root=True)
@@ -150,7 +148,7 @@ def _deny(attached: Lab, diagnosis: Diagnosis) -> int:
     denied = 0
     for host, paths in paths_around(attached.clos, diagnosis.suspects).items():
         agent = attached.agent(attached.clos.host(host).name)
-        denied += sum(int(agent.call("deny_path", **path._asdict())) for path in paths)
+        denied += sum(int(agent.call("deny_path", **asdict(path))) for path in paths)
     return denied
 
 

@@ -14,8 +14,16 @@ from mrc_testbed.cli.exit_codes import ExitCode
 from mrc_testbed.cli.options import Settings
 from mrc_testbed.cli.render import say, show, titled_table
 from mrc_testbed.errors import UsageError
-from mrc_testbed.explain.moment import STEPS, Row, changes_between, moments_of, steps_of
-from mrc_testbed.explain.until import first_moment, host_index, parse_condition
+from mrc_testbed.explain.moment import (
+    STEPS,
+    Row,
+    changes_between,
+    first_moment,
+    host_index,
+    moments_of,
+    parse_condition,
+    steps_of,
+)
 from mrc_testbed.metrics.series import EV_STATES
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.shown import format_size, format_time

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from mrc_testbed.cli.admission import Admission
-from mrc_testbed.cli.options import OutputFormat, RunsFolder, Settings, TraceOption, command
+from mrc_testbed.cli.options import COMMANDS, OutputFormat, RunsFolder, Settings, TraceOption, command
 from mrc_testbed.cli.ready import file_argument
 from mrc_testbed.cli.render import say, show, write_out
 from mrc_testbed.cli.where import ExecutionTarget, JobsOption, RetryOption, RuntimeOption, VirtualOption
@@ -26,11 +26,7 @@ DEMO_SCENARIO: Final = "scenarios/t0-t1-flap.yaml"
 ScenarioFile = Annotated[Path, file_argument("SCENARIO", "Scenario file")]
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "run", flags=("name", "dry_run", "seed", "overload"), needs_root=True)(run)
-    command(app, "demo", flags=("seed",), needs_root=True)(demo)
-
-
+@command(COMMANDS, "run", flags=("name", "dry_run", "seed", "overload"), needs_root=True)
 def run(
     settings: Settings,
     path: ScenarioFile,
@@ -90,6 +86,7 @@ def run(
     return finished.result.verdict.exit_code
 
 
+@command(COMMANDS, "demo", flags=("seed",), needs_root=True)
 def demo(
     settings: Settings,
     runtime: RuntimeOption = None,

@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 from mrc_testbed.campaign.spec import CampaignSpec
-from mrc_testbed.cli.options import ForceOption, Settings, command
+from mrc_testbed.cli.options import COMMANDS, ForceOption, Settings, command
 from mrc_testbed.cli.ready import FOLDER, complete, ready_file, ready_files
 from mrc_testbed.cli.render import known, say, show, show_rows
 from mrc_testbed.document import envelope as document
@@ -25,10 +25,7 @@ _VIRTUAL_TAG: Final = "virtual"
 """Tag of scenarios that no live lab can carry."""
 
 app = typer.Typer(no_args_is_help=True, help="List ready scenarios and campaigns; copy them to edit.")
-
-
-def register(root: typer.Typer) -> None:
-    root.add_typer(app, name="scenarios")
+COMMANDS.add_typer(app, name="scenarios")
 
 
 _COLUMNS: Final[Columns] = {

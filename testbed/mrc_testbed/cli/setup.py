@@ -1,26 +1,70 @@
-"""setup host | image."""
+"""doctor, and setup host | image."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from mrc_testbed.cli.options import Settings, command
-from mrc_testbed.cli.render import show
+from mrc_testbed.cli.exit_codes import ExitCode
+from mrc_testbed.cli.options import COMMANDS, Settings, command
+from mrc_testbed.cli.render import bad, good, show, show_rows
 from mrc_testbed.cli.where import parse_scheduler
 from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.preflight import doctor_checks
+from mrc_testbed.report.table import Columns
+
+app = typer.Typer(no_args_is_help=True, help="Install what labs need on this machine.")
+_COLUMNS: Final[Columns] = {
+    "": lambda row: good("ok") if row["met"] else None if row["optional"] else bad("no"),
+    "what": "what",
+    "found": "found",
+}
 
 
-def register(root: typer.Typer) -> None:
-    app = typer.Typer(no_args_is_help=True, help="Install what labs need on this machine.")
-    command(app, "host", flags=("dry_run",))(host)
-    command(app, "image", flags=("dry_run",))(image)
-    root.add_typer(app, name="setup")
+@command(COMMANDS, "doctor")
+def doctor(settings: Settings) -> int:
+    """Check this machine and say how to fix what it lacks.
+
+    Changes nothing. The exit status is 3 when something is missing.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed doctor
+    """
+    settings.progress("checking")
+    checks = doctor_checks()
+    rows = [
+        {
+            "what": each.what,
+            "met": each.is_met,
+            "optional": each.is_optional,
+            "found": each.found,
+            "fix": None if each.is_met else each.fix,
+        }
+        for each in checks
+    ]
+    is_ready = all(each.is_met or each.is_optional for each in checks)
+    show_rows(settings, "Doctor", {"checks": rows}, _COLUMNS, tail=[Text(), *_to_do(rows)], version=2)
+    return ExitCode.PASS if is_ready else ExitCode.ENVIRONMENT
 
 
+def _to_do(rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
+    for title, is_optional in (("to do", False), ("if you want it", True)):
+        unmet = [row for row in rows if not row["met"] and row["optional"] == is_optional]
+        if unmet:
+            yield Text(title, style="bold")
+            yield from (Text(f"  {row['what']}: {row['fix']}") for row in unmet)
+    if all(row["met"] or row["optional"] for row in rows):
+        yield good("this machine is ready")
+
+
+COMMANDS.add_typer(app, name="setup")
+
+
+@command(app, "host", flags=("dry_run",))
 def host(
     settings: Settings,
     with_test_tools: Annotated[
@@ -97,7 +141,7 @@ def host(
 def _workers(
     settings: Settings, inventory: Path | None, scheduler: str | None, wheel: Path | None, *, remove: bool
 ) -> None:
-    from mrc_testbed.hostprep.dask_workers import install_workers, remove_workers  # noqa: PLC0415
+    from mrc_testbed.hostprep.playbook import install_workers, remove_workers  # noqa: PLC0415
 
     if inventory is None:
         raise UsageError("--scheduler, --wheel and --remove go with --inventory")
@@ -113,6 +157,7 @@ def _workers(
     _show_playbook(settings, "HostPrepared", report.changes, str(report.log) if report.log else None)
 
 
+@command(app, "image", flags=("dry_run",))
 def image(settings: Settings) -> None:
     """Build the node image of runtime docker, unless it is current.
 

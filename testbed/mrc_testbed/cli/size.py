@@ -11,7 +11,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.options import COMMANDS, Settings, command
 from mrc_testbed.cli.render import key_values, rows_table, show
 from mrc_testbed.errors import UsageError
 from mrc_testbed.report.table import Columns
@@ -56,10 +56,7 @@ _LOSS_COLUMNS: Final[Columns] = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "size")(size)
-
-
+@command(COMMANDS, "size")
 def size(
     settings: Settings,
     nics: Annotated[int, typer.Argument(min=2, metavar="NICS", help="NICs of the fabric.")],

@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mrc_testbed.cli.exit_codes import ExitCode
-from mrc_testbed.cli.options import Settings, command
+from mrc_testbed.cli.options import COMMANDS, Settings, command
 from mrc_testbed.cli.render import bad, good, key_values, plain_table, show
 from mrc_testbed.errors import FabricError, TestbedError, UsageError
 from mrc_testbed.fabric.known_labs import ForeignLab, foreign_labs, names
@@ -24,10 +23,7 @@ if TYPE_CHECKING:
     from mrc_testbed.fabric.status import LabStatus
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "status", flags=("name",), needs_root=True)(status)
-
-
+@command(COMMANDS, "status", flags=("name",), needs_root=True)
 def status(settings: Settings) -> int:
     """List labs and their health; with -n show one in detail.
 

@@ -19,7 +19,7 @@ from mrc_testbed.fabric.repair import NO_FAULTS, Repair, UnderFaults, repair, re
 from mrc_testbed.fabric.runtime import Runtime
 from mrc_testbed.fabric.runtime_choice import RuntimeChoice, choose_runtime, known_runtime, parse_runtime
 from mrc_testbed.fabric.state import LabState, Phase, ProcessRecord, RuntimeName, read_state, write_state
-from mrc_testbed.fabric.status import ANSWER_NS, LabStatus, status
+from mrc_testbed.fabric.status import LabStatus, status
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.resolve import resolve_topology
 from mrc_testbed.topology.spec import TopologySpec
@@ -66,7 +66,7 @@ def up(
                 difference = _difference(state, spec, wanted)
                 if not difference:
                     state = _made_for(paths, state, made_for)
-                    repair(paths, state, known_runtime(paths, state), ANSWER_NS, faults)
+                    repair(paths, state, known_runtime(paths, state), faults)
                     return status(name, faults)
                 if not reconfigure:
                     raise UsageError(
@@ -146,7 +146,7 @@ def restart(name: str = DEFAULT_LAB, hosts: Sequence[str] = (), *, faults: Under
         state = _state_when_up(paths)
         runtime = known_runtime(paths, state)
         if not hosts:
-            return repair(paths, state, runtime, ANSWER_NS, faults)
+            return repair(paths, state, runtime, faults)
         restart_agents(paths, state, runtime, hosts)
     return Repair(restarted=tuple(dict.fromkeys(hosts)))
 

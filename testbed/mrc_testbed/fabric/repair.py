@@ -27,6 +27,9 @@ from mrc_testbed.fabric.state import LabState, ProcessRecord, write_state
 from mrc_testbed.topology.resolve import resolve_topology
 
 _GRACE_NS: Final = 5_000_000_000
+ANSWER_NS: Final = 3_000_000_000
+"""An agent answers within a millisecond; on a machine that is overloaded it takes longer."""
+
 _ASKED_AT_ONCE: Final = 16
 
 
@@ -41,8 +44,8 @@ class Repair:
     ports: tuple[str, ...] = ()  # names of ports raised or configured again
 
 
-def silent_agents(paths: LabPaths, state: LabState, answer_ns: int, spared: Collection[str]) -> set[str]:
-    """Hosts whose agent runs but does not answer within *answer_ns*; *spared* ones are not asked."""
+def silent_agents(paths: LabPaths, state: LabState, spared: Collection[str]) -> set[str]:
+    """Hosts whose agent runs but does not answer in time; *spared* ones are not asked."""
     asked = [
         process.node
         for process in state.processes
@@ -51,7 +54,7 @@ def silent_agents(paths: LabPaths, state: LabState, answer_ns: int, spared: Coll
 
     def is_silent(host: str) -> bool:
         try:
-            with AgentClient(paths.agent_socket(host), answer_ns) as agent:
+            with AgentClient(paths.agent_socket(host), ANSWER_NS) as agent:
                 agent.hello()
         except AgentError:
             return True
@@ -77,7 +80,7 @@ class UnderFaults:
 NO_FAULTS: Final = UnderFaults()
 
 
-def repair(paths: LabPaths, state: LabState, runtime: Runtime, answer_ns: int, faults: UnderFaults) -> Repair:
+def repair(paths: LabPaths, state: LabState, runtime: Runtime, faults: UnderFaults) -> Repair:
     """Gets back what works no more: resumes stopped processes, restarts dead and silent ones, fixes ports.
 
     Needs the lab's lock.
@@ -85,9 +88,10 @@ def repair(paths: LabPaths, state: LabState, runtime: Runtime, answer_ns: int, f
     _end_strays(paths, state)
     ports = _fix_ports(paths, state, runtime, faults)
     spared = faults.hosts
-    resumed = [process for process in state.processes if process.node not in spared and _resume(process)]
+    stopped = [each for each in state.processes if each.node not in spared and is_stopped(each.identity)]
+    resumed = [each for each in stopped if signal_process(each.identity, signal.SIGCONT)]
     lost = {process.node for process in state.processes if not is_alive(process.identity)}
-    lost |= silent_agents(paths, state, answer_ns, spared)
+    lost |= silent_agents(paths, state, spared)
     hosts = tuple(each.node for each in state.processes if each.node in lost and each.node not in spared)
     state = _start_agents(paths, state, runtime, [host for host in hosts if host])
     drainers = _restart_drainers(paths, state)
@@ -145,11 +149,6 @@ def _start_agents(paths: LabPaths, state: LabState, runtime: Runtime, hosts: Seq
     started = start_agents(paths, clos, runtime, hosts, lambda _: None)
     new = {process.node: process for process in started}
     return _recorded(paths, state, [new.get(process.node, process) for process in state.processes])
-
-
-def _resume(process: ProcessRecord) -> bool:
-    """Continue a process that was stopped; False if it was not."""
-    return is_stopped(process.identity) and signal_process(process.identity, signal.SIGCONT)
 
 
 def _restart_drainers(paths: LabPaths, state: LabState) -> int:

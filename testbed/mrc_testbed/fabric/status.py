@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from mrc_testbed.errors import FabricError
 from mrc_testbed.fabric.known_labs import is_claimed_elsewhere, no_such_lab, require_own
@@ -67,10 +66,6 @@ def status(name: str = DEFAULT_LAB, faults: UnderFaults = NO_FAULTS) -> LabStatu
     return LabStatus(name, state.runtime, state.phase, state.spec, tuple(problems))
 
 
-ANSWER_NS: Final = 3_000_000_000
-"""An agent answers within a millisecond; on a machine that is overloaded it takes longer."""
-
-
 def find_problems(paths: LabPaths, state: LabState, runtime: Runtime, faults: UnderFaults) -> Iterator[str]:
     """One sentence for each missing node, port that lets no packet pass, and process that does not work,
     but for what *faults* want so.
@@ -99,7 +94,7 @@ def find_problems(paths: LabPaths, state: LabState, runtime: Runtime, faults: Un
 
 def _process_problems(paths: LabPaths, state: LabState, spared: Collection[str]) -> Iterator[str]:
     stopped = {process.node for process in state.processes if is_stopped(process.identity)}
-    silent = silent_agents(paths, state, ANSWER_NS, {*spared, *filter(None, stopped)})
+    silent = silent_agents(paths, state, {*spared, *filter(None, stopped)})
     for process in state.processes:
         if process.node in spared:
             continue

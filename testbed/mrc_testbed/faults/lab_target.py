@@ -9,13 +9,11 @@ from mrc_agents.nic.client import AgentClient
 from mrc_testbed.errors import FabricError, FaultError, TestbedError
 from mrc_testbed.fabric import lab, preflight
 from mrc_testbed.fabric.known_labs import no_such_lab
-from mrc_testbed.fabric.link import raise_ports, set_port_up
-from mrc_testbed.fabric.namespace import entered
+from mrc_testbed.fabric.link import set_port_up
 from mrc_testbed.fabric.nic_data_plane import expect_heartbeat
 from mrc_testbed.fabric.paths import lab_paths
 from mrc_testbed.fabric.process import ProcessIdentity, freeze, kill_processes, signal_process
 from mrc_testbed.fabric.process import is_alive as process_runs
-from mrc_testbed.fabric.runtime import node_namespace
 from mrc_testbed.fabric.state import LabState, read_state
 from mrc_testbed.faults.effects import HostRequests
 from mrc_testbed.faults.fault import ScheduledFault
@@ -45,12 +43,7 @@ class LabTarget(MapTarget):
 
     def set_carrier(self, port_id: int, *, is_up: bool) -> None:
         """Brings the port's interface up or down; the far end's carrier follows before this returns."""
-        port = self.clos.port(port_id)
-        if not is_up:
-            set_port_up(self._name, port, is_up=False)
-            return
-        with entered(node_namespace(self._name, port.node.name)):
-            raise_ports([port])  # a port that goes down loses its address
+        set_port_up(self._name, self.clos.port(port_id), is_up=is_up)
 
     def set_running(self, host: str, *, is_running: bool) -> None:
         """Lets the processes of a host run, or stand still; one that died meanwhile stays dead."""

@@ -146,7 +146,8 @@ class Ledger:
     def write(self, entry: Entry) -> None:
         """Stores *entry* in one step, in place of an older one with the same fault id."""
         path = self.entry_path(entry.fault.fault_id)
-        text = json.dumps(_encode(entry), indent=1)
+        tree = {"version": LEDGER_VERSION, "entry": _ENTRY.dump_python(entry, mode="json")}
+        text = json.dumps(tree, indent=1)
         write_private(path, text)
 
     def remove(self, fault_id: str) -> None:
@@ -204,10 +205,6 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             with contextlib.suppress(ValueError):  # a line that a full disk cut short
                 lines.append(json.loads(line))
     return lines
-
-
-def _encode(entry: Entry) -> dict[str, Any]:
-    return {"version": LEDGER_VERSION, "entry": _ENTRY.dump_python(entry, mode="json")}
 
 
 def _decode(tree: dict[str, Any]) -> Entry:

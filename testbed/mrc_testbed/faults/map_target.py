@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from contextlib import ExitStack
 from ctypes import c_uint32
+from dataclasses import asdict
 
 from mrc_agents.bpf.libbpf import open_map_in
 from mrc_agents.bpf.maps import map_update
 from mrc_agents.nic.connection import Connection
+from mrc_agents.nic.denylist import DeniedPath
 from mrc_testbed.errors import FaultError
 from mrc_testbed.fabric.data_plane import FabricMaps
 from mrc_testbed.fabric.nic_data_plane import set_icrc
@@ -15,7 +17,6 @@ from mrc_testbed.fabric.port_fault import clear_rule, set_rule
 from mrc_testbed.faults.fault import PortAccount
 from mrc_testbed.faults.rule import FrameRule, as_abi
 from mrc_testbed.faults.schedule import Schedule
-from mrc_testbed.probing.avoidance import PathToDeny
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Node
 from mrc_testbed.topology.forwarding import FIB_NONE, FIB_STRIDE, fib_entries
@@ -31,14 +32,14 @@ def write_routes(paths: MapPins, clos: Clos, switch: Node, *, is_present: bool) 
             map_update(fib, c_uint32(switch.id * FIB_STRIDE + entry.key), c_uint32(value))
 
 
-def deny_paths(agent: Connection, denied: Sequence[PathToDeny], allowed: Sequence[PathToDeny]) -> None:
+def deny_paths(agent: Connection, denied: Sequence[DeniedPath], allowed: Sequence[DeniedPath]) -> None:
     """Has a host deny paths, and allow others but for those that it is to deny."""
     for path in denied:
-        agent.call("deny_path", **path._asdict())
+        agent.call("deny_path", **asdict(path))
     known = agent.denied_paths()
     for path in allowed:
-        if path not in denied and path._asdict() in known:
-            agent.call("allow_path", **path._asdict())
+        if path not in denied and asdict(path) in known:
+            agent.call("allow_path", **asdict(path))
 
 
 class MapTarget:

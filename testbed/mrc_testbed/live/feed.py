@@ -21,8 +21,8 @@ from mrc_testbed.faults.ledger import Ledger
 from mrc_testbed.faults.schedule import Schedule
 from mrc_testbed.live.jobs import JobView, build_jobs
 from mrc_testbed.live.snapshot import Change, EventKind, Observation, Snapshot, build_snapshot
+from mrc_testbed.metrics.collector import StateMark, open_reader, state_mark
 from mrc_testbed.metrics.fault_record import FaultRecord
-from mrc_testbed.metrics.lab_watch import StateMark, open_reader, state_mark
 from mrc_testbed.metrics.reader import LabReader
 from mrc_testbed.metrics.run_info import read_run
 from mrc_testbed.metrics.take_reading import take_reading

@@ -8,7 +8,6 @@ from mrc_testbed.drawing.palette import plane_colour, plane_is_dashed
 from mrc_testbed.drawing.svg import graph_svg
 from mrc_testbed.live.feed import Update
 from mrc_testbed.live.jobs import JobView
-from mrc_testbed.live.snapshot import Snapshot
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.naming import Tier
 from mrc_testbed.topology.path import build_path
@@ -51,20 +50,18 @@ def update_document(update: Update, now_ns: int, *, with_history: bool) -> dict[
         now_ns: CLOCK_MONOTONIC, which the page does not have: it gets how old the latest reading is.
         with_history: whether plots are to be whole.
     """
+    shown = update.snapshot
+    changes = {"changes": [change.text for change in shown.changes]} if shown else {}
     return {
         "number": update.number,
         "age_ns": update.age_ns(now_ns),
         "problem": update.problem,
-        "snapshot": None if update.snapshot is None else _snapshot(update.snapshot),
+        "snapshot": asdict(shown) | changes if shown else None,
         "points": [asdict(point) for point in (update.points if with_history else update.points[-1:])],
         "windows": [asdict(window) for window in update.windows],
         "tail": [asdict(line) for line in update.tail],
         "jobs": [_job(job, update, with_history=with_history) for job in update.jobs],
     }
-
-
-def _snapshot(snapshot: Snapshot) -> dict[str, Any]:
-    return {**asdict(snapshot), "changes": [change.text for change in snapshot.changes]}
 
 
 def _job(job: JobView, update: Update, *, with_history: bool) -> dict[str, Any]:

@@ -6,11 +6,17 @@ GET  /api/paths      ?from=h0&to=h3: the paths between two hosts
 GET  /api/events     server-sent events: an update per interval, the first with the history for plots
 POST /api/fault      {kind, link | node | plane, seconds}: injects; needs the token
 POST /api/clear      {id}: takes back, all faults by hand without an id; needs the token
+
+A web page from elsewhere can make a browser send requests to 127.0.0.1. So besides what `refuse_headers` of
+mrc_testbed.metrics.local_server asks of every request, one that comes from a page must come from our own, and
+one that changes anything must carry the token, in a header that no foreign page can set without asking first;
+nothing here ever answers such a question.
 """
 
 import json
+import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from importlib.resources import files
@@ -24,7 +30,6 @@ from mrc_testbed.errors import TestbedError, UsageError
 from mrc_testbed.live.control import ClearRequest, FaultRequest, LabControl
 from mrc_testbed.live.feed import Feed
 from mrc_testbed.live.page_data import fabric_document, paths_document, update_document
-from mrc_testbed.live.request_guard import PERMIT_HEADER, new_token, refuse_change, refuse_origin
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS, LocalHandler, LocalServer, Refusal, SourceQuota
 from mrc_testbed.report.page import asset
 
@@ -51,6 +56,41 @@ _BODY_BYTES_MAX: Final = 4096
 _STREAMS_MAX: Final = 32
 _STREAMS_PER_SOURCE: Final = 8
 _KEEP_ALIVE_S: Final = 15.0
+PERMIT_HEADER: Final = "X-Mrc-Token"
+_FOREIGN: Final = ("cross-site", "same-site")
+
+
+def new_token() -> str:
+    """A token that cannot be guessed."""
+    return secrets.token_urlsafe(24)
+
+
+def refuse_origin(hosts: Collection[str], origin: str | None, fetch_site: str | None) -> Refusal | None:
+    """Why a request is refused for the page that makes it; None if it is not.
+
+    Args:
+        hosts: names and ports under which this server is known, such as `127.0.0.1:8000`.
+    """
+    is_other = origin is not None and origin.casefold() not in {f"http://{name}" for name in hosts}
+    if is_other or fetch_site in _FOREIGN:
+        return Refusal(HTTPStatus.FORBIDDEN, "requests of other sites are refused")
+    return None
+
+
+def refuse_change(token: str, given: str | None, content_type: str | None) -> Refusal | None:
+    """Why a request that changes something is refused, beyond `refuse_origin`; None if not.
+
+    Args:
+        token: what it must carry.
+        given: what it carries.
+    """
+    if given is None or not secrets.compare_digest(given.encode(), token.encode()):
+        return Refusal(
+            HTTPStatus.UNAUTHORIZED, f"the {PERMIT_HEADER} header lacks the token that `serve` has printed"
+        )
+    if (content_type or "").partition(";")[0].strip() != "application/json":
+        return Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send application/json")
+    return None
 
 
 class LiveServer(LocalServer):

@@ -22,9 +22,9 @@ from mrc_agents.clock import monotonic_ns
 from mrc_testbed.errors import FabricError
 from mrc_testbed.extras import from_extra
 from mrc_testbed.metrics import catalogue, testbed_metrics
+from mrc_testbed.metrics.collector import LabWatch
 from mrc_testbed.metrics.cpu_use import RecentCpuUse, is_saturated, read_cpus
 from mrc_testbed.metrics.exposition import CONTENT_TYPE, Samples, TextWriter
-from mrc_testbed.metrics.lab_watch import LabWatch
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS, LocalHandler, LocalServer, url_host
 
 DEFAULT_PORT: Final = 9847

@@ -23,7 +23,7 @@ from itertools import accumulate
 from operator import add
 from typing import Final, Self
 
-from mrc_agents.abi import Limit
+from mrc_agents.abi import Limit, QueueDelay, QueueLimit
 from mrc_agents.nic.histogram import LINEAR_BITS, bucket_index
 
 BUCKET_COUNT: Final = int(Limit.HISTOGRAM_BUCKETS)
@@ -38,6 +38,10 @@ _IMPOSSIBLE: Final = sum(0xFF << (_LANE_BITS * lane + _LANE_BITS - 8) for lane i
 """Bits that no count reaches: 2**56 packets take a NIC a thousand years."""
 
 _TOP_BITS: Final = sum(1 << (_LANE_BITS * lane + _LANE_BITS - 1) for lane in range(BUCKET_COUNT))
+
+DELAY_BUCKETS: Final = int(QueueLimit.DELAY_BUCKETS)
+DELAY_UNIT_NS: Final = 256
+DELAY_LINEAR_BITS: Final = 3
 
 
 def bucket_lower_ns(index: int) -> int:
@@ -175,3 +179,33 @@ def _top_ns(lanes: int) -> int:
     if top == BUCKET_COUNT - 1:
         return (1 << _LANE_BITS) - 1
     return bucket_lower_ns(top + 1) - 1
+
+
+def delay_lower_ns(index: int) -> int:
+    """Smallest value of bucket *index*."""
+    shift = max(0, (index >> DELAY_LINEAR_BITS) - 1)
+    return (index - (shift << DELAY_LINEAR_BITS) << shift) * DELAY_UNIT_NS
+
+
+_FINE_INDICES: Final = tuple(bucket_index(delay_lower_ns(index)) for index in range(DELAY_BUCKETS))
+
+
+def merge_delays(delays: Iterable[QueueDelay]) -> Histogram:
+    """The times of all *delays*, coarse histograms of queueing delays, together as a fine one.
+
+    They are small enough for every port and class. Buckets are 8 to the octave, in units of 256 ns; each edge
+    is also an edge of the fine histogram, so one becomes a fine one without a guess, all its times at the
+    lower ends of their buckets. Values of 2**32 ns and more share the last bucket.
+
+    Source: mrc_agents/queue/delay.h.
+    """
+    lanes = sum_ns = max_ns = 0
+    for delay in delays:
+        lanes += int.from_bytes(bytes(delay.buckets), "little")
+        sum_ns += delay.sum_ns
+        max_ns = max(max_ns, delay.max_ns)
+    coarse = array("Q", lanes.to_bytes(DELAY_BUCKETS * 8, "little"))
+    fine = array("Q", bytes(BUCKET_COUNT * 8))
+    for index, count in zip(_FINE_INDICES, coarse, strict=True):
+        fine[index] = count
+    return Histogram(int.from_bytes(fine.tobytes(), "little"), sum_ns, max_ns)

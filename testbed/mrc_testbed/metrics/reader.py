@@ -1,7 +1,7 @@
 """Reads the pinned maps of one lab: counters, histograms, EV states, ports. Live; changes nothing.
 
 A reader keeps the maps open, also when the lab goes away: then it goes on reading what is left of the old
-lab. Whether the lab is still the same one is for its owner to ask, see `lab_watch`.
+lab. Whether the lab is still the same one is for its owner to ask, see `LabWatch`.
 
 Every reading is of maps that the data plane is writing: one number is never torn, but two numbers that belong
 together may be one packet apart.

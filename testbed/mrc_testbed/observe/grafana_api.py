@@ -14,8 +14,13 @@ from urllib.parse import urlsplit
 
 from mrc_testbed.errors import FabricError, PreflightError, UsageError
 from mrc_testbed.extras import from_extra
-from mrc_testbed.installation import shipped
-from mrc_testbed.observe.grafana_server import DASHBOARDS, FOLDER_TITLE, FOLDER_UID, SOURCE_UID, data_source
+from mrc_testbed.observe.grafana_server import (
+    FOLDER_TITLE,
+    FOLDER_UID,
+    SOURCE_UID,
+    dashboard_texts,
+    data_source,
+)
 from mrc_testbed.observe.run_windows import FaultAnnotation
 
 with from_extra("observe"):
@@ -234,7 +239,7 @@ class Grafana:
 
 def checked_in_dashboards() -> list[dict[str, Any]]:
     """The ready dashboards, in the order of their files."""
-    return [json.loads(path.read_text()) for path in sorted(shipped(DASHBOARDS).glob("*.json"))]
+    return [json.loads(text) for text in dashboard_texts().values()]
 
 
 def _found(ask: Callable[[], Answer]) -> Answer | None:

@@ -171,3 +171,9 @@ def _write_password(path: Path) -> None:
         return
     with os.fdopen(descriptor, "w", encoding="ascii") as stream:
         stream.write(secrets.token_urlsafe(24))
+
+
+def dashboard_texts() -> dict[str, str]:
+    """File name -> content of the dashboards, as Grafana imports them by hand."""
+    folder = shipped(DASHBOARDS)
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.json"))}

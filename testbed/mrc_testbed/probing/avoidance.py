@@ -5,26 +5,18 @@ uplink u of T0 s, plane p    hosts of s: uplink u of p;  all others: uplink u of
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
+from mrc_agents.nic.denylist import DeniedPath
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.numbering import HostLinkPlace
 
 
-class PathToDeny(NamedTuple):
-    """Paths of a host, as its agent's `deny_path` takes them."""
-
-    plane: int  # number
-    uplink: int | None  # of the host's T0; None for all
-    peer_host: int | None  # index of the host they lead to; None for all
-
-
-def paths_around(clos: Clos, links: Iterable[int]) -> dict[int, tuple[PathToDeny, ...]]:
+def paths_around(clos: Clos, links: Iterable[int]) -> dict[int, tuple[DeniedPath, ...]]:
     """By host index, the paths that cross any of *links*; hosts that have none are left out."""
-    denied: dict[int, dict[PathToDeny, None]] = {}
+    denied: dict[int, dict[DeniedPath, None]] = {}
 
     def deny(host: int, plane: int, uplink: int | None, peer: int | None) -> None:
-        denied.setdefault(host, {})[PathToDeny(plane, uplink, peer)] = None
+        denied.setdefault(host, {})[DeniedPath(plane, uplink, peer)] = None
 
     hosts = range(clos.numbering.host_count)
     for link_id in sorted(set(links)):

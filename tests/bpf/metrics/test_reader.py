@@ -25,8 +25,8 @@ from mrc_agents.bpf.maps import ArrayMap, MappedArray
 from mrc_testbed.errors import FabricError, UsageError
 from mrc_testbed.fabric.data_plane import FabricMaps
 from mrc_testbed.faults.ledger import Ledger
+from mrc_testbed.metrics.collector import open_reader
 from mrc_testbed.metrics.histogram import Histogram, merge
-from mrc_testbed.metrics.lab_watch import open_reader
 from mrc_testbed.metrics.reader import LabReader
 from mrc_testbed.metrics.take_reading import take_reading
 

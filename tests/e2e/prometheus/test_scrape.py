@@ -12,9 +12,9 @@ from waiting import DEADLINE_S
 from mrc_testbed.fabric import lab as labs
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.process import stop_processes
+from mrc_testbed.metrics.collector import open_reader
 from mrc_testbed.metrics.endpoint_metrics import PACKET_RTT_SECONDS
 from mrc_testbed.metrics.histogram import merge
-from mrc_testbed.metrics.lab_watch import open_reader
 
 pytestmark = pytest.mark.root
 

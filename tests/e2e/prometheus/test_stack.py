@@ -27,8 +27,8 @@ from mrc_testbed.fabric.process import find_marked, is_alive, stop_processes
 from mrc_testbed.observe import grafana_server, prometheus, service, stack
 from mrc_testbed.observe.container import stack_containers
 from mrc_testbed.observe.run_reports import record_run, report_page
+from mrc_testbed.observe.stack import status
 from mrc_testbed.observe.stack_state import ServiceName, StackPaths, StackSettings, StackState, read_stack
-from mrc_testbed.observe.stack_status import status
 
 pytestmark = [
     pytest.mark.root,

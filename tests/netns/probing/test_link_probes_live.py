@@ -10,10 +10,9 @@ from mrc_testbed.cli.app import run
 from mrc_testbed.fabric.link_probes import LinkProbeCounts, link_probes_running
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.faults.interactive import LabFaults, parse_fault
-from mrc_testbed.metrics.collector import LabCollector
+from mrc_testbed.metrics.collector import LabCollector, open_reader
 from mrc_testbed.metrics.exposition import Samples
 from mrc_testbed.metrics.histogram import Histogram
-from mrc_testbed.metrics.lab_watch import open_reader
 from mrc_testbed.probing.localisation import Diagnosis, localise
 from mrc_testbed.topology.probe_path import PathOutcome, probe_paths, since
 

@@ -8,7 +8,7 @@ from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.port_fault import is_healthy
 from mrc_testbed.fabric.process import ProcessIdentity
 from mrc_testbed.fabric.state import read_state
-from mrc_testbed.metrics.lab_watch import open_reader
+from mrc_testbed.metrics.collector import open_reader
 from mrc_testbed.topology.spec import TopologySpec
 
 SPEC = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=2)

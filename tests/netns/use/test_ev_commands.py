@@ -12,7 +12,7 @@ from mrc_agents.abi import EvState
 from mrc_agents.nic.client import AgentClient
 from mrc_agents.nic.work_queue import QPN_MIN
 from mrc_testbed.fabric.live import Lab
-from mrc_testbed.metrics.lab_watch import open_reader
+from mrc_testbed.metrics.collector import open_reader
 from mrc_testbed.topology.ev_set import build_ev_set
 
 PATHS = SPEC.planes * SPEC.t1

@@ -31,7 +31,7 @@ from mrc_testbed.fabric.state import read_state
 from mrc_testbed.faults.interactive import LabFaults, parse_fault
 from mrc_testbed.faults.ledger import Ledger
 from mrc_testbed.faults.reaper import reaper_process
-from mrc_testbed.metrics.lab_watch import open_reader
+from mrc_testbed.metrics.collector import open_reader
 from mrc_testbed.topology.port_selection import port_rates_bps
 from mrc_testbed.topology.spec import TopologySpec
 

@@ -24,7 +24,7 @@ from waiting import poll_until
 from mrc_agents.abi import NicCounter
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.faults.interactive import LabFaults, parse_fault
-from mrc_testbed.metrics.lab_watch import open_reader
+from mrc_testbed.metrics.collector import open_reader
 from mrc_testbed.metrics.take_reading import take_reading
 
 PROFILE, PORT, PLANE = "3", "1", 0

@@ -12,8 +12,7 @@ from waiting import DEADLINE_S
 from mrc_testbed.errors import PreflightError, UsageError
 from mrc_testbed.live.control import ClearRequest
 from mrc_testbed.live.feed import Feed
-from mrc_testbed.live.request_guard import new_token
-from mrc_testbed.live.server import LiveServer, live_server
+from mrc_testbed.live.server import LiveServer, live_server, new_token
 from mrc_testbed.topology.spec import TopologySpec
 
 LAB_SPEC = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=1)

@@ -127,7 +127,7 @@ def test_an_agent_that_refuses_to_say_who_it_is_counts_as_silent(
         send(connection, {"id": next(requests)["id"], "error": "not today"})
 
     with scripted_agent(paths.agent_socket("h0"), script):
-        assert silent_agents(paths, state, DEADLINE_NS, ()) == {"h0"}
+        assert silent_agents(paths, state, ()) == {"h0"}
 
 
 def test_an_event_in_the_same_bytes_as_an_answer_is_announced(path: Path) -> None:

@@ -22,8 +22,7 @@ from mrc_agents.abi import (
     EvState,
 )
 from mrc_agents.nic.config import NicSettings
-from mrc_agents.nic.control import Controller
-from mrc_agents.nic.path_probes import PathProbes
+from mrc_agents.nic.control import Controller, PathProbes
 from mrc_agents.nic.reactions import Reactions
 from mrc_agents.nic.work_queue import qp_index
 from mrc_testbed.errors import UsageError

@@ -6,7 +6,7 @@ import pytest
 from virtual_nic import VirtualNic, virtual_nic
 
 from mrc_agents.abi import Limit
-from mrc_agents.nic.qp_numbers import QpNumbers
+from mrc_agents.nic.nic_state import QpNumbers
 from mrc_agents.nic.work_queue import qp_index
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from reference_pages import CAMPAIGN_SECTIONS, campaign_page
+
 from mrc_testbed.campaign.plan import plan_campaign
-from mrc_testbed.campaign.reference import SECTIONS, reference_page
 from mrc_testbed.campaign.spec import RUNS_MAX, campaign_schema
 
 ROOT = Path(__file__).parents[3]
@@ -13,14 +14,14 @@ WITHOUT_KEYS = {"JsonValue", "Metadata"}
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text() == reference_page(), (
-        "python -m mrc_testbed.campaign.reference > docs/reference/campaign.md"
+    assert PAGE.read_text() == campaign_page(), (
+        "python -m tests.reference_pages campaign > docs/reference/campaign.md"
     )
 
 
 def test_every_model_is_on_the_page_and_every_key_described() -> None:
     definitions = campaign_schema()["$defs"]
-    assert {name for _, names in SECTIONS for name in names} == definitions.keys() - WITHOUT_KEYS
+    assert {name for _, names in CAMPAIGN_SECTIONS for name in names} == definitions.keys() - WITHOUT_KEYS
     bare = [
         f"{name}.{key}"
         for name, model in definitions.items()

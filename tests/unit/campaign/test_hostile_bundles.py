@@ -15,8 +15,7 @@ from bundle_zstd import zstd
 from manifests import ENDED
 
 from mrc_testbed.bundle import archive
-from mrc_testbed.bundle.bundle import opened
-from mrc_testbed.bundle.foreign_page import contain_page
+from mrc_testbed.bundle.bundle import contain_page, opened
 from mrc_testbed.campaign.tables import RunFolder, figure_rows, finished_runs, run_row
 from mrc_testbed.cli.app import run
 from mrc_testbed.errors import UsageError

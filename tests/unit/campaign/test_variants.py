@@ -7,13 +7,13 @@ from xml.etree import ElementTree as ET
 import pytest
 from document_text import document
 
-from mrc_testbed.bundle.foreign_page import is_plain_drawing
+from mrc_testbed.bundle.bundle import is_plain_drawing
 from mrc_testbed.campaign.execution import execute_campaign
 from mrc_testbed.campaign.folder import CampaignFolder, find_campaign
 from mrc_testbed.campaign.markdown import replace_section
 from mrc_testbed.campaign.plan import plan_campaign, plan_variants
 from mrc_testbed.campaign.summary import summarize_campaign
-from mrc_testbed.campaign.variant_charts import time_chart
+from mrc_testbed.campaign.summary_files import time_chart
 from mrc_testbed.campaign.variants import VariantRun, factor_sentence, in_order
 from mrc_testbed.errors import UsageError
 from mrc_testbed.scenario.spec.load import load_scenario

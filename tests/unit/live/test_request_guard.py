@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 import pytest
 
-from mrc_testbed.live.request_guard import new_token, refuse_change, refuse_origin
+from mrc_testbed.live.server import new_token, refuse_change, refuse_origin
 from mrc_testbed.metrics.local_server import refuse_headers
 
 HOSTS = {"127.0.0.1:8000", "localhost:8000"}

@@ -8,7 +8,7 @@ import psutil
 import pytest
 from waiting import poll_until
 
-from mrc_testbed.cli.machine_watch import OtherLoad, ProcessTimes
+from mrc_testbed.cli.report import OtherLoad, ProcessTimes
 
 BUSY = "import os\nif os.fork():\n    os._exit(0)\nprint(os.getpid(), flush=True)\nwhile True: pass"
 

@@ -10,8 +10,7 @@ from reference.delay import delay_index
 from mrc_agents.abi import QueueDelay
 from mrc_agents.nic.histogram import bucket_index
 from mrc_testbed.metrics.buckets import QUEUE_DELAY
-from mrc_testbed.metrics.histogram import bucket_lower_ns
-from mrc_testbed.metrics.queue_delay import DELAY_BUCKETS, delay_lower_ns, merge_delays
+from mrc_testbed.metrics.histogram import DELAY_BUCKETS, bucket_lower_ns, delay_lower_ns, merge_delays
 
 
 @pytest.mark.parametrize(

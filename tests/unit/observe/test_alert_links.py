@@ -12,7 +12,6 @@ import yaml
 
 from mrc_agents.clock import epoch_ns
 from mrc_testbed.cli.app import run
-from mrc_testbed.observe import alerts
 from mrc_testbed.observe.prometheus import write_prometheus_config
 from mrc_testbed.observe.stack_state import (
     ServiceName,
@@ -104,7 +103,7 @@ def firing(monkeypatch: pytest.MonkeyPatch) -> None:
     prometheus = ServiceRecord(name=ServiceName.PROMETHEUS, kind="own", url="http://127.0.0.1:9848")
     stack_paths().folder.mkdir()
     write_stack(stack_paths(), StackState(settings=StackSettings(), services=(prometheus,)))
-    monkeypatch.setattr(alerts, "json_of", reply)
+    monkeypatch.setattr("mrc_testbed.observe.prometheus.json_of", reply)
 
 
 def test_the_command_shows_each_address_once_and_no_label_of_it(
@@ -127,7 +126,7 @@ def test_the_document_has_the_addresses(firing: None, capsys: pytest.CaptureFixt
 def test_waiting_says_what_fires_meanwhile_and_at_its_end_what_did_not(
     firing: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(alerts, "WAIT_NS", 0)
+    monkeypatch.setattr("mrc_testbed.observe.prometheus.WAIT_NS", 0)
     assert run(["observe", "alerts", "--wait", "MrcQpError"]) == 1
     said = capsys.readouterr().err.splitlines()
     assert said[:2] == [f"MrcLinkDown fires: lab=a link={link}" for link in ("l0", "l1")]

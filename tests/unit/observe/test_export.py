@@ -12,8 +12,8 @@ import yaml
 from dashboard_files import load_dashboards
 
 from mrc_testbed.cli.app import run
+from mrc_testbed.cli.observe_export import RULES_FILE, Export, prometheus_config, stack_files
 from mrc_testbed.document.text_file import write_files
-from mrc_testbed.observe.export import RULES_FILE, Export, prometheus_config, stack_files
 from mrc_testbed.observe.prometheus import OBJECTIVE_RECORD
 from mrc_testbed.observe.stack_state import StackSettings
 

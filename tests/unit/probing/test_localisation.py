@@ -6,7 +6,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from probe_fabric import all_paths, fabric, outcomes
 
-from mrc_testbed.probing.avoidance import PathToDeny, paths_around
+from mrc_agents.nic.denylist import DeniedPath
+from mrc_testbed.probing.avoidance import paths_around
 from mrc_testbed.probing.localisation import localise
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.path import build_path
@@ -176,8 +177,8 @@ def test_denied_paths_are_those_that_cross_the_link() -> None:
     clos = fabric()
     uplink = clos.fabric_link(1, 0, 1)
     denied = paths_around(clos, [uplink.id])
-    assert denied[0] == denied[1] == (PathToDeny(1, 1, None),)
-    assert denied[2] == denied[3] == (PathToDeny(1, 1, 0), PathToDeny(1, 1, 1))
+    assert denied[0] == denied[1] == (DeniedPath(1, 1, None),)
+    assert denied[2] == denied[3] == (DeniedPath(1, 1, 0), DeniedPath(1, 1, 1))
     assert paths_around(clos, []) == {}
 
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from mrc_testbed.bundle.foreign_page import is_plain_drawing
+from mrc_testbed.bundle.bundle import is_plain_drawing
 from mrc_testbed.report import chart_file
 from mrc_testbed.report.chart import (
     SECONDS,

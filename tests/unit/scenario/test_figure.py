@@ -9,7 +9,7 @@ from hand_made import MS, ZERO_NS, S, applied, cleared, reading, recording
 from scenario_text import FLAP
 from virtual_trial import Trial
 
-from mrc_testbed.bundle.foreign_page import is_plain_drawing
+from mrc_testbed.bundle.bundle import is_plain_drawing
 from mrc_testbed.errors import UsageError
 from mrc_testbed.metrics.series import HostCounts
 from mrc_testbed.report.chart import Chart

@@ -17,9 +17,8 @@ from mrc_agents.abi import EvState
 from mrc_testbed.metrics.histogram import merge
 from mrc_testbed.report.chart import ReferenceLine
 from mrc_testbed.scenario.measure.verdict import Ending, Status, decide
-from mrc_testbed.scenario.report.expectation_table import expectation_table
 from mrc_testbed.scenario.report.panel import POINTS_MAX, build_panels, line_rate, shown_intervals
-from mrc_testbed.scenario.report.report_tables import transition_table
+from mrc_testbed.scenario.report.report_tables import expectation_table, transition_table
 from mrc_testbed.scenario.report.result import RunResult
 from mrc_testbed.scenario.report.run_page import build_distributions, build_report, fabric_drawing
 from mrc_testbed.scenario.spec.load import load_scenario

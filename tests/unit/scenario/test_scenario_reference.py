@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import pytest
+from reference_pages import scenario_page
 
 from mrc_testbed.scenario.measure.verdict import Status
-from mrc_testbed.scenario.reference import reference_page
 from mrc_testbed.scenario.spec.load import load_scenario, scenario_schema
 from mrc_testbed.scenario.spec.quantity import QUANTITIES
 
@@ -11,8 +11,8 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "scenario.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text() == reference_page(), (
-        "python -m mrc_testbed.scenario.reference > docs/reference/scenario.md"
+    assert PAGE.read_text() == scenario_page(), (
+        "python -m tests.reference_pages scenario > docs/reference/scenario.md"
     )
 
 

@@ -1,7 +1,8 @@
-"""The tables of a report. Pure."""
+"""The tables of a report; that of expectations has what was measured as a bar, its limit as a mark. Pure."""
 
 from collections import Counter
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from markupsafe import Markup
 
@@ -10,6 +11,13 @@ from mrc_testbed.metrics.histogram import Histogram, merge
 from mrc_testbed.metrics.series import summarize
 from mrc_testbed.report.page import part
 from mrc_testbed.report.table import Table, TableCell
+from mrc_testbed.scenario.measure.expectation import (
+    Answer,
+    answer_of,
+    comparison_unit,
+    format_measured,
+    format_value,
+)
 from mrc_testbed.scenario.measure.recording import NotMeasured
 from mrc_testbed.scenario.measure.recovery import Recovery, RecoveryPhase
 from mrc_testbed.scenario.report.result import RunResult
@@ -20,6 +28,9 @@ from mrc_testbed.scenario.report.result_text import (
     format_phase,
     recovery_counts,
 )
+from mrc_testbed.scenario.spec.expression import parse_expectation, parse_quantity
+from mrc_testbed.scenario.spec.expression_tree import Comparison
+from mrc_testbed.scenario.spec.quantity import Dimension
 from mrc_testbed.scenario.spec.timeline import format_instant
 from mrc_testbed.shown import format_count, format_rate, format_share, format_size, format_time
 from mrc_testbed.topology.ev import decode_ev
@@ -31,6 +42,16 @@ _FLOWS_OPEN_MAX: Final = 16
 """Up to this many flows the table is open when the page is."""
 
 _DASH: Final = "\u2013"
+
+_FULL: Final = 180
+"""Length of the bar of the larger of both sides."""
+
+_MARKS: Final[dict[Answer, tuple[str, str]]] = {
+    "held": ("good", "\u2713"),
+    "failed": ("bad", "\u2717"),
+    "cannot tell": ("warn", "?"),
+}
+_SIGNS: Final = {"<": "<", "<=": "\u2264", ">": ">", ">=": "\u2265", "==": "=", "!=": "\u2260"}
 
 
 def alerts(result: RunResult) -> list[tuple[str, str]]:
@@ -240,3 +261,48 @@ def provenance_table(result: RunResult) -> Markup:
         ("Latest reading or action", f"{format_time(recording.latest_ns)} after it was due"),
     )
     return Table((), [(TableCell(name, is_heading=True), value) for name, value in entries]).html()
+
+
+def expectation_table(expectations: Iterable[tuple[str, Mapping[str, Any]]]) -> Markup:
+    """A row for each: whether it held, what was measured, and what was asked for.
+
+    Args:
+        expectations: as manifests have them, each with the name of its run; empty where there is but one.
+    """
+    rows = [_row(*each) for each in expectations]
+    return Table(("", "expectation", "#measured", "#limit", ""), rows).html()
+
+
+def _row(run: str, found: Mapping[str, Any]) -> tuple[TableCell | str, ...]:
+    answer, text, reason = answer_of(found), found["text"], found["reason"]
+    style, sign = _MARKS[answer]
+    mark = TableCell(f"{sign} {answer}", f"mark {style}")
+    lead = f"{run}: " if run else ""
+    if found["left"] is None or found["right"] is None:
+        cell = TableCell(text, lead=lead, is_code=True, notes=(reason,))
+        return mark, cell, "\u2013", "\u2013", ""
+    comparison = parse_expectation(text)
+    unit, dimension = comparison_unit(comparison), Dimension(found["dimension"])
+    left, right = (format_value(found[side], dimension, unit=unit) for side in ("left", "right"))
+    unclear = (reason,) if answer == "cannot tell" else ()
+    return (
+        mark,
+        TableCell(text, lead=lead, is_code=True, notes=(*_notes(comparison, found["measured"]), *unclear)),
+        left,
+        f"{_SIGNS[comparison.operator]} {right}",
+        TableCell("", "bar", more=_bar(found["left"], found["right"], style=style, label=reason)),
+    )
+
+
+def _notes(comparison: Comparison, measured: Mapping[str, float]) -> Iterator[str]:
+    """Values that the sides are made of, where they differ from the sides."""
+    for name, value in measured.items():
+        if name not in (comparison.left_text, comparison.right_text):
+            yield f"{name}: {format_measured(value, parse_quantity(name))}"
+
+
+def _bar(value: float, limit: float, *, style: str, label: str) -> Markup:
+    """The value as a bar from zero, the limit as a line across."""
+    full = max(value, limit, 0.0) or 1.0
+    length, at = (max(0.0, side) / full * _FULL for side in (value, limit))
+    return part("bar", f"{max(1.5, length):.1f}", f"{max(1.0, at):.1f}", style, label)

@@ -14,12 +14,12 @@ from mrc_testbed.report.page import Section, chart_cards, chart_data, html, page
 from mrc_testbed.scenario.measure.recording import NotMeasured, Recording, Span
 from mrc_testbed.scenario.measure.series_rows import intervals
 from mrc_testbed.scenario.measure.verdict import Status
-from mrc_testbed.scenario.report.expectation_table import expectation_table
 from mrc_testbed.scenario.report.figure import run_charts, step_chart
 from mrc_testbed.scenario.report.panel import build_panels, shown_intervals
 from mrc_testbed.scenario.report.report_tables import (
     alerts,
     collective_table,
+    expectation_table,
     fault_table,
     fidelity_table,
     flow_table,

@@ -42,7 +42,8 @@ def lab_for_run(
     is_elsewhere = is_claimed_elsewhere(name)
     if is_elsewhere or (is_in_use(name) and lab_status(name).spec != topology):
         # a run in another PID namespace may have the same number
-        own = next(free for n in count(os.getpid()) if not _is_taken(free := f"run-{n}"))
+        names = (f"run-{number}" for number in count(os.getpid()))
+        own = next(each for each in names if not (is_in_use(each) or is_claimed_elsewhere(each)))
         why = "of another state folder" if is_elsewhere else "up with another topology"
         logger.warning("lab %s is %s: this run gets a lab of its own, %s", name, why, own)
         name = own
@@ -65,10 +66,6 @@ def lab_for_run(
         if is_ours and not keep:
             progress(f"removing lab {name}")
             lab.down(name)
-
-
-def _is_taken(name: str) -> bool:
-    return is_in_use(name) or is_claimed_elsewhere(name)
 
 
 def remove_orphans(progress: Callable[[str], None], *, spared: str | None = None) -> None:

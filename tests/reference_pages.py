@@ -1,11 +1,19 @@
-"""The reference page of Scenario files, made from the models; run as a module, it prints the page."""
+"""The reference pages of scenario files, campaign files and metrics, made from the models and the catalogue.
+
+python -m tests.reference_pages scenario > docs/reference/scenario.md
+python -m tests.reference_pages campaign > docs/reference/campaign.md
+python -m tests.reference_pages metrics > docs/reference/metrics.md
+"""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import resources
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
+from mrc_testbed.campaign.spec import campaign_schema
 from mrc_testbed.faults.spec import KINDS
+from mrc_testbed.metrics.catalogue import METRICS
+from mrc_testbed.metrics.metric import Metric
 from mrc_testbed.scenario.measure.measurement import description
 from mrc_testbed.scenario.measure.verdict import Status
 from mrc_testbed.scenario.spec.load import scenario_schema
@@ -32,7 +40,7 @@ _STATUS_MEANINGS: Final = {
 Sections = Sequence[tuple[str, Sequence[str]]]
 """Headings of a page, and the models below each."""
 
-_SECTIONS: Final[Sections] = (
+_SCENARIO_SECTIONS: Final[Sections] = (
     ("## spec", ("ScenarioSpec",)),
     ("## Transport", ("TransportSpec",)),
     ("## Fidelity", ("FidelitySpec",)),
@@ -77,21 +85,40 @@ _PLAIN_TYPES: Final = {
     "string": "text",
     "object": "mapping",
 }
+CAMPAIGN_SECTIONS: Final[Sections] = (
+    ("## spec", ("CampaignSpec",)),
+    ("## A scenario", ("ScenarioEntry",)),
+    ("## Seeds", ("SeedRange",)),
+    ("## Order", ("ShuffledOrder",)),
+    ("## Expectations", ("ExpectationEntry",)),
+)
 
 
-def reference_page() -> str:
-    """The page, in Markdown: the template with its tables filled in."""
-    page = (
-        resources.files("mrc_testbed.scenario").joinpath("reference_template.md").read_text(encoding="utf-8")
-    )
-    models = model_sections(scenario_schema()["$defs"], _SECTIONS)
-    tables = {"@models": models, "@quantities": _quantities(), "@statuses": _statuses()}
+def scenario_page() -> str:
+    """The page of scenario files, in Markdown."""
+    models = _model_sections(scenario_schema()["$defs"], _SCENARIO_SECTIONS)
+    return _page("scenario", models=models, quantities=_quantities(), statuses=_statuses())
+
+
+def campaign_page() -> str:
+    """The page of campaign files."""
+    return _page("campaign", models=_model_sections(campaign_schema()["$defs"], CAMPAIGN_SECTIONS))
+
+
+def metrics_page() -> str:
+    """The page of the metrics."""
+    return _page("metrics", metrics=map(_row, METRICS))
+
+
+def _page(name: str, **tables: Iterable[str]) -> str:
+    """The template of a page, with its tables in the place of their markers."""
+    page = Path(__file__).with_name(f"{name}_page_template.md").read_text()
     for marker, lines in tables.items():
-        page = page.replace(f"{marker}\n", "".join(lines))
+        page = page.replace(f"@{marker}\n", "".join(lines))
     return page
 
 
-def model_sections(definitions: Mapping[str, _Schema], sections: Sections) -> Iterator[str]:
+def _model_sections(definitions: Mapping[str, _Schema], sections: Sections) -> Iterator[str]:
     """Markdown: each heading, and a table of the keys of each of its models."""
     for index, (heading, names) in enumerate(sections):
         yield f"\n{heading}\n" if index else f"{heading}\n"
@@ -165,5 +192,18 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def _row(metric: Metric) -> str:
+    labels = ", ".join(metric.labels)
+    meaning = metric.help
+    if metric.buckets is not None:
+        first, last = metric.buckets.labels[0], metric.buckets.labels[-1]
+        meaning += (
+            f" {len(metric.buckets.labels)} buckets from {float(first):g} s to {float(last):.3g} s,"
+            f" none wider than {100 * metric.buckets.widest_ratio:.1f} %."
+        )
+    return f"| `{metric.name}` | {metric.type} | {metric.unit} | {labels} | {meaning} |\n"
+
+
 if __name__ == "__main__":
-    sys.stdout.write(reference_page())
+    pages = {"scenario": scenario_page, "campaign": campaign_page, "metrics": metrics_page}
+    sys.stdout.write(pages[sys.argv[1]]())
