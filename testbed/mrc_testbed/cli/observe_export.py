@@ -195,7 +195,7 @@ def export_stack(
     """
     wanted = _export(settings, target, alertmanager, runbook_url, grafana_url)
     files = stack_files(wanted)
-    written = write_files(folder, files, replace=force)
+    written = write_files(folder, {name: text.encode() for name, text in files.items()}, replace=force)
     item = {"folder": str(folder), "target": wanted.target, "files": [str(path) for path in written]}
 
     def table() -> RenderableType:

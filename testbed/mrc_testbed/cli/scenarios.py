@@ -20,6 +20,8 @@ from mrc_testbed.report.table import Columns
 from mrc_testbed.scenario.spec.load import build_scenario
 from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.scenario.spec.scenario_spec import ScenarioSpec
+from mrc_testbed.workloads.spec import TraceSpec
+from mrc_testbed.workloads.trace import trace_files
 
 _VIRTUAL_TAG: Final = "virtual"
 """Tag of scenarios that no live lab can carry."""
@@ -110,8 +112,8 @@ def copy(
     """
     root = shipped(FOLDER).resolve()
     paths = [path for name in names for path in _with_named(ready_file(name).resolve())]
-    texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in paths}
-    written = write_files(folder, texts, replace=force)
+    contents = {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
+    written = write_files(folder, contents, replace=force)
     item = {"folder": str(folder), "files": [str(path) for path in written]}
     show(settings, "ScenariosCopied", item, lambda: Group(*(Text(str(path)) for path in written)))
     say(settings.stderr, "a path runs the copy, a name the ready one")
@@ -125,7 +127,10 @@ def _with_named(path: Path) -> Iterator[Path]:
     if loaded.kind is Kind.CAMPAIGN:
         named = [entry.path for entry in document.validate(loaded, CampaignSpec).entries()]
     elif loaded.kind is Kind.SCENARIO:
-        topology = document.validate(loaded, ScenarioSpec).topology
-        named = [topology] if isinstance(topology, str) else []
+        spec = document.validate(loaded, ScenarioSpec)
+        named = [spec.topology] if isinstance(spec.topology, str) else []
+        for trace in spec.workloads:
+            if isinstance(trace, TraceSpec):
+                yield from map(Path, trace_files(str(path.parent / trace.files)))
     for each in named:
         yield from _with_named((path.parent / each).resolve())

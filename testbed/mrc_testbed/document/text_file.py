@@ -89,14 +89,14 @@ def _refusal(path: Path, mode: int) -> UsageError:
     return UsageError(f"{printable(str(path))}: is {_KINDS[stat.S_IFMT(mode)]}, not a regular file")
 
 
-def write_files(folder: Path, files: Mapping[str, str], *, replace: bool) -> list[Path]:
+def write_files(folder: Path, files: Mapping[str, bytes], *, replace: bool) -> list[Path]:
     """The files that were written; what is there already with the same content counts.
 
     Args:
         folder: is made if it does not exist.
         replace: whether files of other content are replaced.
     """
-    changed = [name for name, text in files.items() if not replace and _differs(folder / name, text)]
+    changed = [name for name, content in files.items() if not replace and _differs(folder / name, content)]
     if changed:
         raise UsageError(
             f"{folder} has other files of these names: {', '.join(changed)}",
@@ -104,19 +104,19 @@ def write_files(folder: Path, files: Mapping[str, str], *, replace: bool) -> lis
         )
     written = []
     try:
-        for name, text in files.items():
+        for name, content in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            path.write_bytes(content)
             written.append(path)
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {error.strerror}") from error
     return written
 
 
-def _differs(path: Path, text: str) -> bool:
+def _differs(path: Path, content: bytes) -> bool:
     try:
-        return path.read_bytes() != text.encode()
+        return path.read_bytes() != content
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:

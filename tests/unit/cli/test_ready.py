@@ -96,6 +96,12 @@ def test_a_copied_campaign_has_its_scenarios_and_is_valid(mrc_testbed, empty_fol
     assert (planned.status, planned.stderr) == (0, said)
 
 
+def test_a_copied_scenario_has_the_files_of_its_trace(mrc_testbed, empty_folder):
+    paths = copied(mrc_testbed, "traces/ddp")
+    assert paths[1:] == [f"scenarios/traces/ddp/rank.{rank}.et" for rank in range(4)]
+    assert mrc_testbed("validate", paths[0]).status == 0
+
+
 def test_a_topology_that_a_scenario_names_is_copied(mrc_testbed, monkeypatch, tmp_path):
     folder = tmp_path / "ready"
     (folder / "below").mkdir(parents=True)

@@ -9,7 +9,7 @@ from mrc_testbed.errors import UsageError
 
 
 def test_files_of_somebody_else_are_not_replaced_unless_that_is_wanted(tmp_path: Path) -> None:
-    files = {"a.yml": "ours\n", "below/b.yml": "ours\n"}
+    files = {"a.yml": b"ours\n", "below/b.yml": b"ours\n"}
     assert write_files(tmp_path / "new", files, replace=False) == [tmp_path / "new" / name for name in files]
     write_files(tmp_path / "new", files, replace=False)
     (tmp_path / "new/a.yml").write_text("edited\n")

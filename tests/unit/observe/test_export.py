@@ -36,7 +36,8 @@ def test_the_configuration_scrapes_the_target_loads_the_rules_and_sends_alerts()
 def test_a_prometheus_reads_the_folder(tmp_path: Path) -> None:
     if shutil.which("promtool") is None:
         pytest.skip("promtool is not installed: mrc-testbed setup host --with-test-tools")
-    write_files(tmp_path, stack_files(export()), replace=False)
+    files = {name: text.encode() for name, text in stack_files(export()).items()}
+    write_files(tmp_path, files, replace=False)
     command = ["promtool", "check", "config", str(tmp_path / "prometheus.yml")]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
