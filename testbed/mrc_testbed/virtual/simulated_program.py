@@ -14,11 +14,10 @@ from mrc_testbed.scenario.run.protocols import Clock
 from mrc_testbed.virtual.limits import COMPUTE_VARIABLE, declared_compute
 from mrc_testbed.virtual.rank_processes import Alarm, Post, RankProcesses
 from mrc_testbed.workloads.load import Load
-from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.printed_figures import PrintedFigures
 from mrc_testbed.workloads.program import Program, ProgramState
 from mrc_testbed.workloads.rank_network import RankNetwork, exchange_sides
-from mrc_testbed.workloads.running import RunningWorkload
+from mrc_testbed.workloads.running import RunningJob
 from mrc_testbed.workloads.running_program import WITHOUT_A_STEP
 from mrc_testbed.workloads.step_report import JobSteps, ReportError
 from mrc_testbed.workloads.transport import Event, Transport
@@ -158,7 +157,7 @@ class ProgramRun:
         return "; ".join(texts)
 
 
-class SimulatedProgram(RunningWorkload):
+class SimulatedProgram(RunningJob):
     def __init__(
         self,
         load: Load,
@@ -168,7 +167,7 @@ class SimulatedProgram(RunningWorkload):
         machine: Clock,
         write: Write,
     ) -> None:
-        self.load = load
+        super().__init__(load, program)
         self._program = program
         self._network = RankNetwork(program.hosts, transport, seed)
         self._printed = PrintedFigures()
@@ -176,7 +175,6 @@ class SimulatedProgram(RunningWorkload):
         self._processes = RankProcesses(machine, self._take_output, self._take_report, QUIET_NS)
         self._run = ProgramRun(self._network, self._processes, monotonic_ns)
         self._steps = JobSteps(program.hosts)
-        self._records: list[OperationRecord] = []
         self._start_ns: int | None = None
         self._end_ns: int | None = None
         self._compute = ""
@@ -269,24 +267,18 @@ class SimulatedProgram(RunningWorkload):
         self._processes.close()
         return self._network.close()
 
-    # ---- results
-
-    def operations(self) -> Sequence[OperationRecord]:
-        """Steps of the job, oldest first."""
-        return list(self._records)
-
     def _take_output(self, rank: Rank, is_error: bool, line: bytes) -> None:
         self._printed.take(rank.number, line)
         self._write(rank, is_error, line)
 
     def _take_report(self, rank: Rank, line: bytes) -> None:
         try:
-            self._records += self._steps.take(line, rank.number, _ANY_TIME_NS)
+            self._book(self._steps.take(line, rank.number, _ANY_TIME_NS))
         except ReportError as error:
             self._run.fail(error.message)
 
     def _end(self) -> None:
         self._end_ns = monotonic_ns()
-        self._records += self._steps.finish()
+        self._book(self._steps.finish())
         if self._program.reports_steps and not self._records and self._run.error is None:
             self._run.error = WITHOUT_A_STEP

@@ -8,8 +8,9 @@ from mrc_agents.nic.context import QueuePair
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.workloads.flow import Flow, FlowOutcome
 from mrc_testbed.workloads.load import Load
+from mrc_testbed.workloads.operation_publisher import OperationPublisher
 from mrc_testbed.workloads.operation_record import OperationRecord
-from mrc_testbed.workloads.program import ProgramState
+from mrc_testbed.workloads.program import ProgramState, SharedWork
 from mrc_testbed.workloads.sender import BatchRecord, FlowSender
 from mrc_testbed.workloads.transport import Event
 
@@ -79,6 +80,35 @@ class RunningWorkload(Protocol):
 
     def close(self) -> list[TestbedError]:
         """Free all resources; returns the errors."""
+
+
+class RunningJob(RunningWorkload):
+    """A workload of operations or steps, which are booked and shown to those who watch the lab.
+
+    Args:
+        load: the workload.
+        work: the same as ranks see it.
+        on_operation: receives each operation or step, and the end.
+    """
+
+    def __init__(self, load: Load, work: SharedWork, on_operation: OperationPublisher | None = None) -> None:
+        self.load = load
+        self._work = work
+        self._on_operation = on_operation
+        self._records: list[OperationRecord] = []
+
+    def operations(self) -> Sequence[OperationRecord]:
+        return list(self._records)
+
+    def _book(self, records: Iterable[OperationRecord]) -> None:
+        for record in records:
+            self._records.append(record)
+            if self._on_operation is not None:
+                self._on_operation.completed(self.load.name, self._work, record)
+
+    def _publish_end(self) -> None:
+        if self._on_operation is not None:
+            self._on_operation.ended(self.load.name)
 
 
 class _Phase(enum.Enum):

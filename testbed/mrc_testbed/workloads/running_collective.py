@@ -6,7 +6,7 @@ and writing new inputs is not part of its time. In training they are done while 
 """
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from random import Random
 
@@ -23,7 +23,7 @@ from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.messages import Messages
 from mrc_testbed.workloads.operation_publisher import OperationPublisher
 from mrc_testbed.workloads.operation_record import OperationRecord
-from mrc_testbed.workloads.running import RunningWorkload
+from mrc_testbed.workloads.running import RunningJob
 from mrc_testbed.workloads.transport import Event, Transport
 
 
@@ -34,14 +34,12 @@ class _Phase(enum.Enum):
     OVER = enum.auto()
 
 
-class RunningCollective(RunningWorkload):
+class RunningCollective(RunningJob):
     """A collective workload.
 
     Args:
-        load: what it is; its flows are the schedule's connections.
-        collective: the same as ranks see it.
+        load: its flows are the schedule's connections.
         seed: of inputs and connections.
-        on_operation: receives each operation that all ranks have completed, and the end.
     """
 
     def __init__(
@@ -52,7 +50,7 @@ class RunningCollective(RunningWorkload):
         seed: int,
         on_operation: OperationPublisher | None = None,
     ) -> None:
-        self.load = load
+        super().__init__(load, collective, on_operation)
         self._collective = collective
         self._transport = transport
         self._random = Random(seed)
@@ -76,8 +74,6 @@ class RunningCollective(RunningWorkload):
         self._operation = 0
         self._step_begin_ns = self._begin_ns = self._end_ns = 0
         self._first_begin_ns = 0
-        self._records: list[OperationRecord] = []
-        self._on_operation = on_operation
         count = len(schedule.connections)
         # messages and bytes that each connection carries in an operation
         self._carried = np.bincount(schedule.transfers["connection"], minlength=count)
@@ -212,9 +208,6 @@ class RunningCollective(RunningWorkload):
             for index, flow in enumerate(self.load.flows)
         ]
 
-    def operations(self) -> Sequence[OperationRecord]:
-        return list(self._records)
-
     # ---- one step after the other
 
     def _begin_step(self) -> None:
@@ -258,20 +251,22 @@ class RunningCollective(RunningWorkload):
             wrong_bytes += wrong
             self._compared_bytes[interval.connection] += found.nbytes
             self._wrong_bytes[interval.connection] += wrong
-        self._records.append(
-            OperationRecord(
-                step_begin_ns=self._step_begin_ns,
-                begin_ns=self._begin_ns,
-                end_ns=self._end_ns,
-                reaction_ns=messages.reaction_ns // len(self._schedule.transfers),
-                compared_bytes=compared_bytes,
-                wrong_bytes=wrong_bytes,
-                last_rank=self._collective.ranks[self._schedule.connections[messages.last_connection].target],
-                computed_ns=self._computed_ns,
-            )
+        self._book(
+            [
+                OperationRecord(
+                    step_begin_ns=self._step_begin_ns,
+                    begin_ns=self._begin_ns,
+                    end_ns=self._end_ns,
+                    reaction_ns=messages.reaction_ns // len(self._schedule.transfers),
+                    compared_bytes=compared_bytes,
+                    wrong_bytes=wrong_bytes,
+                    last_rank=self._collective.ranks[
+                        self._schedule.connections[messages.last_connection].target
+                    ],
+                    computed_ns=self._computed_ns,
+                )
+            ]
         )
-        if self._on_operation is not None:
-            self._on_operation.completed(self.load.name, self._collective, self._records[-1])
         self._operation += 1
         self._begin_step()
 
@@ -282,8 +277,7 @@ class RunningCollective(RunningWorkload):
         self._end()
 
     def _end(self) -> None:
-        if self._on_operation is not None:
-            self._on_operation.ended(self.load.name)
+        self._publish_end()
         self._phase = _Phase.OVER
 
     @property

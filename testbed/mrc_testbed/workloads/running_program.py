@@ -2,7 +2,7 @@
 
 import os
 import selectors
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from queue import SimpleQueue
@@ -13,10 +13,9 @@ from mrc_testbed.errors import TestbedError
 from mrc_testbed.fabric.ranks import REPORT_VARIABLE, Rank, RankFailure, RunningRanks, Write
 from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_publisher import OperationPublisher
-from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.printed_figures import PrintedFigures
 from mrc_testbed.workloads.program import Program, ProgramState
-from mrc_testbed.workloads.running import RunningWorkload
+from mrc_testbed.workloads.running import RunningJob
 from mrc_testbed.workloads.step_report import JobSteps
 from mrc_testbed.workloads.transport import Event
 
@@ -29,15 +28,13 @@ WITHOUT_A_STEP: Final = (
 )
 
 
-class RunningProgram(RunningWorkload):
+class RunningProgram(RunningJob):
     """A program workload.
 
     Args:
-        program: the same as ranks see it.
         place: makes its ranks.
         write: receives each line of a rank, in a thread of the program.
         wake: lets the engine take a turn; called in that thread.
-        on_operation: receives each step of the job, and the end.
     """
 
     def __init__(
@@ -49,12 +46,11 @@ class RunningProgram(RunningWorkload):
         wake: Callable[[], None],
         on_operation: OperationPublisher | None = None,
     ) -> None:
-        self.load = load
+        super().__init__(load, program, on_operation)
         self._program = program
         self._place = place
         self._take_line = write
         self._wake = wake
-        self._on_operation = on_operation
         self._held = ExitStack()
         self._ranks: list[Rank] = []
         self._thread = ThreadPoolExecutor(1, f"program {load.name}")
@@ -64,7 +60,6 @@ class RunningProgram(RunningWorkload):
         self._unwritten: TestbedError | None = None
         self._printed = PrintedFigures()
         self._steps = JobSteps(program.hosts)
-        self._records: list[OperationRecord] = []
         self._begin_ns = self._end_ns = 0
         self._status: int | None = None
         self._error: str | None = None
@@ -141,21 +136,10 @@ class RunningProgram(RunningWorkload):
         except TestbedError as error:
             self._end(error.message)
 
-    def operations(self) -> Sequence[OperationRecord]:
-        """Steps of the job, oldest first."""
-        return list(self._records)
-
-    def _book(self, records: Sequence[OperationRecord]) -> None:
-        self._records += records
-        if self._on_operation is not None:
-            for record in records:
-                self._on_operation.completed(self.load.name, self._program, record)
-
     def _end(self, error: str | None) -> None:
         self._error = error
         self._end_ns = monotonic_ns()
-        if self._on_operation is not None:
-            self._on_operation.ended(self.load.name)
+        self._publish_end()
 
     # ---- the thread
 

@@ -6,7 +6,7 @@ is compared, which is no part of a node's time in virtual time.
 
 import heapq
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -22,7 +22,7 @@ from mrc_testbed.workloads.operation_publisher import OperationPublisher
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.payload import Payload, build_payload
 from mrc_testbed.workloads.rank_network import RankNetwork
-from mrc_testbed.workloads.running import RunningWorkload
+from mrc_testbed.workloads.running import RunningJob
 from mrc_testbed.workloads.trace import JobTrace
 from mrc_testbed.workloads.transport import Event, Transport
 
@@ -66,14 +66,8 @@ class _RankRun:
         self.marks.append(_Mark(now_ns, self.computed_ns, self.compared_bytes, self.wrong_bytes))
 
 
-class RunningTrace(RunningWorkload):
-    """A trace workload.
-
-    Args:
-        load: what it is; its flows are the pairs of ranks that communicate, in both directions.
-        trace: the same as ranks see it.
-        on_operation: receives each step of the job, and the end.
-    """
+class RunningTrace(RunningJob):
+    """A trace workload; its flows are the pairs of ranks that communicate, in both directions."""
 
     def __init__(
         self,
@@ -83,18 +77,16 @@ class RunningTrace(RunningWorkload):
         seed: int,
         on_operation: OperationPublisher | None = None,
     ) -> None:
-        self.load = load
+        super().__init__(load, trace, on_operation)
         self._trace = trace
         self._job: TraceJob = trace.load()
         self._network = RankNetwork(trace.hosts, transport, seed, self._job.pairs())
-        self._on_operation = on_operation
         self._steps = self._job.marked_steps()
         self._in_group = Counter(each.group for each in set(self._job.operations.values()))
         self._ranks: list[_RankRun] = []
         self._timers: list[tuple[int, int, str]] = []  # when a stream of a rank has computed its first node
         self._open: dict[int, tuple[int, int, Payload]] = {}  # rank, place
         self._ids = count(1)
-        self._records: list[OperationRecord] = []
         self._begin_ns = self._end_ns = 0
         self._left = load.iterations or 1
         self._error: str | None = None
@@ -209,10 +201,6 @@ class RunningTrace(RunningWorkload):
             )
         return outcomes
 
-    def operations(self) -> Sequence[OperationRecord]:
-        """Steps of the job, oldest first."""
-        return list(self._records)
-
     def _ends(self, flow: Flow) -> tuple[int, int]:
         return self._trace.hosts.index(flow.source), self._trace.hosts.index(flow.target)
 
@@ -320,19 +308,20 @@ class RunningTrace(RunningWorkload):
             latest = max(range(len(ends)), key=lambda rank: ends[rank].time_ns)
             begin_ns = min(each.time_ns for each in begins)
             spans = list(zip(begins, ends, strict=True))
-            record = OperationRecord(
-                step_begin_ns=begin_ns,
-                begin_ns=begin_ns,
-                end_ns=ends[latest].time_ns,
-                reaction_ns=0,
-                compared_bytes=sum(end.compared_bytes - begin.compared_bytes for begin, end in spans),
-                wrong_bytes=sum(end.wrong_bytes - begin.wrong_bytes for begin, end in spans),
-                last_rank=self._trace.hosts[latest],
-                computed_ns=tuple(end.computed_ns - begin.computed_ns for begin, end in spans),
+            self._book(
+                [
+                    OperationRecord(
+                        step_begin_ns=begin_ns,
+                        begin_ns=begin_ns,
+                        end_ns=ends[latest].time_ns,
+                        reaction_ns=0,
+                        compared_bytes=sum(end.compared_bytes - begin.compared_bytes for begin, end in spans),
+                        wrong_bytes=sum(end.wrong_bytes - begin.wrong_bytes for begin, end in spans),
+                        last_rank=self._trace.hosts[latest],
+                        computed_ns=tuple(end.computed_ns - begin.computed_ns for begin, end in spans),
+                    )
+                ]
             )
-            self._records.append(record)
-            if self._on_operation is not None:
-                self._on_operation.completed(self.load.name, self._trace, record)
 
     def _fail(self, reason: str) -> None:
         self._error = reason
@@ -343,5 +332,4 @@ class RunningTrace(RunningWorkload):
         self._end_ns = monotonic_ns()
         self._is_over = True
         self._open.clear()
-        if self._on_operation is not None:
-            self._on_operation.ended(self.load.name)
+        self._publish_end()
