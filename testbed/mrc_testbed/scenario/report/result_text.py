@@ -163,7 +163,7 @@ def job_figures(job: Job) -> tuple[tuple[str, str], ...]:
 def _idle(shares: Mapping[str, float]) -> str:
     """Mean share of the ranks, and the rank with the largest."""
     worst = max(shares, key=lambda rank: shares[rank])
-    return f"{format_share(fmean(shares.values()))}, {worst} {format_share(shares[worst])}"
+    return f"{format_share(fmean(shares.values()))}, up to {format_share(shares[worst])} at {worst}"
 
 
 def _loss(loss: float) -> str:
