@@ -79,7 +79,7 @@ def decode(data: bytes, source: str, *, with_ctrl_deps: bool = True) -> RankTrac
             where = f"behind node {node_id}"
             if len(nodes) > NODES_MAX:
                 raise ValueError(f"more than {NODES_MAX} nodes")  # noqa: TRY301 - one place names the node
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise UsageError(f"{source}: {where}: {error}; expected a Chakra execution trace") from error
     if not nodes:
         raise UsageError(f"{source}: it has no node; expected a Chakra execution trace")

@@ -76,7 +76,7 @@ class TraceJob:
         """File and rank of a node, its id and its name."""
         rank, place = part
         node = self.graphs[rank].trace.nodes[place]
-        return f"{self._sources[rank]}: node {node.id}" + (f" ({node.name[:40]})" if node.name else "")
+        return f"{self._sources[rank]}: node {node.id}" + (f" ({node.name[:40]!r})" if node.name else "")
 
     # ---- operations
 

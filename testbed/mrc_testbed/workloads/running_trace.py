@@ -14,7 +14,6 @@ from mrc_agents.clock import monotonic_ns
 from mrc_agents.nic.context import QpError, QueuePair
 from mrc_testbed.errors import TestbedError
 from mrc_testbed.traces.graph import Compute, GroupCall, Message, StepMark
-from mrc_testbed.traces.job import TraceJob
 from mrc_testbed.traces.walk import Walk
 from mrc_testbed.workloads.flow import Flow, FlowOutcome
 from mrc_testbed.workloads.load import Load
@@ -79,7 +78,9 @@ class RunningTrace(RunningJob):
     ) -> None:
         super().__init__(load, trace, on_operation)
         self._trace = trace
-        self._job: TraceJob = trace.load()
+        self._job = trace.load()
+        rank_of = {host: rank for rank, host in enumerate(trace.hosts)}
+        self._ends = {flow: (rank_of[flow.source], rank_of[flow.target]) for flow in load.flows}
         self._network = RankNetwork(trace.hosts, transport, seed, self._job.pairs())
         self._steps = self._job.marked_steps()
         self._in_group = Counter(each.group for each in set(self._job.operations.values()))
@@ -116,7 +117,7 @@ class RunningTrace(RunningJob):
         return self._network.qps()
 
     def senders(self) -> Mapping[Flow, QueuePair]:
-        return {flow: self._network.sending_end(*self._ends(flow)) for flow in self.load.flows}
+        return {flow: self._network.sending_end(*ends) for flow, ends in self._ends.items()}
 
     def close(self) -> list[TestbedError]:
         return self._network.close()
@@ -182,8 +183,7 @@ class RunningTrace(RunningJob):
         first_of = {flow.target: flow for flow in reversed(self.load.flows)}
         failed = next((flow for flow, qp in self.senders().items() if qp is self._failed), self.load.flows[0])
         outcomes = []
-        for flow in self.load.flows:
-            source, target = self._ends(flow)
+        for flow, (source, target) in self._ends.items():
             messages, payload_bytes = self._network.carried(source, target)
             run = self._ranks[target] if self._ranks and first_of[flow.target] is flow else None
             outcomes.append(
@@ -200,9 +200,6 @@ class RunningTrace(RunningJob):
                 )
             )
         return outcomes
-
-    def _ends(self, flow: Flow) -> tuple[int, int]:
-        return self._trace.hosts.index(flow.source), self._trace.hosts.index(flow.target)
 
     # ---- a rank
 

@@ -49,8 +49,8 @@ class JobTrace:
         return max(1, round(recorded_bytes * self.size_factor))
 
     def duration_ns(self, recorded_ns: int) -> int:
-        """Time that a node computes here."""
-        return round(recorded_ns * self.compute_factor)
+        """Time that a node computes here, three years at most: clocks are of 63 bits."""
+        return min(10**17, round(recorded_ns * self.compute_factor))
 
     def check(self, job: TraceJob) -> None:
         """Raise UsageError when an operation is too large, or a rank has too many peers."""

@@ -21,57 +21,57 @@ def job(*ranks):
     [
         (
             (WELL, rank(node(5, call(size=200)))),
-            "r0: node 0 (GroupCall) and r1: node 5 (GroupCall) disagree: operation 0 of all ranks is "
+            "r0: node 0 ('GroupCall') and r1: node 5 ('GroupCall') disagree: operation 0 of all ranks is "
             "all-reduce of 100 bytes and all-reduce of 200 bytes",
         ),
         (
             (rank(node(0, call("broadcast", root=0))), rank(node(0, call("broadcast", root=1)))),
-            "r0: node 0 (GroupCall) and r1: node 0 (GroupCall) disagree: operation 0 of all ranks is "
+            "r0: node 0 ('GroupCall') and r1: node 0 ('GroupCall') disagree: operation 0 of all ranks is "
             "broadcast of 100 bytes from rank 0 and broadcast of 100 bytes from rank 1",
         ),
         (
             (rank(node(0, call()), node(1, call())), WELL),
-            "r0: node 1 (GroupCall): it is operation 1 of all ranks, which r1 has not",
+            "r0: node 1 ('GroupCall'): it is operation 1 of all ranks, which r1 has not",
         ),
         (
             (rank(node(0, call(group="a")), a=(0, 1)), WELL),
-            "r0: node 0 (GroupCall): it is operation 0 of group 'a', which r1 has not",
+            "r0: node 0 ('GroupCall'): it is operation 0 of group 'a', which r1 has not",
         ),
         (
             (rank(node(0, call(group="a")), a=(1, 2)), WELL),
-            "r0: node 0 (GroupCall): group 'a' has ranks 1, 2; this is rank 0 of 2",
+            "r0: node 0 ('GroupCall'): group 'a' has ranks 1, 2; this is rank 0 of 2",
         ),
         (
             (rank(node(0, call(root=5))), rank(node(0, call(root=5)))),
-            "r0: node 0 (GroupCall): root_rank 5 is not in its group",
+            "r0: node 0 ('GroupCall'): root_rank 5 is not in its group",
         ),
         (
             (rank(node(4, receive(1, tag=3))), IDLE),
-            "r0: node 4 (Message): r1 has no send for it, tag 3",
+            "r0: node 4 ('Message'): r1 has no send for it, tag 3",
         ),
-        ((IDLE, rank(node(4, send(0, tag=3)))), "r1: node 4 (Message): r0 has no receive for it, tag 3"),
+        ((IDLE, rank(node(4, send(0, tag=3)))), "r1: node 4 ('Message'): r0 has no receive for it, tag 3"),
         (
             (rank(node(4, send(1, 5))), rank(node(6, receive(0, 6)))),
-            "r0: node 4 (Message) sends 5 bytes, of which r1: node 6 (Message) receives 6",
+            "r0: node 4 ('Message') sends 5 bytes, of which r1: node 6 ('Message') receives 6",
         ),
-        ((rank(node(4, send(0))), IDLE), "r0: node 4 (Message): its peer is rank 0; this is rank 0 of 2"),
-        ((rank(node(4, send(9))), IDLE), "r0: node 4 (Message): its peer is rank 9; this is rank 0 of 2"),
+        ((rank(node(4, send(0))), IDLE), "r0: node 4 ('Message'): its peer is rank 0; this is rank 0 of 2"),
+        ((rank(node(4, send(9))), IDLE), "r0: node 4 ('Message'): its peer is rank 9; this is rank 0 of 2"),
         ((rank(node(0, call()), node(0, call())), WELL), "r0: node 0: there are two nodes of this id"),
         (
             (rank(node(0, call(), 1), node(1, CPU, 0)), WELL),
-            "r0: node 0 (GroupCall) and r0: node 1 (Compute) wait for each other",
+            "r0: node 0 ('GroupCall') and r0: node 1 ('Compute') wait for each other",
         ),
-        ((rank(node(0, call(), 0)), WELL), "r0: node 0 (GroupCall) waits for itself"),
+        ((rank(node(0, call(), 0)), WELL), "r0: node 0 ('GroupCall') waits for itself"),
         (
             (
                 rank(node(0, call(group="a")), node(1, call(group="b"), 0)),
                 rank(node(2, call(group="b")), node(3, call(group="a"), 2)),
             ),
-            "r0: node 0 (GroupCall) and r1: node 3 (GroupCall) wait for each other",
+            "r0: node 0 ('GroupCall') and r1: node 3 ('GroupCall') wait for each other",
         ),
         (
             (rank(node(0, receive(1)), node(1, send(1), 0)), rank(node(0, receive(0)), node(1, send(0), 0))),
-            "r0: node 0 (Message) and r1: node 1 (Message) wait for each other",
+            "r0: node 0 ('Message') and r1: node 1 ('Message') wait for each other",
         ),
     ],
 )
