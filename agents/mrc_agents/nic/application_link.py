@@ -407,7 +407,6 @@ class ApplicationLink:
         return os.dup(chunk)
 
     def _create_channel(self, application: _Application, reply: ApplicationReply) -> int:
-        """The application's end of one more channel."""
         channels = application.channels
         for left in [each for each in channels if is_left(each)]:
             self._rings.give_back(channels.pop(left))

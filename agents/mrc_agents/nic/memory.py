@@ -149,8 +149,6 @@ class MemoryRegistration:
 
 @dataclass(frozen=True, slots=True)
 class RegionPlace:
-    """A place of a region's bytes."""
-
     offset: int = 0  # of the first one in the NIC's memory, where they lie in a row
     page_list: int | None = None  # offset of the list of their pages; None: they lie in a row
 

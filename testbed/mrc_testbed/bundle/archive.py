@@ -160,7 +160,6 @@ class _Reader:
             raise _Refused(f"holds {path.name!r} twice") from error
 
     def _take(self, count: int) -> bytes:
-        """The next *count* bytes."""
         self._count(count)
         found = b""
         while len(found) < count:

@@ -55,8 +55,6 @@ class FileDifference:
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """A run and its repetition."""
-
     key: str  # what it is called in its campaign; of a run alone, its scenario
     folder: Path  # result folder of the repetition
     # before, after: verdicts

@@ -28,8 +28,6 @@ _MODE_GAP_SHARE: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class CellFigure:
-    """One figure in all runs of a cell."""
-
     dimension: Dimension  # of the values
     better: Better | None  # which of two values is the better one; None where the name does not say
     by_seed: Mapping[int, float]  # seed -> value, in the base unit, of the runs that measured it
@@ -98,8 +96,6 @@ class Cell:
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A run of a campaign and what it left."""
-
     run: PlannedRun  # as planned
     status: str  # `not run` before its end
     manifest: Mapping[str, Any] | None  # None without one
@@ -169,7 +165,6 @@ def build_cells(runs: Iterable[MeasuredRun]) -> tuple[Cell, ...]:
 
 
 def merged_times(runs: Iterable[MeasuredRun], name: str) -> Histogram:
-    """All times of that name in *runs*."""
     return merge(each.times[name] for each in runs if name in each.times)
 
 

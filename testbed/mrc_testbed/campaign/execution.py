@@ -231,7 +231,6 @@ def carry_out_virtually(run: PlannedRun, campaign: Path) -> RunEntry:
 
 
 def carry_out_run(run: PlannedRun, campaign: Path, run_on_lab: RunOnLab, progress: Progress) -> RunEntry:
-    """Run for the campaign in folder *campaign*, and return the journal's entry."""
     try:
         finished = run_on_lab(run, runs_of(campaign), lambda step: progress(f"{run.index}: {step}"))
     except TestbedError as error:

@@ -24,8 +24,6 @@ _STATUS: Final = {"failed": Status.FAILED.value, "cannot tell": Status.UNTRUSTED
 
 @dataclass(frozen=True, slots=True)
 class CellOutcome:
-    """Outcome of an expectation in a cell."""
-
     text: str  # as written
     cell: str  # its key
     outcome: Answer  # `cannot tell` where too few runs count
@@ -38,7 +36,6 @@ class CellOutcome:
 
 
 def outcome_table(outcomes: Iterable[CellOutcome]) -> Table:
-    """A row for each expectation and cell."""
     rows = [judged(each.outcome, each.text, each.cell, each.reason) for each in outcomes]
     return Table(("", "expectation", "cell", "measured"), rows)
 

@@ -63,8 +63,6 @@ Admit = Callable[[Scenario, Plan], None]
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """One run of a campaign."""
-
     index: int  # its number in the order of the file, from 1
     scenario: str  # name of the scenario
     varied: Mapping[str, str]  # dotted key -> value, as text for people
@@ -105,8 +103,6 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class CampaignPlan:
-    """All runs of a campaign."""
-
     # name, description: of its file
     name: str
     description: str
@@ -208,8 +204,6 @@ def plan_variants(
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """Settings for all scenarios of a campaign."""
-
     spec: CampaignSpec
     seed: int | None
     expect: tuple[CampaignExpectation, ...]

@@ -109,8 +109,6 @@ def _padded(octets: bytes) -> bytes:
 
 @dataclass
 class CaptureCount:
-    """The counts of a capture."""
-
     frames: int = 0  # packets in the file
     lost_on_the_way: int = 0  # of them, those that faults or full queues took
     missed: int = 0  # frames that are not in the file because they came too fast

@@ -41,8 +41,6 @@ class Asked:
 
 
 class Site(Protocol):
-    """A lab."""
-
     clos: Clos  # its topology
     rtt_noise_ns: int  # time by which its machine may make an RTT longer
     barrier_noise_ns: int  # the same of what processes take part in
@@ -142,7 +140,6 @@ def _unprobed(clos: Clos, source: Node, target: Node, ev: int) -> PathFigures:
 
 
 def figures_of_link_probe(clos: Clos, outcome: PathOutcome) -> PathFigures:
-    """The figures of a link probe."""
     path = outcome.path
     links = [clos.link(link) for link in path.links]
     host = clos.host(path.host).name
@@ -234,8 +231,6 @@ def disjoint_rounds(pairs: Iterable[tuple[_Host, _Host]]) -> list[list[tuple[_Ho
 
 @dataclass(frozen=True, slots=True)
 class CheckExtent:
-    """The extent of a health check."""
-
     size_bytes: int  # of a message
     repetitions: int  # messages of a pair, small messages, and barriers
     pairs_max: int  # ordered pairs; see `ordered_rounds`

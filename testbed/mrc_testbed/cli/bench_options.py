@@ -93,8 +93,6 @@ SHARED: Final[Options] = {
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    """Values of SHARED."""
-
     # transport, cc, window: how messages are carried
     transport: str
     cc: str | None
@@ -118,7 +116,6 @@ class BenchOptions:
 
 
 def parameters(options: Options) -> list[inspect.Parameter]:
-    """Keyword parameters with *options*."""
     return [
         inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         for key, (annotation, default) in options.items()

@@ -53,8 +53,6 @@ _RECEIVER: Final = """\
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """The content of the exported files."""
-
     settings: StackSettings  # of the stack: ports, the objective
     target: str  # host and port of the exporter, as Prometheus finds it
     alertmanager: str = DEFAULT_ALERTMANAGER  # its host and port

@@ -43,8 +43,6 @@ OBSERVE_COMMANDS: Final = typer.Typer(rich_markup_mode="rich")
 
 
 class OutputFormat(StrEnum):
-    """Formats of results."""
-
     TABLE = "table"
     JSON = "json"
     YAML = "yaml"

@@ -82,7 +82,6 @@ def locked_descriptor(lock_file: Path, subject: str = "", *, wait: bool = True) 
 
 
 def _flock(descriptor: int, subject: str, *, wait: bool) -> None:
-    """Takes the lock on *descriptor*."""
     if wait:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         return

@@ -70,7 +70,6 @@ def _own_namespaces() -> str:
 
 
 def lock_folder() -> Path:
-    """Folder of the locks of processes that own something."""
     return state_root() / ".owners"
 
 

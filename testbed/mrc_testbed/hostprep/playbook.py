@@ -141,7 +141,6 @@ class _Listener:
 
     @property
     def named_changes(self) -> Iterator[str]:
-        """Changes, host by host."""
         return (where for _, where in sorted(self.changes, key=lambda change: change[0]))
 
     @property
@@ -176,7 +175,6 @@ def _own_signal_handlers() -> Iterator[None]:
 
 
 def log_of(name: str) -> Path:
-    """File of the output of playbook *name*."""
     return state_home() / "setup" / f"{name}.log"
 
 

@@ -54,8 +54,6 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class TailLine:
-    """An event."""
-
     clock: str  # local time of day, with milliseconds
     text: str  # what happened
     kind: EventKind = "lab"  # to what
@@ -64,8 +62,6 @@ class TailLine:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """State to show."""
-
     number: int  # grows by one with each update
     interval_ns: int  # between two updates, if all is well
     read_ns: int | None  # CLOCK_MONOTONIC of the latest reading of the lab; None before the first

@@ -25,8 +25,6 @@ _STALLED_STEPS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job."""
-
     name: str  # of its workload
     word: str  # what its steps are called
     # of the last PACE_NS, or when no step lies in it, of the latest few; None before the first

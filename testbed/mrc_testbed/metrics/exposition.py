@@ -71,7 +71,6 @@ class TextWriter:
 
 
 def _gaps(buckets: ClassicBuckets | None, series: Series) -> tuple[int | float, ...]:
-    """The values for the gaps in the lines of a metric."""
     values = [value for _, value in series]
     if buckets is not None:
         return tuple(number for value in values for number in _numbers(buckets, value))
@@ -81,7 +80,6 @@ def _gaps(buckets: ClassicBuckets | None, series: Series) -> tuple[int | float, 
 
 
 def _numbers(buckets: ClassicBuckets, histogram: Value) -> tuple[int | float, ...]:
-    """The values for the gaps in the text of a histogram."""
     if not isinstance(histogram, Histogram):
         raise TypeError("a metric with buckets needs a histogram")
     *reached, count = histogram.cumulative((*buckets.indices, BUCKET_COUNT))

@@ -15,8 +15,6 @@ class MetricType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric family."""
-
     name: str  # as it stands in the exposition, with `_total` for a counter
     unit: str  # what one of it is, for people; empty for a yes or no
     labels: tuple[str, ...]  # names of its labels

@@ -88,8 +88,6 @@ class EvPath(NamedTuple):
 
 
 class QpReadings(NamedTuple):
-    """The readings of a NIC's QPs."""
-
     states: EvStates  # how many EVs of connected QPs are in which state; unused EVs are not counted
     windows: CongestionWindows  # of the QPs that are sending
     reorder_packets: int  # the most packets that a QP holds above the first missing one
@@ -131,11 +129,9 @@ class NicReader(Holder):
             self._opened = stack.pop_all()
 
     def counters(self) -> list[int]:
-        """The counters, indexed by NicCounter."""
         return [values[0] for values in _sums(self._counters)]
 
     def packet_rtt(self) -> tuple[Histogram, ...]:
-        """RTT of data packets by plane."""
         return tuple(_histograms(self._rtt, self._plane_count))
 
     def message_completion(self) -> Histogram:
@@ -160,7 +156,6 @@ class NicReader(Holder):
         return words[_FALLS :: sizeof(NicPath) // words.itemsize].tolist()
 
     def port_is_up(self, plane: int) -> bool:
-        """Return True if the NIC's port to *plane* has carrier."""
         return bool(self._control.port_up_mask >> plane & 1)
 
 

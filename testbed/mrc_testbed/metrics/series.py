@@ -129,7 +129,6 @@ class HostTable(Mapping[str, HostCounts]):
         return self._columns[HostCounts.__match_args__.index(name)]
 
     def total(self) -> HostCounts:
-        """The counts of all NICs together."""
         return HostCounts(*map(sum, self._columns))
 
     def since(self, earlier: Self) -> Self:

@@ -11,8 +11,6 @@ from markupsafe import Markup
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """A cell of a table."""
-
     text: str  # what it says
     style: str = ""  # class of the style sheet; of a column of numbers `number` by itself
     lead: str = ""  # before the text
@@ -35,8 +33,6 @@ Columns = Mapping[str, str | Callable[[Any], Any]]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table."""
-
     columns: Sequence[str]  # their names; a `#` before one sets it to the right. Empty for a table without.
     # of cells; a text stands for a cell with nothing but that. For CSV of values; on a terminal also of
     # numbers, None for a dash, and what rich shows

@@ -53,8 +53,6 @@ IsStopped = Callable[[], bool]
 
 @dataclass(frozen=True, slots=True)
 class Universe:
-    """A universe that has ended."""
-
     failures: tuple[Failure, ...]  # invariants that do not hold; none in a good one
     digest: str  # of everything counted: equal universes have equal ones
     time_ns: int  # how long it lasted
@@ -205,6 +203,5 @@ def require_plan(document: Values) -> None:
 
 
 def judge_seed(seed: int) -> Judged:
-    """Judge the universe of a number."""
     outcome = judge(draw_universe(seed), is_repeated=seed % REPEATED == 0)
     return Judged(seed, outcome.failures, outcome.time_ns, outcome.events)

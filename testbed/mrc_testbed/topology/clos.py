@@ -57,7 +57,6 @@ class Clos:
         return Node(self.numbering.host_id(index), str(name), name.tier, None, index, self.spec.planes)
 
     def t0(self, plane: int, index: int) -> Node:
-        """T0 *index* of *plane*."""
         self._require(plane, self.spec.planes, "plane")
         self._require(index, self.spec.t0, "T0 index")
         name = NodeName(Tier.T0, plane, index)
@@ -65,7 +64,6 @@ class Clos:
         return Node(self.numbering.t0_id(plane, index), str(name), name.tier, plane, index, port_count)
 
     def t1(self, plane: int, index: int) -> Node:
-        """T1 *index* of *plane*."""
         self._require(plane, self.spec.planes, "plane")
         self._require(index, self.spec.t1, "T1 index")
         name = NodeName(Tier.T1, plane, index)
@@ -153,13 +151,11 @@ class Clos:
         return Link(ref, naming.link_name(lower.name, upper.name), lower.plane, lower, upper)
 
     def host_link(self, host: int, plane: int) -> Link:
-        """The link between *host* and its T0 of *plane*."""
         self._require(host, self.numbering.host_count, "host")
         self._require(plane, self.spec.planes, "plane")
         return self.link(self.numbering.host_link_id(host, plane))
 
     def fabric_link(self, plane: int, t0: int, uplink: int) -> Link:
-        """Uplink number *uplink* of T0 *t0* of *plane*."""
         self._require(plane, self.spec.planes, "plane")
         self._require(t0, self.spec.t0, "T0 index")
         self._require(uplink, self.numbering.uplink_count, "uplink")

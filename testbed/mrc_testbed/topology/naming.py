@@ -32,8 +32,6 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeName:
-    """The parts of a node name."""
-
     tier: Tier  # host, T0 or T1
     plane: int | None  # plane of a switch; None for a host
     index: int  # host number, or index of the switch within plane and tier

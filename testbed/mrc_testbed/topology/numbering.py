@@ -120,7 +120,6 @@ class Numbering:
         return host % self.hosts_per_t0
 
     def host_link_id(self, host: int, plane: int) -> int:
-        """Link id of the link between *host* and its T0 of *plane*."""
         return host * self.planes + plane
 
     def fabric_link_id(self, plane: int, t0: int, uplink: int) -> int:

@@ -70,8 +70,6 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class PartLoss:
-    """The effect of the loss of one part."""
-
     part: str  # what is lost
     count: int  # parts of this kind in the fabric
     nics: int  # NICs that lose rate, at most
@@ -123,7 +121,6 @@ class Fabric:
 
     @property
     def links(self) -> int:
-        """Links of all kinds."""
         return self.host_links + self.t0_t1_links + self.t1_t2_links
 
     @property
@@ -146,7 +143,6 @@ class Fabric:
 
     @property
     def paths(self) -> int:
-        """Paths of all planes."""
         return self.parts.planes * self.paths_per_plane
 
     @property
