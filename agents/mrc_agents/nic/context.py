@@ -56,7 +56,7 @@ class MemoryRegion:
     def __init__(self, context: "Context", offset: int, length: int, r_key: int) -> None:
         self.context = context
         self.offset, self.length = offset, length
-        self.address = context.maps.memory_address + offset
+        self.address = context.maps.memory.address + offset
         self.remote = RemoteRegion(r_key, length)
 
     @property

@@ -137,7 +137,11 @@ class _Reader:
         for _ in range(MEMBERS_MAX):
             block = self._take(_BLOCK)
             if not any(block):
-                self._expect_nothing()
+                # Only zeros may follow; reading them to their end finds a file that was cut short
+                while chunk := self._stream.read(_CHUNK_BYTES):
+                    self._count(len(chunk))
+                    if any(chunk):
+                        raise _Refused("holds something after its end")
                 return
             name, size = _parse_header(block)
             if size > self._left:
@@ -168,13 +172,6 @@ class _Reader:
                 raise EOFError
             found += chunk
         return found
-
-    def _expect_nothing(self) -> None:
-        """Check that only zeros follow; reading them to their end finds a file that was cut short."""
-        while chunk := self._stream.read(_CHUNK_BYTES):
-            self._count(len(chunk))
-            if any(chunk):
-                raise _Refused("holds something after its end")
 
     def _count(self, count: int) -> None:
         self._left -= count

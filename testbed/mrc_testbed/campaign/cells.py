@@ -136,14 +136,12 @@ class MeasuredRun:
         }
 
 
-def measured_run(folder: CampaignFolder, run: PlannedRun) -> MeasuredRun:
-    """A run as the journal has it now."""
-    return MeasuredRun(run, folder.last(run).status, folder.manifest(run), folder.histograms(run))
-
-
 def measured_runs(folder: CampaignFolder) -> tuple[MeasuredRun, ...]:
-    """All runs that are wanted, done or not, in the order of the file."""
-    return tuple(measured_run(folder, run) for run in sorted(folder.wanted, key=lambda run: run.index))
+    """All runs that are wanted, done or not, in the order of the file, as the journal has them now."""
+    return tuple(
+        MeasuredRun(run, folder.last(run).status, folder.manifest(run), folder.histograms(run))
+        for run in sorted(folder.wanted, key=lambda run: run.index)
+    )
 
 
 def cells_of(folder: CampaignFolder) -> tuple[Cell, ...]:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import IO, Final
 
 from mrc_agents.abi import PortCounter
@@ -186,3 +187,21 @@ class PacketRecording:
             comments,
             is_outbound=self._selection.is_outbound(frame.port_id),
         )
+
+
+DISSECTOR: Final = Path(__file__).with_name("mrc.lua")
+
+
+def tshark_arguments(forwarding: str = "srv6") -> list[str]:
+    """Arguments that make tshark (or wireshark) understand MRC.
+
+    UDP checksums are 0 on purpose (docs/reference/protocol.md, "Packet stack"), which is no error here.
+
+    Args:
+        forwarding: mode of the fabric, which decides what the parts of an EV are.
+    """
+    preferences = ("udp.ignore_ipv6_zero_checksum:TRUE", f"mrc.forwarding:{forwarding}")
+    arguments = ["-X", f"lua_script:{DISSECTOR}"]
+    for preference in preferences:
+        arguments += ["-o", preference]
+    return arguments

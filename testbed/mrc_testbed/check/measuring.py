@@ -415,19 +415,17 @@ class LabMeasuring:
                 if not engine.wait(monotonic_ns() + self._timeout_ns(0)):
                     break
             engine.collect(monotonic_ns())
-            return _barrier_ns(engine, load)
-
-
-def _barrier_ns(engine: Engine, load: Load) -> dict[str, float]:
-    """By host, the median over all barriers of the time until the last receiver has acknowledged it."""
-    took_ns: dict[str, list[list[int]]] = {}
-    for flow, batches in engine.batches(load.name).items():
-        took_ns.setdefault(flow.source, []).append([batch.end_ns - batch.begin_ns for batch in batches])
-    return {
-        host: median(map(max, zip(*of_flows, strict=False)))
-        for host, of_flows in took_ns.items()
-        if all(of_flows)
-    }
+            # By host, the median over all barriers of the time until the last receiver has acknowledged it
+            took_ns: dict[str, list[list[int]]] = {}
+            for flow, batches in engine.batches(load.name).items():
+                took_ns.setdefault(flow.source, []).append(
+                    [batch.end_ns - batch.begin_ns for batch in batches]
+                )
+            return {
+                host: median(map(max, zip(*of_flows, strict=False)))
+                for host, of_flows in took_ns.items()
+                if all(of_flows)
+            }
 
 
 def _flows(name: str, pairs: Sequence[tuple[Node, Node]]) -> tuple[Flow, ...]:

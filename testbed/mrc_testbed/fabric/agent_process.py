@@ -111,7 +111,7 @@ def _write_config(paths: LabPaths, settings: NicSettings, runtime: RuntimeName) 
         # In a container the agent is in the right namespace from the start.
         network_namespace=node_namespace(paths.lab, host) if runtime is RuntimeName.NETNS else None,
     )
-    file = paths.agent_config(host)
+    file = paths.agent_folder(host) / "agent.json"
     write_private(file, json.dumps(config_document(config), indent=1) + "\n")
     return file
 

@@ -129,9 +129,6 @@ class LabPaths:
         """Folder that the agent of one host reads."""
         return self.folder / "agents" / host
 
-    def agent_config(self, host: str) -> Path:
-        return self.agent_folder(host) / "agent.json"
-
     def agent_socket(self, host: str) -> Path:
         return self.node_folder(host) / "agent.sock"
 

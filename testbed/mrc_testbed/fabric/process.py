@@ -265,7 +265,12 @@ def _end(processes: Iterable[ProcessIdentity], steps: Iterable[tuple[signal.Sign
             pids = ", ".join(str(descriptors[descriptor].pid) for descriptor in remaining)
             raise CleanupError(f"processes survive SIGKILL: {pids}")
         for process in descriptors.values():
-            _reap(process.pid)
+            # The exit status of a child of ours is collected
+            try:
+                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG)
+            except OSError as error:
+                if error.errno != errno.ECHILD:
+                    raise
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
@@ -303,15 +308,6 @@ def _wait_for_exit(descriptors: set[int], wait_ns: int) -> set[int]:
             poll.unregister(descriptor)
             remaining.discard(descriptor)
     return remaining
-
-
-def _reap(pid: int) -> None:
-    """Collects the exit status if the process was our own child."""
-    try:
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
-    except OSError as error:
-        if error.errno != errno.ECHILD:
-            raise
 
 
 def _stat_fields(pid: int) -> list[str] | None:

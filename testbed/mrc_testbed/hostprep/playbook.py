@@ -140,10 +140,6 @@ class _Listener:
         return False
 
     @property
-    def named_changes(self) -> Iterator[str]:
-        return (where for _, where in sorted(self.changes, key=lambda change: change[0]))
-
-    @property
     def outcome(self) -> str:
         """Every failure, and the hosts without one."""
         done = [host for host, is_done in self.hosts.items() if is_done]
@@ -235,7 +231,8 @@ def run_playbook(
     if run.rc != 0:
         failures = listener.outcome or f"ansible-playbook ended with status {run.rc}"
         raise PreflightError(f"playbook {name} failed: {failures}\nAnsible's output is in {log}")
-    return PlaybookReport(tuple(listener.named_changes), log)
+    changes = sorted(listener.changes, key=lambda change: change[0])
+    return PlaybookReport(tuple(where for _, where in changes), log)
 
 
 def _environment(folder: Path) -> dict[str, str]:

@@ -3,8 +3,7 @@
 from dataclasses import asdict
 from typing import Any, Final
 
-from mrc_testbed.drawing.graph import headline
-from mrc_testbed.drawing.palette import plane_colour, plane_is_dashed
+from mrc_testbed.drawing.graph import headline, plane_colour, plane_is_dashed
 from mrc_testbed.drawing.svg import graph_svg
 from mrc_testbed.live.feed import Update
 from mrc_testbed.live.jobs import JobView

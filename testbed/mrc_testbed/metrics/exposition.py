@@ -7,9 +7,8 @@ every second. Here the text around a number is made once per series and kept, wh
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from mrc_testbed.metrics.buckets import ClassicBuckets
 from mrc_testbed.metrics.histogram import BUCKET_COUNT, Histogram
-from mrc_testbed.metrics.metric import Metric
+from mrc_testbed.metrics.metric import ClassicBuckets, Metric
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -41,9 +41,8 @@ from mrc_agents.abi import (
     TrafficClass,
     WorkRing,
 )
-from mrc_agents.bpf.batch import WholeMap
 from mrc_agents.bpf.libbpf import Pins, open_map_in
-from mrc_agents.bpf.maps import ArrayMap, MappedArray
+from mrc_agents.bpf.maps import ArrayMap, MappedArray, WholeMap
 from mrc_agents.bpf.virtual import VirtualFolder
 from mrc_agents.clock import monotonic_ns
 from mrc_agents.closing import Holder

@@ -54,7 +54,7 @@ class Clos:
         """Host number *index*."""
         self._require(index, self.numbering.host_count, "host")
         name = NodeName(Tier.HOST, None, index)
-        return Node(self.numbering.host_id(index), str(name), name.tier, None, index, self.spec.planes)
+        return Node(self.numbering.switch_count + index, str(name), name.tier, None, index, self.spec.planes)
 
     def t0(self, plane: int, index: int) -> Node:
         self._require(plane, self.spec.planes, "plane")
@@ -91,7 +91,11 @@ class Clos:
     def port(self, ref: str | int) -> Port:
         """The port with that name (`h0:2`) or port id."""
         if isinstance(ref, str):
-            return self._port_by_name(ref)
+            parts = naming.split_port_name(ref)
+            if parts is None:
+                raise UsageError(f"{ref!r} is not a port name; write {naming.PORT_GRAMMAR}")
+            node = self.node(parts[0])
+            return self.port(self.port_id(node, parts[1]))
         found = self._ports.get(ref)
         if found is None:
             found = self._ports[ref] = self._port_of_id(ref)
@@ -148,7 +152,7 @@ class Clos:
             return self._link_by_name(ref)
         self._require(ref, self.numbering.link_count, "link id")
         lower, upper = self.port(2 * ref), self.port(2 * ref + 1)
-        return Link(ref, naming.link_name(lower.name, upper.name), lower.plane, lower, upper)
+        return Link(ref, f"{lower.name}{naming.LINK_SEPARATOR}{upper.name}", lower.plane, lower, upper)
 
     def host_link(self, host: int, plane: int) -> Link:
         self._require(host, self.numbering.host_count, "host")
@@ -241,13 +245,6 @@ class Clos:
         near = naming.guess_node_name(text)
         suggestion = f"; did you mean {near}" if near is not None and self._exists(near) else ""
         return f"there is no node {text!r}{suggestion} ({ranges})"
-
-    def _port_by_name(self, text: str) -> Port:
-        parts = naming.split_port_name(text)
-        if parts is None:
-            raise UsageError(f"{text!r} is not a port name; write {naming.PORT_GRAMMAR}")
-        node = self.node(parts[0])
-        return self.port(self.port_id(node, parts[1]))
 
     def _link_by_name(self, text: str) -> Link:
         if naming.LINK_SEPARATOR not in text:

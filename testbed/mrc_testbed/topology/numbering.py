@@ -102,9 +102,6 @@ class Numbering:
     def t1_id(self, plane: int, index: int) -> int:
         return plane * self.switches_per_plane + self.t0 + index
 
-    def host_id(self, host: int) -> int:
-        return self.switch_count + host
-
     def switch_place(self, node_id: int) -> SwitchPlace:
         """Inverse of `t0_id` and `t1_id`."""
         plane, index = divmod(node_id, self.switches_per_plane)

@@ -6,8 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from mrc_testbed.capture.packet_recording import interface_block, packet_block, section_header
-from mrc_testbed.capture.tshark import tshark_arguments
+from mrc_testbed.capture.packet_recording import (
+    interface_block,
+    packet_block,
+    section_header,
+    tshark_arguments,
+)
 
 _SEPARATOR: Final = "\x1f"
 
