@@ -399,7 +399,6 @@ class Context(Closing):
         """An MRC QP in INIT to the host with that index.
 
         Args:
-            peer_host: index.
             evs: EVs, plane by plane; by default 32 in each, spread over the uplinks.
             attributes: as docs/reference/verbs.md lists them; `ev_profile` among them.
 

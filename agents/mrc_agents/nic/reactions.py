@@ -80,14 +80,7 @@ class ProbeSchedule:
         return found
 
     def reschedule(self, qp_index: int, ev_indices: list[int], qp: Qp, now_ns: int) -> list[int]:
-        """The EVs among those due that are still bad and shall be probed now.
-
-        Args:
-            qp_index: whose they are.
-            ev_indices: from `due`.
-            qp: the kernel's QP as it is now.
-            now_ns: CLOCK_MONOTONIC.
-        """
+        """The EVs among those due that are still bad and shall be probed now."""
         to_probe = []
         for ev_index in ev_indices:
             ev = qp.evs.ev[ev_index]

@@ -121,12 +121,7 @@ class _Frame:
 
 
 class _Reader:
-    """Takes an archive apart, and counts.
-
-    Args:
-        stream: the archive, decompressed.
-        limit: bytes that it may hold.
-    """
+    """Takes an archive apart, and counts."""
 
     def __init__(self, stream: _Frame, limit: int) -> None:
         self._stream = stream

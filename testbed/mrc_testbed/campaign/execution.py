@@ -105,7 +105,6 @@ def execute_campaign(
     """The exit code of the campaign; runs that are finished are skipped, the summary is written in any case.
 
     Args:
-        retry: statuses of finished runs that are done again.
         retries: how often a run that is UNTRUSTED is repeated at once; each keeps its line and its folder.
         is_out_of_time: asked after each run; once it is so, none is begun any more.
     """

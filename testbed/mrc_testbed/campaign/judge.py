@@ -91,7 +91,6 @@ def judge_cells(
 
     Args:
         runs: all that are wanted, done or not.
-        baseline: what is varied -> value of the cells that others are compared with.
     """
     cells = group_by_cell(runs)
     return tuple(outcome for expectation in expectations for outcome in _judge(expectation, cells, baseline))

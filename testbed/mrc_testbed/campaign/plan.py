@@ -186,13 +186,7 @@ def plan_campaign(
 def plan_variants(
     scenario: Scenario, *, seed: int | None = None, admit: Admit = lambda _scenario, _plan: None
 ) -> CampaignPlan:
-    """The plan of a scenario's variants, as a campaign of that scenario alone.
-
-    Args:
-        scenario: with variants.
-        seed: in place of the file's.
-        admit: called with each variant and its plan.
-    """
+    """The plan of a scenario's variants, as a campaign of that scenario alone."""
     source = scenario.document.text
     runs = [
         _planned(number, variant, {}, _admitted(variant, seed, admit), source)

@@ -84,9 +84,6 @@ def packet_block(
     Args:
         interface: position of its interface in the section.
         time_ns: since the Unix epoch.
-        octets: what was kept of the frame.
-        frame_bytes: how long it was.
-        comments: shown with the packet.
         is_outbound: whether the interface sent it; None: not known.
     """
     fixed = struct.pack("<IIIII", interface, time_ns >> 32, time_ns & 0xFFFF_FFFF, len(octets), frame_bytes)

@@ -56,7 +56,6 @@ def select_ports(clos: Clos, places: Sequence[str], plane: int | None = None) ->
 
     Args:
         places: names of nodes and ports.
-        plane: only ports of that plane.
     """
     if plane is not None and not 0 <= plane < clos.spec.planes:
         raise UsageError(f"there is no plane {plane}: the lab has planes 0 to {clos.spec.planes - 1}")

@@ -238,11 +238,7 @@ class CheckExtent:
 
 
 class LabMeasuring:
-    """The measuring of a lab.
-
-    Args:
-        hosts: names, at least two.
-    """
+    """The measuring of a lab."""
 
     def __init__(
         self, site: Site, hosts: Sequence[str], options: CheckExtent, progress: Callable[[str], object]

@@ -80,11 +80,7 @@ def _try_lock(lock: TextIO) -> bool:
 
 
 class Reaper:
-    """Looks after the ledger of one lab.
-
-    Args:
-        clock_ns: CLOCK_MONOTONIC in ns.
-    """
+    """Looks after the ledger of one lab."""
 
     def __init__(
         self, ledger: Ledger, controller: FaultController, *, clock_ns: Callable[[], int] = monotonic_ns

@@ -84,11 +84,7 @@ class Update:
 
 
 class Feed:
-    """Snapshots of a lab, one per interval, while the context lasts.
-
-    Args:
-        interval_ns: between two snapshots.
-    """
+    """Snapshots of a lab, one per interval, while the context lasts."""
 
     def __init__(self, lab: str, interval_ns: int = DEFAULT_INTERVAL_NS) -> None:
         self.lab = lab

@@ -43,10 +43,8 @@ def build_jobs(
     """State of the jobs at *now_ns*, and the effect of the latest faults on each.
 
     Args:
-        jobs: that run.
         windows: of faults, oldest first.
         flaps: fault -> its outages, of those that have one window for all of them.
-        now_ns: CLOCK_MONOTONIC.
     """
     return tuple(_view(job, windows, flaps, clos, now_ns) for job in jobs)
 

@@ -101,7 +101,6 @@ class NicReader(Holder):
         pins: folder of the NIC's pinned maps.
         row: index of its T0s.
         rows: that of each host's T0s, by host number; empty where EVs do not name their paths.
-        qp_search_readings: readings from one search for new QPs to the next.
     """
 
     def __init__(
