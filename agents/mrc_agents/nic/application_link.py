@@ -308,7 +308,9 @@ class ApplicationLink:
                 reply.has_ring = self._rings.has_ring(reply.channel)
                 return theirs.detach()
             case ApplicationVerb.CHANNEL_RING:
-                return self._channel_ring(application, request.offset)
+                if request.offset not in application.channels.values():
+                    raise UsageError(f"offset: {request.offset}; no such channel of this application")
+                return self._rings.descriptor(request.offset)
             case ApplicationVerb.WATCH_PORT:
                 reply.is_up = self._is_port_up()
                 return application.watches.open()
@@ -400,11 +402,6 @@ class ApplicationLink:
         }
         self._call("modify_qp", arguments, owned)
         reply.window_packets, reply.pmtu_bytes = self._reactions.verbs.sending_of(request.qpn)
-
-    def _channel_ring(self, application: _Application, number: int) -> int:
-        if number not in application.channels.values():
-            raise UsageError(f"offset: {number}; no such channel of this application")
-        return self._rings.descriptor(number)
 
 
 def _limits(request: ApplicationRequest) -> QpLimits:

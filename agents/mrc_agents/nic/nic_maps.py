@@ -12,8 +12,6 @@ from mrc_agents.nic.work_queue import qp_index
 
 
 class NicMaps(Holder):
-    """The memory and the QPs of one NIC."""
-
     def __init__(self, pins: Pins) -> None:
         with ExitStack() as opened:
             descriptor = partial(open_map_in, opened, pins)

@@ -145,7 +145,6 @@ def measured_runs(folder: CampaignFolder) -> tuple[MeasuredRun, ...]:
 
 
 def cells_of(folder: CampaignFolder) -> tuple[Cell, ...]:
-    """The cells of a campaign as its journal has them now."""
     return build_cells(measured_runs(folder))
 
 

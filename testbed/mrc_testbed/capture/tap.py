@@ -40,8 +40,6 @@ from mrc_testbed.topology.element import Port
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The ports of a capture."""
-
     ports: tuple[Port, ...]  # those selected, in the order of their ids: the interfaces of the file
     # by id of an egress port whose frames are captured, the position in `ports` they belong to
     shown_at: dict[int, int]

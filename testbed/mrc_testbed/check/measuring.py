@@ -238,8 +238,6 @@ class CheckExtent:
 
 
 class LabMeasuring:
-    """The measuring of a lab."""
-
     def __init__(
         self, site: Site, hosts: Sequence[str], options: CheckExtent, progress: Callable[[str], object]
     ) -> None:
@@ -249,7 +247,6 @@ class LabMeasuring:
         self._progress = progress
 
     def measured(self) -> CheckFigures:
-        """The figures of the lab."""
         site, clos = self._site, self._site.clos
         self._progress("greeting the NIC agents")
         silent = self._silent()

@@ -16,8 +16,6 @@ _PLACES_SHOWN: Final = 2
 
 @dataclass(slots=True)
 class FaultWindow:
-    """When a fault acted."""
-
     fault_id: str  # its name
     kind: str  # its kind
     start_ns: int  # CLOCK_MONOTONIC

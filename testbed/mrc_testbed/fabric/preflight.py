@@ -97,6 +97,7 @@ def clock_check() -> Check:
 def lab_checks(clos: Clos, *, has_containers: bool) -> tuple[Check, ...]:
     """Checks of what a lab of this size and kind needs beyond `machine_checks`."""
     check_live(clos.spec)
+    per_node = _TASKS_PER_CONTAINER if has_containers else 0
     checks = [
         _open_files(clos),
         _number("network namespaces", "sys/user/max_net_namespaces", "user.max_net_namespaces", _nodes(clos)),
@@ -104,7 +105,7 @@ def lab_checks(clos: Clos, *, has_containers: bool) -> tuple[Check, ...]:
             "process numbers",
             "sys/kernel/pid_max",
             "kernel.pid_max",
-            _task_count(clos, has_containers=has_containers),
+            clos.numbering.host_count * 2 + _nodes(clos) * per_node,
         ),
         _memory(clos, has_containers=has_containers),
     ]
@@ -244,11 +245,6 @@ def _attempt(what: str, work: Callable[[], object]) -> Check:
 
 def _nodes(clos: Clos) -> int:
     return clos.numbering.node_count
-
-
-def _task_count(clos: Clos, *, has_containers: bool) -> int:
-    per_node = _TASKS_PER_CONTAINER if has_containers else 0
-    return clos.numbering.host_count * 2 + _nodes(clos) * per_node
 
 
 def check_data_plane() -> None:

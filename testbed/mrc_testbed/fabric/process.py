@@ -142,7 +142,6 @@ def session(pid: int) -> int | None:
 
 
 def own_identity() -> ProcessIdentity:
-    """The calling process."""
     identity = observe_process(os.getpid())
     if identity is None:
         raise FabricError("this process is not in /proc", hint="mount /proc")

@@ -231,7 +231,6 @@ class _Handler(LocalHandler):
         self.answer(status, json.dumps(document).encode(), "application/json")
 
     def refuse(self, refusal: Refusal) -> None:
-        """Respond with the reason."""
         self._json(refusal.status, {"error": refusal.reason})
 
 

@@ -117,7 +117,6 @@ class LabCollector:
         ]
 
     def collect(self, samples: Samples) -> None:
-        """Adds the lab's series to *samples*."""
         own: Samples = {}
         for metric, series in self._families():
             own.setdefault(metric.name, []).extend(series)

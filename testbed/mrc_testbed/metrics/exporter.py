@@ -36,8 +36,6 @@ _TEXT: Final = "text/plain; charset=utf-8"
 
 
 class Page(NamedTuple):
-    """An answer."""
-
     status: HTTPStatus  # of it
     body: bytes  # of it
     content_type: str = _TEXT  # of the body
@@ -51,7 +49,6 @@ _NO_PAGES: Final[Pages] = MappingProxyType({})
 
 
 def process_metrics() -> Callable[[], bytes]:
-    """The function that writes the metrics of this process."""
     with from_extra("observe"):
         from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest  # noqa: PLC0415 - an extra
     registry = CollectorRegistry()

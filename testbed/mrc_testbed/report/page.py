@@ -59,7 +59,6 @@ def html(text: str) -> Markup:
 
 
 def render(package: str, name: str, **values: object) -> Markup:
-    """A filled-in template of a package, as HTML."""
     return html(templates(package).get_template(name).render(values))
 
 

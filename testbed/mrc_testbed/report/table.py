@@ -45,7 +45,6 @@ class Table:
         return cls(tuple(columns), [[None if cell == "" else cell for cell in row] for row in cells])
 
     def csv(self) -> str:
-        """Lines of CSV."""
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows((self.columns, *self.rows))
         return text.getvalue()
@@ -60,7 +59,6 @@ class Table:
         return part("table", heads, [list(_filled(row, self.columns)) for row in self.rows])
 
     def markdown(self) -> list[str]:
-        """Lines of Markdown."""
         aligned = ["---:" if name.startswith("#") else "---" for name in self.columns]
         heads = [name.removeprefix("#") for name in self.columns]
         return [_line(heads), _line(aligned), *(_line(map(_marked, row)) for row in self.rows)]

@@ -51,7 +51,6 @@ class Clos:
         return self.t1(place.plane, place.index) if place.is_t1 else self.t0(place.plane, place.index)
 
     def host(self, index: int) -> Node:
-        """Host number *index*."""
         self._require(index, self.numbering.host_count, "host")
         name = NodeName(Tier.HOST, None, index)
         return Node(self.numbering.switch_count + index, str(name), name.tier, None, index, self.spec.planes)
@@ -176,7 +175,6 @@ class Clos:
         return addressing.mac(port_id)
 
     def inner_address(self, host: int, plane: int) -> IPv6Address:
-        """Address of the NIC port of *host* in *plane*."""
         self._require(host, self.numbering.host_count, "host")
         self._require(plane, self.spec.planes, "plane")
         return addressing.inner_address(host, plane)

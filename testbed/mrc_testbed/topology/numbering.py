@@ -78,12 +78,10 @@ class Numbering:
 
     @property
     def host_link_count(self) -> int:
-        """Links between hosts and T0s."""
         return self.host_count * self.planes
 
     @property
     def fabric_links_per_plane(self) -> int:
-        """Links between the T0s and T1s of one plane."""
         return self.t0 * self.uplink_count
 
     @property

@@ -50,12 +50,10 @@ class Parts:
 
     @property
     def port_rate_bps(self) -> int:
-        """Rate of each port of the fabric."""
         return self.nic_rate_bps // self.planes
 
     @property
     def switch_ports(self) -> int:
-        """Ports of a switch."""
         return self.switch_rate_bps // self.port_rate_bps
 
     @property
@@ -101,7 +99,6 @@ class Fabric:
 
     @property
     def switches(self) -> int:
-        """Switches of all planes."""
         return self.parts.planes * (self.t0 + self.t1 + self.t2)
 
     @property
