@@ -14,7 +14,7 @@ from mrc_agents.abi import (
     PageList,
 )
 from mrc_agents.nic.application_link import SOCKET_NAME
-from mrc_agents.nic.capability import SO_PREFER_BUSY_POLL
+from mrc_agents.nic.watch_sockets import SO_PREFER_BUSY_POLL
 from mrc_testbed.fabric.live import Lab
 from mrc_testbed.fabric.namespace import entered
 from mrc_testbed.fabric.runtime import node_namespace

@@ -63,7 +63,6 @@ class Btf:
         return entry
 
     def ctypes_name(self, type_id: int) -> str:
-        """The ctypes expression of a member's type."""
         entry = self.resolve(type_id)
         if entry["kind"] == "INT":
             return _SCALARS[entry["size"], entry["encoding"] == "SIGNED"]

@@ -37,8 +37,6 @@ _PARAMETERS: Final = "const struct mrc_cc_parameters *parameters"
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A function that an algorithm has."""
-
     name: str  # without the algorithm's
     result: str  # its type in C
     parameters: str  # in C; the arguments are their names

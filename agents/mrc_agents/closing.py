@@ -6,8 +6,6 @@ from typing import Self
 
 
 class Closing(ABC):
-    """Base of what `with` closes."""
-
     @abstractmethod
     def close(self) -> None:
         """Free what it holds."""

@@ -30,12 +30,7 @@ with from_extra("lab"):
 
 
 class FabricIntf(Intf):  # type: ignore[misc]  # Mininet is untyped
-    """An interface of a node; goes up and down by netlink.
-
-    Args:
-        name: within its node.
-        fabric: the lab and the port it is.
-    """
+    """An interface of a node; goes up and down by netlink."""
 
     def __init__(self, name: str, *, fabric: tuple[Lab, Port], **params: Any) -> None:
         self._lab, self.topology_port = fabric

@@ -57,7 +57,6 @@ class _Space(ctypes.c_char * _SPACE_BYTES):  # type: ignore[misc]
 
 
 def chunk_pin(index: int) -> str:
-    """Name of the pin of a chunk."""
     return f"memory_{index}"
 
 

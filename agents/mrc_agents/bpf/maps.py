@@ -7,9 +7,9 @@ import ctypes
 import errno
 import mmap
 import os
-from collections.abc import Iterator
-from ctypes import Structure, byref, c_uint32, c_uint64, c_void_p
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator
+from ctypes import Structure, byref, c_int, c_uint32, c_uint64, c_void_p
+from typing import Any, Generic, TypeVar, cast
 
 from mrc_agents.bpf.libbpf import library
 from mrc_agents.bpf.virtual import VirtualMap
@@ -128,14 +128,7 @@ class ArrayMap(Generic[Value]):
     def read(self, index: int) -> Value:
         """A copy of element *index*."""
         value = self._type()
-        if isinstance(self._descriptor, VirtualMap):
-            if not self._descriptor.read(index, ctypes.addressof(value)):
-                raise FabricError(f"cannot read element {index}: {os.strerror(errno.ENOENT)}")
-            return value
-        key = c_uint32(index)
-        code = library().bpf_map_lookup_elem_flags(self._descriptor, byref(key), byref(value), self._flags)
-        if code:
-            raise FabricError(f"cannot read element {index}: {os.strerror(-code)}")
+        _map_lookup(self._descriptor, index, value, self._flags)
         return value
 
     def peek(self, index: int) -> Value:
@@ -143,21 +136,11 @@ class ArrayMap(Generic[Value]):
 
         A QP has 80 kB: copies of it would be a large part of what virtual time costs.
         """
-        if not isinstance(self._descriptor, VirtualMap):
-            return self.read(index)
-        address = self._descriptor.address_of(index)
-        if address is None:
-            raise FabricError(f"cannot read element {index}: {os.strerror(errno.ENOENT)}")
-        return self._type.from_address(address)
+        virtual = isinstance(self._descriptor, VirtualMap) and self._descriptor.address_of(index)
+        return self._type.from_address(virtual) if virtual else self.read(index)
 
     def write(self, index: int, value: Value) -> None:
-        if isinstance(self._descriptor, VirtualMap):
-            map_update(self._descriptor, c_uint32(index), value)
-            return
-        key = c_uint32(index)
-        code = library().bpf_map_update_elem(self._descriptor, byref(key), byref(value), self._flags)
-        if code:
-            raise FabricError(f"cannot write element {index}: {os.strerror(-code)}")
+        map_update(self._descriptor, c_uint32(index), value, self._flags)
 
 
 class PerCpuArray(Generic[Value]):
@@ -178,25 +161,15 @@ class PerCpuArray(Generic[Value]):
 
     def read(self, index: int) -> list[Value]:
         """Copies of element *index*, one per possible CPU."""
-        self._fetch(index)
+        _map_lookup(self._descriptor, index, self._values)
         return [self._type.from_buffer_copy(value) for value in self._values]
 
     def sum(self, index: int) -> list[int]:
         """The value's 64-bit numbers in order, each added up over CPUs."""
-        self._fetch(index)
+        _map_lookup(self._descriptor, index, self._values)
         count = ctypes.sizeof(self._type) // 8
         columns = [(c_uint64 * count).from_buffer(value) for value in self._values]
         return [sum(numbers) for numbers in zip(*columns, strict=True)]
-
-    def _fetch(self, index: int) -> None:
-        if isinstance(self._descriptor, VirtualMap):
-            if not self._descriptor.read(index, ctypes.addressof(self._values)):
-                raise FabricError(f"cannot read element {index}: {os.strerror(errno.ENOENT)}")
-            return
-        key = c_uint32(index)
-        code = library().bpf_map_lookup_elem(self._descriptor, byref(key), byref(self._values))
-        if code:
-            raise FabricError(f"cannot read element {index}: {os.strerror(-code)}")
 
 
 def possible_cpus(descriptor: Descriptor) -> int:
@@ -224,15 +197,24 @@ def create_ring(name: str, size_bytes: int) -> int:
     return descriptor
 
 
-def map_update(descriptor: Descriptor, key: c_uint32, value: Structure | c_uint32) -> None:
+def _map_lookup(descriptor: Descriptor, index: int, value: Any, flags: int = 0) -> None:
+    """Copies element *index* of an array; of a per-CPU array, the values of all CPUs."""
+    if isinstance(descriptor, VirtualMap):
+        code = 0 if descriptor.read(index, ctypes.addressof(value)) else -errno.ENOENT
+    else:
+        code = library().bpf_map_lookup_elem_flags(descriptor, byref(c_uint32(index)), byref(value), flags)
+    if code:
+        raise FabricError(f"cannot read element {index}: {os.strerror(-code)}")
+
+
+def map_update(descriptor: Descriptor, key: c_uint32, value: Structure | c_uint32, flags: int = 0) -> None:
     """Stores one element of any map."""
     if isinstance(descriptor, VirtualMap):
-        if not descriptor.write(key.value, value):
-            raise FabricError(f"cannot write element {key.value}: {os.strerror(errno.ENOENT)}")
-        return
-    code = library().bpf_map_update_elem(descriptor, byref(key), byref(value), 0)
+        code = 0 if descriptor.write(key.value, value) else -errno.ENOENT
+    else:
+        code = library().bpf_map_update_elem(descriptor, byref(key), byref(value), flags)
     if code:
-        raise FabricError(f"cannot update a map: {os.strerror(-code)}")
+        raise FabricError(f"cannot write element {key.value}: {os.strerror(-code)}")
 
 
 def map_freeze(descriptor: int) -> None:
@@ -283,3 +265,46 @@ class RingBuffer:
         if self._ring:
             library().ring_buffer__free(self._ring)
             self._ring = None
+
+
+_PER_CPU_TYPES = {5, 6}  # BPF_MAP_TYPE_PERCPU_HASH, BPF_MAP_TYPE_PERCPU_ARRAY
+
+
+class WholeMap:
+    """All elements of an array map or per-CPU array map, read together.
+
+    Args:
+        descriptor: the map; it must stay open as long as this object is used.
+    """
+
+    def __init__(self, descriptor: Descriptor, value_type: type[Structure]) -> None:
+        info = checked_map_info(descriptor, value_type)
+        self._descriptor = descriptor
+        self._name = info.name.decode()
+        self.length = int(info.max_entries)  # elements of the map
+        # values per element: the possible CPUs of a per-CPU map, else 1
+        self.cpu_count = possible_cpus(descriptor) if info.type in _PER_CPU_TYPES else 1
+        self.stride_bytes = (int(info.value_size) + 7) & ~7  # distance of two values, a multiple of 8
+        self._memory = descriptor.memory if isinstance(descriptor, VirtualMap) else None
+        self._keys = (c_uint32 * self.length)()
+        self._values = ctypes.create_string_buffer(self.length * self.cpu_count * self.stride_bytes)
+        self._view = memoryview(self._values).cast("B")
+
+    def read(self) -> memoryview:
+        """The values: (length, cpu_count) of stride_bytes each. The next call overwrites them."""
+        if self._memory is not None:
+            ctypes.memmove(self._values, self._memory, len(self._view))
+            return self._view
+        cursor = c_uint32()
+        count = c_uint32(self.length)
+        lookup = library().bpf_map_lookup_batch
+        lookup.restype = c_int
+        lookup.argtypes = (c_int, *(c_void_p,) * 4, ctypes.POINTER(c_uint32), c_void_p)
+        code = cast("Callable[..., int]", lookup)(
+            self._descriptor, None, byref(cursor), self._keys, self._values, byref(count), None
+        )
+        if code:
+            raise FabricError(f"cannot read map {self._name}: {os.strerror(-code)}")
+        if count.value != self.length:
+            raise FabricError(f"map {self._name} gave {count.value} of {self.length} elements")
+        return self._view

@@ -164,7 +164,6 @@ class VirtualRuntime:
         self._library.mrc_virtual_end()
 
     def map(self, name: str, nic: int = NO_NIC) -> VirtualMap:
-        """A map of the fabric, or of one NIC."""
         found = FoundMap()
         if self._library.mrc_virtual_find_map(name.encode(), nic, byref(found)):
             raise KeyError(name)

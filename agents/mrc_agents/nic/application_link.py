@@ -33,14 +33,13 @@ from mrc_agents.abi import (
 )
 from mrc_agents.errors import UsageError
 from mrc_agents.nic.application_reply import refuse, reported_in
-from mrc_agents.nic.capability import has_net_admin
 from mrc_agents.nic.channel_rings import ChannelRings
 from mrc_agents.nic.control import Controller
 from mrc_agents.nic.device import NicDevice
 from mrc_agents.nic.memory import RegionPlace
 from mrc_agents.nic.page_memory import whole_pages
 from mrc_agents.nic.reactions import ClientResources, Reactions
-from mrc_agents.nic.watch_sockets import WatchSockets, is_left, send, socket_pair
+from mrc_agents.nic.watch_sockets import WatchSockets, has_net_admin, is_left, send, socket_pair
 from mrc_agents.nic.work_queue import QpLimits, qp_index
 from mrc_agents.protocol.retry_times import give_up_us, mrc_give_up_us, rnr_timer_us
 
@@ -269,14 +268,18 @@ class ApplicationLink:
     ) -> None:
         match request.verb:
             case ApplicationVerb.ALLOCATE:
-                self._allocate(application.owned, request, reply)
+                is_placed = request.offset != ApplicationLimit.ANYWHERE
+                wanted = request.offset if is_placed and request.offset % Limit.PAGE_BYTES == 0 else None
+                reply.offset = self._reactions.verbs.allocate(request.length, wanted)
+                application.owned.allocations.add(reply.offset, whole_pages(request.length))
             case ApplicationVerb.FREE:
                 length = application.owned.allocations.remove(request.offset)
                 self._reactions.verbs.free(request.offset, length)
             case ApplicationVerb.REGISTER:
                 self._register(application, request, reply)
             case ApplicationVerb.DEREGISTER:
-                self._check_key(application.owned, request.r_key)
+                if request.r_key not in application.owned.r_keys:
+                    raise UsageError(f"r_key: no region {request.r_key:#x} of this application")
                 self._call("deregister_memory", {"r_key": request.r_key}, application.owned)
             case ApplicationVerb.CREATE_QP:
                 self._create_qp(application, request, reply)
@@ -296,9 +299,18 @@ class ApplicationLink:
         """The descriptor that the reply comes with, for the application to close."""
         match request.verb:
             case ApplicationVerb.CREATE_CHANNEL:
-                return self._create_channel(application, reply)
+                channels = application.channels
+                for left in [each for each in channels if is_left(each)]:
+                    self._rings.give_back(channels.pop(left))
+                    left.close()
+                ours, theirs = socket_pair(len(channels))
+                channels[ours] = reply.channel = self._rings.take()
+                reply.has_ring = self._rings.has_ring(reply.channel)
+                return theirs.detach()
             case ApplicationVerb.CHANNEL_RING:
-                return self._channel_ring(application, request.offset)
+                if request.offset not in application.channels.values():
+                    raise UsageError(f"offset: {request.offset}; no such channel of this application")
+                return self._rings.descriptor(request.offset)
             case ApplicationVerb.WATCH_PORT:
                 reply.is_up = self._is_port_up()
                 return application.watches.open()
@@ -306,7 +318,10 @@ class ApplicationLink:
                 application.check_controller()
                 return application.ev_watches.open()
             case ApplicationVerb.CHUNK:
-                return self._chunk(request.offset)
+                chunk = self._device.memory_descriptor(request.offset)
+                if chunk is None:
+                    raise UsageError(f"offset: {request.offset}; the NIC's memory has no such chunk")
+                return os.dup(chunk)
         raise UsageError(f"verb: {request.verb}; no such verb")
 
     def _call(self, verb: str, arguments: dict[str, Any], owned: ClientResources) -> Any:
@@ -317,22 +332,11 @@ class ApplicationLink:
         if qpn not in owned.qpns:
             raise UsageError(f"qpn: no QP {qpn} of this application")
 
-    @staticmethod
-    def _check_key(owned: ClientResources, r_key: int) -> None:
-        if r_key not in owned.r_keys:
-            raise UsageError(f"r_key: no region {r_key:#x} of this application")
-
     def _domain(self, application: _Application, pd: int) -> int:
         """The NIC's number of an application's protection domain."""
         if pd not in application.domains:
             application.domains[pd] = next(self._domains)
         return application.domains[pd]
-
-    def _allocate(self, owned: ClientResources, request: ApplicationRequest, reply: ApplicationReply) -> None:
-        is_placed = request.offset != ApplicationLimit.ANYWHERE
-        wanted = request.offset if is_placed and request.offset % Limit.PAGE_BYTES == 0 else None
-        reply.offset = self._reactions.verbs.allocate(request.length, wanted)
-        owned.allocations.add(reply.offset, whole_pages(request.length))
 
     def _register(
         self, application: _Application, request: ApplicationRequest, reply: ApplicationReply
@@ -398,29 +402,6 @@ class ApplicationLink:
         }
         self._call("modify_qp", arguments, owned)
         reply.window_packets, reply.pmtu_bytes = self._reactions.verbs.sending_of(request.qpn)
-
-    def _chunk(self, index: int) -> int:
-        """A descriptor of a chunk of the NIC's memory, which any program of the host may have."""
-        chunk = self._device.memory_descriptor(index)
-        if chunk is None:
-            raise UsageError(f"offset: {index}; the NIC's memory has no such chunk")
-        return os.dup(chunk)
-
-    def _create_channel(self, application: _Application, reply: ApplicationReply) -> int:
-        """The application's end of one more channel."""
-        channels = application.channels
-        for left in [each for each in channels if is_left(each)]:
-            self._rings.give_back(channels.pop(left))
-            left.close()
-        ours, theirs = socket_pair(len(channels))
-        channels[ours] = reply.channel = self._rings.take()
-        reply.has_ring = self._rings.has_ring(reply.channel)
-        return theirs.detach()
-
-    def _channel_ring(self, application: _Application, number: int) -> int:
-        if number not in application.channels.values():
-            raise UsageError(f"offset: {number}; no such channel of this application")
-        return self._rings.descriptor(number)
 
 
 def _limits(request: ApplicationRequest) -> QpLimits:

@@ -12,8 +12,6 @@ from mrc_agents.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class NicSettings:
-    """The settings of an agent for its NIC."""
-
     host: str  # node name, `h3`
     rto_ns: int = 20_000_000  # retransmission time-out of new QPs
     retry_limit: int = 12  # time-outs in a row, without progress, that a QP survives
@@ -43,8 +41,6 @@ class NicSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig(NicSettings):
-    """Configuration of one NIC agent."""
-
     pins: Path  # folder with the NIC's pinned maps and its program `nic`
     socket: Path  # where to listen
     log: Path  # file that receives the agent's log and its standard streams
@@ -53,7 +49,6 @@ class AgentConfig(NicSettings):
 
 
 def load_config(path: Path) -> AgentConfig:
-    """The configuration in a file."""
     try:
         document = json.loads(path.read_text())
         for key in ("pins", "socket", "log", "network_namespace"):

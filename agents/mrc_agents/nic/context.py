@@ -56,7 +56,7 @@ class MemoryRegion:
     def __init__(self, context: "Context", offset: int, length: int, r_key: int) -> None:
         self.context = context
         self.offset, self.length = offset, length
-        self.address = context.maps.memory_address + offset
+        self.address = context.maps.memory.address + offset
         self.remote = RemoteRegion(r_key, length)
 
     @property
@@ -399,7 +399,6 @@ class Context(Closing):
         """An MRC QP in INIT to the host with that index.
 
         Args:
-            peer_host: index.
             evs: EVs, plane by plane; by default 32 in each, spread over the uplinks.
             attributes: as docs/reference/verbs.md lists them; `ev_profile` among them.
 

@@ -10,8 +10,6 @@ from mrc_agents.abi import EvLayout
 
 @dataclass(frozen=True, slots=True)
 class DeniedPath:
-    """A denied path."""
-
     plane: int  # of the path
     uplink: int | None = None  # of the T0 of this host; None for all of the plane
     peer_host: int | None = None  # index of the host it leads to; None for all

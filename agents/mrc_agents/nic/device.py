@@ -95,7 +95,6 @@ class NicDevice(Holder):
         return open_pinned_in(self._opened, self.pins, "channels")
 
     def memory_descriptor(self, chunk: int) -> int | None:
-        """The descriptor of a chunk of memory; None: there is none."""
         return self.memory.descriptor(chunk) if isinstance(self.memory, ChunkedMemory) else None
 
     def add_memory(self, chunks: Sequence[int]) -> None:
@@ -157,7 +156,6 @@ class NicDevice(Holder):
         return ids
 
     def send_link_probes(self, path_count: int) -> None:
-        """Sends one link probe on each of the first *path_count* probe paths."""
         self._kick.mode = KickMode.LINK_PROBE
         self._kick.probe_cursor = 0
         self._kick.probe_count = path_count

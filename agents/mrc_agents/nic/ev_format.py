@@ -31,8 +31,6 @@ USUAL_WIDTHS: Final[Mapping[str, tuple[int, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class EvField:
-    """One field of an EV profile."""
-
     width: int  # bits, at most those of the format's field; the rest is zero in front
     init_val: int = 0  # value of the bits that do not vary
     min: int = 0  # lowest value that the varying bits together are given
@@ -41,7 +39,6 @@ class EvField:
 
     @property
     def varying_bits(self) -> int:
-        """Bits that differ from EV to EV."""
         return self.mask.bit_count()
 
     def check(self, number: int, width_max: int) -> None:

@@ -150,7 +150,6 @@ class EvProfile:
 
     @property
     def per_plane(self) -> int:
-        """EVs of each plane."""
         return self.count // self.planes
 
     def fill_generated(self, chosen: EvFormat) -> None:
@@ -182,7 +181,6 @@ class EvProfile:
             raise UsageError(f"evs: {missing} of {self.count} have not been given yet; REPLACE_EV gives one")
 
     def usable_evs(self) -> list[int]:
-        """Its EVs, for a QP."""
         if self.state is not ProfileState.ONLINE:
             raise UsageError(f"ev_profile: it is {self.state}; ONLINE is needed")
         return [ev for ev in self.evs if ev is not None]

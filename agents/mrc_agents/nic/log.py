@@ -31,7 +31,11 @@ class BoundedLog(logging.Handler):
         try:
             os.write(self._descriptor, f"{self.format(record)}\n".encode(errors="backslashreplace"))
             if os.fstat(self._descriptor).st_size > self._bytes_max:
-                self._shorten()
+                kept_bytes = self._bytes_max // 2
+                size_bytes = os.fstat(self._descriptor).st_size
+                tail = os.pread(self._descriptor, kept_bytes, size_bytes - kept_bytes)
+                os.ftruncate(self._descriptor, 0)
+                os.write(self._descriptor, tail.partition(b"\n")[2])
         except OSError:
             self.handleError(record)
 
@@ -40,10 +44,3 @@ class BoundedLog(logging.Handler):
             os.close(self._descriptor)
             self._descriptor = -1
         super().close()
-
-    def _shorten(self) -> None:
-        kept_bytes = self._bytes_max // 2
-        size_bytes = os.fstat(self._descriptor).st_size
-        tail = os.pread(self._descriptor, kept_bytes, size_bytes - kept_bytes)
-        os.ftruncate(self._descriptor, 0)
-        os.write(self._descriptor, tail.partition(b"\n")[2])

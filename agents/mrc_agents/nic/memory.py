@@ -149,8 +149,6 @@ class MemoryRegistration:
 
 @dataclass(frozen=True, slots=True)
 class RegionPlace:
-    """A place of a region's bytes."""
-
     offset: int = 0  # of the first one in the NIC's memory, where they lie in a row
     page_list: int | None = None  # offset of the list of their pages; None: they lie in a row
 
@@ -194,7 +192,6 @@ class RegionTable:
         """Offset of whole pages for *length* bytes, with what they hold.
 
         Args:
-            length: bytes.
             wanted: offset where they should be if there is room.
             grows: whether more memory may be added for them, and may be used that was; else they lie in
                 what the NIC has had from the start.
@@ -264,7 +261,6 @@ class RegionTable:
 
         Args:
             address: of the first byte, in a process that has mapped the pages.
-            length: bytes.
             is_remote_writable: whether peers may write to it.
             pd: protection domain of the QPs by which peers may write to it.
         """

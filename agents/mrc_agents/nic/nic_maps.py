@@ -12,20 +12,13 @@ from mrc_agents.nic.work_queue import qp_index
 
 
 class NicMaps(Holder):
-    """The memory and the QPs of one NIC."""
-
     def __init__(self, pins: Pins) -> None:
         with ExitStack() as opened:
             descriptor = partial(open_map_in, opened, pins)
-            self._memory = open_memory(opened, pins)
+            self.memory = open_memory(opened, pins)
             self._qps = ArrayMap(descriptor("qps"), Qp)
             self._rc_qps = ArrayMap(descriptor("rc_qps"), RcQp)
             self._opened = opened.pop_all()
-
-    @property
-    def memory_address(self) -> int:
-        """Where the NIC's memory is mapped in this process."""
-        return self._memory.address
 
     def acknowledged_bytes(self, qpn: int) -> int:
         """Payload that a QP had acknowledged for the first time, of whichever transport it is."""

@@ -66,21 +66,18 @@ class QpNumbers:
         ring = self._device.work[index]
         turn = ring.turn % (Limit.QP_TURNS - 1) + 1
         if turn in {1, _HALF_TURNS}:
-            self._enter_half(index)
+            # The turns of an index are used by halves: while one is, packets for the other one die out
+            now_ns = monotonic_ns()
+            began_ns = self._half_began_ns[index]
+            if began_ns is not None and now_ns - began_ns < self._lifetime_ns:
+                left_seconds = (self._lifetime_ns - (now_ns - began_ns)) / 1e9
+                raise UsageError(
+                    f"packets may be on their way for every number of the QP at index {index}",
+                    hint=f"{_HALF_TURNS} QPs were made there; the next one in {left_seconds:.1f} s",
+                )
+            self._half_began_ns[index] = now_ns
         ring.turn = turn
         return turn << Limit.QP_INDEX_BITS | index
-
-    def _enter_half(self, index: int) -> None:
-        """The turns of an index are used by halves: while one is, packets for the other one die out."""
-        now_ns = monotonic_ns()
-        began_ns = self._half_began_ns[index]
-        if began_ns is not None and now_ns - began_ns < self._lifetime_ns:
-            left_seconds = (self._lifetime_ns - (now_ns - began_ns)) / 1e9
-            raise UsageError(
-                f"packets may be on their way for every number of the QP at index {index}",
-                hint=f"{_HALF_TURNS} QPs were made there; the next one in {left_seconds:.1f} s",
-            )
-        self._half_began_ns[index] = now_ns
 
 
 class NicState:

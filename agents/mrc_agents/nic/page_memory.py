@@ -25,7 +25,6 @@ class FreePages:
         self._ends = {0: length}
 
     def largest(self) -> int:
-        """Bytes of the largest stretch."""
         return max((end - start for start, end in self._ends.items()), default=0)
 
     def is_free(self, offset: int, length: int) -> bool:

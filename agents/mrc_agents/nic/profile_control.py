@@ -75,8 +75,6 @@ def cc_words(profile: CcProfile) -> list[int]:
 
 
 class ProfileControl(ProfileVerbs, CcProfileVerbs):
-    """Messages about profiles."""
-
     def control_ev_format(self, control: ControlMessage) -> None:
         """Carries out a message about an EV format."""
         _check_mask(control, FormatMask)
@@ -177,11 +175,9 @@ class ProfileControl(ProfileVerbs, CcProfileVerbs):
         return port - 1 << EvLayout.PLANE_SHIFT | ev & BODY_MASK
 
     def profile_of(self, qpn: int) -> int | None:
-        """The number of a QP's EV profile."""
         return self._find(qpn).ev_profile
 
     def evs_in_use(self) -> int:
-        """EVs of all EV profiles."""
         return sum(profile.count for profile in self._profiles.values())
 
     def control_cc_profile(self, control: ControlMessage) -> None:

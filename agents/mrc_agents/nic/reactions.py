@@ -5,8 +5,9 @@ looks at that again after each call.
 """
 
 import contextlib
+import heapq
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from mrc_agents.abi import Event, EventKind, EvState, ProbeKind, Qp
@@ -16,10 +17,85 @@ from mrc_agents.nic.arguments import check_arguments
 from mrc_agents.nic.config import NicSettings
 from mrc_agents.nic.device import NicDevice
 from mrc_agents.nic.page_memory import Allocations
-from mrc_agents.nic.prober import ProbeSchedule, excess_falls
 from mrc_agents.nic.qp import nic_path
 from mrc_agents.nic.verbs import Verbs
 from mrc_agents.nic.work_queue import qp_index as index_of
+
+_FALL_FACTOR = 4
+
+
+def excess_falls(own: int, all_falls: Sequence[int]) -> int:
+    """Times that a path fell beyond what is expected: 0 for the first, or when all paths fall alike."""
+    expected = 2 * sum(all_falls) // max(1, len(all_falls))
+    return max(0, own - 1 - expected)
+
+
+class ProbeSchedule:
+    """Deadlines of the next probe of each bad EV.
+
+    The first probe leaves at once. An EV that keeps coming back to lose again, more often than others, as on
+    a link that drops some packets, is left alone first, four times longer each time.
+
+    Args:
+        base_ns: a round-trip time.
+        ceiling_ns: of the time between two probes of an EV.
+    """
+
+    def __init__(self, base_ns: int, ceiling_ns: int) -> None:
+        self._base_ns = base_ns
+        self._ceiling_ns = ceiling_ns
+        self._queue: list[tuple[int, int, int]] = []
+        self._spacing_ns: dict[tuple[int, int], int] = {}
+
+    def add(self, qp_index: int, ev_index: int, excess: int, now_ns: int) -> None:
+        """An EV has become bad; *excess* is `excess_falls` of its path."""
+        pause_ns = min(self._base_ns * _FALL_FACTOR ** min(excess, 16), self._ceiling_ns) if excess else 0
+        is_new = (qp_index, ev_index) not in self._spacing_ns
+        self._spacing_ns[qp_index, ev_index] = max(pause_ns, self._base_ns)
+        if is_new:
+            heapq.heappush(self._queue, (now_ns + pause_ns, qp_index, ev_index))
+
+    def hasten(self, evs: Iterable[tuple[int, int]], now_ns: int) -> None:
+        """Makes the next probe of these bad EVs, as (QP index, EV index), due at once."""
+        chosen = set(evs) & self._spacing_ns.keys()
+        self._queue = [(now_ns if entry[1:] in chosen else entry[0], *entry[1:]) for entry in self._queue]
+        heapq.heapify(self._queue)
+        self._spacing_ns |= dict.fromkeys(chosen, self._base_ns)
+
+    def remove_qp(self, qp_index: int) -> None:
+        self._queue = [entry for entry in self._queue if entry[1] != qp_index]
+        heapq.heapify(self._queue)
+        self._spacing_ns = {key: value for key, value in self._spacing_ns.items() if key[0] != qp_index}
+
+    def next_deadline_ns(self) -> int | None:
+        """When the next probe is due; None when no EV is bad."""
+        return self._queue[0][0] if self._queue else None
+
+    def due(self, now_ns: int) -> dict[int, list[int]]:
+        """EVs whose probe is due, by QP index; each must come back through `reschedule`."""
+        found: dict[int, list[int]] = {}
+        while self._queue and self._queue[0][0] <= now_ns:
+            _, qp_index, ev_index = heapq.heappop(self._queue)
+            found.setdefault(qp_index, []).append(ev_index)
+        return found
+
+    def reschedule(self, qp_index: int, ev_indices: list[int], qp: Qp, now_ns: int) -> list[int]:
+        """The EVs among those due that are still bad and shall be probed now."""
+        to_probe = []
+        for ev_index in ev_indices:
+            ev = qp.evs.ev[ev_index]
+            key = (qp_index, ev_index)
+            if ev.state != EvState.ASSUMED_BAD:
+                self._spacing_ns.pop(key, None)
+                continue
+            if ev.is_probe_pending:
+                self._spacing_ns[key] = min(self._spacing_ns[key] * 2, self._ceiling_ns)
+            elif ev.probe_successes:
+                self._spacing_ns[key] = self._base_ns
+            heapq.heappush(self._queue, (now_ns + self._spacing_ns[key], qp_index, ev_index))
+            to_probe.append(ev_index)
+        return to_probe
+
 
 _SPACING_FACTOR = 10
 
@@ -140,7 +216,11 @@ class Reactions:
         result = function(**arguments)
         resources.record(verb, arguments, result)
         if verb in {"connect_qp", "modify_qp"}:
-            self._announce_to_new_peer(arguments["qpn"])
+            # A peer assumes that all our ports work; a new one is notified when that is not so
+            all_ports = (1 << self._device.config.plane_count) - 1
+            peer = self.verbs.peer_of(index_of(arguments["qpn"]))
+            if peer is not None and self._device.control.port_up_mask != all_ports:
+                self._announcements.announce([peer], monotonic_ns())
         if verb == "destroy_qp":
             self._schedule.remove_qp(index_of(arguments["qpn"]))
         return result
@@ -173,7 +253,9 @@ class Reactions:
                 self._return_to_planes(event.b, peer_host=event.a)
                 continue
             if event.kind == EventKind.PORT_STATUS:
-                self._on_port_status_answer(event)
+                peer = self.verbs.peer_of(event.qp_index)
+                if peer is not None and event.a == self._device.control.port_up_mask:
+                    self._announcements.answered(peer)
                 continue
             if event.kind == EventKind.EV_STATE and event.c == EvState.ASSUMED_BAD:
                 fallen.setdefault(event.qp_index, []).append(event.a)
@@ -236,7 +318,16 @@ class Reactions:
         now_ns = monotonic_ns()
         if self._heartbeat_ns <= now_ns:
             self._heartbeat(now_ns)
-        self._send_probes(now_ns)
+        targets: list[tuple[int, int]] = []
+        for qp_index, ev_indices in self._schedule.due(now_ns).items():
+            qp = self._device.qps.peek(qp_index)
+            chosen = self._schedule.reschedule(qp_index, ev_indices, qp, now_ns)
+            targets += [(qp_index, ev_index) for ev_index in chosen]
+        if targets:
+            self._device.send_probes(targets)
+        updates = self.verbs.port_status_targets(self._announcements.due(now_ns))
+        if updates:
+            self._device.send_probes(updates, ProbeKind.PORT_STATUS)
         self.verbs.link_prober.send_due(now_ns)
 
     def _heartbeat(self, now_ns: int) -> None:
@@ -251,18 +342,6 @@ class Reactions:
         if self._beats % _BEATS_PER_LOOK == 0:
             for qp_index in self.verbs.sending():
                 self._device.request_tx(qp_index, 1)
-
-    def _send_probes(self, now_ns: int) -> None:
-        targets: list[tuple[int, int]] = []
-        for qp_index, ev_indices in self._schedule.due(now_ns).items():
-            qp = self._device.qps.peek(qp_index)
-            chosen = self._schedule.reschedule(qp_index, ev_indices, qp, now_ns)
-            targets += [(qp_index, ev_index) for ev_index in chosen]
-        if targets:
-            self._device.send_probes(targets)
-        updates = self.verbs.port_status_targets(self._announcements.due(now_ns))
-        if updates:
-            self._device.send_probes(updates, ProbeKind.PORT_STATUS)
 
     def _schedule_probes(self, fallen: dict[int, list[int]]) -> None:
         now_ns = monotonic_ns()
@@ -281,15 +360,3 @@ class Reactions:
     def _return_to_planes(self, mask: int, peer_host: int | None = None) -> None:
         """Probes the bad EVs of planes that have come back without delay; to one peer, or to all."""
         self._schedule.hasten(self.verbs.bad_evs(mask, peer_host), monotonic_ns())
-
-    def _on_port_status_answer(self, event: Event) -> None:
-        peer = self.verbs.peer_of(event.qp_index)
-        if peer is not None and event.a == self._device.control.port_up_mask:
-            self._announcements.answered(peer)
-
-    def _announce_to_new_peer(self, qpn: int) -> None:
-        """A peer assumes that all our ports work; a new one is notified when that is not so."""
-        all_ports = (1 << self._device.config.plane_count) - 1
-        peer = self.verbs.peer_of(index_of(qpn))
-        if peer is not None and self._device.control.port_up_mask != all_ports:
-            self._announcements.announce([peer], monotonic_ns())

@@ -13,6 +13,7 @@
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
+#include <mrc/map.h>
 #include <queue/credit.h>
 #include <queue/pfc.h>
 #include <queue/view.h>
@@ -38,12 +39,7 @@ struct lossless_releases {
 };
 
 /* Programs of one CPU do not interrupt each other. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct lossless_releases);
-} lossless_scratch SEC(".maps");
+INDEX_MAP(PERCPU_ARRAY, lossless_scratch, struct lossless_releases, 1);
 
 /* True if the far end does not let a data frame of that length begin. */
 static __always_inline int lossless_forbids(const struct port_view *view, __u32 length_bytes)

@@ -11,92 +11,22 @@
 #include <bpf/bpf_helpers.h>
 #include <mrc/abi.h>
 #include <mrc/lossless_abi.h>
+#include <mrc/map.h>
 #include <mrc/queue_abi.h>
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mrc_queue_frame);
-} queue_frames SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mrc_queue_descriptors);
-} queue_descriptors SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mrc_queue_pool);
-} queue_pool SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mrc_queue_port);
-} queue_ports SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mrc_queue_settings);
-} queue_settings SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mrc_queue_delays);
-} queue_delays SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mrc_queue_state);
-} queue_state SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mrc_lossless_settings);
-} lossless_settings SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mrc_lossless_link);
-} lossless_links SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mrc_queue_drainer);
-} queue_drainer SEC(".maps");
+INDEX_MAP(ARRAY, queue_frames, struct mrc_queue_frame, 1);
+MMAPABLE_ARRAY(queue_descriptors, struct mrc_queue_descriptors, 1);
+INDEX_MAP(ARRAY, queue_pool, struct mrc_queue_pool, 1);
+INDEX_MAP(ARRAY, queue_ports, struct mrc_queue_port, 1);
+MMAPABLE_ARRAY(queue_settings, struct mrc_queue_settings, 1);
+MMAPABLE_ARRAY(queue_delays, struct mrc_queue_delays, 1);
+MMAPABLE_ARRAY(queue_state, struct mrc_queue_state, 1);
+MMAPABLE_ARRAY(lossless_settings, struct mrc_lossless_settings, 1);
+MMAPABLE_ARRAY(lossless_links, struct mrc_lossless_link, 1);
+MMAPABLE_ARRAY(queue_drainer, struct mrc_queue_drainer, 1);
 
 /* Index of the drainer that is pinned to a CPU; where there is one alone, 0 everywhere. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MRC_QUEUE_CPUS_MAX);
-	__type(key, __u32);
-	__type(value, __u32);
-} queue_cpus SEC(".maps");
+INDEX_MAP(ARRAY, queue_cpus, __u32, MRC_QUEUE_CPUS_MAX);
 
 struct queue_wake_ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

@@ -121,12 +121,7 @@ class _Frame:
 
 
 class _Reader:
-    """Takes an archive apart, and counts.
-
-    Args:
-        stream: the archive, decompressed.
-        limit: bytes that it may hold.
-    """
+    """Takes an archive apart, and counts."""
 
     def __init__(self, stream: _Frame, limit: int) -> None:
         self._stream = stream
@@ -137,7 +132,11 @@ class _Reader:
         for _ in range(MEMBERS_MAX):
             block = self._take(_BLOCK)
             if not any(block):
-                self._expect_nothing()
+                # Only zeros may follow; reading them to their end finds a file that was cut short
+                while chunk := self._stream.read(_CHUNK_BYTES):
+                    self._count(len(chunk))
+                    if any(chunk):
+                        raise _Refused("holds something after its end")
                 return
             name, size = _parse_header(block)
             if size > self._left:
@@ -160,7 +159,6 @@ class _Reader:
             raise _Refused(f"holds {path.name!r} twice") from error
 
     def _take(self, count: int) -> bytes:
-        """The next *count* bytes."""
         self._count(count)
         found = b""
         while len(found) < count:
@@ -169,13 +167,6 @@ class _Reader:
                 raise EOFError
             found += chunk
         return found
-
-    def _expect_nothing(self) -> None:
-        """Check that only zeros follow; reading them to their end finds a file that was cut short."""
-        while chunk := self._stream.read(_CHUNK_BYTES):
-            self._count(len(chunk))
-            if any(chunk):
-                raise _Refused("holds something after its end")
 
     def _count(self, count: int) -> None:
         self._left -= count

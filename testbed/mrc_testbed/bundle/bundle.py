@@ -99,8 +99,6 @@ class Header(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """The content of a bundle."""
-
     header: Header  # its bundle.json
     folder: Path  # the result folder
 
@@ -127,7 +125,6 @@ def find_results(what: str, runs: Path, campaigns: Path) -> Path:
 
 
 def held_in(folder: Path) -> Holds:
-    """Kind of a result folder: a run or a campaign."""
     return "campaign" if os.path.lexists(folder / "journal.jsonl") else "run"
 
 

@@ -2,11 +2,11 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from mrc_testbed.campaign.run_figures import ComparedFigure, compare_runs
 from mrc_testbed.campaign.tables import RunFolder
@@ -55,8 +55,6 @@ class FileDifference:
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """A run and its repetition."""
-
     key: str  # what it is called in its campaign; of a run alone, its scenario
     folder: Path  # result folder of the repetition
     # before, after: verdicts
@@ -89,24 +87,23 @@ def compare_repetition(key: str, before: RunFolder, after: RunFolder, tolerance:
     is_exact = are_virtual and tolerance is None
     share = (0.0 if is_exact else LIVE_TOLERANCE) if tolerance is None else tolerance
     figures = compare_runs(*manifests)
+    first, second = (each["provenance"] for each in manifests)
     return Repetition(
         key=key,
         folder=after.path,
         before=before.manifest["status"],
         after=after.manifest["status"],
-        conditions=tuple(_conditions(*(each["provenance"] for each in manifests))),
+        conditions=tuple(
+            Condition(name, first.get(name), second.get(name))
+            for name in _CONDITIONS
+            if first.get(name) != second.get(name)
+        ),
         figures=len(figures),
         beyond=tuple(figure for figure in figures if _is_beyond(figure, share)),
         files=tuple(_differences(before, after)) if are_virtual else None,
         is_exact=is_exact,
         is_late=any(each.get("late") for each in manifests),
     )
-
-
-def _conditions(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Condition]:
-    for name in _CONDITIONS:
-        if before.get(name) != after.get(name):
-            yield Condition(name, before.get(name), after.get(name))
 
 
 def _is_beyond(figure: ComparedFigure, share: float) -> bool:

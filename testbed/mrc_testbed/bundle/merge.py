@@ -23,16 +23,12 @@ _SHOWN_CHARACTERS: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A campaign to merge."""
-
     place: str  # its folder or bundle, for messages
     folder: CampaignFolder  # the campaign
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A merged campaign."""
-
     folder: CampaignFolder  # of the whole campaign
     missing: tuple[str, ...]  # keys of the runs that ended in no source
     doubles: tuple[str, ...]  # a sentence for each run that two sources finished

@@ -83,7 +83,6 @@ def cell_sections(
 
     Args:
         compared: with the baseline's cells.
-        baseline: what is varied -> value of the cells that others are compared with; empty for none.
         varied: dotted keys that the campaign varies; variants of a scenario have a page of their own.
     """
     numbers = {cell.key: number for number, cell in enumerate(cells, start=1)}

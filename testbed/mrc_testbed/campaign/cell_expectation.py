@@ -57,8 +57,6 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class ParsedExpectation:
-    """Parts of an expectation."""
-
     that: Comparison  # the comparison
     quota: Quota | None  # in how many runs; None where it is of medians
 
@@ -70,8 +68,6 @@ class ParsedExpectation:
 
 @dataclass(frozen=True, slots=True)
 class CampaignExpectation:
-    """An expectation and the cells it is of."""
-
     text: str  # as written
     # dotted key, axis of a variant, or `scenario` -> value of the cells; empty for all
     cells: Mapping[str, str]
@@ -82,7 +78,6 @@ class CampaignExpectation:
         return parse_campaign_expectation(self.text)
 
     def is_of(self, cell: CellId) -> bool:
-        """Return True if it applies to a cell."""
         named = {**dict(cell.values), SCENARIO: cell.scenario}
         return all(named.get(key) == value for key, value in self.cells.items())
 

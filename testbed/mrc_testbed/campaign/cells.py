@@ -28,8 +28,6 @@ _MODE_GAP_SHARE: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class CellFigure:
-    """One figure in all runs of a cell."""
-
     dimension: Dimension  # of the values
     better: Better | None  # which of two values is the better one; None where the name does not say
     by_seed: Mapping[int, float]  # seed -> value, in the base unit, of the runs that measured it
@@ -98,8 +96,6 @@ class Cell:
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A run of a campaign and what it left."""
-
     run: PlannedRun  # as planned
     status: str  # `not run` before its end
     manifest: Mapping[str, Any] | None  # None without one
@@ -140,18 +136,15 @@ class MeasuredRun:
         }
 
 
-def measured_run(folder: CampaignFolder, run: PlannedRun) -> MeasuredRun:
-    """A run as the journal has it now."""
-    return MeasuredRun(run, folder.last(run).status, folder.manifest(run), folder.histograms(run))
-
-
 def measured_runs(folder: CampaignFolder) -> tuple[MeasuredRun, ...]:
-    """All runs that are wanted, done or not, in the order of the file."""
-    return tuple(measured_run(folder, run) for run in sorted(folder.wanted, key=lambda run: run.index))
+    """All runs that are wanted, done or not, in the order of the file, as the journal has them now."""
+    return tuple(
+        MeasuredRun(run, folder.last(run).status, folder.manifest(run), folder.histograms(run))
+        for run in sorted(folder.wanted, key=lambda run: run.index)
+    )
 
 
 def cells_of(folder: CampaignFolder) -> tuple[Cell, ...]:
-    """The cells of a campaign as its journal has them now."""
     return build_cells(measured_runs(folder))
 
 
@@ -169,7 +162,6 @@ def build_cells(runs: Iterable[MeasuredRun]) -> tuple[Cell, ...]:
 
 
 def merged_times(runs: Iterable[MeasuredRun], name: str) -> Histogram:
-    """All times of that name in *runs*."""
     return merge(each.times[name] for each in runs if name in each.times)
 
 

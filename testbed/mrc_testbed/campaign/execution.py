@@ -105,7 +105,6 @@ def execute_campaign(
     """The exit code of the campaign; runs that are finished are skipped, the summary is written in any case.
 
     Args:
-        retry: statuses of finished runs that are done again.
         retries: how often a run that is UNTRUSTED is repeated at once; each keeps its line and its folder.
         is_out_of_time: asked after each run; once it is so, none is begun any more.
     """
@@ -231,7 +230,6 @@ def carry_out_virtually(run: PlannedRun, campaign: Path) -> RunEntry:
 
 
 def carry_out_run(run: PlannedRun, campaign: Path, run_on_lab: RunOnLab, progress: Progress) -> RunEntry:
-    """Run for the campaign in folder *campaign*, and return the journal's entry."""
     try:
         finished = run_on_lab(run, runs_of(campaign), lambda step: progress(f"{run.index}: {step}"))
     except TestbedError as error:

@@ -51,8 +51,6 @@ FINISHED: Final = frozenset({"passed", "failed", "aborted", "untrusted"})
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """A line of the journal."""
-
     key: str  # which run
     status: str  # as in its manifest
     exit_code: int  # of the command that would have run it alone
@@ -68,8 +66,6 @@ def runs_of(campaign: Path) -> Path:
 
 
 class CampaignFolder:
-    """One execution of a campaign on disk."""
-
     def __init__(self, path: Path, plan: CampaignPlan) -> None:
         self.path = path
         self.plan = plan

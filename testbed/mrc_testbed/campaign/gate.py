@@ -188,7 +188,6 @@ def dump_baseline(baseline: Baseline) -> str:
 
 
 def load_baseline(path: Path) -> Baseline:
-    """The baseline in a file."""
     hint = "`mrc-testbed campaign baseline CAMPAIGN --into FILE` writes one"
     try:
         with open_regular(path) as stream:

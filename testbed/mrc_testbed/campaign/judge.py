@@ -24,8 +24,6 @@ _STATUS: Final = {"failed": Status.FAILED.value, "cannot tell": Status.UNTRUSTED
 
 @dataclass(frozen=True, slots=True)
 class CellOutcome:
-    """Outcome of an expectation in a cell."""
-
     text: str  # as written
     cell: str  # its key
     outcome: Answer  # `cannot tell` where too few runs count
@@ -38,7 +36,6 @@ class CellOutcome:
 
 
 def outcome_table(outcomes: Iterable[CellOutcome]) -> Table:
-    """A row for each expectation and cell."""
     rows = [judged(each.outcome, each.text, each.cell, each.reason) for each in outcomes]
     return Table(("", "expectation", "cell", "measured"), rows)
 
@@ -94,7 +91,6 @@ def judge_cells(
 
     Args:
         runs: all that are wanted, done or not.
-        baseline: what is varied -> value of the cells that others are compared with.
     """
     cells = group_by_cell(runs)
     return tuple(outcome for expectation in expectations for outcome in _judge(expectation, cells, baseline))

@@ -63,8 +63,6 @@ Admit = Callable[[Scenario, Plan], None]
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """One run of a campaign."""
-
     index: int  # its number in the order of the file, from 1
     scenario: str  # name of the scenario
     varied: Mapping[str, str]  # dotted key -> value, as text for people
@@ -105,8 +103,6 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class CampaignPlan:
-    """All runs of a campaign."""
-
     # name, description: of its file
     name: str
     description: str
@@ -190,13 +186,7 @@ def plan_campaign(
 def plan_variants(
     scenario: Scenario, *, seed: int | None = None, admit: Admit = lambda _scenario, _plan: None
 ) -> CampaignPlan:
-    """The plan of a scenario's variants, as a campaign of that scenario alone.
-
-    Args:
-        scenario: with variants.
-        seed: in place of the file's.
-        admit: called with each variant and its plan.
-    """
+    """The plan of a scenario's variants, as a campaign of that scenario alone."""
     source = scenario.document.text
     runs = [
         _planned(number, variant, {}, _admitted(variant, seed, admit), source)
@@ -208,8 +198,6 @@ def plan_variants(
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """Settings for all scenarios of a campaign."""
-
     spec: CampaignSpec
     seed: int | None
     expect: tuple[CampaignExpectation, ...]

@@ -15,8 +15,6 @@ _PHASES: Final = ("detect", "avoid", "restore")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure of a run."""
-
     value: float | None  # in the base unit of its dimension; None when it could not be measured
     dimension: Dimension  # of the value
     better: Better | None = None  # which of two values is the better one; None where the name does not say
@@ -73,8 +71,6 @@ def _figure_of(name: str, value: float | None) -> Figure:
 
 @dataclass(frozen=True, slots=True)
 class ComparedFigure:
-    """One figure in two runs."""
-
     name: str  # what it is
     dimension: Dimension  # of both values
     # before, after: values in the base unit; None where a run has none

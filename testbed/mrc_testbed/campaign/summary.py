@@ -87,8 +87,6 @@ class SummaryRow:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A campaign, summed up."""
-
     # name, description: of the campaign
     name: str
     description: str
@@ -133,7 +131,6 @@ class Summary:
 
 
 def summarize_campaign(folder: CampaignFolder) -> Summary:
-    """The summary of a campaign as its journal has it now."""
     runs = sorted(folder.wanted, key=lambda run: run.index)
     keys = dict.fromkeys(key for run in runs for key in run.varied)
     groups: dict[str, list[PlannedRun]] = {}

@@ -24,8 +24,6 @@ _EQUAL_RATIO: Final = 1.05
 
 @dataclass(frozen=True, slots=True)
 class VariantRun:
-    """One variant's run."""
-
     name: str  # of the variant
     values: Mapping[str, str]  # axis -> value
     status: str  # of the run; `not run` before it

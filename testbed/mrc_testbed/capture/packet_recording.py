@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import IO, Final
 
 from mrc_agents.abi import PortCounter
@@ -83,9 +84,6 @@ def packet_block(
     Args:
         interface: position of its interface in the section.
         time_ns: since the Unix epoch.
-        octets: what was kept of the frame.
-        frame_bytes: how long it was.
-        comments: shown with the packet.
         is_outbound: whether the interface sent it; None: not known.
     """
     fixed = struct.pack("<IIIII", interface, time_ns >> 32, time_ns & 0xFFFF_FFFF, len(octets), frame_bytes)
@@ -109,8 +107,6 @@ def _padded(octets: bytes) -> bytes:
 
 @dataclass
 class CaptureCount:
-    """The counts of a capture."""
-
     frames: int = 0  # packets in the file
     lost_on_the_way: int = 0  # of them, those that faults or full queues took
     missed: int = 0  # frames that are not in the file because they came too fast
@@ -188,3 +184,21 @@ class PacketRecording:
             comments,
             is_outbound=self._selection.is_outbound(frame.port_id),
         )
+
+
+DISSECTOR: Final = Path(__file__).with_name("mrc.lua")
+
+
+def tshark_arguments(forwarding: str = "srv6") -> list[str]:
+    """Arguments that make tshark (or wireshark) understand MRC.
+
+    UDP checksums are 0 on purpose (docs/reference/protocol.md, "Packet stack"), which is no error here.
+
+    Args:
+        forwarding: mode of the fabric, which decides what the parts of an EV are.
+    """
+    preferences = ("udp.ignore_ipv6_zero_checksum:TRUE", f"mrc.forwarding:{forwarding}")
+    arguments = ["-X", f"lua_script:{DISSECTOR}"]
+    for preference in preferences:
+        arguments += ["-o", preference]
+    return arguments

@@ -40,8 +40,6 @@ from mrc_testbed.topology.element import Port
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The ports of a capture."""
-
     ports: tuple[Port, ...]  # those selected, in the order of their ids: the interfaces of the file
     # by id of an egress port whose frames are captured, the position in `ports` they belong to
     shown_at: dict[int, int]
@@ -56,7 +54,6 @@ def select_ports(clos: Clos, places: Sequence[str], plane: int | None = None) ->
 
     Args:
         places: names of nodes and ports.
-        plane: only ports of that plane.
     """
     if plane is not None and not 0 <= plane < clos.spec.planes:
         raise UsageError(f"there is no plane {plane}: the lab has planes 0 to {clos.spec.planes - 1}")
@@ -164,23 +161,20 @@ class Tap(Holder):
 
     def _take(self, limit: int | None = None) -> None:
         for octets in self._ring.drain(limit):
-            frame = self._decode(octets)
+            record = CaptureRecord.from_buffer_copy(octets.ljust(ctypes.sizeof(CaptureRecord), b"\0"))
+            frame = TappedFrame(
+                record.time_ns + self.epoch_ns,
+                record.port_id,
+                PortCounter(record.verdict),
+                record.frame_bytes,
+                octets[_HEADER_BYTES : _HEADER_BYTES + record.kept_bytes],
+            )
             self._count += 1
             heapq.heappush(self._waiting, (frame.time_ns, self._count, frame))
 
     def _ready(self, until_ns: int | None) -> Iterator[TappedFrame]:
         while self._waiting and (until_ns is None or self._waiting[0][0] <= until_ns):
             yield heapq.heappop(self._waiting)[2]
-
-    def _decode(self, octets: bytes) -> TappedFrame:
-        record = CaptureRecord.from_buffer_copy(octets.ljust(ctypes.sizeof(CaptureRecord), b"\0"))
-        return TappedFrame(
-            record.time_ns + self.epoch_ns,
-            record.port_id,
-            PortCounter(record.verdict),
-            record.frame_bytes,
-            octets[_HEADER_BYTES : _HEADER_BYTES + record.kept_bytes],
-        )
 
     def _clear(self) -> None:
         for port in self._ports:

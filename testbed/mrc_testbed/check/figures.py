@@ -64,8 +64,6 @@ class AllReduceFigures:
 
 @dataclass(frozen=True, slots=True)
 class CheckFigures:
-    """All that a health check has measured."""
-
     hosts: Sequence[str]  # names, in order
     silent: dict[str, str]  # hosts whose NIC agent does not answer, with the reason
     pairs: Sequence[PairFigures]  # ordered pairs that were measured

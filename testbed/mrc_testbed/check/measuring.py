@@ -41,8 +41,6 @@ class Asked:
 
 
 class Site(Protocol):
-    """A lab."""
-
     clos: Clos  # its topology
     rtt_noise_ns: int  # time by which its machine may make an RTT longer
     barrier_noise_ns: int  # the same of what processes take part in
@@ -142,7 +140,6 @@ def _unprobed(clos: Clos, source: Node, target: Node, ev: int) -> PathFigures:
 
 
 def figures_of_link_probe(clos: Clos, outcome: PathOutcome) -> PathFigures:
-    """The figures of a link probe."""
     path = outcome.path
     links = [clos.link(link) for link in path.links]
     host = clos.host(path.host).name
@@ -234,8 +231,6 @@ def disjoint_rounds(pairs: Iterable[tuple[_Host, _Host]]) -> list[list[tuple[_Ho
 
 @dataclass(frozen=True, slots=True)
 class CheckExtent:
-    """The extent of a health check."""
-
     size_bytes: int  # of a message
     repetitions: int  # messages of a pair, small messages, and barriers
     pairs_max: int  # ordered pairs; see `ordered_rounds`
@@ -243,12 +238,6 @@ class CheckExtent:
 
 
 class LabMeasuring:
-    """The measuring of a lab.
-
-    Args:
-        hosts: names, at least two.
-    """
-
     def __init__(
         self, site: Site, hosts: Sequence[str], options: CheckExtent, progress: Callable[[str], object]
     ) -> None:
@@ -258,7 +247,6 @@ class LabMeasuring:
         self._progress = progress
 
     def measured(self) -> CheckFigures:
-        """The figures of the lab."""
         site, clos = self._site, self._site.clos
         self._progress("greeting the NIC agents")
         silent = self._silent()
@@ -420,19 +408,17 @@ class LabMeasuring:
                 if not engine.wait(monotonic_ns() + self._timeout_ns(0)):
                     break
             engine.collect(monotonic_ns())
-            return _barrier_ns(engine, load)
-
-
-def _barrier_ns(engine: Engine, load: Load) -> dict[str, float]:
-    """By host, the median over all barriers of the time until the last receiver has acknowledged it."""
-    took_ns: dict[str, list[list[int]]] = {}
-    for flow, batches in engine.batches(load.name).items():
-        took_ns.setdefault(flow.source, []).append([batch.end_ns - batch.begin_ns for batch in batches])
-    return {
-        host: median(map(max, zip(*of_flows, strict=False)))
-        for host, of_flows in took_ns.items()
-        if all(of_flows)
-    }
+            # By host, the median over all barriers of the time until the last receiver has acknowledged it
+            took_ns: dict[str, list[list[int]]] = {}
+            for flow, batches in engine.batches(load.name).items():
+                took_ns.setdefault(flow.source, []).append(
+                    [batch.end_ns - batch.begin_ns for batch in batches]
+                )
+            return {
+                host: median(map(max, zip(*of_flows, strict=False)))
+                for host, of_flows in took_ns.items()
+                if all(of_flows)
+            }
 
 
 def _flows(name: str, pairs: Sequence[tuple[Node, Node]]) -> tuple[Flow, ...]:

@@ -36,7 +36,6 @@ class Admission:
         return str(self._heaviest) if self._heaviest.is_beyond else None
 
     def say(self, settings: Settings) -> None:
-        """Print the load in one line."""
         if self._takes_ns == 0:
             if self._heaviest.frame_hops_per_s and settings.verbosity >= 0:
                 say(settings.stderr, f"load: {self._heaviest}")

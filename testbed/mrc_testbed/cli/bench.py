@@ -71,8 +71,6 @@ _REQUIRED: Final = inspect.Parameter.empty
 
 @dataclass(frozen=True, slots=True)
 class FlowCommand:
-    """A command of `bench` with flows of messages."""
-
     # key of the workload (`from_` for `from`) -> option or argument, and its default
     own: Options
     text: str  # its help
@@ -203,7 +201,6 @@ def _report(found: TypedRun) -> BenchReport:
 
 
 def bench_document(run: TypedRun, report: BenchReport) -> dict[str, Any]:
-    """Report for programs."""
     return {
         "workload": run.workload.kind,
         "size_bytes": report.load.size_bytes,

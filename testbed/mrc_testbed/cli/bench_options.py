@@ -93,8 +93,6 @@ SHARED: Final[Options] = {
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    """Values of SHARED."""
-
     # transport, cc, window: how messages are carried
     transport: str
     cc: str | None
@@ -118,7 +116,6 @@ class BenchOptions:
 
 
 def parameters(options: Options) -> list[inspect.Parameter]:
-    """Keyword parameters with *options*."""
     return [
         inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         for key, (annotation, default) in options.items()
@@ -160,18 +157,14 @@ def bench_runs(
         )
         plans = typed_plans(settings, scenario, attached, is_virtual=options.virtual)
         if options.save is not None:
-            _save(options.save, scenario.document.text)
+            try:
+                with options.save.open("x", encoding="utf-8") as file:
+                    file.write(scenario.document.text)
+            except OSError as error:
+                raise UsageError(f"--save: {options.save} cannot be written: {error.strerror}") from error
         clock = stack.enter_context(catching_signals(force_end))
         text, runs = scenario.document.text, RUNS if options.report else None
         yield (_carried_out(settings, plan, text, attached, clock, runs) for plan in plans)
-
-
-def _save(path: Path, text: str) -> None:
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise UsageError(f"--save: {path} cannot be written: {error.strerror}") from error
 
 
 def _carried_out(

@@ -349,7 +349,6 @@ def _replay_campaign(
 
 
 def replay_status(repetitions: Sequence[Repetition]) -> int:
-    """The exit status of the worst."""
     codes = set()
     for each in repetitions:
         after = Status(each.after)

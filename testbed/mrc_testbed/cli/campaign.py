@@ -237,7 +237,6 @@ def run_campaign(
     """Do the pending runs of *folder*, show the summary, return the campaign's exit status.
 
     Args:
-        retry: statuses of finished runs that are done again.
         cluster: whose workers carry the runs out; None: this machine does.
     """
     status = carry_out_campaign(settings, folder, where, retry, cluster)

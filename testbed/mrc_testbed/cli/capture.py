@@ -10,9 +10,8 @@ from typing import IO, Annotated, Any, Final
 
 import typer
 
-from mrc_testbed.capture.packet_recording import CaptureCount, PacketRecording
+from mrc_testbed.capture.packet_recording import DISSECTOR, CaptureCount, PacketRecording, tshark_arguments
 from mrc_testbed.capture.tap import SNAP_BYTES_MAX, Selection, Tap, select_ports
-from mrc_testbed.capture.tshark import DISSECTOR, tshark_arguments
 from mrc_testbed.cli.interruption import signals_stop
 from mrc_testbed.cli.options import COMMANDS, Settings, command
 from mrc_testbed.cli.output import Output

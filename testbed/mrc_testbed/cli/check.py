@@ -197,7 +197,6 @@ def _chosen(clos: Clos, hosts: str) -> list[str]:
 
 
 def health_document(measured: CheckFigures, findings: Sequence[Finding]) -> dict[str, Any]:
-    """Report for programs."""
     states = way_states(measured.paths, measured.rtt_noise_ns)
     return {
         "healthy": not findings,
@@ -215,7 +214,6 @@ def health_document(measured: CheckFigures, findings: Sequence[Finding]) -> dict
 
 
 def health_text(measured: CheckFigures, findings: Sequence[Finding]) -> RenderableType:
-    """Report for people."""
     states = way_states(measured.paths, measured.rtt_noise_ns)
     rows = _host_rows(measured, states)
     others = [finding for finding in findings if finding.subject != "path"]

@@ -75,7 +75,7 @@ OBSERVE: Final = (
     Listed("open", "observe_stack", "Print the address of the dashboards and open a browser."),
     Listed("alerts", "observe_stack", "Show the alerts that are active now."),
     Listed("export", "observe_export", "Write files for a Prometheus, Alertmanager and Grafana of your own."),
-    Listed("metrics", "observe_metrics", "Serve metrics for Prometheus, until Ctrl-C."),
+    Listed("metrics", "observe_export", "Serve metrics for Prometheus, until Ctrl-C."),
     Listed("dashboards", "dashboards", "Manage the dashboards in a Grafana of your own."),
 )
 """Commands of `observe`."""

@@ -184,8 +184,6 @@ def _cleared_row(event: "FaultEvent") -> dict[str, Any]:
 
 
 def _adding(kind: str) -> Callable[..., None]:
-    """The command `fault add KIND`."""
-
     def add(settings: Settings, **options: Any) -> None:
         given = {key.removesuffix("_"): value for key, value in options.items() if value is not None}
         _add(settings, kind, given)

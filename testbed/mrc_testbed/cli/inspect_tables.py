@@ -129,7 +129,6 @@ def port_rows(clos: Clos, node: Node) -> Rows:
 
 
 def forwarding_rows(clos: Clos, switch: Node) -> Rows:
-    """The forwarding table of one switch, decoded."""
     rows: Rows = []
     for key, value in fib_entries(clos, switch):
         usid = Usid(Role(key >> PLANE_SHIFT), switch.plane or 0, key % INDEX_COUNT)

@@ -1,7 +1,10 @@
 """observe export: files for a Prometheus, Alertmanager and Grafana elsewhere."""
 
+import logging
 import re
+import threading
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -10,13 +13,26 @@ import yaml
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from mrc_testbed.cli.options import OBSERVE_COMMANDS, ForceOption, Settings, command
-from mrc_testbed.cli.render import key_values, say, show
+from mrc_testbed.cli.observe_options import KnownAs
+from mrc_testbed.cli.options import (
+    OBSERVE_COMMANDS,
+    AddressOption,
+    ForceOption,
+    PortOption,
+    Settings,
+    command,
+)
+from mrc_testbed.cli.render import key_values, say, show, write_out
 from mrc_testbed.document.text_file import write_files
-from mrc_testbed.errors import UsageError
-from mrc_testbed.metrics.exporter import is_own_name
+from mrc_testbed.errors import TestbedError, UsageError
+from mrc_testbed.fabric.paths import state_root
+from mrc_testbed.faults.attendance import restore_reaper
+from mrc_testbed.faults.spec import KINDS
+from mrc_testbed.metrics.exporter import DEFAULT_PORT, Pages, exporter_running, is_own_name
 from mrc_testbed.metrics.local_server import DEFAULT_ADDRESS
 from mrc_testbed.observe import grafana_server, prometheus
+from mrc_testbed.observe.prometheus import alert_pages
+from mrc_testbed.observe.run_reports import report_page
 from mrc_testbed.observe.stack_state import StackSettings, read_stack, stack_paths
 
 Target = Annotated[
@@ -53,8 +69,6 @@ _RECEIVER: Final = """\
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """The content of the exported files."""
-
     settings: StackSettings  # of the stack: ports, the objective
     target: str  # host and port of the exporter, as Prometheus finds it
     alertmanager: str = DEFAULT_ALERTMANAGER  # its host and port
@@ -83,21 +97,6 @@ def stack_files(export: Export) -> dict[str, str]:
     """Path below the folder -> content, of all files."""
     prometheus_url = f"http://{DEFAULT_ADDRESS}:{export.settings.prometheus_port}"
     provisioning = grafana_server.provisioning_files(prometheus_url, f"{_INSIDE}/dashboards")
-    files = {
-        "prometheus.yml": _yaml(prometheus_config(export)),
-        RULES_FILE: prometheus.rules_text(
-            export.settings.p99_objective_ns, export.target, export.grafana, export.runbook_url
-        ),
-        "alertmanager.yml": _RECEIVER + _yaml(_alertmanager_config()),
-        "compose.yaml": _yaml(_compose(export.settings)),
-    }
-    files |= {f"grafana/provisioning/{name}": _yaml(content) for name, content in provisioning.items()}
-    return files | {
-        f"grafana/dashboards/{name}": text for name, text in grafana_server.dashboard_texts().items()
-    }
-
-
-def _alertmanager_config() -> dict[str, Any]:
     route = {
         "receiver": "mrc-testbed",
         "group_by": ["lab", "alertname"],
@@ -105,7 +104,18 @@ def _alertmanager_config() -> dict[str, Any]:
         "group_interval": "30s",
         "repeat_interval": "4h",
     }
-    return {"route": route, "receivers": [{"name": "mrc-testbed"}]}
+    files = {
+        "prometheus.yml": _yaml(prometheus_config(export)),
+        RULES_FILE: prometheus.rules_text(
+            export.settings.p99_objective_ns, export.target, export.grafana, export.runbook_url
+        ),
+        "alertmanager.yml": _RECEIVER + _yaml({"route": route, "receivers": [{"name": "mrc-testbed"}]}),
+        "compose.yaml": _yaml(_compose(export.settings)),
+    }
+    files |= {f"grafana/provisioning/{name}": _yaml(content) for name, content in provisioning.items()}
+    return files | {
+        f"grafana/dashboards/{name}": text for name, text in grafana_server.dashboard_texts().items()
+    }
 
 
 def _compose(settings: StackSettings) -> dict[str, Any]:
@@ -236,3 +246,44 @@ def _export(
     if name not in (*known.known_as, "localhost") and not is_own_name(name):
         say(settings.stderr, f"the exporter refuses requests to {name} unless started with --known-as {name}")
     return wanted
+
+
+_LOG: Final = logging.getLogger(__name__)
+_READY: Final = "metrics of {labs} are at {url} (Ctrl-C ends)"
+
+
+@command(OBSERVE_COMMANDS, "metrics", flags=("name",), needs_root=True)
+def serve_metrics(
+    settings: Settings,
+    address: AddressOption = DEFAULT_ADDRESS,
+    port: PortOption = DEFAULT_PORT,
+    known_as: KnownAs = None,
+) -> None:
+    """Serve metrics for Prometheus, until Ctrl-C.
+
+    Serves all labs, or with -n one. Reads the BPF maps at each scrape, so it may
+    be started and stopped at any time. Prints the URL on stdout once it is ready.
+    A scrape also restarts the fault reaper if that was killed. /alerts/NAME says
+    what to do about an alert; /runs/RUN is the report of a run.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed observe metrics &
+      curl -s http://127.0.0.1:9847/metrics | grep mrc_goodput
+    """
+    labs = [settings.name] if settings.names_lab else []
+    pages: Pages = {"alerts": alert_pages(), "runs": partial(report_page, state_root())}
+    with exporter_running(labs, address, port, _attend, KINDS, pages, known_as or ()) as url:
+        shown = f"lab {settings.name}" if settings.names_lab else "all labs"
+        say(settings.stderr, _READY.format(labs=shown, url=url))
+        write_out(settings, f"{url}\n")
+        threading.Event().wait()
+
+
+def _attend(lab: str) -> None:
+    """Restart the fault reaper if needed; a failure is logged and metrics are served all the same."""
+    try:
+        for done in restore_reaper(lab):
+            _LOG.warning("lab %s: %s", lab, done)
+    except TestbedError as error:
+        _LOG.warning("lab %s: %s", lab, error.message)

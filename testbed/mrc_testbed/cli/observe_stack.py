@@ -110,7 +110,12 @@ def up(
       mrc-testbed observe up --grafana-url http://10.0.0.5:3000
       mrc-testbed observe up --address 0.0.0.0
     """
-    _require_address(address)
+    try:
+        ip_address(address)
+    except ValueError:
+        raise UsageError(
+            f"{address!r} is no IP address", hint="give one of this machine, or 0.0.0.0 for all of them"
+        ) from None
     wanted = StackSettings(
         address=address,
         known_as=tuple(known_as or ()),
@@ -229,15 +234,6 @@ def _push(settings: Settings, state: StackState, token: str) -> int:
     settings.progress("putting dashboards into Grafana")
     with closing(Grafana(grafana.url, token)) as client:
         return len(client.push(prometheus.url).dashboards)
-
-
-def _require_address(address: str) -> None:
-    try:
-        ip_address(address)
-    except ValueError:
-        raise UsageError(
-            f"{address!r} is no IP address", hint="give one of this machine, or 0.0.0.0 for all of them"
-        ) from None
 
 
 def _address(state: StackState, name: ServiceName) -> str | None:

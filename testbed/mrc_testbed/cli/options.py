@@ -43,8 +43,6 @@ OBSERVE_COMMANDS: Final = typer.Typer(rich_markup_mode="rich")
 
 
 class OutputFormat(StrEnum):
-    """Formats of results."""
-
     TABLE = "table"
     JSON = "json"
     YAML = "yaml"
@@ -309,8 +307,9 @@ def _own_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def _option_parameter(key: str, *, is_global: bool) -> inspect.Parameter:
-    annotation, option = _OPTIONS[key]
-    option = _copied(option)
+    annotation, shared = _OPTIONS[key]
+    option = object.__new__(type(shared))
+    option.__dict__.update(shared.__dict__)
     option.rich_help_panel = GLOBAL_PANEL if is_global else None
     option.hidden = option.hidden or (not is_global and key in _COMMON_FLAGS)
     option.envvar = _environment_name(key) if is_global else None
@@ -321,12 +320,6 @@ def _option_parameter(key: str, *, is_global: bool) -> inspect.Parameter:
         default=0 if annotation is int else None,
         annotation=Annotated[annotation, option],
     )
-
-
-def _copied(option: typer.models.OptionInfo) -> typer.models.OptionInfo:
-    copy = object.__new__(type(option))
-    copy.__dict__.update(option.__dict__)
-    return copy
 
 
 def _set_signature(function: Any, parameters: list[inspect.Parameter]) -> None:

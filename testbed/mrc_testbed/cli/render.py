@@ -98,7 +98,6 @@ def plain_table(*columns: str, rows: Iterable[Iterable[Any]] = ()) -> Table:
 
 
 def shown_table(table: report_table.Table) -> Table:
-    """A table of a report on the terminal."""
     return plain_table(*table.columns, rows=table.rows)
 
 
@@ -121,7 +120,6 @@ def judged_table(judged: Iterable[tuple[str, str, str]]) -> Table:
 
 
 def key_values(pairs: Sequence[tuple[str, RenderableType]]) -> Table:
-    """Table of names and values."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="bold")
     table.add_column()
@@ -200,7 +198,6 @@ def show_tables(
     kind: str,
     tables: Mapping[str, Sequence[Mapping[str, str | int | None]]],
 ) -> None:
-    """Print tables by their titles."""
     show(
         settings,
         kind,

@@ -101,7 +101,6 @@ class ProcessTimes:
         """CPU time since *earlier* of processes that are still there.
 
         Args:
-            earlier: the beginning of the interval.
             spared: processes that are ours; this one and its descendants are left out anyway.
         """
         ours = {os.getpid(), *spared, *(child.pid for child in psutil.Process().children(recursive=True))}

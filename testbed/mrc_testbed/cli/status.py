@@ -100,7 +100,6 @@ def topology_summary(spec: TopologySpec) -> dict[str, Any]:
 
 
 def status_document(one: "LabStatus") -> dict[str, Any]:
-    """The LabStatus document of one lab."""
     item: dict[str, Any] = {
         "name": one.name,
         "runtime": one.runtime,

@@ -49,7 +49,6 @@ class TypedRun:
 
     @property
     def congestion(self) -> AnyCongestion:
-        """Its congestion control."""
         congestion = self.recording.plan.transport.congestion
         if isinstance(congestion, GoneCongestion):
             raise TypeError(congestion)
@@ -57,7 +56,6 @@ class TypedRun:
 
     @property
     def transport(self) -> str:
-        """The transport, in words."""
         return f"{self.recording.plan.transport.kind}, {self.congestion.describe()}"
 
     def document(self) -> dict[str, Any]:

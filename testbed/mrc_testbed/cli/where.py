@@ -62,8 +62,6 @@ RetryOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ExecutionTarget:
-    """Place of runs."""
-
     runtime: RuntimeName | None  # for labs that are made; None: as `up` chooses
     is_virtual: bool = False  # in virtual time instead
     jobs: int = 1  # how many at a time, in virtual time

@@ -39,8 +39,6 @@ _STOP: Final = "stop"
 
 @dataclass(frozen=True, slots=True)
 class RunAssignment:
-    """A run as it goes to a worker."""
-
     run: PlannedRun  # the run
     campaign: str  # token of the campaign's execution by one head
     lab: str | None = None  # name of the lab for it; None in virtual time

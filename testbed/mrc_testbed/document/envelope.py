@@ -28,8 +28,6 @@ NAME_PATTERN: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 
 
 class Kind(StrEnum):
-    """The kind of document in a file."""
-
     SCENARIO = "Scenario"
     TOPOLOGY = "Topology"
     CAMPAIGN = "Campaign"

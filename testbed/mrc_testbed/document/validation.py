@@ -80,7 +80,11 @@ def _problems(errors: Iterable[ErrorDetails], tree: Tree, schema: Schema) -> lis
     placed = [_place_error(error, tree) for error in errors]
     unknown, wrong_type, others = [], dict[Location, list[_Finding]](), []
     for finding in placed:
-        if _is_noise(finding, placed):
+        # No finding of a union member that was not meant: another was entered, and is wrong
+        depth = len(finding.location)
+        if finding.ends_in_label and any(
+            len(other.location) > depth and other.location[:depth] == finding.location for other in placed
+        ):
             continue
         if finding.kind == "extra_forbidden":
             unknown.append(finding)
@@ -118,14 +122,6 @@ def _unknown_keys(
             message = f"unknown key; did you mean {intended!r}, which is missing?"
         problems.append(Problem(finding.location, message))
     return problems, explained
-
-
-def _is_noise(finding: _Finding, findings: Iterable[_Finding]) -> bool:
-    """Return True if *finding* is of a union member that was not meant: another was entered, and is wrong."""
-    depth = len(finding.location)
-    return finding.ends_in_label and any(
-        len(other.location) > depth and other.location[:depth] == finding.location for other in findings
-    )
 
 
 def _place_error(error: ErrorDetails, tree: Tree) -> _Finding:

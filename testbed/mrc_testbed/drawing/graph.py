@@ -4,12 +4,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mrc_testbed.drawing.palette import plane_colour, plane_is_dashed
 from mrc_testbed.shown import format_rate, format_time
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.naming import NodeName, Tier
 from mrc_testbed.topology.port_selection import other_rates
 from mrc_testbed.topology.spec import TopologySpec
+
+_HUES: Final = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#9a8f00", "#7f7f7f")
+"""Hues of planes that colour-blind people can tell apart; plane 8 and on have them again, dashed.
+
+Source: M. Okabe, K. Ito, "Color Universal Design", 2008; olive and grey instead of yellow and black show on
+white and on dark ground alike.
+"""
+
+
+def plane_colour(plane: int) -> str:
+    """Colour of a plane, `#rrggbb`."""
+    return _HUES[plane % len(_HUES)]
+
+
+def plane_is_dashed(plane: int) -> bool:
+    """Return True if the lines of a plane are dashed, because its hue is already another plane's."""
+    return plane >= len(_HUES)
+
 
 GAP: Final = None
 """Stands in a row for the members left out."""

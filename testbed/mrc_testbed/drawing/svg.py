@@ -11,8 +11,16 @@ from html import escape
 from types import MappingProxyType
 from typing import Final
 
-from mrc_testbed.drawing.graph import GAP, Shown, choose_shown, headline, shown_hosts, shown_link_ids
-from mrc_testbed.drawing.palette import plane_colour, plane_is_dashed
+from mrc_testbed.drawing.graph import (
+    GAP,
+    Shown,
+    choose_shown,
+    headline,
+    plane_colour,
+    plane_is_dashed,
+    shown_hosts,
+    shown_link_ids,
+)
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Link
 from mrc_testbed.topology.naming import NodeName, Tier

@@ -260,8 +260,6 @@ def _qps(lab: VirtualLab, zero_ns: int) -> tuple[list[Row], list[Row]]:
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """A condition."""
-
     kind: TraceKind
     port_id: int | None = None  # None: anywhere
     hosts: Sequence[int] = ()  # of the QP and its peer; empty: any

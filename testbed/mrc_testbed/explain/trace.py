@@ -69,7 +69,6 @@ class Tracer:
         self.records: Records = np.zeros(0, np.dtype(TraceRecord))  # once they were taken
 
     def begin(self, lab: VirtualLab) -> None:
-        """Begin to record."""
         self._lab, selection = lab, self._selection
         if self._windows is not None:
             qps = lab.runtime.map("qps", 0).count

@@ -124,7 +124,6 @@ def _choose(found: Sequence[Operation], workload: str, number: int | None) -> Op
 
 
 def _operations(folder: Path, workload: PlannedWorkload, zero_ns: int) -> list[Operation]:
-    """Operations of a collective, as the results have them."""
     is_training = workload.collective is not None and workload.collective.is_training
     rows = csv.DictReader(io.StringIO(read_result(folder / "operations.csv").decode()))
     return [

@@ -111,7 +111,7 @@ def _write_config(paths: LabPaths, settings: NicSettings, runtime: RuntimeName) 
         # In a container the agent is in the right namespace from the start.
         network_namespace=node_namespace(paths.lab, host) if runtime is RuntimeName.NETNS else None,
     )
-    file = paths.agent_config(host)
+    file = paths.agent_folder(host) / "agent.json"
     write_private(file, json.dumps(config_document(config), indent=1) + "\n")
     return file
 
@@ -121,12 +121,16 @@ def nic_settings(
 ) -> dict[str, NicSettings]:
     """Configuration of the agents of *hosts*, by host; *lateness_ns* as in `timer_attributes`."""
     probing = clos.spec.probing
+    # Packets of a QP that has ended: its peer sends on until its retries end, and a queue may be full.
+    rto_ns = _rto_ns(clos, lateness_ns)
+    retries = range(clos.spec.nic.retry_limit + 1)
+    retrying_ns = sum(rto_ns << min(retry, EXPONENTIAL_COUNT) for retry in retries)
     shared = NicSettings(
         host="",
         **timer_attributes(clos, lateness_ns),
         retry_limit=clos.spec.nic.retry_limit,
         probe_success_target=clos.spec.nic.probe_successes,
-        packet_lifetime_ns=_packet_lifetime_ns(clos, lateness_ns),
+        packet_lifetime_ns=retrying_ns + port_queue.longest_way_ns(clos) + _HELD_NS_MAX,
         reorder_packets=0 if clos.spec.is_shaped else _REORDER_UNSHAPED,
         evs_name_paths=clos.spec.forwarding != "ecmp",
         shares_paths=clos.spec.nic.path_state == "nic" and clos.spec.forwarding != "ecmp",
@@ -152,16 +156,6 @@ def _rocev2(clos: Clos) -> dict[str, Any] | None:
     if clos.is_adaptive:
         return None
     return choose_rc_congestion(clos, "rocev2").qp_attributes | {"pmtu_bytes": clos.spec.nic.path_mtu}
-
-
-def _packet_lifetime_ns(clos: Clos, lateness_ns: int) -> int:
-    """Time that packets for a QP may arrive after it has ended: its peer sends on until its retries end, and
-    the last one may find every queue full.
-    """
-    rto_ns = _rto_ns(clos, lateness_ns)
-    retries = range(clos.spec.nic.retry_limit + 1)
-    retrying_ns = sum(rto_ns << min(retry, EXPONENTIAL_COUNT) for retry in retries)
-    return retrying_ns + port_queue.longest_way_ns(clos) + _HELD_NS_MAX
 
 
 def _rto_ns(clos: Clos, lateness_ns: int) -> int:

@@ -82,13 +82,20 @@ class Build:
         self._ledger.announce(step.operations())
         match step.kind:
             case OperationKind.PREPARE_PINS:
-                self._prepare_pins()
+                prepare_pins(self._paths)
+                for host in self._clos.hosts():
+                    self._paths.node_pins(host.name).mkdir(PRIVATE_FOLDER, parents=True)
+                    for folder in (self._paths.agent_folder(host.name), self._paths.node_folder(host.name)):
+                        folder.parent.mkdir(PRIVATE_FOLDER, exist_ok=True)
+                        folder.mkdir(PRIVATE_FOLDER)
             case OperationKind.CREATE_NODE:
                 self._create_nodes(step.targets, counter)
             case OperationKind.CREATE_LINK:
                 create_links(self._paths.lab, [self._clos.link(link) for link in step.targets])
             case OperationKind.LOAD_FABRIC:
-                self._load_fabric()
+                self._switches = SwitchDataPlane(self._paths, self._clos)
+                self._switches.fill(self._clos)
+                self._switches.pin(self._paths)
             case OperationKind.LOAD_NIC:
                 self._load_nics(step.targets, counter)
             case OperationKind.CONNECT_NODE:
@@ -109,25 +116,12 @@ class Build:
         counter = Counter("a packet through every plane", self._clos.numbering.host_count, self._progress)
         prove_planes(self._paths, self._clos, counter.add)
 
-    def _prepare_pins(self) -> None:
-        prepare_pins(self._paths)
-        for host in self._clos.hosts():
-            self._paths.node_pins(host.name).mkdir(PRIVATE_FOLDER, parents=True)
-            for folder in (self._paths.agent_folder(host.name), self._paths.node_folder(host.name)):
-                folder.parent.mkdir(PRIVATE_FOLDER, exist_ok=True)
-                folder.mkdir(PRIVATE_FOLDER)
-
     def _create_nodes(self, nodes: Sequence[str], counter: Counter) -> None:
         hosts = [node for node in nodes if not self._clos.node(node).is_switch]
         switches = [node for node in nodes if self._clos.node(node).is_switch]
         self.containers.update(self._runtime.create_nodes(switches, hosts, counter.add))
         for node in nodes:
             prepare_namespace(self._paths.lab, node)
-
-    def _load_fabric(self) -> None:
-        self._switches = SwitchDataPlane(self._paths, self._clos)
-        self._switches.fill(self._clos)
-        self._switches.pin(self._paths)
 
     def _load_nics(self, hosts: Sequence[str], counter: Counter) -> None:
         shared_maps = self._loaded_switches().shared_maps()

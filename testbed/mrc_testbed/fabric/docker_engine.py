@@ -25,8 +25,6 @@ Item = TypeVar("Item")
 
 
 class ObservedContainer(NamedTuple):
-    """A container of a lab as Docker lists it."""
-
     lab: str
     node: str
     is_running: bool

@@ -59,14 +59,11 @@ class FabricNode(Node):  # type: ignore[misc]  # Mininet is untyped
 
     def _require_shell(self) -> None:
         if self.shell is None:
-            self._require_entry()
+            # Mininet would wait for ever for the prompt of a node that cannot be entered
+            entry = subprocess.run([*self._enter, "true"], capture_output=True, text=True, check=False)
+            if entry.returncode:
+                raise FabricError(f"{self.name} cannot be entered: {entry.stderr.strip()}")
             super().startShell()
-
-    def _require_entry(self) -> None:
-        """Makes sure that the node can be entered: Mininet would wait for the prompt for ever."""
-        entry = subprocess.run([*self._enter, "true"], capture_output=True, text=True, check=False)
-        if entry.returncode:
-            raise FabricError(f"{self.name} cannot be entered: {entry.stderr.strip()}")
 
     def _popen(self, cmd: list[str], **params: Any) -> "subprocess.Popen[bytes]":
         if cmd[0] == _MNEXEC:

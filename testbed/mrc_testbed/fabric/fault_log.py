@@ -16,8 +16,6 @@ _PLACES_SHOWN: Final = 2
 
 @dataclass(slots=True)
 class FaultWindow:
-    """When a fault acted."""
-
     fault_id: str  # its name
     kind: str  # its kind
     start_ns: int  # CLOCK_MONOTONIC
@@ -28,8 +26,6 @@ class FaultWindow:
 
 @dataclass(frozen=True, slots=True)
 class FaultLine:
-    """A line of the event tail."""
-
     time_ns: int  # CLOCK_MONOTONIC
     text: str  # what happened
 
@@ -69,7 +65,6 @@ class FaultLog:
         return lines
 
     def forget_before(self, time_ns: int) -> None:
-        """Drops windows that ended before *time_ns*."""
         self.windows = [each for each in self.windows if each.end_ns is None or each.end_ns >= time_ns]
 
     def _note(self, event: dict[str, Any]) -> FaultLine:

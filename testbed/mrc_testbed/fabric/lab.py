@@ -82,7 +82,10 @@ def up(
                 remove(paths, known_runtime(paths, state), keep_lock=True)
             return _build(paths, clos, choice, made_for, progress)
         finally:
-            _discard_empty_folder(paths)
+            # The folder came with the lock; it goes if the lab did not come to exist
+            if paths.folder.is_dir() and list(paths.folder.iterdir()) == [paths.lock_file]:
+                paths.lock_file.unlink()
+                paths.folder.rmdir()
 
 
 def down(name: str = DEFAULT_LAB, *, everywhere: bool = False) -> bool:
@@ -219,13 +222,6 @@ def _made_for(paths: LabPaths, state: LabState, made_for: ProcessIdentity | None
     state = state.model_copy(update={"made_for": made_for and ProcessRecord.of(None, made_for)})
     write_state(paths, state)
     return state
-
-
-def _discard_empty_folder(paths: LabPaths) -> None:
-    """Removes the folder that came with the lock, if the lab did not come to exist."""
-    if paths.folder.is_dir() and list(paths.folder.iterdir()) == [paths.lock_file]:
-        paths.lock_file.unlink()
-        paths.folder.rmdir()
 
 
 def _roll_back(paths: LabPaths, runtime: Runtime, cause: BaseException) -> None:

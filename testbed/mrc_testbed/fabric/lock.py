@@ -66,7 +66,13 @@ def locked_descriptor(lock_file: Path, subject: str = "", *, wait: bool = True) 
     """Descriptor of a lock file, held until it is closed; file and folder are made if need be."""
     while True:
         lock_file.parent.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
-        _require_own_folder(lock_file.parent)
+        # Nobody else may put files, links or locks of theirs in the way of ours
+        found = lock_file.parent.stat()
+        if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_WRITE:
+            raise FabricError(
+                f"{lock_file.parent} can be written by others than the user {os.geteuid()}",
+                hint="choose a state folder of your own: MRC_TESTBED_STATE_DIR",
+            )
         try:
             descriptor = private_descriptor(lock_file, os.O_RDWR)
         except FileNotFoundError:
@@ -82,7 +88,6 @@ def locked_descriptor(lock_file: Path, subject: str = "", *, wait: bool = True) 
 
 
 def _flock(descriptor: int, subject: str, *, wait: bool) -> None:
-    """Takes the lock on *descriptor*."""
     if wait:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         return
@@ -107,16 +112,6 @@ def _is_dead(holder: str) -> bool:
     """Return True if the process that wrote its pid into a lock file is no longer there."""
     found = _HOLDER.fullmatch(holder)
     return found is not None and not Path(f"/proc/{found[1]}").exists()
-
-
-def _require_own_folder(folder: Path) -> None:
-    """Makes sure that nobody else can put files, links or locks of theirs in the way of ours."""
-    found = folder.stat()
-    if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_WRITE:
-        raise FabricError(
-            f"{folder} can be written by others than the user {os.geteuid()}",
-            hint="choose a state folder of your own: MRC_TESTBED_STATE_DIR",
-        )
 
 
 def is_still_at(descriptor: int, path: Path) -> bool:

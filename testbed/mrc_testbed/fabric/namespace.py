@@ -36,13 +36,11 @@ def _check(result: int, what: str) -> None:
 
 
 def namespace_path(name: str) -> Path:
-    """Where the namespace *name* is bound."""
     return NAMESPACE_DIR / name
 
 
 @contextmanager
 def opened_namespace(namespace: Path) -> Iterator[int]:
-    """Descriptor of a network namespace."""
     try:
         descriptor = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:

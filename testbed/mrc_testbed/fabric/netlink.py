@@ -212,11 +212,7 @@ def create_veth(what: str, near: VethEnd, far: VethEnd, mtu_bytes: int) -> Reque
 
 
 def create_bridge(interface: str, mac: bytes) -> Request:
-    """A bridge in the socket's namespace, down; one that exists is success.
-
-    Args:
-        mac: its MAC address, 6 bytes.
-    """
+    """A bridge in the socket's namespace, down; one that exists is success."""
     info_kind = 1
     body = (
         _IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0)

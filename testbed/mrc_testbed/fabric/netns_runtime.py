@@ -93,7 +93,6 @@ def _start_agents(lab: str, configs: Mapping[str, Path]) -> dict[str, int]:
 
 
 def delete_namespaces(lab: str, nodes: Sequence[str]) -> None:
-    """Removes the namespaces of *nodes*."""
     failures = []
     for node in nodes:
         try:

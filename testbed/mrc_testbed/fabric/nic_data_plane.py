@@ -159,7 +159,6 @@ def restore_nic(paths: LabPaths, clos: Clos, host: str) -> None:
 
 @contextmanager
 def _nic_control(paths: MapPins, host: str) -> Iterator[NicControl]:
-    """The control of the NIC of *host*, live."""
     with ExitStack() as opened:
         yield MappedArray(open_map_in(opened, paths.node_pins(host), "nic_control"), NicControl)[0]
 

@@ -93,7 +93,6 @@ class LabPaths:
 
     @property
     def faults(self) -> Path:
-        """Folder of the fault ledger."""
         return self.folder / "faults"
 
     @property
@@ -130,9 +129,6 @@ class LabPaths:
         """Folder that the agent of one host reads."""
         return self.folder / "agents" / host
 
-    def agent_config(self, host: str) -> Path:
-        return self.agent_folder(host) / "agent.json"
-
     def agent_socket(self, host: str) -> Path:
         return self.node_folder(host) / "agent.sock"
 
@@ -150,7 +146,6 @@ class LabPaths:
 
 
 def lab_paths(name: str) -> LabPaths:
-    """The paths of lab *name*."""
     if not _LAB_NAME.fullmatch(name) or name == _BPFFS:
         raise UsageError(
             f"{name!r} is no name for a lab", hint="use 1 to 32 small letters, digits and inner hyphens"

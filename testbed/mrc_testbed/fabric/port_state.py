@@ -24,8 +24,6 @@ _NO_INTERFACE: Final = "has no interface"
 
 
 class PortObservation(NamedTuple):
-    """The kernel's state of a port's interface."""
-
     is_up: bool  # administratively
     has_carrier: bool  # it is up, and so is the far end of its link
     mtu_bytes: int  # its MTU

@@ -7,14 +7,14 @@ import ctypes
 import os
 import re
 import resource
+import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from mrc_agents.abi import QueueLimit
-from mrc_agents.bpf.kernel_clock import kernel_ns
-from mrc_agents.bpf.libbpf import attach_xdp, library
+from mrc_agents.bpf.libbpf import attach_xdp, library, run_once
 from mrc_agents.bpf.virtual import VirtualRuntime
 from mrc_agents.clock import monotonic_ns
 from mrc_agents.nic.device import available_bytes
@@ -97,6 +97,7 @@ def clock_check() -> Check:
 def lab_checks(clos: Clos, *, has_containers: bool) -> tuple[Check, ...]:
     """Checks of what a lab of this size and kind needs beyond `machine_checks`."""
     check_live(clos.spec)
+    per_node = _TASKS_PER_CONTAINER if has_containers else 0
     checks = [
         _open_files(clos),
         _number("network namespaces", "sys/user/max_net_namespaces", "user.max_net_namespaces", _nodes(clos)),
@@ -104,7 +105,7 @@ def lab_checks(clos: Clos, *, has_containers: bool) -> tuple[Check, ...]:
             "process numbers",
             "sys/kernel/pid_max",
             "kernel.pid_max",
-            _task_count(clos, has_containers=has_containers),
+            clos.numbering.host_count * 2 + _nodes(clos) * per_node,
         ),
         _memory(clos, has_containers=has_containers),
     ]
@@ -246,11 +247,6 @@ def _nodes(clos: Clos) -> int:
     return clos.numbering.node_count
 
 
-def _task_count(clos: Clos, *, has_containers: bool) -> int:
-    per_node = _TASKS_PER_CONTAINER if has_containers else 0
-    return clos.numbering.host_count * 2 + _nodes(clos) * per_node
-
-
 def check_data_plane() -> None:
     """Loads every program, as labs without and with a port rate do, and attaches the switch to a veth pair;
     then forgets them.
@@ -277,3 +273,36 @@ def _attach(program_fd: int) -> None:
             route.perform([create_veth("of the trial", near, far, INTERFACE_MTU_BYTES)])
         for end in (near, far):
             attach_xdp(end.ifindex, program_fd)
+
+
+_PROGRAM_TYPE_XDP: Final = 6
+_INSTRUCTION: Final = struct.Struct("=BBhi")
+_KTIME_GET_NS: Final = 5
+_PROGRAM: Final = (
+    (0xBF, 0x16, 0, 0),  # r6 = r1: struct xdp_md
+    (0x85, 0x00, 0, _KTIME_GET_NS),
+    (0x61, 0x62, 0, 0),  # r2 = data
+    (0x61, 0x63, 4, 0),  # r3 = data_end
+    (0xBF, 0x24, 0, 0),  # r4 = r2
+    (0x07, 0x04, 0, 8),  # r4 += 8
+    (0x2D, 0x34, 1, 0),  # if r4 > r3 goto +1
+    (0x7B, 0x02, 0, 0),  # *(u64 *)r2 = r0
+    (0xB7, 0x00, 0, 2),  # r0 = XDP_PASS
+    (0x95, 0x00, 0, 0),  # exit
+)
+"""Writes the time into the first eight bytes of its frame. Source: linux/bpf.h, struct bpf_insn."""
+
+
+def kernel_ns() -> int:
+    """The kernel's CLOCK_MONOTONIC as bpf_ktime_get_ns has it, in ns."""
+    code = b"".join(_INSTRUCTION.pack(*instruction) for instruction in _PROGRAM)
+    descriptor = library().bpf_prog_load(
+        _PROGRAM_TYPE_XDP, b"kernel_clock", b"GPL", code, len(_PROGRAM), None
+    )
+    if descriptor < 0:
+        raise FabricError(f"a BPF program that reads the clock is refused: {os.strerror(-descriptor)}")
+    try:
+        _, frame = run_once(descriptor, bytes(64))
+    finally:
+        os.close(descriptor)
+    return int.from_bytes(frame[:8], "little")

@@ -70,7 +70,6 @@ def _own_namespaces() -> str:
 
 
 def lock_folder() -> Path:
-    """Folder of the locks of processes that own something."""
     return state_root() / ".owners"
 
 
@@ -143,7 +142,6 @@ def session(pid: int) -> int | None:
 
 
 def own_identity() -> ProcessIdentity:
-    """The calling process."""
     identity = observe_process(os.getpid())
     if identity is None:
         raise FabricError("this process is not in /proc", hint="mount /proc")
@@ -266,7 +264,12 @@ def _end(processes: Iterable[ProcessIdentity], steps: Iterable[tuple[signal.Sign
             pids = ", ".join(str(descriptors[descriptor].pid) for descriptor in remaining)
             raise CleanupError(f"processes survive SIGKILL: {pids}")
         for process in descriptors.values():
-            _reap(process.pid)
+            # The exit status of a child of ours is collected
+            try:
+                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG)
+            except OSError as error:
+                if error.errno != errno.ECHILD:
+                    raise
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
@@ -304,15 +307,6 @@ def _wait_for_exit(descriptors: set[int], wait_ns: int) -> set[int]:
             poll.unregister(descriptor)
             remaining.discard(descriptor)
     return remaining
-
-
-def _reap(pid: int) -> None:
-    """Collects the exit status if the process was our own child."""
-    try:
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
-    except OSError as error:
-        if error.errno != errno.ECHILD:
-            raise
 
 
 def _stat_fields(pid: int) -> list[str] | None:

@@ -14,8 +14,6 @@ from mrc_testbed.fabric.paths import LabPaths
 
 @dataclass(frozen=True, slots=True)
 class EngineState:
-    """The state of the engine."""
-
     # auto, precise or eco; None in an unshaped lab, where nothing queues and all else is 0 but for the ports
     drainer: str | None
     drainer_count: int  # processes that send

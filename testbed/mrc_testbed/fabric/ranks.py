@@ -239,7 +239,7 @@ class RunningRanks:
             for each in running:
                 each.signal(number)
             self._serve_until(lambda: all(each.status is not None for each in running), wait_ns)
-        self._serve_until(lambda: all(each.is_read for each in running), _DRAIN_NS)
+        self._serve_until(lambda: not any(each.pieces for each in running), _DRAIN_NS)
         for each in running:
             each.close()
 
@@ -300,11 +300,6 @@ class _Process:
             process.pieces[source] = bytearray()
             selector.register(source, selectors.EVENT_READ, partial(process._read, source, take))
         return process
-
-    @property
-    def is_read(self) -> bool:
-        """Return True if all of its pipes have come to their end."""
-        return not self.pieces
 
     def signal(self, number: int) -> None:
         """Send a signal to the rank and its children."""

@@ -23,8 +23,6 @@ _PROGRAM_VIEW: Final = Path(__file__).with_name("program_view.py")
 
 
 class RdmaTransport(StrEnum):
-    """The transport of a program's QPs."""
-
     MRC = "mrc"
     ROCEV2 = "rocev2"
 

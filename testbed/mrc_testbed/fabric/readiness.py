@@ -105,7 +105,9 @@ def _write(trial: _Trial, sender: Context, receiver: Context) -> None:
     source.fill(0, trial.length_bytes, trial.seed)
     near.post_write(source, target.remote)
     completions = sender.verbs.wait(near.qpn, _TIMEOUT_NS)
-    _check_planes(near.evs())
+    silent = [ev["plane"] for ev in near.evs() if not ev["tx_packets"] or ev["lost_packets"]]
+    if silent:
+        raise FabricError(f"plane {', '.join(map(str, silent))} does not carry packets")
     if [completion["status"] for completion in completions] != ["success"]:
         raise FabricError(f"the write ended with {completions or 'nothing in time'}")
     wrong_bytes = target.count_wrong(0, trial.length_bytes, trial.seed)
@@ -113,9 +115,3 @@ def _write(trial: _Trial, sender: Context, receiver: Context) -> None:
         raise FabricError(f"{wrong_bytes} of {trial.length_bytes} bytes arrived changed")
     for made in (near, far, source, target):
         made.close()
-
-
-def _check_planes(evs: list[dict[str, int]]) -> None:
-    silent = [ev["plane"] for ev in evs if not ev["tx_packets"] or ev["lost_packets"]]
-    if silent:
-        raise FabricError(f"plane {', '.join(map(str, silent))} does not carry packets")

@@ -26,8 +26,6 @@ _ROUNDS_MAX: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """The remains of a lab."""
-
     pids: tuple[int, ...]  # processes that bear its mark
     nodes: tuple[str, ...]  # nodes with a container or a network namespace
     has_pins: bool  # whether it has a folder of pins

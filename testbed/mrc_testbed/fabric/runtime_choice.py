@@ -20,7 +20,6 @@ class RuntimeChoice(NamedTuple):
 
 
 def parse_runtime(text: str) -> RuntimeName:
-    """The runtime of that name."""
     known = [runtime.value for runtime in RuntimeName]
     if text not in known:
         raise UsageError(f"unknown runtime {text!r}{did_you_mean(text, known)}; use docker or netns")

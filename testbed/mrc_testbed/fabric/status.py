@@ -23,8 +23,6 @@ from mrc_testbed.topology.spec import TopologySpec
 
 @dataclass(frozen=True, slots=True)
 class LabStatus:
-    """The status of a lab."""
-
     name: str  # of the lab
     runtime: RuntimeName | None  # what its nodes are made of; None if its state is damaged
     phase: Phase | None  # building, up or removing; None if its state is damaged

@@ -82,11 +82,7 @@ class _BeingChangedError(FaultError):
 
 
 class FaultController:
-    """Injects into one lab.
-
-    Args:
-        clock_ns: CLOCK_MONOTONIC in ns.
-    """
+    """Injects into one lab."""
 
     def __init__(
         self, ledger: FaultLedger, target: FaultTarget, *, clock_ns: Callable[[], int] = monotonic_ns

@@ -23,8 +23,6 @@ from mrc_testbed.topology.clos import Clos
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledFault:
-    """A fault with its places and times."""
-
     # name by which it is cleared and shown in events and metrics
     fault_id: Annotated[str, Field(pattern=FAULT_ID_PATTERN)]  # the ledger names a file by it
     kind: str  # as written

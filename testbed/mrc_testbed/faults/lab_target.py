@@ -29,8 +29,6 @@ _ASKED_AT_ONCE: Final = 16
 
 
 class LabTarget(MapTarget):
-    """The lab *name*."""
-
     def __init__(self, name: str) -> None:
         preflight.require([preflight.clock_check()])
         self._paths = lab_paths(name)

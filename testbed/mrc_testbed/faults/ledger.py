@@ -119,7 +119,12 @@ class Ledger:
         found = []
         for path in self.active_folder.glob("*.json"):
             try:
-                found.append(self._read(path))
+                # A text that is known already need not be parsed again
+                text = path.read_text(encoding="utf-8")
+                known = self._known.get(path)
+                if known is None or known[0] != text:
+                    known = self._known[path] = text, _decode(json.loads(text))
+                found.append(known[1])
             except FileNotFoundError:
                 continue  # cleared between the listing and the reading
             except (KeyError, TypeError, ValueError) as error:
@@ -134,14 +139,6 @@ class Ledger:
     def shown_entries(self) -> dict[str, Entry]:
         """Those that people may see, likewise: all but the hidden ones."""
         return {name: entry for name, entry in self.entries().items() if not entry.fault.is_hidden}
-
-    def _read(self, path: Path) -> Entry:
-        """The entry in a file; a text that is known already need not be parsed again."""
-        text = path.read_text(encoding="utf-8")
-        known = self._known.get(path)
-        if known is None or known[0] != text:
-            known = self._known[path] = text, _decode(json.loads(text))
-        return known[1]
 
     def write(self, entry: Entry) -> None:
         """Stores *entry* in one step, in place of an older one with the same fault id."""

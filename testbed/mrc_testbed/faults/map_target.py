@@ -43,8 +43,6 @@ def deny_paths(agent: Connection, denied: Sequence[DeniedPath], allowed: Sequenc
 
 
 class MapTarget:
-    """The maps of one lab."""
-
     def __init__(self, pins: MapPins, clos: Clos) -> None:
         self._pins = pins
         self.clos = clos

@@ -80,11 +80,7 @@ def _try_lock(lock: TextIO) -> bool:
 
 
 class Reaper:
-    """Looks after the ledger of one lab.
-
-    Args:
-        clock_ns: CLOCK_MONOTONIC in ns.
-    """
+    """Looks after the ledger of one lab."""
 
     def __init__(
         self, ledger: Ledger, controller: FaultController, *, clock_ns: Callable[[], int] = monotonic_ns
@@ -110,18 +106,14 @@ class Reaper:
                 if not self._ledger.entries() and not self._ledger.leases():
                     self._ledger.reaper_lock.unlink()
                     return
-            watch.wait(watched, self._next_ns(looked_ns))
+            ends_ns = [entry.schedule.end_ns for entry in self._ledger.entries().values()]
+            deadlines = [end_ns for end_ns in ends_ns if end_ns is not None and end_ns > looked_ns]
+            watch.wait(watched, min((looked_ns + _LOOK_NS, *deadlines, *self._retry_ns.values())))
 
     def _leases(self) -> set[ProcessIdentity]:
         """Processes whose end matters."""
         entries = self._ledger.entries().values()
         return {*self._ledger.leases(), *(entry.lease for entry in entries if entry.lease is not None)}
-
-    def _next_ns(self, looked_ns: int) -> int:
-        """When to look again, should nothing change before; what ended since *looked_ns* counts as well."""
-        ends_ns = [entry.schedule.end_ns for entry in self._ledger.entries().values()]
-        deadlines = [end_ns for end_ns in ends_ns if end_ns is not None and end_ns > looked_ns]
-        return min((looked_ns + _LOOK_NS, *deadlines, *self._retry_ns.values()))
 
     def _revert_stale(self) -> None:
         for process in self._ledger.leases():

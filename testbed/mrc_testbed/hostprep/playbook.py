@@ -140,11 +140,6 @@ class _Listener:
         return False
 
     @property
-    def named_changes(self) -> Iterator[str]:
-        """Changes, host by host."""
-        return (where for _, where in sorted(self.changes, key=lambda change: change[0]))
-
-    @property
     def outcome(self) -> str:
         """Every failure, and the hosts without one."""
         done = [host for host, is_done in self.hosts.items() if is_done]
@@ -176,7 +171,6 @@ def _own_signal_handlers() -> Iterator[None]:
 
 
 def log_of(name: str) -> Path:
-    """File of the output of playbook *name*."""
     return state_home() / "setup" / f"{name}.log"
 
 
@@ -237,7 +231,8 @@ def run_playbook(
     if run.rc != 0:
         failures = listener.outcome or f"ansible-playbook ended with status {run.rc}"
         raise PreflightError(f"playbook {name} failed: {failures}\nAnsible's output is in {log}")
-    return PlaybookReport(tuple(listener.named_changes), log)
+    changes = sorted(listener.changes, key=lambda change: change[0])
+    return PlaybookReport(tuple(where for _, where in changes), log)
 
 
 def _environment(folder: Path) -> dict[str, str]:

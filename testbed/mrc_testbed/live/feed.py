@@ -54,8 +54,6 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class TailLine:
-    """An event."""
-
     clock: str  # local time of day, with milliseconds
     text: str  # what happened
     kind: EventKind = "lab"  # to what
@@ -64,8 +62,6 @@ class TailLine:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """State to show."""
-
     number: int  # grows by one with each update
     interval_ns: int  # between two updates, if all is well
     read_ns: int | None  # CLOCK_MONOTONIC of the latest reading of the lab; None before the first
@@ -88,11 +84,7 @@ class Update:
 
 
 class Feed:
-    """Snapshots of a lab, one per interval, while the context lasts.
-
-    Args:
-        interval_ns: between two snapshots.
-    """
+    """Snapshots of a lab, one per interval, while the context lasts."""
 
     def __init__(self, lab: str, interval_ns: int = DEFAULT_INTERVAL_NS) -> None:
         self.lab = lab

@@ -25,8 +25,6 @@ _STALLED_STEPS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job."""
-
     name: str  # of its workload
     word: str  # what its steps are called
     # of the last PACE_NS, or when no step lies in it, of the latest few; None before the first
@@ -45,10 +43,8 @@ def build_jobs(
     """State of the jobs at *now_ns*, and the effect of the latest faults on each.
 
     Args:
-        jobs: that run.
         windows: of faults, oldest first.
         flaps: fault -> its outages, of those that have one window for all of them.
-        now_ns: CLOCK_MONOTONIC.
     """
     return tuple(_view(job, windows, flaps, clos, now_ns) for job in jobs)
 

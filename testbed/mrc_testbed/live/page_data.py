@@ -3,8 +3,7 @@
 from dataclasses import asdict
 from typing import Any, Final
 
-from mrc_testbed.drawing.graph import headline
-from mrc_testbed.drawing.palette import plane_colour, plane_is_dashed
+from mrc_testbed.drawing.graph import headline, plane_colour, plane_is_dashed
 from mrc_testbed.drawing.svg import graph_svg
 from mrc_testbed.live.feed import Update
 from mrc_testbed.live.jobs import JobView
@@ -46,9 +45,7 @@ def update_document(update: Update, now_ns: int, *, with_history: bool) -> dict[
     """An update; its plots whole, or the last point only.
 
     Args:
-        update: what there is to show.
         now_ns: CLOCK_MONOTONIC, which the page does not have: it gets how old the latest reading is.
-        with_history: whether plots are to be whole.
     """
     shown = update.snapshot
     changes = {"changes": [change.text for change in shown.changes]} if shown else {}

@@ -78,12 +78,7 @@ def refuse_origin(hosts: Collection[str], origin: str | None, fetch_site: str | 
 
 
 def refuse_change(token: str, given: str | None, content_type: str | None) -> Refusal | None:
-    """Why a request that changes something is refused, beyond `refuse_origin`; None if not.
-
-    Args:
-        token: what it must carry.
-        given: what it carries.
-    """
+    """Why a request that changes something is refused, beyond `refuse_origin`; None if not."""
     if given is None or not secrets.compare_digest(given.encode(), token.encode()):
         return Refusal(
             HTTPStatus.UNAUTHORIZED, f"the {PERMIT_HEADER} header lacks the token that `serve` has printed"
@@ -94,13 +89,7 @@ def refuse_change(token: str, given: str | None, content_type: str | None) -> Re
 
 
 class LiveServer(LocalServer):
-    """Serves one lab's page.
-
-    Args:
-        feed: watches the lab.
-        address: where to listen, IPv4 or IPv6.
-        port: TCP port; 0: any free one.
-    """
+    """Serves one lab's page."""
 
     def __init__(self, feed: Feed, address: str, port: int) -> None:
         self.feed = feed
@@ -242,19 +231,12 @@ class _Handler(LocalHandler):
         self.answer(status, json.dumps(document).encode(), "application/json")
 
     def refuse(self, refusal: Refusal) -> None:
-        """Respond with the reason."""
         self._json(refusal.status, {"error": refusal.reason})
 
 
 @contextmanager
 def live_server(feed: Feed, address: str = DEFAULT_ADDRESS, port: int = 0) -> Iterator[LiveServer]:
-    """A server that answers in a thread of this process as long as the context lasts.
-
-    Args:
-        feed: watches the lab, begun already.
-        address: where to listen.
-        port: TCP port; 0: any free one.
-    """
+    """A server that answers in a thread of this process as long as the context lasts."""
     with LiveServer(feed, address, port) as server:
         thread = threading.Thread(target=server.serve_forever, name="live-page", daemon=True)
         thread.start()

@@ -37,8 +37,6 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class LinkView:
-    """A link."""
-
     name: str  # of both ports
     plane: int  # its plane
     # down when either end cannot send, impaired when it has a fault otherwise, and between the outages of a
@@ -67,8 +65,6 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """A host."""
-
     name: str  # its name
     goodput_bps: float  # payload placed in its memory for the first time
     sent_bps: float  # payload of its own that was acknowledged
@@ -78,8 +74,6 @@ class HostView:
 
 @dataclass(frozen=True, slots=True)
 class PlaneView:
-    """A plane."""
-
     plane: int  # its number
     ev_states: Mapping[str, int]  # EVs of connected QPs by name of their state
     tx_bps: float  # what hosts send into it, headers included
@@ -89,8 +83,6 @@ class PlaneView:
 
 @dataclass(frozen=True, slots=True)
 class FaultView:
-    """A fault that is injected."""
-
     id: str  # its name
     kind: str  # its kind
     detail: str  # what distinguishes it from others of its kind

@@ -117,7 +117,6 @@ class LabCollector:
         ]
 
     def collect(self, samples: Samples) -> None:
-        """Adds the lab's series to *samples*."""
         own: Samples = {}
         for metric, series in self._families():
             own.setdefault(metric.name, []).extend(series)
@@ -280,11 +279,7 @@ def _with_each(heads: Iterable[Labels], values: Iterable[str | None]) -> list[La
 
 
 def open_reader(name: str, *, qp_search_readings: int = QP_SEARCH_READINGS) -> LabReader:
-    """The maps of the lab *name*, which must be up; the caller closes the reader.
-
-    Args:
-        qp_search_readings: readings from one search for new QPs to the next.
-    """
+    """The maps of the lab *name*, which must be up; the caller closes the reader."""
     paths = lab_paths(name)
     reader = _open(paths, qp_search_readings)
     if reader is None and not paths.folder.exists():
@@ -302,7 +297,6 @@ class LabWatch:
 
     Args:
         names: labs to follow, whether they are up yet or not; none: all labs of the machine.
-        fault_kinds: see LabCollector.
     """
 
     def __init__(self, names: Sequence[str], fault_kinds: Iterable[str] = ()) -> None:

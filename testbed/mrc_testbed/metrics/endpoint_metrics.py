@@ -4,8 +4,7 @@ from typing import Final
 
 from mrc_agents.abi import NicCounter
 from mrc_testbed.metrics import counters
-from mrc_testbed.metrics.buckets import COLLECTIVE, MESSAGE_COMPLETION, PACKET_RTT, SENDER_COMPLETION
-from mrc_testbed.metrics.metric import Metric
+from mrc_testbed.metrics.metric import COLLECTIVE, MESSAGE_COMPLETION, PACKET_RTT, SENDER_COMPLETION, Metric
 
 _NODE: Final = ("lab", "node")
 

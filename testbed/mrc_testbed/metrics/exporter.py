@@ -36,8 +36,6 @@ _TEXT: Final = "text/plain; charset=utf-8"
 
 
 class Page(NamedTuple):
-    """An answer."""
-
     status: HTTPStatus  # of it
     body: bytes  # of it
     content_type: str = _TEXT  # of the body
@@ -51,7 +49,6 @@ _NO_PAGES: Final[Pages] = MappingProxyType({})
 
 
 def process_metrics() -> Callable[[], bytes]:
-    """The function that writes the metrics of this process."""
     with from_extra("observe"):
         from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest  # noqa: PLC0415 - an extra
     registry = CollectorRegistry()
@@ -156,8 +153,6 @@ class MetricsServer(LocalServer):
     """Serves an exporter's pages over HTTP.
 
     Args:
-        address: where to listen, IPv4 or IPv6.
-        port: TCP port; 0: any free one.
         pages: served besides.
         known_as: names in lower case that requests may call it, at any port, besides its own.
     """
@@ -233,14 +228,7 @@ def exporter_running(
 ) -> Iterator[str]:
     """The URL of an exporter that serves in a thread of this process as long as the context lasts.
 
-    Args:
-        labs: names of the labs to show; none: all that are up.
-        address: where to listen.
-        port: TCP port; 0: any free one.
-        attend: as of Exporter.
-        fault_kinds: as of Exporter.
-        pages: as of MetricsServer.
-        known_as: as of MetricsServer.
+    The arguments are those of Exporter and MetricsServer.
     """
     exporter = Exporter(labs, attend, fault_kinds)
     try:

@@ -7,9 +7,8 @@ every second. Here the text around a number is made once per series and kept, wh
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from mrc_testbed.metrics.buckets import ClassicBuckets
 from mrc_testbed.metrics.histogram import BUCKET_COUNT, Histogram
-from mrc_testbed.metrics.metric import Metric
+from mrc_testbed.metrics.metric import ClassicBuckets, Metric
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -71,7 +70,6 @@ class TextWriter:
 
 
 def _gaps(buckets: ClassicBuckets | None, series: Series) -> tuple[int | float, ...]:
-    """The values for the gaps in the lines of a metric."""
     values = [value for _, value in series]
     if buckets is not None:
         return tuple(number for value in values for number in _numbers(buckets, value))
@@ -81,7 +79,6 @@ def _gaps(buckets: ClassicBuckets | None, series: Series) -> tuple[int | float, 
 
 
 def _numbers(buckets: ClassicBuckets, histogram: Value) -> tuple[int | float, ...]:
-    """The values for the gaps in the text of a histogram."""
     if not isinstance(histogram, Histogram):
         raise TypeError("a metric with buckets needs a histogram")
     *reached, count = histogram.cumulative((*buckets.indices, BUCKET_COUNT))

@@ -4,8 +4,7 @@ from typing import Final
 
 from mrc_agents.abi import PortCounter
 from mrc_testbed.metrics import counters
-from mrc_testbed.metrics.buckets import QUEUE_DELAY
-from mrc_testbed.metrics.metric import Metric
+from mrc_testbed.metrics.metric import QUEUE_DELAY, Metric
 
 _PORT: Final = ("lab", "plane", "tier", "node", "link")
 _PROBED: Final = ("lab", "plane", "node", "link")

@@ -135,9 +135,6 @@ class Histogram:
         """The times below which the given shares of all times lie; None when nothing was counted.
 
         Inside a bucket times are taken as evenly spread; no result exceeds `max_ns`.
-
-        Args:
-            ratios: shares from 0 to 1, such as 0.999.
         """
         counts = self.counts()
         reached = list(accumulate(counts))

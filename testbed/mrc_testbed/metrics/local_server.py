@@ -119,12 +119,7 @@ def refuse_headers(is_known: Callable[[str], bool], headers: Message) -> Refusal
 
 
 class SourceQuota:
-    """Places for holders, of which no source has more than its share; threads may share it.
-
-    Args:
-        total: places in all.
-        per_source: places for the holders of one source.
-    """
+    """Places for holders, of which no source has more than its share; threads may share it."""
 
     def __init__(self, total: int, per_source: int) -> None:
         self._total = total

@@ -84,8 +84,6 @@ class MeasuredTimes(Closing):
 
 @dataclass(frozen=True, slots=True)
 class TimesFile:
-    """One file of times."""
-
     # what, kind, workload: as it was written
     what: str
     kind: str

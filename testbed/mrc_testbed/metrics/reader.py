@@ -41,9 +41,8 @@ from mrc_agents.abi import (
     TrafficClass,
     WorkRing,
 )
-from mrc_agents.bpf.batch import WholeMap
 from mrc_agents.bpf.libbpf import Pins, open_map_in
-from mrc_agents.bpf.maps import ArrayMap, MappedArray
+from mrc_agents.bpf.maps import ArrayMap, MappedArray, WholeMap
 from mrc_agents.bpf.virtual import VirtualFolder
 from mrc_agents.clock import monotonic_ns
 from mrc_agents.closing import Holder
@@ -88,8 +87,6 @@ class EvPath(NamedTuple):
 
 
 class QpReadings(NamedTuple):
-    """The readings of a NIC's QPs."""
-
     states: EvStates  # how many EVs of connected QPs are in which state; unused EVs are not counted
     windows: CongestionWindows  # of the QPs that are sending
     reorder_packets: int  # the most packets that a QP holds above the first missing one
@@ -104,7 +101,6 @@ class NicReader(Holder):
         pins: folder of the NIC's pinned maps.
         row: index of its T0s.
         rows: that of each host's T0s, by host number; empty where EVs do not name their paths.
-        qp_search_readings: readings from one search for new QPs to the next.
     """
 
     def __init__(
@@ -131,11 +127,9 @@ class NicReader(Holder):
             self._opened = stack.pop_all()
 
     def counters(self) -> list[int]:
-        """The counters, indexed by NicCounter."""
         return [values[0] for values in _sums(self._counters)]
 
     def packet_rtt(self) -> tuple[Histogram, ...]:
-        """RTT of data packets by plane."""
         return tuple(_histograms(self._rtt, self._plane_count))
 
     def message_completion(self) -> Histogram:
@@ -160,7 +154,6 @@ class NicReader(Holder):
         return words[_FALLS :: sizeof(NicPath) // words.itemsize].tolist()
 
     def port_is_up(self, plane: int) -> bool:
-        """Return True if the NIC's port to *plane* has carrier."""
         return bool(self._control.port_up_mask >> plane & 1)
 
 

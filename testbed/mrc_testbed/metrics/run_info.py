@@ -20,8 +20,6 @@ _FILE_NAME: Final = "run.json"
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """A run."""
-
     scenario: str  # name of the scenario
     run: str  # id of the run, the name of its result folder
     seed: int  # its seed

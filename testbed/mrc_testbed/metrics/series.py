@@ -125,11 +125,9 @@ class HostTable(Mapping[str, HostCounts]):
         return len(self._places)
 
     def column(self, name: str) -> Sequence[int]:
-        """One of the counts of each NIC."""
         return self._columns[HostCounts.__match_args__.index(name)]
 
     def total(self) -> HostCounts:
-        """The counts of all NICs together."""
         return HostCounts(*map(sum, self._columns))
 
     def since(self, earlier: Self) -> Self:

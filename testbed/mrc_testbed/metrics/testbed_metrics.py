@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from mrc_testbed.metrics.buckets import LATENESS
-from mrc_testbed.metrics.metric import Metric
+from mrc_testbed.metrics.metric import LATENESS, Metric
 
 LAB_UP: Final = Metric("mrc_testbed_lab_up", "", ("lab",), "1 when the lab is up and readable.")
 RUN_INFO: Final = Metric(

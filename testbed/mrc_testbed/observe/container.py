@@ -71,7 +71,6 @@ def stop(record: ServiceRecord) -> None:
 
 
 def holds(paths: StackPaths) -> bool:
-    """Return True if a container has the stack's mark."""
     return bool(stack_containers(paths.mark))
 
 

@@ -57,8 +57,6 @@ class Pushed:
 
 
 class Grafana:
-    """A Grafana server."""
-
     def __init__(self, url: str, credential: Credential) -> None:
         self.url = url.rstrip("/")
         parts = urlsplit(self.url)

@@ -17,8 +17,6 @@ _OF_PAGES: Final = "row"
 
 @dataclass(frozen=True, slots=True)
 class DashboardCheck:
-    """The findings about one dashboard."""
-
     title: str  # of the dashboard
     panels: int  # how many it has
     queries: int  # how many were asked

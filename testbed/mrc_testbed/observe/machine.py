@@ -53,7 +53,6 @@ def stop(record: ServiceRecord) -> None:
 
 
 def holds(paths: StackPaths) -> bool:
-    """Return True if a process has the stack's mark."""
     return bool(find_marked(paths.mark))
 
 

@@ -160,8 +160,6 @@ def alert_pages() -> Callable[[str], Page]:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An alert that is pending or firing."""
-
     name: str  # of its rule
     state: str  # `pending`, or FIRING when it has held long enough
     severity: str  # info, warning or critical

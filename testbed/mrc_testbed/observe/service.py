@@ -85,14 +85,11 @@ def account_for(names: Sequence[str], config: Path, data: Path) -> Account:
     """
     data.mkdir(parents=True, exist_ok=True)
     found = Account()
-    if all(map(_others_enter, (config, data))):
+    above = (*config.resolve().parents, *data.resolve().parents)
+    if all(folder.stat().st_mode & stat.S_IXOTH for folder in above):
         entries = [entry for entry in pwd.getpwall() if entry.pw_name in (*names, _NOBODY)]
         entries.sort(key=lambda entry: entry.pw_name == _NOBODY)
         found = next((Account(entry.pw_uid, entry.pw_gid) for entry in entries), found)
     for path in (data, *data.rglob("*")):
         os.chown(path, found.uid, found.gid, follow_symlinks=False)
     return found
-
-
-def _others_enter(folder: Path) -> bool:
-    return all(parent.stat().st_mode & stat.S_IXOTH for parent in folder.resolve().parents)

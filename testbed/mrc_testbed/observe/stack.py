@@ -222,16 +222,12 @@ def _remove(paths: StackPaths) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ServiceStatus:
-    """One part of the stack."""
-
     record: ServiceRecord  # what was started
     version: str | None  # what it says it is; None when it does not answer
 
 
 @dataclass(frozen=True, slots=True)
 class StackStatus:
-    """The stack."""
-
     state: StackState | None  # what was started; None when there is no stack
     services: tuple[ServiceStatus, ...]  # its parts
     problems: tuple[str, ...]  # one sentence each; empty when all is well

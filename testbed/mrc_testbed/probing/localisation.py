@@ -165,8 +165,6 @@ def _candidates(clos: Clos, health: Mapping[int, LinkHealth]) -> list[Part]:
 
 @dataclass(frozen=True, slots=True)
 class _Probed:
-    """Probes of one path."""
-
     links: tuple[int, ...]  # ids of those that it crosses
     sent: int
     lost: int
@@ -280,7 +278,6 @@ class _Search:
 
 
 def _log_likelihood(path: _Probed, loss: float) -> float:
-    """The log-likelihood of what a path lost if it loses *loss* of its probes."""
     return path.lost * log(max(loss, _NEVER)) + (path.sent - path.lost) * log(max(1 - loss, _NEVER))
 
 

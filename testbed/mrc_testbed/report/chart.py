@@ -35,8 +35,6 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis."""
-
     title: str  # what it is called
     scale: Scale  # of its values
     # low, high: its ends; None: what the values need
@@ -87,8 +85,6 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One diagram."""
-
     title: str  # what it shows
     # steps (a value over each interval), lines, dots, bars, lanes of stacked areas, or cells: dots with their
     # median and interval

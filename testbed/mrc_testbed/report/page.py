@@ -59,7 +59,6 @@ def html(text: str) -> Markup:
 
 
 def render(package: str, name: str, **values: object) -> Markup:
-    """A filled-in template of a package, as HTML."""
     return html(templates(package).get_template(name).render(values))
 
 
@@ -85,7 +84,7 @@ def page(title: str, body: str, *, style: str = "", has_charts: bool = True) -> 
         "page.html.j2",
         head=html(page_head(script)),
         title=title,
-        style=html(page_style() + style),
+        style=html("\n".join(map(asset, ("uPlot.min.css", "charts.css", "report.css"))) + style),
         body=html(body),
         script=html(script),
     )
@@ -108,10 +107,6 @@ def chart_script() -> str:
     """The program of pages with charts: uPlot, with its licence, and ours."""
     library = asset("uPlot.iife.min.js").partition("\n")[2]  # without the address of its project
     return f"/*! uPlot\n{asset('LICENSE')}*/\n{library}\n{asset('charts.js')}"
-
-
-def page_style() -> str:
-    return "\n".join(map(asset, ("uPlot.min.css", "charts.css", "report.css")))
 
 
 @cache

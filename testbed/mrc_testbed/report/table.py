@@ -11,8 +11,6 @@ from markupsafe import Markup
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """A cell of a table."""
-
     text: str  # what it says
     style: str = ""  # class of the style sheet; of a column of numbers `number` by itself
     lead: str = ""  # before the text
@@ -35,8 +33,6 @@ Columns = Mapping[str, str | Callable[[Any], Any]]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table."""
-
     columns: Sequence[str]  # their names; a `#` before one sets it to the right. Empty for a table without.
     # of cells; a text stands for a cell with nothing but that. For CSV of values; on a terminal also of
     # numbers, None for a dash, and what rich shows
@@ -49,7 +45,6 @@ class Table:
         return cls(tuple(columns), [[None if cell == "" else cell for cell in row] for row in cells])
 
     def csv(self) -> str:
-        """Lines of CSV."""
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows((self.columns, *self.rows))
         return text.getvalue()
@@ -64,7 +59,6 @@ class Table:
         return part("table", heads, [list(_filled(row, self.columns)) for row in self.rows])
 
     def markdown(self) -> list[str]:
-        """Lines of Markdown."""
         aligned = ["---:" if name.startswith("#") else "---" for name in self.columns]
         heads = [name.removeprefix("#") for name in self.columns]
         return [_line(heads), _line(aligned), *(_line(map(_marked, row)) for row in self.rows)]

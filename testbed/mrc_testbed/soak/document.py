@@ -33,12 +33,10 @@ def commented(document: Values, lines: Iterable[str]) -> str:
 
 
 def scenario_document(name: str, spec: Values) -> Values:
-    """The Scenario document of that name."""
     return {"apiVersion": "mrc-testbed/v1", "kind": "Scenario", "metadata": {"name": name}, "spec": spec}
 
 
 def plan_of(document: Values) -> Plan:
-    """The plan of a document."""
     return resolve(_scenario_of(document))
 
 

@@ -26,8 +26,6 @@ _ADDED: Final = ("variants", "compare", "figure", "published", "fidelity")
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Size of a scenario."""
-
     # faults, workloads, hosts: how many
     faults: int
     workloads: int
@@ -45,8 +43,6 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """A scenario made small."""
-
     text: str  # of its file
     found: tuple[str, ...]  # how it fails, one line each
     runs: int  # number of runs that led to it

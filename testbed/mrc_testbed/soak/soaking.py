@@ -26,8 +26,6 @@ _AT_ONCE: Final = 4
 
 @dataclass(slots=True)
 class Soak:
-    """The state of a soak."""
-
     universes: int = 0  # how many were judged
     time_ns: int = 0  # simulated
     events: int = 0  # of the simulation
@@ -35,7 +33,6 @@ class Soak:
     violations: list[Violation] = field(default_factory=list)  # the same, once they are shrunk and kept
 
     def count(self, judged: Judged) -> None:
-        """Add a universe."""
         self.universes += 1
         self.time_ns += judged.time_ns
         self.events += judged.events

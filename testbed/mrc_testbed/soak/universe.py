@@ -53,8 +53,6 @@ IsStopped = Callable[[], bool]
 
 @dataclass(frozen=True, slots=True)
 class Universe:
-    """A universe that has ended."""
-
     failures: tuple[Failure, ...]  # invariants that do not hold; none in a good one
     digest: str  # of everything counted: equal universes have equal ones
     time_ns: int  # how long it lasted
@@ -62,7 +60,6 @@ class Universe:
 
 
 def run_document(document: Values, is_stopped: IsStopped = lambda: False, events_max: int = 0) -> Universe:
-    """Run a document's universe."""
     plan = replace(plan_of(document), reading_interval_ns=READING_INTERVAL_NS)
     machine = UniverseLimit(is_stopped, events_max)
     with planned_lab(plan, machine, shuffles_ties=True) as lab:
@@ -149,8 +146,6 @@ _candidate_log.setLevel(logging.CRITICAL)
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The verdict on the universe of a number."""
-
     seed: int  # its number
     failures: tuple[Failure, ...]  # invariants that do not hold; none in a good one
     time_ns: int  # how long it lasted
@@ -205,6 +200,5 @@ def require_plan(document: Values) -> None:
 
 
 def judge_seed(seed: int) -> Judged:
-    """Judge the universe of a number."""
     outcome = judge(draw_universe(seed), is_repeated=seed % REPEATED == 0)
     return Judged(seed, outcome.failures, outcome.time_ns, outcome.events)

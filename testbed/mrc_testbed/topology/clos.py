@@ -51,13 +51,11 @@ class Clos:
         return self.t1(place.plane, place.index) if place.is_t1 else self.t0(place.plane, place.index)
 
     def host(self, index: int) -> Node:
-        """Host number *index*."""
         self._require(index, self.numbering.host_count, "host")
         name = NodeName(Tier.HOST, None, index)
-        return Node(self.numbering.host_id(index), str(name), name.tier, None, index, self.spec.planes)
+        return Node(self.numbering.switch_count + index, str(name), name.tier, None, index, self.spec.planes)
 
     def t0(self, plane: int, index: int) -> Node:
-        """T0 *index* of *plane*."""
         self._require(plane, self.spec.planes, "plane")
         self._require(index, self.spec.t0, "T0 index")
         name = NodeName(Tier.T0, plane, index)
@@ -65,7 +63,6 @@ class Clos:
         return Node(self.numbering.t0_id(plane, index), str(name), name.tier, plane, index, port_count)
 
     def t1(self, plane: int, index: int) -> Node:
-        """T1 *index* of *plane*."""
         self._require(plane, self.spec.planes, "plane")
         self._require(index, self.spec.t1, "T1 index")
         name = NodeName(Tier.T1, plane, index)
@@ -93,7 +90,11 @@ class Clos:
     def port(self, ref: str | int) -> Port:
         """The port with that name (`h0:2`) or port id."""
         if isinstance(ref, str):
-            return self._port_by_name(ref)
+            parts = naming.split_port_name(ref)
+            if parts is None:
+                raise UsageError(f"{ref!r} is not a port name; write {naming.PORT_GRAMMAR}")
+            node = self.node(parts[0])
+            return self.port(self.port_id(node, parts[1]))
         found = self._ports.get(ref)
         if found is None:
             found = self._ports[ref] = self._port_of_id(ref)
@@ -150,16 +151,14 @@ class Clos:
             return self._link_by_name(ref)
         self._require(ref, self.numbering.link_count, "link id")
         lower, upper = self.port(2 * ref), self.port(2 * ref + 1)
-        return Link(ref, naming.link_name(lower.name, upper.name), lower.plane, lower, upper)
+        return Link(ref, f"{lower.name}{naming.LINK_SEPARATOR}{upper.name}", lower.plane, lower, upper)
 
     def host_link(self, host: int, plane: int) -> Link:
-        """The link between *host* and its T0 of *plane*."""
         self._require(host, self.numbering.host_count, "host")
         self._require(plane, self.spec.planes, "plane")
         return self.link(self.numbering.host_link_id(host, plane))
 
     def fabric_link(self, plane: int, t0: int, uplink: int) -> Link:
-        """Uplink number *uplink* of T0 *t0* of *plane*."""
         self._require(plane, self.spec.planes, "plane")
         self._require(t0, self.spec.t0, "T0 index")
         self._require(uplink, self.numbering.uplink_count, "uplink")
@@ -176,7 +175,6 @@ class Clos:
         return addressing.mac(port_id)
 
     def inner_address(self, host: int, plane: int) -> IPv6Address:
-        """Address of the NIC port of *host* in *plane*."""
         self._require(host, self.numbering.host_count, "host")
         self._require(plane, self.spec.planes, "plane")
         return addressing.inner_address(host, plane)
@@ -245,13 +243,6 @@ class Clos:
         near = naming.guess_node_name(text)
         suggestion = f"; did you mean {near}" if near is not None and self._exists(near) else ""
         return f"there is no node {text!r}{suggestion} ({ranges})"
-
-    def _port_by_name(self, text: str) -> Port:
-        parts = naming.split_port_name(text)
-        if parts is None:
-            raise UsageError(f"{text!r} is not a port name; write {naming.PORT_GRAMMAR}")
-        node = self.node(parts[0])
-        return self.port(self.port_id(node, parts[1]))
 
     def _link_by_name(self, text: str) -> Link:
         if naming.LINK_SEPARATOR not in text:

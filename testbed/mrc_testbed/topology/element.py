@@ -8,8 +8,6 @@ from mrc_testbed.topology.naming import Tier
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A switch or a host."""
-
     id: int  # lab-wide node number
     name: str  # `p0-t0-2`, `p0-t1-5` or `h3`
     tier: Tier  # host, T0 or T1
@@ -25,8 +23,6 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One end of a link."""
-
     id: int  # lab-wide port number, 2 * link id + end
     name: str  # node name and port index, `p0-t0-2:7`
     kind: PortKind  # NIC, T0 downlink, T0 uplink or T1 downlink

@@ -59,7 +59,6 @@ def ev_source_port(entropy: int) -> int:
 
 
 def ev_flow_label(entropy: int) -> int:
-    """Flow label of a packet that carries an EV."""
     return entropy >> _HALF_BITS
 
 

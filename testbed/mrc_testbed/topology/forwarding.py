@@ -39,8 +39,6 @@ FIB_LOCAL: Final = 0x7FFF_FFFF
 
 
 class FibEntry(NamedTuple):
-    """One entry of a forwarding table."""
-
     key: int  # role << 10 | index, 0 to 4095
     value: int  # FIB_LOCAL, or egress port id + 1
 

@@ -32,8 +32,6 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeName:
-    """The parts of a node name."""
-
     tier: Tier  # host, T0 or T1
     plane: int | None  # plane of a switch; None for a host
     index: int  # host number, or index of the switch within plane and tier
@@ -80,8 +78,3 @@ def split_link_name(text: str) -> tuple[str, str] | None:
 
 def port_name(node_name: str, port_index: int) -> str:
     return f"{node_name}{PORT_SEPARATOR}{port_index}"
-
-
-def link_name(lower_port_name: str, upper_port_name: str) -> str:
-    """Name of a link from those of its ports, the lower node's first."""
-    return f"{lower_port_name}{LINK_SEPARATOR}{upper_port_name}"

@@ -78,12 +78,10 @@ class Numbering:
 
     @property
     def host_link_count(self) -> int:
-        """Links between hosts and T0s."""
         return self.host_count * self.planes
 
     @property
     def fabric_links_per_plane(self) -> int:
-        """Links between the T0s and T1s of one plane."""
         return self.t0 * self.uplink_count
 
     @property
@@ -102,9 +100,6 @@ class Numbering:
     def t1_id(self, plane: int, index: int) -> int:
         return plane * self.switches_per_plane + self.t0 + index
 
-    def host_id(self, host: int) -> int:
-        return self.switch_count + host
-
     def switch_place(self, node_id: int) -> SwitchPlace:
         """Inverse of `t0_id` and `t1_id`."""
         plane, index = divmod(node_id, self.switches_per_plane)
@@ -120,7 +115,6 @@ class Numbering:
         return host % self.hosts_per_t0
 
     def host_link_id(self, host: int, plane: int) -> int:
-        """Link id of the link between *host* and its T0 of *plane*."""
         return host * self.planes + plane
 
     def fabric_link_id(self, plane: int, t0: int, uplink: int) -> int:

@@ -102,8 +102,6 @@ _TRIM_SHARE_LAST_HOP: Final = 1.5
 
 @dataclass(frozen=True, slots=True)
 class PortQueue:
-    """Settings of the two queues of a port."""
-
     data_buffer_bytes: int  # what may wait of data
     control_buffer_bytes: int  # what may wait of control, trimmed packets among it
     trim_bytes: int = 0  # waiting data above which packets are trimmed; 0 for no trimming

@@ -50,12 +50,10 @@ class Parts:
 
     @property
     def port_rate_bps(self) -> int:
-        """Rate of each port of the fabric."""
         return self.nic_rate_bps // self.planes
 
     @property
     def switch_ports(self) -> int:
-        """Ports of a switch."""
         return self.switch_rate_bps // self.port_rate_bps
 
     @property
@@ -70,8 +68,6 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class PartLoss:
-    """The effect of the loss of one part."""
-
     part: str  # what is lost
     count: int  # parts of this kind in the fabric
     nics: int  # NICs that lose rate, at most
@@ -103,7 +99,6 @@ class Fabric:
 
     @property
     def switches(self) -> int:
-        """Switches of all planes."""
         return self.parts.planes * (self.t0 + self.t1 + self.t2)
 
     @property
@@ -123,7 +118,6 @@ class Fabric:
 
     @property
     def links(self) -> int:
-        """Links of all kinds."""
         return self.host_links + self.t0_t1_links + self.t1_t2_links
 
     @property
@@ -146,7 +140,6 @@ class Fabric:
 
     @property
     def paths(self) -> int:
-        """Paths of all planes."""
         return self.parts.planes * self.paths_per_plane
 
     @property

@@ -253,7 +253,6 @@ class TopologySpec(StrictModel):
 
     @property
     def backup_evs_per_plane(self) -> int:
-        """EVs of a QP in each plane that start as backups."""
         share = self.nic.backup_share
         wanted = max(1, round(self.evs_per_plane * share)) if share > 0 else 0
         return min(wanted, self.evs_per_plane - 1)

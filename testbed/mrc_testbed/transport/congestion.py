@@ -19,8 +19,6 @@ QpAttribute = int | str | Mapping[str, Setting]
 
 @dataclass(frozen=True, slots=True)
 class CongestionControl:
-    """The congestion control of every QP of a run."""
-
     algorithm: str  # that of the NICs, or `fixed`
     window_packets: int  # full packets that the window, or the largest one, lets go
     # parameters of the algorithm by standard name; the others follow from the fabric

@@ -46,7 +46,6 @@ class RcCongestion:
 
     @property
     def qp_attributes(self) -> dict[str, int | Mapping[str, int]]:
-        """The attributes that a QP is created with."""
         return {
             "window_packets": self.window_packets,
             "cc": asdict(self.parameters),

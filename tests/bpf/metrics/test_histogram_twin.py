@@ -7,7 +7,7 @@ from histograms import histogram_of
 from map_filling import HistogramProgram
 
 from mrc_agents.abi import MapHistogram
-from mrc_agents.bpf.batch import WholeMap
+from mrc_agents.bpf.maps import WholeMap
 from mrc_agents.nic.histogram import VALUE_BITS, bucket_index
 from mrc_testbed.metrics.histogram import BUCKET_COUNT, VALUE_BYTES, Histogram, bucket_lower_ns
 

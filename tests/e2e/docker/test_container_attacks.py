@@ -147,7 +147,7 @@ def test_identity_of_a_nic_is_not_changed_from_inside(shared_lab: str) -> None:
     with lab.attach(shared_lab) as live:
         shown = docker_python(shared_lab, CONFIG_CALL, str(live.paths.node_pins("h1")))
         assert shown.stderr == ""
-        assert shown.stdout.splitlines()[0] == "cannot update a map: Operation not permitted"
+        assert shown.stdout.splitlines()[0] == "cannot write element 0: Operation not permitted"
         assert shown.stdout.splitlines()[1].startswith("mmap ")
         live.prove_planes()
 

@@ -14,9 +14,8 @@ import pytest
 from captured_ports import captured_ports
 
 from mrc_agents.abi import PortCounter
-from mrc_testbed.capture.packet_recording import CaptureCount, PacketRecording
+from mrc_testbed.capture.packet_recording import CaptureCount, PacketRecording, tshark_arguments
 from mrc_testbed.capture.tap import Selection, Tap, select_ports
-from mrc_testbed.capture.tshark import tshark_arguments
 from mrc_testbed.cli.app import run
 from mrc_testbed.errors import FabricError, UsageError
 from mrc_testbed.fabric.fault_log import FaultLog

@@ -3,7 +3,7 @@
 import os
 import socket
 
-from mrc_agents.nic.capability import SO_PREFER_BUSY_POLL, has_net_admin
+from mrc_agents.nic.watch_sockets import SO_PREFER_BUSY_POLL, has_net_admin
 
 
 def test_only_a_socket_with_the_option_is_a_proof() -> None:

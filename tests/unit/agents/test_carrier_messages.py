@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc_agents.abi import Limit
-from mrc_agents.nic.carrier import parse_link_messages
+from mrc_agents.nic.daemon import parse_link_messages
 
 NEWLINK, DELLINK, NEWADDR, DONE = 16, 17, 20, 3
 RUNNING, LOWER_UP, UP = 0x40, 0x10000, 0x1

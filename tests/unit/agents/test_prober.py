@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc_agents.abi import EvState, Qp
-from mrc_agents.nic.prober import ProbeSchedule, excess_falls
+from mrc_agents.nic.reactions import ProbeSchedule, excess_falls
 
 BASE_NS = 1_000_000
 CEILING_NS = 1_000_000_000

@@ -6,8 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from mrc_testbed.capture.packet_recording import interface_block, packet_block, section_header
-from mrc_testbed.capture.tshark import tshark_arguments
+from mrc_testbed.capture.packet_recording import (
+    interface_block,
+    packet_block,
+    section_header,
+    tshark_arguments,
+)
 
 _SEPARATOR: Final = "\x1f"
 
@@ -40,13 +44,8 @@ def fields(
         options += ["-e", name]
     rows = run_tshark(frames, *options, forwarding=forwarding, **more).split("\n")[:-1]
     assert len(rows) == len(frames)
-    return [
-        {
-            name: text.split("|") if text else []
-            for name, text in zip(names, row.split(_SEPARATOR), strict=True)
-        }
-        for row in rows
-    ]
+    named = (zip(names, row.split(_SEPARATOR), strict=True) for row in rows)
+    return [{name: text.split("|") if text else [] for name, text in row} for row in named]
 
 
 def number(text: str) -> int:

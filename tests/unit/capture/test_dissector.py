@@ -31,7 +31,7 @@ from reference.sack import acknowledged_psns, caused_by_psn, unreported_psns
 from reference.traffic_class import Dscp
 from reference.transport_header import AckKind, Aeth, Bth, FormatType, ImmDt, Meth, NakCode, Reth, Tseth
 
-from mrc_testbed.capture.tshark import DISSECTOR
+from mrc_testbed.capture.packet_recording import DISSECTOR
 from mrc_testbed.cli.app import run
 from mrc_testbed.topology.usid import Role, unpack_carrier
 

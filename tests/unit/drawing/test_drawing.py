@@ -5,8 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from mrc_testbed.drawing.graph import GAP, elide, graph_dot, graph_text
-from mrc_testbed.drawing.palette import plane_colour, plane_is_dashed
+from mrc_testbed.drawing.graph import GAP, elide, graph_dot, graph_text, plane_colour, plane_is_dashed
 from mrc_testbed.drawing.svg import graph_svg
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.path import build_path

@@ -10,7 +10,8 @@ from reference_pages import metrics_page
 
 from mrc_agents.abi import EvState, NicCounter, PortCounter
 from mrc_testbed import metrics
-from mrc_testbed.metrics import buckets, counters, series
+from mrc_testbed.metrics import counters, series
+from mrc_testbed.metrics import metric as buckets
 from mrc_testbed.metrics.catalogue import METRICS
 from mrc_testbed.metrics.histogram import bucket_lower_ns
 from mrc_testbed.metrics.metric import Metric

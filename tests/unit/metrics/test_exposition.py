@@ -6,12 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from mrc_testbed.metrics.buckets import octaves
 from mrc_testbed.metrics.catalogue import METRICS
 from mrc_testbed.metrics.exposition import Samples, TextWriter
 from mrc_testbed.metrics.fabric_metrics import FAULT_ACTIVE
 from mrc_testbed.metrics.histogram import Histogram
-from mrc_testbed.metrics.metric import Metric
+from mrc_testbed.metrics.metric import Metric, octaves
 
 TIMES = Metric("mrc_test_seconds", "seconds", ("lab",), "Times.", octaves(10, 12))
 COUNT = Metric("mrc_test_packets_total", "packets", ("lab", "node"), "Packets.")

@@ -9,8 +9,8 @@ from reference.delay import delay_index
 
 from mrc_agents.abi import QueueDelay
 from mrc_agents.nic.histogram import bucket_index
-from mrc_testbed.metrics.buckets import QUEUE_DELAY
 from mrc_testbed.metrics.histogram import DELAY_BUCKETS, bucket_lower_ns, delay_lower_ns, merge_delays
+from mrc_testbed.metrics.metric import QUEUE_DELAY
 
 
 @pytest.mark.parametrize(

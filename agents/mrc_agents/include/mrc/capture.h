@@ -13,6 +13,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <mrc/fabric_maps.h>
+#include <mrc/map.h>
 #include <mrc/verifier.h>
 
 struct capture_ring {
@@ -29,21 +30,10 @@ struct {
 } capture_rings SEC(".maps");
 
 /* Frames that found the ring full; mmapable, zeroed by the command that captures. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mrc_capture_state);
-} capture_state SEC(".maps");
+MMAPABLE_ARRAY(capture_state, struct mrc_capture_state, 1);
 
 /* Where a record is put together; programs of one CPU do not interrupt each other. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mrc_capture_record);
-} capture_scratch SEC(".maps");
+INDEX_MAP(PERCPU_ARRAY, capture_scratch, struct mrc_capture_record, 1);
 
 /*
  * Copies the frame, as it leaves port_id, into the ring. `verdict` is MRC_PC_TX_PACKETS, or the

@@ -6,55 +6,20 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <mrc/abi.h>
+#include <mrc/map.h>
 #include <mrc/verifier.h>
 
 /* max_entries of each is set at load, from the topology. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mrc_port);
-} port_table SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mrc_port_fault);
-} port_fault SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mrc_fault_accounts);
-} fault_accounts SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mrc_port_counters);
-} port_counters SEC(".maps");
+MMAPABLE_ARRAY(port_table, struct mrc_port, 1);
+MMAPABLE_ARRAY(port_fault, struct mrc_port_fault, 1);
+MMAPABLE_ARRAY(fault_accounts, struct mrc_fault_accounts, 1);
+INDEX_MAP(PERCPU_ARRAY, port_counters, struct mrc_port_counters, 1);
 
 /* An entry is written from inside the port's network namespace; it may name a device of any. */
-struct {
-	__uint(type, BPF_MAP_TYPE_DEVMAP);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u32);
-} port_devmap SEC(".maps");
+INDEX_MAP(DEVMAP, port_devmap, __u32, 1);
 
 /* By enum mrc_fabric_program; filled at load. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, MRC_FABRIC_PROGRAM_COUNT);
-	__type(key, __u32);
-	__type(value, __u32);
-} fabric_programs SEC(".maps");
+INDEX_MAP(PROG_ARRAY, fabric_programs, __u32, MRC_FABRIC_PROGRAM_COUNT);
 
 /* The egress port and the class of a frame that another program transmits. */
 struct emit_request {
@@ -62,12 +27,7 @@ struct emit_request {
 	__u32 traffic_class;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct emit_request);
-} emit_requests SEC(".maps");
+INDEX_MAP(PERCPU_ARRAY, emit_requests, struct emit_request, 1);
 
 static __always_inline void port_count(__u32 port_id, __u32 counter, __u64 amount)
 {

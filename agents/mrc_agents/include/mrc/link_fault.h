@@ -13,6 +13,7 @@
 #include <bpf/bpf_helpers.h>
 #include <mrc/draw.h>
 #include <mrc/fabric_maps.h>
+#include <mrc/map.h>
 #include <mrc/wire.h>
 
 enum {
@@ -25,12 +26,7 @@ struct fault_lock {
 };
 
 /* By port id: frames of a port may leave on several CPUs at once. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct fault_lock);
-} fault_locks SEC(".maps");
+INDEX_MAP(ARRAY, fault_locks, struct fault_lock, 1);
 
 /* The verdict on one frame. */
 struct fault_verdict {
@@ -45,12 +41,7 @@ struct fault_verdict {
 };
 
 /* The verdict on the frame that this CPU is sending. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct fault_verdict);
-} fault_verdicts SEC(".maps");
+INDEX_MAP(PERCPU_ARRAY, fault_verdicts, struct fault_verdict, 1);
 
 /* The fields of a frame that rules match. */
 struct fault_view {

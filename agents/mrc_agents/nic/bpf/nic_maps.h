@@ -9,15 +9,7 @@
 #include <mrc/abi.h>
 #include <mrc/histogram.h>
 #include <mrc/cc_events.h>
-
-#define MMAPABLE_ARRAY(name, value_type, entries)                                                  \
-	struct {                                                                                   \
-		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
-		__uint(map_flags, BPF_F_MMAPABLE);                                                 \
-		__uint(max_entries, entries);                                                      \
-		__type(key, __u32);                                                                \
-		__type(value, value_type);                                                         \
-	} name SEC(".maps")
+#include <mrc/map.h>
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -58,27 +50,11 @@ struct {
 } memory SEC(".maps");
 #endif
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* at load */
-	__type(key, __u32);
-	__type(value, struct mrc_qp);
-} qps SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MRC_PROBE_RING);
-	__type(key, __u32);
-	__type(value, struct mrc_probe);
-} probes SEC(".maps");
+INDEX_MAP(ARRAY, qps, struct mrc_qp, 1); /* at load */
+INDEX_MAP(ARRAY, probes, struct mrc_probe, MRC_PROBE_RING);
 
 /* Programs of other transports, by enum nic_transport; filled at load. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u32);
-} nic_transports SEC(".maps");
+INDEX_MAP(PROG_ARRAY, nic_transports, __u32, 1);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -100,40 +76,12 @@ struct {
 #endif
 
 /* Events lost since the last one that found room. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} event_losses SEC(".maps");
+INDEX_MAP(ARRAY, event_losses, __u64, 1);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mrc_nic_counters);
-} nic_counters SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, MRC_PLANE_MAX);
-	__type(key, __u32);
-	__type(value, struct mrc_ev_transitions);
-} ev_transitions SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1); /* at load: planes */
-	__type(key, __u32);
-	__type(value, struct mrc_histogram);
-} rtt_histogram SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mrc_histogram);
-} message_histogram SEC(".maps");
+INDEX_MAP(PERCPU_ARRAY, nic_counters, struct mrc_nic_counters, 1);
+INDEX_MAP(PERCPU_ARRAY, ev_transitions, struct mrc_ev_transitions, MRC_PLANE_MAX);
+INDEX_MAP(PERCPU_ARRAY, rtt_histogram, struct mrc_histogram, 1); /* at load: planes */
+INDEX_MAP(PERCPU_ARRAY, message_histogram, struct mrc_histogram, 1);
 
 /* A work request that has nothing left to wait for. */
 struct reaped_work {
@@ -190,12 +138,7 @@ struct tx_desc {
 	__s64 ack_rtt_ns; /* sampled by an ACK, in model time; 0 or less: no valid sample */
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct tx_desc);
-} tx_descs SEC(".maps");
+INDEX_MAP(PERCPU_ARRAY, tx_descs, struct tx_desc, 1);
 
 /* The SACK that is being processed: what it says, and what has become of that. */
 struct sack_ctx {
@@ -228,12 +171,7 @@ struct sack_ctx {
 	__u16 is_tlp_ack; /* of an ACK, too: its packet was a tail loss probe */
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct sack_ctx);
-} sack_ctxs SEC(".maps");
+INDEX_MAP(PERCPU_ARRAY, sack_ctxs, struct sack_ctx, 1);
 
 static __always_inline void *lookup0(void *map)
 {

@@ -61,12 +61,7 @@ struct rx_response {
 	__u64 cc_state; /* without its timestamp */
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct rx_response);
-} rx_responses SEC(".maps");
+INDEX_MAP(PERCPU_ARRAY, rx_responses, struct rx_response, 1);
 
 /* A NAK or NACK: it carries the packet's own PSN and MSN. */
 static __always_inline int respond_nak(struct rx_response *response, __u32 kind, __u32 code)

@@ -10,6 +10,7 @@
 #include <bpf/bpf_helpers.h>
 #include <mrc/emit_port.h>
 #include <mrc/histogram.h>
+#include <mrc/map.h>
 #include "direct.h"
 #include "fault_line.h"
 #include "transit.h"
@@ -22,13 +23,7 @@ enum {
 };
 
 /* Lateness of frames, per drainer; mmapable, written by it alone. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mrc_histogram);
-} queue_lateness SEC(".maps");
+MMAPABLE_ARRAY(queue_lateness, struct mrc_histogram, 1);
 
 /* The drainer that runs this: it is known by its CPU. */
 static __always_inline __u32 drain_index(void)

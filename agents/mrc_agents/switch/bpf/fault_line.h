@@ -13,6 +13,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <mrc/link_fault.h>
+#include <mrc/map.h>
 #include <queue/maps.h>
 #include <queue/pool.h>
 #include <queue/view.h>
@@ -35,12 +36,7 @@ struct fault_line {
 };
 
 /* By port id * MRC_FAULT_LINES + line; an unshaped lab leaves it at one element. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct fault_line);
-} fault_lines SEC(".maps");
+INDEX_MAP(ARRAY, fault_lines, struct fault_line, 1);
 
 static __always_inline void line_schedule(struct fault_line *line, __u32 line_id, __u64 due_ns)
 {

@@ -9,14 +9,10 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <mrc/abi.h>
+#include <mrc/map.h>
 #include <mrc/usid.h>
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u32);
-} fib SEC(".maps");
+INDEX_MAP(ARRAY, fib, __u32, 1);
 
 static __always_inline __u32 fib_find(__u32 node_id, __u32 value)
 {

@@ -6,12 +6,7 @@
 #include <mrc/rc_abi.h>
 #include "../nic_maps.h"
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* at load */
-	__type(key, __u32);
-	__type(value, struct mrc_rc_qp);
-} rc_qps SEC(".maps");
+INDEX_MAP(ARRAY, rc_qps, struct mrc_rc_qp, 1); /* at load */
 
 /* The content of a data packet; without RETH, where its message goes on. */
 struct rc_packet {
@@ -37,12 +32,7 @@ struct rc_response {
 	__u32 is_marked;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct rc_response);
-} rc_responses SEC(".maps");
+INDEX_MAP(PERCPU_ARRAY, rc_responses, struct rc_response, 1);
 
 static __always_inline struct mrc_rc_qp *rc_find(__u32 qp_index)
 {
