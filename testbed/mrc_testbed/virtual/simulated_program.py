@@ -17,7 +17,7 @@ from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.printed_figures import PrintedFigures
 from mrc_testbed.workloads.program import Program, ProgramState
 from mrc_testbed.workloads.rank_network import RankNetwork, exchange_sides
-from mrc_testbed.workloads.running import RunningJob
+from mrc_testbed.workloads.running import BookedWorkload
 from mrc_testbed.workloads.running_program import WITHOUT_A_STEP
 from mrc_testbed.workloads.step_report import JobSteps, ReportError
 from mrc_testbed.workloads.transport import Event, Transport
@@ -157,7 +157,7 @@ class ProgramRun:
         return "; ".join(texts)
 
 
-class SimulatedProgram(RunningJob):
+class SimulatedProgram(BookedWorkload):
     def __init__(
         self,
         load: Load,

@@ -82,7 +82,7 @@ class RunningWorkload(Protocol):
         """Free all resources; returns the errors."""
 
 
-class RunningJob(RunningWorkload):
+class BookedWorkload(RunningWorkload):
     """A workload of operations or steps, which are booked and shown to those who watch the lab.
 
     Args:

@@ -23,7 +23,7 @@ from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.messages import Messages
 from mrc_testbed.workloads.operation_publisher import OperationPublisher
 from mrc_testbed.workloads.operation_record import OperationRecord
-from mrc_testbed.workloads.running import RunningJob
+from mrc_testbed.workloads.running import BookedWorkload
 from mrc_testbed.workloads.transport import Event, Transport
 
 
@@ -34,7 +34,7 @@ class _Phase(enum.Enum):
     OVER = enum.auto()
 
 
-class RunningCollective(RunningJob):
+class RunningCollective(BookedWorkload):
     """A collective workload.
 
     Args:

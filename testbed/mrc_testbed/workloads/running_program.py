@@ -15,7 +15,7 @@ from mrc_testbed.workloads.load import Load
 from mrc_testbed.workloads.operation_publisher import OperationPublisher
 from mrc_testbed.workloads.printed_figures import PrintedFigures
 from mrc_testbed.workloads.program import Program, ProgramState
-from mrc_testbed.workloads.running import RunningJob
+from mrc_testbed.workloads.running import BookedWorkload
 from mrc_testbed.workloads.step_report import JobSteps
 from mrc_testbed.workloads.transport import Event
 
@@ -28,7 +28,7 @@ WITHOUT_A_STEP: Final = (
 )
 
 
-class RunningProgram(RunningJob):
+class RunningProgram(BookedWorkload):
     """A program workload.
 
     Args:

@@ -21,7 +21,7 @@ from mrc_testbed.workloads.operation_publisher import OperationPublisher
 from mrc_testbed.workloads.operation_record import OperationRecord
 from mrc_testbed.workloads.payload import Payload, build_payload
 from mrc_testbed.workloads.rank_network import RankNetwork
-from mrc_testbed.workloads.running import RunningJob
+from mrc_testbed.workloads.running import BookedWorkload
 from mrc_testbed.workloads.trace import JobTrace
 from mrc_testbed.workloads.transport import Event, Transport
 
@@ -65,7 +65,7 @@ class _RankRun:
         self.marks.append(_Mark(now_ns, self.computed_ns, self.compared_bytes, self.wrong_bytes))
 
 
-class RunningTrace(RunningJob):
+class RunningTrace(BookedWorkload):
     """A trace workload; its flows are the pairs of ranks that communicate, in both directions."""
 
     def __init__(
