@@ -25,16 +25,11 @@ GUEST_S = 6 * 3600
 
 
 def check() -> None:
-    """Exits with 1 if a rule is broken or a cost has grown."""
-    is_root = os.geteuid() == 0
-    kept = budget.read_kept()
-    found = budget.broken_rules(kept) + budget.growth(
-        kept,
-        budget.compiler(),
-        budget.object_costs(),
-        budget.running_series(),
-        budget.verifier_costs() if is_root else {},
-    )
+    """Exits with 1 if a rule is broken, a cost is beyond the budget or has grown."""
+    verified = budget.verifier_costs() if os.geteuid() == 0 else {}
+    kept, compiler, series = budget.read_kept(), budget.compiler(), budget.running_series()
+    found = budget.broken_rules(kept) + budget.beyond_budget(verified)
+    found += budget.growth(kept, compiler, budget.object_costs(), series, verified)
     if found:
         print(*found, sep="\n", file=sys.stderr)
         sys.exit("if it is meant: `sudo make budgets`; `sudo make kernels` tries the other kernels too")

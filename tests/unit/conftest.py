@@ -6,6 +6,7 @@ Matplotlib is imported before the first test: its first import compiles it, and 
 from importlib import import_module
 
 import pytest
+from drawings import few_drawings  # noqa: F401 - a fixture
 from virtual_library import library  # noqa: F401 - a fixture
 
 

@@ -2,6 +2,7 @@
 
 import sys
 
+from drawings import few_drawings  # noqa: F401 - a fixture
 from runs import ROOT
 from virtual_library import library  # noqa: F401 - a fixture
 

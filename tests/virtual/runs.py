@@ -37,8 +37,8 @@ AT_NIGHT = {"all-reduce-400g", "lossy-soak", "permutation-256"}
 """Those that take longer still, and so do all of a thousand NICs."""
 SHORT = {"nic-links-flap-true", "t1-down-true"}
 """Scenarios of the paper at its own rates that take three seconds; the others take up to two minutes."""
-ONE_OF_A_KIND = {"ev-loss-true", "incast-victim-true", "t0t1-fail-true"}
-"""Those of them that .ci/run has: loss, an incast beside the same over RoCEv2, a dead link."""
+ONE_OF_A_KIND = {"ev-loss-true", "t0t1-fail-true"}
+"""Those of them that .ci/run has: loss, a dead link; an incast, and the same over RoCEv2, is in paper/."""
 SLOW = pytest.mark.slow("many packets: each costs the same at 800 Gbit/s as at 100 Mbit/s")
 
 

@@ -25,13 +25,11 @@ for seed in range(1, 6):
 
 @pytest.mark.slow("compiles with sanitizers, and runs ten times slower")
 @pytest.mark.ci
-@pytest.mark.parametrize("sanitizer", ["undefined", "address"])
-def test_random_universes_are_clean(sanitizer: str, tmp_path: Path) -> None:
-    flags = f"-O1 -g -fsanitize={sanitizer} -fno-sanitize=alignment -fno-sanitize-recover=all"
+def test_random_universes_are_clean(tmp_path: Path) -> None:
+    flags = "-O1 -g -fsanitize=address,undefined -fno-sanitize=alignment -fno-sanitize-recover=all"
     library = build(tmp_path, "cc", flags)
-    name = {"undefined": "libubsan.so", "address": "libasan.so"}[sanitizer]
     runtime = subprocess.run(
-        ["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=True
+        ["cc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
     ).stdout.strip()
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(library)],

@@ -20,11 +20,10 @@ def docker(*arguments: str) -> str:
     return subprocess.run(["docker", *arguments], check=True, text=True, stdout=subprocess.PIPE).stdout
 
 
-@pytest.mark.slow("three runs of a playbook")
+@pytest.mark.slow("two runs of a playbook")
 @pytest.mark.ci
 @pytest.mark.root
 def test_preparing_a_prepared_machine_changes_nothing() -> None:
-    prepare_host(with_test_tools=True)
     assert prepare_host(with_test_tools=True).changes == ()
     assert prepare_host(with_test_tools=True, check=True).changes == ()
 

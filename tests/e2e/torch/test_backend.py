@@ -10,9 +10,8 @@ import pytest
 from launching import Launch
 from own_lab import lab_up
 from trace_files import traces_in
-from training_cases import BEYOND_GLOO, LOOPS, OF_GLOO, check
+from training_cases import BEYOND_GLOO, EXAMPLE, LOOPS, OF_GLOO, by_gloo, check
 
-from benchmarks.gloo import by_gloo
 from mrc_testbed.cli.app import run
 from mrc_testbed.fabric import lab
 from mrc_testbed.topology.spec import TopologySpec
@@ -26,11 +25,9 @@ pytestmark = [
 
 ROOT = Path(__file__).parents[3]
 HERE = Path(__file__).parent
-EXAMPLE = ROOT / "mrc-torch" / "mrc_torch" / "examples" / "train.py"
 SHAPED = TopologySpec.model_validate(
     {"planes": 2, "t0": 2, "t1": 2, "hosts_per_t0": 2, "port_rate": "50Mbit"}
 )
-HOSTS = ("h0", "h1", "h2", "h3")
 RANKS = "4"
 WORSE = ("passed", "skipped", "refused", "failed")
 
@@ -97,8 +94,8 @@ def test_losses_are_those_of_gloo_through_faults(
     launch: Launch, torch_python: str, lab_name: str, tmp_path: Path
 ) -> None:
     """A script that knows nothing of mrc-torch: a NIC's link flaps, another loses packets."""
-    train = [torch_python, str(EXAMPLE), "--steps", "20", "--backend", "gloo"]
-    expected = losses(by_gloo(HOSTS, train, 20))
+    train = [torch_python, *EXAMPLE, "15"]
+    expected = losses(by_gloo(15, *train))
     before = retransmissions(lab_name)
     for fault in (
         ["link-flap", "--link", "h0:0", "--every", "300ms", "--down", "100ms"],
@@ -118,9 +115,9 @@ def check_trace(folder: Path) -> None:
     """Hold the trace of the example against its steps, and the faults against those of the lab."""
     for trace in traces_in(folder):
         kinds = Counter(node.work.kind for node in trace.nodes if isinstance(node.work, GroupCall))
-        assert (kinds["all-reduce"], kinds["barrier"]) == (20, 1)
+        assert (kinds["all-reduce"], kinds["barrier"]) == (15, 1)
         marks = [node.work.step for node in trace.nodes if isinstance(node.work, StepMark)]
-        assert marks == [*range(20)]
+        assert marks == [*range(15)]
         awaited = {each for node in trace.nodes for each in node.after}
         reduced = {node.id for node in trace.nodes if node.name == "all_reduce"}
         assert reduced <= awaited  # also those that DistributedDataParallel waits for in C++
@@ -134,7 +131,7 @@ def check_trace(folder: Path) -> None:
 @pytest.mark.parametrize("of_gloo", [pytest.param(OF_GLOO, marks=pytest.mark.ci), LOOPS])
 def test_what_scripts_train_is_that_of_gloo(launch: Launch, torch_python: str, of_gloo: list[str]) -> None:
     program = [torch_python, str(HERE / "training_ranks.py"), "gloo"]
-    expected = by_gloo(HOSTS, [*program, *of_gloo], len(of_gloo))
+    expected = by_gloo(len(of_gloo), *program, *of_gloo)
     status, said, complained = launch("--ranks", RANKS, "--as", "gloo", "--", *program, *of_gloo, BEYOND_GLOO)
     assert status == 0, complained
     check(said, expected)
@@ -155,7 +152,7 @@ def test_those_of_pytorchs_tests_pass_that_pass_with_gloo_but_for_those_in_the_g
     program = [torch_python, str(HERE / "suite_ranks.py")]
     status, said, complained = launch("--ranks", RANKS, "--as", "gloo", "--", *program, str(tmp_path / "mrc"))
     ours = verdicts(said)
-    theirs = verdicts(by_gloo(HOSTS, [*program, str(tmp_path / "gloo")], len(ours)))
+    theirs = verdicts(by_gloo(len(ours), *program, str(tmp_path / "gloo")))
     passed = {name for name, verdict in theirs.items() if verdict == "passed"}
     assert (status, len(passed) > 80) == (0, True), complained
     guide = (ROOT / "docs" / "guide" / "training.md").read_text()

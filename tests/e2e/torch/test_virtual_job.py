@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from document_text import document
 from trace_files import ends_ns, traces_in
-from training_cases import BEYOND_GLOO, LOOPS, OF_GLOO, check
+from training_cases import BEYOND_GLOO, EXAMPLE, LOOPS, OF_GLOO, by_gloo, check
 
-from benchmarks.gloo import by_gloo, losses
+from benchmarks.gloo import losses
 from mrc_testbed.cli.app import run as command_line
 from mrc_testbed.traces.graph import Compute, GroupCall, StepMark
 
@@ -23,8 +23,6 @@ pytestmark = [
 ]
 
 HERE = Path(__file__).parent
-EXAMPLE = ["-m", "mrc_torch.examples.train"]
-HOSTS = ("h0", "h1", "h2", "h3")
 GRADIENT_BYTES = 653_824
 GRAY_LINKS = tuple(f"p1-t0-{t0}:{port + 2}~p1-t1-{port}:{t0}" for t0 in (0, 1) for port in (0, 1))
 FAULTS = document("""\
@@ -59,8 +57,8 @@ def test_losses_are_those_of_gloo_and_bytes_those_of_the_run_before(
 ) -> None:
     scenario = tmp_path / "faults.yaml"
     scenario.write_text(FAULTS)
-    command = [torch_python, *EXAMPLE, "--backend", "gloo", "--steps", "15"]
-    expected = losses(by_gloo(HOSTS, command, 15))
+    command = [torch_python, *EXAMPLE, "15"]
+    expected = losses(by_gloo(15, *command))
     assert [len(steps) for steps in expected.values()] == [15] * 4
     options = ("-t", str(scenario), "--compute", "1ms", "--as", "gloo", "--", *command)
     status, said, complained = launched(tmp_path, "--trace", "first", *options)
@@ -106,9 +104,9 @@ def _results(folder: Path) -> list[Path]:
 
 def test_each_module_computes_as_long_as_in_a_profile(torch_python: str, tmp_path: Path) -> None:
     profile = tmp_path / "profile.json"
-    command = [torch_python, *EXAMPLE, "--backend", "gloo", "--steps", "8"]
-    measured = [torch_python, "-m", "mrc_torch.profile", str(profile), str(EXAMPLE[1])]
-    subprocess.run([*measured, "--backend", "gloo", "--steps", "8"], check=True, capture_output=True)
+    command = [torch_python, *EXAMPLE, "8"]
+    measured = [torch_python, "-m", "mrc_torch.profile", str(profile), *EXAMPLE[1:], "8"]
+    subprocess.run(measured, check=True, capture_output=True)
     stages_ns = json.loads(profile.read_text())["stage_ns"]
     assert {"forward next", "loss", "backward words", "optimizer"} <= stages_ns.keys()
     options = ("--compute", str(profile), "--as", "gloo", "--trace", "trace", "--", *command)
@@ -141,7 +139,7 @@ def test_operations(torch_python: str, tmp_path: Path) -> None:
 @pytest.mark.ci
 def test_what_scripts_train_ends_and_is_that_of_gloo(torch_python: str, tmp_path: Path) -> None:
     program = [torch_python, str(HERE / "training_ranks.py"), "gloo"]
-    expected = by_gloo(HOSTS, [*program, *OF_GLOO], len(OF_GLOO))
+    expected = by_gloo(len(OF_GLOO), *program, *OF_GLOO)
     status, said, complained = launched(
         tmp_path, "--ranks", "4", "--compute", "1ms", "--as", "gloo", "--", *program, *OF_GLOO, BEYOND_GLOO
     )
@@ -154,7 +152,7 @@ def test_loops_that_wait_in_the_machine_give_the_same_bytes(torch_python: str, t
     options = ("--ranks", "4", "--compute", "1ms", "--as", "gloo", "--", *program)
     (status, said, complained), again = (launched(tmp_path, *options) for _ in range(2))
     assert (status, again[0]) == (0, 0), complained
-    assert sorted(said[:12]) == sorted(by_gloo(HOSTS, program, len(LOOPS)))
+    assert sorted(said[:12]) == sorted(by_gloo(len(LOOPS), *program))
     assert said[:12] == again[1][:12]
     steps, repeated = ((folder / "operations.csv").read_text() for folder in _results(tmp_path))
     assert steps == repeated

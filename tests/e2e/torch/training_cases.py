@@ -1,5 +1,12 @@
 """Cases of training_ranks.py, for tests that start it: that needs torch, which they do not have."""
 
+from functools import cache
+
+from benchmarks import gloo
+
+HOSTS = ("h0", "h1", "h2", "h3")
+EXAMPLE = ("-m", "mrc_torch.examples.train", "--backend", "gloo", "--steps")
+
 OF_GLOO = [
     "chained", "compiled", "default_hooks", "forked", "functions", "futures", "hooks", "local_steps",
     "pipeline", "saved", "sharded", "shards", "skipped", "stored", "sums", "uneven", "zero",
@@ -9,6 +16,12 @@ LOOPS = ["helped", "watched", "written"]
 
 BEYOND_GLOO = "hooks_of_several_buckets"
 """Hangs with gloo: the operations that follow one bucket meet those that follow another."""
+
+
+@cache
+def by_gloo(steps: int, *command: str) -> list[str]:
+    """Output of the ranks of *command*, by gloo: tests of labs and of virtual time compare with the same."""
+    return gloo.by_gloo(HOSTS, command, steps)
 
 
 def check(digests: list[str], by_gloo: list[str]) -> None:

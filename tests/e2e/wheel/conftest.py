@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from wheel_program import Installed
+from wheel_program import Installed, pip_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -36,9 +36,8 @@ def wheel(place: Path) -> Path:
 def environment(place: Path, wheel: Path) -> Path:
     """A virtual environment with the wheel and what it depends on, without extras."""
     folder = place / "venv"
-    _done([sys.executable, "-m", "venv", str(folder)])
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
-    _done([*pip, "install", "--quiet", "--only-binary", ":all:", str(wheel)])
+    _done([sys.executable, "-m", "venv", "--without-pip", str(folder)])
+    _done([*pip_of(folder), "install", "--quiet", "--only-binary", ":all:", str(wheel)])
     return folder
 
 

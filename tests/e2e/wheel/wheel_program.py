@@ -1,10 +1,17 @@
 """mrc-testbed as a wheel brings it."""
 
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 NOBODY = 65534
+
+
+def pip_of(environment: Path) -> list[str]:
+    """The pip of these tests, for another environment: one of its own would take seconds to make."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    return [*pip, "--python", str(environment / "bin" / "python")]
 
 
 @dataclass(frozen=True)

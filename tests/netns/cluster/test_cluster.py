@@ -9,7 +9,6 @@ from dask_cluster import ADDRESS, CAMPAIGN, Cluster, cluster_of, interrupt
 from waiting import DEADLINE_S, poll_until
 
 RUNS = 24
-MANY = 160
 
 
 @pytest.fixture
@@ -28,18 +27,18 @@ def test_a_campaign_uses_all_machines_and_names_them(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    "kills",
+    ("kills", "runs"),
     [
-        pytest.param(3, marks=[pytest.mark.slow("a kill of each kind"), pytest.mark.ci]),
-        pytest.param(20, marks=pytest.mark.slow("twenty kills")),
+        pytest.param(3, 60, marks=[pytest.mark.slow("a kill of each kind"), pytest.mark.ci]),
+        pytest.param(20, 160, marks=pytest.mark.slow("twenty kills")),
     ],
 )
-def test_kills_of_worker_scheduler_and_head_lose_nothing(tmp_path: Path, kills: int) -> None:
-    with cluster_of(3, MANY, tmp_path) as cluster:
+def test_kills_of_worker_scheduler_and_head_lose_nothing(tmp_path: Path, kills: int, runs: int) -> None:
+    with cluster_of(3, runs, tmp_path) as cluster:
         cluster.start_all()
         campaign, words = cluster.campaign("run", "many.yaml"), ("resume", "many")
         for number, victim in zip(range(kills), cycle(["worker", "scheduler", "head"]), strict=False):
-            cluster.await_runs((number + 1) * MANY // (kills + 1))
+            cluster.await_runs((number + 1) * runs // (kills + 1))
             match victim:
                 case "worker":
                     cluster.kill_worker(number % 3)
@@ -55,7 +54,7 @@ def test_kills_of_worker_scheduler_and_head_lose_nothing(tmp_path: Path, kills: 
                     cluster.kill("campaign")
             campaign = cluster.campaign(*words)
         assert campaign.wait() == 0, cluster.head.said("campaign.log")
-        cluster.require_whole(MANY)
+        cluster.require_whole(runs)
 
 
 @pytest.mark.slow("a network that is cut for ten seconds")

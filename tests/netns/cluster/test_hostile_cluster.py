@@ -1,5 +1,7 @@
 """Somebody who reaches the scheduler, and the head: nothing of theirs runs there, or leaves its folder."""
 
+import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,12 +51,24 @@ def attack(where, kind, answer, path, dask_scheduler=None):
         name = preload.VERSION if kind == "version" else preload.MACHINES
         dask_scheduler.handlers[name] = {"failure": fail, "message": send}.get(kind, give)
 
-address, where, kind, answer, path = sys.argv[1:]
-client = Client(address)
-run = client.run_on_scheduler if where == "scheduler" else client.run
-run(attack, where, kind, answer, path)
+for line in sys.stdin:
+    where, *words = json.loads(line)
+    with Client(sys.argv[1]) as client:
+        run = client.run_on_scheduler if where == "scheduler" else client.run
+        run(attack, where, *words)
+    print(flush=True)
 """
 NOT_HERE = "which is not unpickled here"
+
+
+@pytest.fixture
+def attacker(cluster: Cluster) -> Iterator["subprocess.Popen[str]"]:
+    """A process beside the head that reads attacks, and writes a line when one is prepared."""
+    command = [f"--target={cluster.head.holder}", "--net", sys.executable, "-c", ATTACK, ADDRESS]
+    with subprocess.Popen(
+        ["nsenter", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
 
 
 @pytest.fixture
@@ -63,7 +77,9 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield found
 
 
-def test_nothing_of_theirs_runs_on_the_head_or_leaves_its_folder(cluster: Cluster, tmp_path: Path) -> None:
+def test_nothing_of_theirs_runs_on_the_head_or_leaves_its_folder(
+    cluster: Cluster, attacker: "subprocess.Popen[str]", tmp_path: Path
+) -> None:
     trap = tmp_path / "trap"
     trap.touch()
     cluster.start_all()
@@ -86,8 +102,9 @@ def test_nothing_of_theirs_runs_on_the_head_or_leaves_its_folder(cluster: Cluste
         ("scheduler", "failure", "trap", "the scheduler failed to answer"),
         ("scheduler", "version", "trap", NOT_HERE),
     ]:
-        attacker = [sys.executable, "-c", ATTACK, ADDRESS, where, kind, answer, str(trap)]
-        cluster.head.run(*attacker)
+        print(json.dumps([where, kind, answer, str(trap)]), file=attacker.stdin, flush=True)
+        assert attacker.stdout
+        assert attacker.stdout.readline()
         (cluster.head.folder / "campaign.log").unlink(missing_ok=True)
         head = cluster.campaign(*(soaks if kind == "judged" else ["run", "many.yaml"]))
         status, log = head.wait(), cluster.head.said("campaign.log")

@@ -41,11 +41,12 @@ def test_read_into_what_is_being_registered(live: Lab, program: Path, reads: int
     assert (status, said.strip()) == (0, "right"), complained
 
 
-@pytest.mark.slow("ten thousand registrations, twice")
-@pytest.mark.ci
 @pytest.mark.parametrize("user", [(), NOBODY])
-def test_no_store_is_lost_in_ten_thousand_registrations(
-    live: Lab, program: Path, user: tuple[str, ...]
+@pytest.mark.parametrize(
+    "count", [2_000, pytest.param(10_000, marks=pytest.mark.slow("10 000 registrations"))]
+)
+def test_no_store_is_lost_in_registrations(
+    live: Lab, program: Path, user: tuple[str, ...], count: int
 ) -> None:
-    status, said, complained = finish(start(live, "h0", *user, program, "writing-threads"))
+    status, said, complained = finish(start(live, "h0", *user, program, "writing-threads", str(count)))
     assert (status, said.strip()) == (0, "right"), complained

@@ -14,7 +14,6 @@
 enum {
 	PAGE = 4096,
 	WRITERS = 2,
-	ROUNDS = 2500,
 	REGIONS = 600,
 	LARGE = 40 << 20, /* more than the NIC has at first */
 };
@@ -278,18 +277,19 @@ static void writing_threads(void)
 	struct writer writers[WRITERS] = {0};
 	uint64_t stored = 0, kept = 0;
 
-	for (int round = 0; round < 4; round++) {
+	while (wanted > 0) {
 		counted = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		is_over = 0;
 		for (int i = 0; i < WRITERS; i++) {
 			writers[i].place = i;
 			need(!pthread_create(&writers[i].thread, NULL, count, &writers[i]), "pthread_create");
 		}
-		for (int i = 0; i < ROUNDS; i++) {
+		for (int i = 0; i < 500; i++) {
 			size_t at = i * 7919u % (BYTES / PAGE - 8) * PAGE;
 			struct ibv_mr *mr = registered(counted + at, 8 * PAGE);
 
 			need(!ibv_dereg_mr(mr), "ibv_dereg_mr");
+			wanted--;
 		}
 		__atomic_store_n(&is_over, 1, __ATOMIC_RELAXED);
 		for (int i = 0; i < WRITERS; i++)

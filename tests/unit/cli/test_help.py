@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from importlib import import_module
 
 import pytest
@@ -60,6 +61,7 @@ def commands(app, prefix=""):
         yield from commands(inner, f"{prefix}{group.name} ")
 
 
+@cache
 def all_commands():
     return dict(commands(application(LISTED)))
 

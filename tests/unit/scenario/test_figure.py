@@ -13,7 +13,9 @@ from mrc_testbed.bundle.bundle import is_plain_drawing
 from mrc_testbed.errors import UsageError
 from mrc_testbed.metrics.series import HostCounts
 from mrc_testbed.report.chart import Chart
+from mrc_testbed.report.chart_file import figure_files
 from mrc_testbed.scenario.measure.recording import Recording
+from mrc_testbed.scenario.report import result_folder
 from mrc_testbed.scenario.report.figure import run_charts
 from mrc_testbed.scenario.spec.load import load_scenario
 from mrc_testbed.scenario.spec.plan import dump_plan, load_plan
@@ -145,7 +147,10 @@ def test_charts_stand_in_the_order_of_the_scenario() -> None:
     assert len({chart.key for chart in found}) == 2
 
 
-def test_a_run_leaves_its_figure_and_shows_it_in_the_report(tmp_path: Path) -> None:
+def test_a_run_leaves_its_figure_and_shows_it_in_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(result_folder, "figure_files", figure_files)  # with the PDF
     text = FLAP + "  figure: [{kind: goodput-over-time}]\n"
     trial = Trial(text)
     finished = trial.execute(tmp_path)
