@@ -29,7 +29,7 @@ def test_a_campaign_uses_all_machines_and_names_them(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("kills", "runs"),
     [
-        pytest.param(3, 60, marks=[pytest.mark.slow("a kill of each kind"), pytest.mark.ci]),
+        pytest.param(3, 90, marks=[pytest.mark.slow("a kill of each kind"), pytest.mark.ci]),
         pytest.param(20, 160, marks=pytest.mark.slow("twenty kills")),
     ],
 )
