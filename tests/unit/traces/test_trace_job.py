@@ -45,10 +45,7 @@ def job(*ranks):
             (rank(node(0, call(root=5))), rank(node(0, call(root=5)))),
             "r0: node 0 (GroupCall): root_rank 5 is not in its group",
         ),
-        (
-            (rank(node(4, receive(1, tag=3))), IDLE),
-            "r0: node 4 (Message): r1 has no send for it, tag 3",
-        ),
+        ((rank(node(4, receive(1, tag=3))), IDLE), "r0: node 4 (Message): r1 has no send for it, tag 3"),
         ((IDLE, rank(node(4, send(0, tag=3)))), "r1: node 4 (Message): r0 has no receive for it, tag 3"),
         (
             (rank(node(4, send(1, 5))), rank(node(6, receive(0, 6)))),
