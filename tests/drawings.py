@@ -11,8 +11,6 @@ import pytest
 from mrc_testbed.report import chart_file
 from mrc_testbed.report.chart import Chart
 
-USERS = ("mrc_testbed.campaign.summary_files", "mrc_testbed.scenario.report.result_folder")
-
 
 @pytest.fixture(scope="session", autouse=True)
 def few_drawings() -> Iterator[None]:
@@ -27,6 +25,6 @@ def few_drawings() -> Iterator[None]:
         return drawn[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        for user in USERS:
-            patch.setattr(f"{user}.figure_files", figure_files)
+        patch.setattr("mrc_testbed.campaign.summary_files.figure_files", figure_files)
+        patch.setattr("mrc_testbed.scenario.report.result_folder.figure_files", figure_files)
         yield

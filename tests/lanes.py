@@ -20,7 +20,7 @@ from xml.etree import ElementTree as ET
 
 from tests.sessions import clear_session
 
-LANES: Final = (("unit", "virtual"), ("netns",), ("netns-use", "bpf"), ("e2e", "long"))
+LANES: Final = (("unit", "virtual"), ("netns", "bpf"), ("netns-use",), ("e2e", "long"))
 """The first computes; the others mostly wait: for links, agents, the kernel's locks."""
 
 _USE: Final = ("nic", "probing", "queue", "scenario", "use")

@@ -55,10 +55,7 @@ def nobody(lab: str, runtime: str) -> Provenance:
 def main() -> None:
     """Carries out a campaign, and bundles it and its first run."""
     KEPT.mkdir(exist_ok=True)
-    with (
-        TemporaryDirectory() as scratch,
-        patch("mrc_testbed.scenario.execution.observe_provenance", nobody),
-    ):
+    with TemporaryDirectory() as scratch, patch("mrc_testbed.scenario.execution.observe_provenance", nobody):
         folder = Path(scratch)
         (folder / "kept.yaml").write_text(SCENARIO, encoding="utf-8")
         (folder / "kept-campaign.yaml").write_text(CAMPAIGN, encoding="utf-8")

@@ -22,8 +22,7 @@ def test_campaigns_are_found():
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=LARGE if len(PLANS[name].runs) > RUNS_MAX else []) for name in HELD],
+    "name", [pytest.param(name, marks=LARGE if len(PLANS[name].runs) > RUNS_MAX else []) for name in HELD]
 )
 def test_a_campaign_holds_what_it_expects(name, tmp_path):
     _, folder = run_campaign(plan_campaign(FOLDER / f"{name}.yaml", seed=1), tmp_path)

@@ -57,25 +57,10 @@ def test_nothing_is_named_in_a_healthy_lab(tmp_path: Path, capsys: pytest.Captur
     [
         ("slow-link", {"links": "h2:*"}, {"to": "20%"}, {("slow", "host", ("h2",))}),
         ("blackhole", {"nodes": "p1-t1-0"}, {}, {("suspect", "switch", ("p1-t1-0",))}),
-        (
-            "nic-port-down",
-            {"links": "h3:1"},
-            {},
-            {("suspect", "link", ("h3:1~p1-t0-1:1",))},
-        ),
-        (
-            "link-down",
-            {"links": "p0-t0-0:2"},
-            {},
-            {("suspect", "link", ("p0-t0-0:2~p0-t1-0:0",))},
-        ),
+        ("nic-port-down", {"links": "h3:1"}, {}, {("suspect", "link", ("h3:1~p1-t0-1:1",))}),
+        ("link-down", {"links": "p0-t0-0:2"}, {}, {("suspect", "link", ("p0-t0-0:2~p0-t1-0:0",))}),
         ("delay", {"links": "p0-t0-0:2"}, {"by": "20us"}, {("suspect", "link", ("p0-t0-0:2~p0-t1-0:0",))}),
-        (
-            "link-down",
-            {"links": "h3:*"},
-            {},
-            {("dead", "host", ("h3",)), ("suspect", "host", ("h3",))},
-        ),
+        ("link-down", {"links": "h3:*"}, {}, {("dead", "host", ("h3",)), ("suspect", "host", ("h3",))}),
         ("nic-agent-kill", {"nodes": "h1"}, {}, {("dead", "host", ("h1",))}),
     ],
 )

@@ -146,11 +146,7 @@ SLOW_FRACTIONS = {"rate": "100Mbit", "delay": "107us", "unit": "ms"}
 
 @pytest.mark.parametrize(
     ("transport", "length"),
-    [
-        pytest.param("nscc", 960, marks=pytest.mark.slow("the longest")),
-        ("rocev2", 240),
-        ("spray-gbn", 240),
-    ],
+    [pytest.param("nscc", 960, marks=pytest.mark.slow("the longest")), ("rocev2", 240), ("spray-gbn", 240)],
 )
 def test_where_times_are_rounded_and_frames_are_lost_shares_and_losses_are_alike(
     transport: str, length: int, tmp_path: Path

@@ -216,10 +216,7 @@ class FarEnd:
         return EndpointRequest(bth, Erth(EndpointOperation.EV_PROBE, timestamp))
 
     def probe_response(
-        self,
-        request_id: int,
-        timestamp: int = 0,
-        operation: EndpointOperation = EndpointOperation.EV_PROBE,
+        self, request_id: int, timestamp: int = 0, operation: EndpointOperation = EndpointOperation.EV_PROBE
     ) -> EndpointResponse:
         """The peer's answer to an EV probe, or another request, of the NIC."""
         bth = Bth(Opcode.ENDPOINT_RESPONSE, ENDPOINT_QPN, request_id)

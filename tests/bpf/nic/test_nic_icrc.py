@@ -85,11 +85,7 @@ def test_any_bit_that_is_covered_refuses_the_packet(checking: NicBench, distant:
     """Unless a field it lies in is looked at before the iCRC: then for that field's reason."""
     target = WriteTarget(checking, distant)
     good = sealed(distant, target.packet(0, random_bytes(200)))
-    earlier = {
-        NicCounter.DROP_MALFORMED,
-        NicCounter.DROP_NOT_OURS,
-        NicCounter.DROP_LENGTH,
-    }
+    earlier = {NicCounter.DROP_MALFORMED, NicCounter.DROP_NOT_OURS, NicCounter.DROP_LENGTH}
     for at in range(INNER_AT, len(good)):
         for bit in range(8):
             if FREE_OF_ICRC.get(at, 0) >> bit & 1:

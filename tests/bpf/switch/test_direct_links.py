@@ -71,10 +71,7 @@ def arrivals(draw: st.DrawFn) -> list[Arrival]:
 )
 @settings(max_examples=examples(60))
 def test_two_hops_are_two_reference_ports(
-    bench: SwitchBench,
-    rows: list[Arrival],
-    rates_bps: tuple[int, int],
-    buffer_bytes: int,
+    bench: SwitchBench, rows: list[Arrival], rates_bps: tuple[int, int], buffer_bytes: int
 ) -> None:
     start_ns = now_ns()
     buffers = (buffer_bytes, buffer_bytes)

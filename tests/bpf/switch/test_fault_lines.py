@@ -75,10 +75,7 @@ def number_of(departure: Departure) -> int:
 def times(departures: list[Departure], start_ns: int) -> list[tuple[int, int]]:
     """(packet, how much later than without any fault)."""
     return [
-        (
-            number_of(left),
-            left.arrival_ns - start_ns - number_of(left) * GAP_NS - travel_ns(number_of(left)),
-        )
+        (number_of(left), left.arrival_ns - start_ns - number_of(left) * GAP_NS - travel_ns(number_of(left)))
         for left in departures
     ]
 

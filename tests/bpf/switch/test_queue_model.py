@@ -53,13 +53,7 @@ class Sent:
 def sent(time_ns: int, label: int, length_bytes: int, dscp: Dscp, ecn: int, next_header: int) -> Sent:
     traffic_class = TrafficClass.CONTROL if dscp == Dscp.CONTROL else TrafficClass.DATA
     frame = frame_for(
-        1,
-        length_bytes,
-        traffic_class=traffic_class,
-        label=label,
-        dscp=dscp,
-        ecn=ecn,
-        next_header=next_header,
+        1, length_bytes, traffic_class=traffic_class, label=label, dscp=dscp, ecn=ecn, next_header=next_header
     )
     left = 0
     if dscp in {Dscp.TRIMMABLE, Dscp.TRIMMABLE_RETX}:

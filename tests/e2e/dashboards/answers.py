@@ -86,11 +86,7 @@ def as_drawn(answer: Answer, scene: Scene) -> dict[str, Any]:
         "legend": target["legendFormat"],
         "format": target.get("format", "time_series"),
         "series": [
-            {
-                "labels": labels,
-                "times": grid_ms,
-                "values": [values.get(at_ms) for at_ms in grid_ms],
-            }
+            {"labels": labels, "times": grid_ms, "values": [values.get(at_ms) for at_ms in grid_ms]}
             for labels, samples in answer.series
             for values in [{round(at_s * 1000): value for at_s, value in samples if isfinite(value)}]
         ],

@@ -41,9 +41,7 @@ def digests(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
 
-def test_a_grafana_that_dies_harms_no_run_is_reported_and_gets_the_windows_later(
-    running: ExitStack,
-) -> None:
+def test_a_grafana_that_dies_harms_no_run_is_reported_and_gets_the_windows_later(running: ExitStack) -> None:
     double = running.enter_context(serving(GrafanaDouble()))
     token = {"MRC_TESTBED_GRAFANA_TOKEN": TOKEN}
     with observing(LAB, "--grafana-url", double.url, variables=token) as observed:

@@ -14,14 +14,7 @@ import pytest
 from dashboard_files import PanelQuery, load_dashboards, queries
 from grafana_double import TOKEN, GrafanaDouble, serving
 from live_prometheus import require_program
-from observed_lab import (
-    LINK,
-    VERDICTS,
-    ObservedLab,
-    Run,
-    observing,
-    write,
-)
+from observed_lab import LINK, VERDICTS, ObservedLab, Run, observing, write
 from waiting import DEADLINE_S
 from watched_run import FLAP, WatchedRun, watch
 

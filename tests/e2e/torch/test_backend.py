@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,14 +43,10 @@ def launch(lab_name: str, capfdbinary: pytest.CaptureFixture[bytes]) -> Launch:
     return Launch(lab_name, capfdbinary)
 
 
-def losses(said: list[str]) -> dict[str, list[str]]:
-    """Losses of each rank, by step."""
-    found: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    for line in said:
-        rank, _, text = line.partition(" ")
-        step = json.loads(text)
-        found[rank].append((step["step"], step["loss"]))
-    return {rank: [loss for _, loss in sorted(steps)] for rank, steps in found.items()}
+def losses(said: list[str]) -> set[tuple[str, int, str]]:
+    """The loss of each rank and step."""
+    steps = ((line[:3], json.loads(line[4:])) for line in said)
+    return {(rank, step["step"], step["loss"]) for rank, step in steps}
 
 
 def retransmissions(lab_name: str) -> int:

@@ -64,10 +64,8 @@ NOT_HERE = "which is not unpickled here"
 @pytest.fixture
 def attacker(cluster: Cluster) -> Iterator["subprocess.Popen[str]"]:
     """A process beside the head that reads attacks, and writes a line when one is prepared."""
-    command = [f"--target={cluster.head.holder}", "--net", sys.executable, "-c", ATTACK, ADDRESS]
-    with subprocess.Popen(
-        ["nsenter", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+    command = ["nsenter", f"--target={cluster.head.holder}", "--net", sys.executable, "-c", ATTACK, ADDRESS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield process
 
 

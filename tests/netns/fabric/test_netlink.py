@@ -10,14 +10,7 @@ from mrc_agents.bpf.libbpf import attach_xdp
 from mrc_testbed.errors import FabricError
 from mrc_testbed.fabric.data_plane import load_object
 from mrc_testbed.fabric.namespace import unnamed_namespace
-from mrc_testbed.fabric.netlink import (
-    RouteSocket,
-    VethEnd,
-    add_address,
-    create_veth,
-    mac_bytes,
-    set_link_up,
-)
+from mrc_testbed.fabric.netlink import RouteSocket, VethEnd, add_address, create_veth, mac_bytes, set_link_up
 from mrc_testbed.fabric.paths import lab_paths
 
 

@@ -20,7 +20,8 @@ def _observe(lab_name: str, port: Port) -> PortObservation:
     return observed
 
 
-def test_commands_run_inside_the_node(small_lab: str) -> None:
+def test_commands_run_inside_the_node_in_shells_that_end_with_the_lab(small_lab: str) -> None:
+    before = find_marked(small_lab)
     with lab.attach(small_lab) as live:
         node = live.node("p1-t0-0")
         assert node.cmd("ls /proc/sys/net/ipv6/conf").split() == ["all", "default", "down0", "lo", "up0"]
@@ -28,18 +29,9 @@ def test_commands_run_inside_the_node(small_lab: str) -> None:
         output, _ = process.communicate()
         assert output == b"cat\n"
         assert node.pexec("sh", "-c", "echo wrong >&2; exit 3") == ("", "wrong\n", 3)
-
-
-def test_closing_the_lab_ends_its_shells(small_lab: str) -> None:
-    before = find_marked(small_lab)
-    with lab.attach(small_lab) as live:
-        live.node("h0").cmd("true")
         assert len(find_marked(small_lab)) == len(before) + 1
     assert find_marked(small_lab) == before
-
-
-def test_a_node_that_is_gone_is_an_error_and_no_endless_wait(small_lab: str) -> None:
-    with lab.attach(small_lab) as live:
+    with lab.attach(small_lab) as live:  # a node that is gone is an error and no endless wait
         delete_namespaces(small_lab, ["h0"])
         with pytest.raises(FabricError, match=r"h0 cannot be entered: .*No such file"):
             live.node("h0").cmd("true")

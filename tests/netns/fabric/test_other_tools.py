@@ -142,10 +142,7 @@ USER_NAMESPACE = ("unshare", "--map-root-user")
 
 @pytest.mark.parametrize(
     ("namespace", "reason"),
-    [
-        (TIME_NAMESPACE, r"(999|1,000),\d\d\d ms off: this is a time"),
-        (USER_NAMESPACE, "this user namespace"),
-    ],
+    [(TIME_NAMESPACE, r"(999|1,000),\d\d\d ms off: this is a time"), (USER_NAMESPACE, "this user namespace")],
 )
 def test_a_lab_is_not_made_where_times_or_capabilities_are_others(
     namespace: tuple[str, ...], reason: str, lab_name: str

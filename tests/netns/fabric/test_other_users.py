@@ -56,7 +56,7 @@ def lab_files(folder: Path) -> list[Path]:
     return [path for path in (folder, *folder.rglob("*")) if not path.is_symlink()]
 
 
-def test_folders_are_0700_and_files_0600(used_lab: str, state_dir: Path) -> None:
+def test_nobody_reads_a_file_or_holds_a_lock_of_a_lab(used_lab: str, state_dir: Path) -> None:
     files = lab_files(state_dir / used_lab)
     names = {path.name for path in files}
     assert {"lab.json", "ledger.jsonl", "lock", "agent.json", "agent.sock", "agent.log"} <= names
@@ -66,17 +66,11 @@ def test_folders_are_0700_and_files_0600(used_lab: str, state_dir: Path) -> None
         str(path): oct(mode) for path, mode in modes.items() if mode != (0o700 if path.is_dir() else 0o600)
     }
     assert wrong == {}
-
-
-def test_nobody_reads_no_file_of_a_lab(used_lab: str, state_dir: Path) -> None:
     assert as_nobody("ls", state_dir).returncode == 0
     assert as_nobody("ls", state_dir / used_lab).returncode != 0
     for path in lab_files(state_dir / used_lab):
         if path.is_file():
             assert "Permission denied" in as_nobody("cat", path).stderr
-
-
-def test_nobody_holds_a_lock(used_lab: str, state_dir: Path) -> None:
     locks = [*state_dir.rglob("lock"), state_dir / "bpffs.lock", claim_lock(used_lab)]
     assert {path.parent.name for path in locks} >= {used_lab, "faults"}
     for path in locks:

@@ -39,6 +39,14 @@ def test_a_lab_comes_up_and_carries_packets_through_every_plane(small_lab: str) 
         # comes late on a busy machine is sent again.
         assert min(now - then for now, then in zip(after, before, strict=True)) >= 2
         assert live.agent("h1").hello()["host_index"] == 1
+        with pytest.raises(UsageError, match="p0-t0-0 is a switch"):
+            live.agent("p0-t0-0")
+        shown = live.node("h1").cmd("ip -o link show plane1; ip -o -6 address show plane1")
+        port = live.clos.port("h1:1")
+        assert shown.startswith(f"{1000 + port.id}: plane1@if{1000 + port.peer_id}:")
+        assert "mtu 3000" in shown
+        assert port.mac in shown
+        assert f"inet6 fe80::{port.id + 1:x}/64" in shown
 
 
 def test_a_path_that_lost_a_packet_is_proved_all_the_same(small_lab: str) -> None:
@@ -59,10 +67,11 @@ def test_a_lab_of_small_packets_sends_one_through_every_plane_too(lab_name: str)
     lab.down(lab_name)
 
 
-def test_up_reports_every_step_to_its_end(lab_name: str) -> None:
+def test_up_reports_every_step_to_its_end_and_down_is_idempotent(lab_name: str) -> None:
     received: list[BuildProgress] = []
     lab.up(SMALL, name=lab_name, runtime="netns", progress=received.append)
-    lab.down(lab_name)
+    assert lab.down(lab_name) is True
+    assert lab.down(lab_name) is False
     last = {progress.what: progress for progress in received}
     assert list(last) == [
         "a place for pinned maps",
@@ -77,16 +86,15 @@ def test_up_reports_every_step_to_its_end(lab_name: str) -> None:
     assert all(progress.done_count == progress.total_count for progress in last.values())
 
 
-def test_up_of_a_lab_that_is_up_changes_nothing(small_lab: str) -> None:
+def test_up_of_a_lab_that_is_up_changes_nothing(small_lab: str, other_lab_name: str) -> None:
     processes = find_marked(small_lab)
     state_file = lab_paths(small_lab).state_file
     written_ns = state_file.stat().st_mtime_ns
     assert lab.up(SMALL, name=small_lab).is_healthy
     assert find_marked(small_lab) == processes
     assert state_file.stat().st_mtime_ns == written_ns
-
-
-def test_up_with_another_spec_is_refused_and_shows_the_difference(small_lab: str) -> None:
+    with pytest.raises(UsageError, match=f"there is no lab '{other_lab_name}'; there are: .*{small_lab}"):
+        lab.attach(other_lab_name)
     wanted = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=1, port_rate=50_000_000)
     with pytest.raises(UsageError) as caught:
         lab.up(wanted, name=small_lab, runtime="netns")
@@ -109,12 +117,6 @@ def test_reconfigure_replaces_the_lab(small_lab: str) -> None:
 def test_down_of_nothing_says_so(lab_name: str, state_dir: Path) -> None:
     assert lab.down(lab_name) is False
     assert not (state_dir / lab_name).exists()
-
-
-def test_down_is_idempotent(lab_name: str) -> None:
-    lab.up(SMALL, name=lab_name, runtime="netns")
-    assert lab.down(lab_name) is True
-    assert lab.down(lab_name) is False
 
 
 def forwarding_counters(live: Lab, port: int) -> list[int]:
@@ -163,26 +165,6 @@ def test_a_shaped_lab_is_served_as_its_topology_says(lab_name: str) -> None:
     with lab.attach(lab_name) as live:
         live.prove_planes()
     lab.down(lab_name)
-
-
-def test_attach_names_the_labs_that_exist(small_lab: str, other_lab_name: str) -> None:
-    with pytest.raises(UsageError, match=f"there is no lab '{other_lab_name}'; there are: .*{small_lab}"):
-        lab.attach(other_lab_name)
-
-
-def test_a_switch_has_no_agent(small_lab: str) -> None:
-    with lab.attach(small_lab) as live, pytest.raises(UsageError, match="p0-t0-0 is a switch"):
-        live.agent("p0-t0-0")
-
-
-def test_links_have_the_names_numbers_and_sizes_of_the_topology(small_lab: str) -> None:
-    with lab.attach(small_lab) as live:
-        shown = live.node("h1").cmd("ip -o link show plane1; ip -o -6 address show plane1")
-        port = live.clos.port("h1:1")
-        assert shown.startswith(f"{1000 + port.id}: plane1@if{1000 + port.peer_id}:")
-        assert "mtu 3000" in shown
-        assert port.mac in shown
-        assert f"inet6 fe80::{port.id + 1:x}/64" in shown
 
 
 def test_a_port_that_lost_its_size_or_its_interface_is_reported(small_lab: str) -> None:

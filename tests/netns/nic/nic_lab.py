@@ -45,13 +45,7 @@ class WritePair:
     MARGIN_BYTES: Final = 1009
 
     def __init__(
-        self,
-        live: Lab,
-        hosts: tuple[str, str],
-        length: int = 64 << 10,
-        *,
-        seed: int = 7,
-        **attributes: Any,
+        self, live: Lab, hosts: tuple[str, str], length: int = 64 << 10, *, seed: int = 7, **attributes: Any
     ) -> None:
         self.live = live
         self.length = length

@@ -18,10 +18,7 @@ from mrc_agents.bpf.maps import PerCpuArray
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.live import Lab
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two CPUs"),
-]
+pytestmark = [pytest.mark.root, pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two CPUs")]
 
 PACKETS = 500
 """So many on each CPU that they met often."""

@@ -45,10 +45,7 @@ def test_both_directions_share_the_pool_without_loss(
             threads.submit(receive, far, len(there), window=windows[0]),
             threads.submit(receive, near, len(back), window=windows[1]),
         ]
-        senders = [
-            threads.submit(send, near, there, windows[0]),
-            threads.submit(send, far, back, windows[1]),
-        ]
+        senders = [threads.submit(send, near, there, windows[0]), threads.submit(send, far, back, windows[1])]
         for sender in senders:
             sender.result()
         assert_same_frames(there, receivers[0].result())

@@ -112,13 +112,7 @@ def test_request_that_cannot_be_carried_out(
 
 @pytest.mark.parametrize(
     "fields",
-    [
-        {"length": 0},
-        {"length": 2 * PAGE + 1},
-        {"length": 2**64 - 1},
-        {"address": 0},
-        {"address": 2**64 - 1},
-    ],
+    [{"length": 0}, {"length": 2 * PAGE + 1}, {"length": 2**64 - 1}, {"address": 0}, {"address": 2**64 - 1}],
 )
 def test_region_that_cannot_be(program: Callable[[], Program], fields: dict[str, int]) -> None:
     mine = program()

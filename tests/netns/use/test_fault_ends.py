@@ -47,10 +47,7 @@ WAITS = pytest.mark.slow("each waits until a fault of 2.5 s is over")
 LINK = "p0-t0-0:2~p0-t1-0:0"
 LENGTH = "2500ms"  # many times what it takes to kill the reaper first
 
-KINDS: list[tuple[str, str, dict[str, str]]] = [
-    ("link-down", LINK, {}),
-    ("host-pause", "h2", {}),
-]
+KINDS: list[tuple[str, str, dict[str, str]]] = [("link-down", LINK, {}), ("host-pause", "h2", {})]
 """One that the kernel ends by itself, and one that a process has to end."""
 OTHER_KINDS = [
     ("link-flap", LINK, {"every": "200ms", "down": "100ms"}),

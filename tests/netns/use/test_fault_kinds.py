@@ -15,14 +15,7 @@ from killed_runner import kill_a_runner_with
 from shared_lab import agent_of, ports_down, unhealthy_ports
 from waiting import DEADLINE_NS, poll_until
 
-from mrc_agents.abi import (
-    IcrcMode,
-    LosslessSettings,
-    NicControl,
-    NicCounter,
-    NicCounters,
-    PortCounter,
-)
+from mrc_agents.abi import IcrcMode, LosslessSettings, NicControl, NicCounter, NicCounters, PortCounter
 from mrc_agents.bpf.libbpf import open_pinned
 from mrc_agents.bpf.maps import MappedArray, PerCpuArray
 from mrc_agents.nic.client import AgentClient

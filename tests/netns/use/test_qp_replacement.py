@@ -31,11 +31,7 @@ def test_a_new_qp_takes_no_packet_of_the_one_before_it(live: Lab, is_region_kept
             connect_pair(near, qpns[0], far, qpns[1])
             near.fill(source["offset"], LENGTH, seed)
             near.post_write(
-                qpns[0],
-                length=LENGTH,
-                local_offset=source["offset"],
-                remote_offset=0,
-                r_key=target["r_key"],
+                qpns[0], length=LENGTH, local_offset=source["offset"], remote_offset=0, r_key=target["r_key"]
             )
             return qpns
 

@@ -66,13 +66,6 @@ def test_every_page_is_reached_from_the_index() -> None:
 
 
 def test_every_page_that_a_file_names_exists() -> None:
-    command = [
-        "git",
-        "grep",
-        "-hoIE",
-        r"\bdocs/[A-Za-z0-9_/.-]+\.md",
-        "--",
-        ":!CHANGELOG.md",
-    ]
+    command = ["git", "grep", "-hoIE", r"\bdocs/[A-Za-z0-9_/.-]+\.md", "--", ":!CHANGELOG.md"]
     named = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
     assert sorted({name for name in named if not (ROOT / name).is_file()}) == []

@@ -26,11 +26,7 @@ def test_a_port_with_little_waiting_in_the_cycle_can_go_on() -> None:
 
 
 def test_a_port_that_waits_for_a_deadlock_is_stuck_but_not_of_the_cycle() -> None:
-    held = {
-        1: HeldPort(900, {2: 5000}, 0),
-        2: HeldPort(100, {3: 5000}, 0),
-        3: HeldPort(400, {2: 5000}, 0),
-    }
+    held = {1: HeldPort(900, {2: 5000}, 0), 2: HeldPort(100, {3: 5000}, 0), 3: HeldPort(400, {2: 5000}, 0)}
     assert find_deadlock(held) == Deadlock((1, 2, 3), (2, 3), 400)
 
 

@@ -84,8 +84,5 @@ def test_a_child_that_never_lets_go_is_not_waited_for_for_ever(
 ) -> None:
     monkeypatch.setattr(f"{_LOCK}._EXEC_NS", 20_000_000)
     lock, pid, _ = held_by_a_child
-    with (
-        pytest.raises(FabricError, match=rf"being changed by up \(pid {pid}\)"),
-        exclusive(lock, "down"),
-    ):
+    with pytest.raises(FabricError, match=rf"being changed by up \(pid {pid}\)"), exclusive(lock, "down"):
         pass

@@ -92,8 +92,7 @@ def test_open_maker_is_found(call: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "call",
-    ["path.mkdir(PRIVATE_FOLDER)", "path.open('rb')", "os.open(path, os.O_RDWR | os.O_CREAT, 0o600)"],
+    "call", ["path.mkdir(PRIVATE_FOLDER)", "path.open('rb')", "os.open(path, os.O_RDWR | os.O_CREAT, 0o600)"]
 )
 def test_private_maker_and_reader_pass(call: str) -> None:
     assert list(open_makers(call)) == []

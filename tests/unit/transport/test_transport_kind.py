@@ -16,12 +16,7 @@ from mrc_testbed.transport.transport_kind import (
 from mrc_testbed.workloads.connectors import choose_connector
 
 SHAPED = Clos(TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=1, port_rate=20_000_000))
-USUAL = {
-    "mrc": "nscc",
-    "rocev2": "dcqcn",
-    "infiniband": "fixed",
-    "spray-gbn": "dcqcn",
-}
+USUAL = {"mrc": "nscc", "rocev2": "dcqcn", "infiniband": "fixed", "spray-gbn": "dcqcn"}
 
 
 @pytest.mark.parametrize("kind", TRANSPORT_KINDS)

@@ -38,11 +38,7 @@ GOLDEN: list[tuple[str, Header, str]] = [
     ("METH", Meth(rqmsn=2, msn=7), "00 02 00 07"),
     ("TSETH in units of 128 ns", Tseth(0x1234), "12 34 00 01"),
     ("TSETH in coarse units", Tseth(0xFFFF, is_coarse=True), "ff ff 80 01"),
-    (
-        "RETH of 2048 bytes",
-        Reth(0x1000, 0xDEADBEEF, 2048),
-        "00 00 00 00 00 00 10 00 de ad be ef 00 00 08 00",
-    ),
+    ("RETH of 2048 bytes", Reth(0x1000, 0xDEADBEEF, 2048), "00 00 00 00 00 00 10 00 de ad be ef 00 00 08 00"),
     ("ImmDt", ImmDt(0x01020304), "01 02 03 04"),
     ("AETH acknowledging seven messages", Aeth.ack(7), "1f 00 00 07"),
     ("AETH refusing access", Aeth.nak(NakCode.REMOTE_ACCESS_ERROR, 0x010203), "62 01 02 03"),

@@ -112,9 +112,7 @@ def test_alpha_too_large_for_its_field_is_refused() -> None:
 
 
 @given(
-    rate_bps=st.integers(10**6, 10**12),
-    base_rtt_ns=st.integers(2_000, 2_000_000),
-    is_trimming=st.booleans(),
+    rate_bps=st.integers(10**6, 10**12), base_rtt_ns=st.integers(2_000, 2_000_000), is_trimming=st.booleans()
 )
 def test_every_derived_profile_fits_the_fields_of_the_data_plane(
     rate_bps: int, base_rtt_ns: int, is_trimming: bool

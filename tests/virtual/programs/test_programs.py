@@ -152,10 +152,7 @@ def test_all_ranks_learn_why_there_is_no_end(case: str, error: str, others: list
 @pytest.mark.parametrize(
     ("case", "error"),
     [
-        (
-            "disagree",
-            "rank 0 (h0) sends 2000 bytes where 4000 are expected: ",
-        ),
+        ("disagree", "rank 0 (h0) sends 2000 bytes where 4000 are expected: "),
         ("babble", "rank 0 (h0) is of another version of mrc-torch: "),
         ("say_nothing", "ended without a step: rank 0 reported none; "),
         ("misreport", "rank 0 (h0) reported no step: time_s: expected seconds from 0, got -1"),
