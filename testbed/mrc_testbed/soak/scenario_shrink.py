@@ -19,6 +19,7 @@ from mrc_testbed.soak.document import Values, commented, plan_of
 from mrc_testbed.soak.shrink import CANDIDATE_FACTOR, RefusedDocumentError, shrink
 from mrc_testbed.soak.universe import NO_LIMIT, IsStopped, UniverseLimit, judge, judge_candidate, require_plan
 from mrc_testbed.virtual.world import virtual_world
+from mrc_testbed.workloads.spec import TraceSpec
 
 _ADDED: Final = ("variants", "compare", "figure", "published", "fidelity")
 """Parts of a scenario that no failure in virtual time depends on."""
@@ -75,6 +76,9 @@ def read_failing(path: Path, variant: str | None = None, seed: int | None = None
         spec["seed"] = seed
     changed = tree | {"metadata": {"name": tree["metadata"]["name"]}, "spec": spec}
     document: Values = json.loads(json.dumps(changed))  # what anchors share is apart then
+    for written, planned in zip(document["spec"]["workloads"], chosen.spec.workloads, strict=True):
+        if isinstance(planned, TraceSpec):
+            written["files"] = planned.files  # wherever the smaller one stands
     return document
 
 

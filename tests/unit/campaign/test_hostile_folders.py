@@ -107,7 +107,7 @@ ELSEWHERE = {
     "cli/observe_stack.py: webbrowser.open",
     "cli/output.py: os.open",
     "cli/scenario.py: path.read_text",
-    "cli/scenarios.py: path.read_text",
+    "cli/scenarios.py: path.read_bytes",
     "cluster/worker.py: (folder / _PID).read_text",
     "scenario/measure/provenance.py: _CPU_INFO.read_text",
     "soak/violation.py: path.read_text",
