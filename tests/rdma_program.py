@@ -80,16 +80,28 @@ def next_line(started: Started) -> str:
     return started.stdout.readline().strip()
 
 
+_UNMEASURED = "Can't produce a report"
+"""Said by perftest where a busy machine keeps it from measuring the frequency of its CPU."""
+
+
 def said_by_both(live: Lab, *test: str, transport: str) -> str:
-    """Output of a client on h0, once it and its server on h3 have ended well; nobody runs both."""
-    waiting = start(live, "h3", *NOBODY, *test, transport=transport)
-    try:
-        poll_until(lambda: _listens(live, "h3", _TEST_PORT), what="the server's socket")
-        status, said, complained = finish(start(live, "h0", *NOBODY, *test, "h3", transport=transport))
-        assert status == 0, said + complained
-        assert finish(waiting)[0] == 0
-    finally:
-        kill_program(waiting)
+    """Output of a client on h0, once it and its server on h3 have ended well; nobody runs both.
+
+    They run again where perftest does not know how fast its CPU counts.
+    """
+    for _ in range(10):
+        waiting = start(live, "h3", *NOBODY, *test, transport=transport)
+        try:
+            poll_until(lambda: _listens(live, "h3", _TEST_PORT), what="the server's socket")
+            status, said, complained = finish(start(live, "h0", *NOBODY, *test, "h3", transport=transport))
+            if _UNMEASURED in said:
+                kill_program(waiting)
+            server_status, said_there, _ = finish(waiting)
+        finally:
+            kill_program(waiting)
+        if _UNMEASURED not in said + said_there:
+            break
+    assert (status, server_status) == (0, 0), said + complained
     return said
 
 
