@@ -3,9 +3,9 @@
 A step ends when the optimizer that stepped first in this process has stepped again. One that steps twice
 meanwhile takes its place, and both steps are reported; once that one is freed, the next that steps does. The
 loss is what backward() was called on since, not scaled by a GradScaler; of several, the mean. Each step is a
-line of JSON (reports.py). An optimizer that steps without
-gradients since its last step, as one does for a checkpoint, ends no step: neither backward() nor
-torch.autograd.grad() was called. One that a GradScaler does not let step ends one.
+line of JSON (reports.py). An optimizer that steps without gradients since its last step, as one does for a
+checkpoint, ends no step: neither backward() nor torch.autograd.grad() was called. One that a GradScaler does
+not let step ends one.
 
 In virtual time a step computes for a time that is declared: before its first backward(), or stage by stage
 (profile.py).

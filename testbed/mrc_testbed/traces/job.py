@@ -54,7 +54,8 @@ class TraceJob:
     def __init__(self, ranks: Sequence[RankTrace], sources: Sequence[str]) -> None:
         if sum(len(each.nodes) for each in ranks) > NODES_MAX:
             raise UsageError(f"{sources[0]}: the ranks together have more than {NODES_MAX} nodes")
-        made = {id(trace): RankGraph(trace, source) for trace, source in zip(ranks, sources, strict=True)}
+        known = {id(trace): (trace, source) for trace, source in zip(ranks, sources, strict=True)}
+        made = {key: RankGraph(*each) for key, each in known.items()}
         self.graphs = [made[id(trace)] for trace in ranks]
         self.operations: dict[Part, JointOperation] = {}
         self._sources = sources
