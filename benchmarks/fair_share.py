@@ -34,9 +34,7 @@ def run() -> Iterator[Figure]:
 
 def _measure(lab: Lab, window: int | None, seconds: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """For each repetition, the largest difference from the mean in percent, and starved QPs."""
-    targets = [
-        host for host in range(lab.clos.numbering.host_count) if host and not lab.clos.is_local(0, host)
-    ]
+    targets = [host for host in range(lab.clos.numbering.host_count) if host and lab.clos.distance(0, host)]
     with ExitStack() as opened:
         maps = opened.enter_context(closing(NicMaps(lab.paths.node_pins("h0"))))
         transfers = [

@@ -12,7 +12,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, Final, get_type_hints
 
-from mrc_agents.abi import NicConfig
+from mrc_agents.abi import NicConfig, TierEntry
 from mrc_agents.nic.application_verbs import WorkVerbs
 from mrc_agents.nic.arguments import type_text
 from mrc_agents.nic.cc_profile_verbs import CcProfileVerbs
@@ -49,7 +49,7 @@ _USUAL_MEANINGS: Final = {
     "uplink": "as in `deny_path`.",
     "peer_host": "as in `deny_path`.",
 }
-_NOMINAL: Final = NicConfig(plane_count=4, hosts_per_t0=4, uplinks_per_pair=1)
+_NOMINAL: Final = NicConfig(plane_count=4, tiers=(TierEntry * 3)(TierEntry(4), TierEntry(1, 1)))
 _NOMINAL_EVS: Final = 128
 
 

@@ -401,6 +401,7 @@ class Limit(IntEnum):
     """enum mrc_limit."""
 
     PLANE_MAX = 16
+    TIER_MAX = 3
     EV_MAX = 256
     EV_OWN_WORDS = 8
     PSN_RING = 1024
@@ -582,6 +583,8 @@ class PortKind(IntEnum):
     T0_DOWN = 1
     T0_UP = 2
     T1_DOWN = 3
+    T1_UP = 4
+    T2_DOWN = 5
 
 
 class ProbeKind(IntEnum):
@@ -722,6 +725,7 @@ class UsidLayout(IntEnum):
     T0 = 1
     T1 = 2
     DOWNLINK = 3
+    T2 = 3
 
 
 class VirtualLimit(IntEnum):
@@ -1374,16 +1378,28 @@ class Event(Structure):
     )
 
 
+class TierEntry(Structure):
+    """struct mrc_tier, 12 bytes."""
+
+    joins: int
+    lanes: int
+    uplinks: int
+
+    _fields_ = (
+        ("joins", c_uint32),
+        ("lanes", c_uint32),
+        ("uplinks", c_uint32),
+    )
+
+
 class FabricConfig(Structure):
-    """struct mrc_fabric_config, 56 bytes."""
+    """struct mrc_fabric_config, 80 bytes."""
 
     inner_prefix: int
     srv6_block: int
     forwarding: int
     host_count: int
-    hosts_per_t0: int
-    uplinks_per_pair: int
-    uplink_count: int
+    tiers: "Array[TierEntry]"
     hash_seed: int
     is_shaped: int
     uplink_choice: int
@@ -1397,9 +1413,7 @@ class FabricConfig(Structure):
         ("srv6_block", c_uint32),
         ("forwarding", c_uint32),
         ("host_count", c_uint32),
-        ("hosts_per_t0", c_uint32),
-        ("uplinks_per_pair", c_uint32),
-        ("uplink_count", c_uint32),
+        ("tiers", (TierEntry * 3)),
         ("hash_seed", c_uint32),
         ("is_shaped", c_uint32),
         ("uplink_choice", c_uint32),
@@ -1745,17 +1759,15 @@ class MessageSchedule(Structure):
 
 
 class NicConfig(Structure):
-    """struct mrc_nic_config, 112 bytes."""
+    """struct mrc_nic_config, 136 bytes."""
 
     host_index: int
     plane_count: int
-    hosts_per_t0: int
-    uplinks_per_pair: int
     udp_port: int
     srv6_block: int
     inner_prefix: int
     downlink: int
-    uplink_count: int
+    tiers: "Array[TierEntry]"
     port_id: "Array[c_uint32]"
     pmtu_max: int
     pad0: int
@@ -1763,13 +1775,11 @@ class NicConfig(Structure):
     _fields_ = (
         ("host_index", c_uint32),
         ("plane_count", c_uint32),
-        ("hosts_per_t0", c_uint32),
-        ("uplinks_per_pair", c_uint32),
         ("udp_port", c_uint32),
         ("srv6_block", c_uint32),
         ("inner_prefix", c_uint64),
         ("downlink", c_uint32),
-        ("uplink_count", c_uint32),
+        ("tiers", (TierEntry * 3)),
         ("port_id", (c_uint32 * 16)),
         ("pmtu_max", c_uint32),
         ("pad0", c_uint32),
@@ -1907,7 +1917,7 @@ class Paths(Structure):
 
     is_shared: int
     nic_base: int
-    uplink_count: int
+    way_count: int
     busy: int
     oldest: int
     newest: int
@@ -1916,7 +1926,7 @@ class Paths(Structure):
     _fields_ = (
         ("is_shared", c_uint32),
         ("nic_base", c_uint32),
-        ("uplink_count", c_uint32),
+        ("way_count", c_uint32),
         ("busy", c_uint32),
         ("oldest", c_uint16),
         ("newest", c_uint16),
@@ -2014,7 +2024,7 @@ class QpHead(Structure):
     qpn: int
     peer_qpn: int
     peer_host: int
-    is_local: int
+    distance: int
     template_hi: int
     template_lo: int
     pmtu_bytes: int
@@ -2039,7 +2049,7 @@ class QpHead(Structure):
         ("qpn", c_uint32),
         ("peer_qpn", c_uint32),
         ("peer_host", c_uint32),
-        ("is_local", c_uint32),
+        ("distance", c_uint32),
         ("template_hi", c_uint64),
         ("template_lo", c_uint64),
         ("pmtu_bytes", c_uint32),

@@ -31,6 +31,7 @@ _NAMES = {  # of those whose plain name stands for another thing in Python
     "mrc_loss": "LossReason",
     "mrc_path": "PathEntry",
     "mrc_port": "PortEntry",
+    "mrc_tier": "TierEntry",
     "mrc_status": "CompletionStatus",
     "mrc_usid": "UsidLayout",
     "mrc_virtual_lab": "VirtualLabParts",

@@ -1,11 +1,12 @@
 """Configuration of a NIC agent: one JSON object."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from mrc_agents.abi import Limit
 from mrc_agents.algorithms import CC
 from mrc_agents.errors import UsageError
 
@@ -28,8 +29,8 @@ class NicSettings:
     shares_paths: bool = False  # whether QPs share what they find out about paths
     rate_bps: int = 0  # of all ports together; 0: they have none, and windows are fixed
     base_rtt_ns: int = 0  # of a full packet over the longest path of the empty fabric; 0 with rate_bps
-    byte_time_ps: int = 0  # serialisation of a byte on all links to a host of another T0 together
-    local_byte_time_ps: int = 0  # the same to a host of the same T0
+    # serialisation of a byte on all links to a host together, by its distance
+    byte_times_ps: Sequence[int] = field(default_factory=lambda: [0] * Limit.TIER_MAX)
     is_trimming: bool = False  # whether switches trim instead of dropping
     cc: str = CC.usual  # the algorithm that its programs were loaded with
     link_probe_interval_ns: int = 0  # from one round of link probes to the next; 0: none unless asked for

@@ -163,15 +163,15 @@ class EvProfile:
             )
         ]
 
-    def fill_auto(self, uplink_count: int) -> None:
-        """Fill it with EVs spread over the uplinks of every plane, in an order of its own in each."""
+    def fill_auto(self, way_count: int) -> None:
+        """Fill it with EVs spread over the paths of every plane, in an order of its own in each."""
         self.evs = []
         for plane in range(self.planes):
             random = Random(f"{self.seed}/auto/{plane}")
-            uplinks = random.sample(range(uplink_count), min(self.per_plane, uplink_count))
+            ways = random.sample(range(way_count), min(self.per_plane, way_count))
             for k in range(self.per_plane):
-                copy, place = divmod(k, len(uplinks))
-                bits = uplinks[place] << EvLayout.UPLINK_SHIFT | copy
+                copy, place = divmod(k, len(ways))
+                bits = ways[place] << EvLayout.UPLINK_SHIFT | copy
                 self.evs.append(plane << EvLayout.PLANE_SHIFT | bits)
 
     def check_complete(self) -> None:

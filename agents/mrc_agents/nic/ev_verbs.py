@@ -7,7 +7,7 @@ from mrc_agents.abi import Command, EvReason, EvState, ProbeKind
 from mrc_agents.errors import UsageError
 from mrc_agents.nic.denylist import DeniedPath
 from mrc_agents.nic.nic_state import NicState
-from mrc_agents.nic.qp import MrcQueuePair
+from mrc_agents.nic.qp import MrcQueuePair, way_count
 from mrc_agents.nic.verb import verb
 
 _U32_MAX = 0xFFFFFFFF
@@ -97,8 +97,9 @@ class EvVerbs(NicState):
         config = self._device.config
         if not 0 <= plane < config.plane_count:
             raise UsageError(f"plane: {plane}; 0 to {config.plane_count - 1} is accepted")
-        if uplink is not None and not 0 <= uplink < config.uplink_count:
-            raise UsageError(f"uplink: {uplink}; 0 to {config.uplink_count - 1} is accepted")
+        ways = way_count(config)
+        if uplink is not None and not 0 <= uplink < ways:
+            raise UsageError(f"uplink: {uplink}; 0 to {ways - 1} is accepted")
         if peer_host is not None and not 0 <= peer_host <= _U32_MAX:
             raise UsageError(f"peer_host: {peer_host}; 0 to {_U32_MAX} is accepted")
         return DeniedPath(plane, uplink, peer_host)

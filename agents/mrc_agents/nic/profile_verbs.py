@@ -22,7 +22,7 @@ from mrc_agents.nic.ev_profile import (
     next_state,
 )
 from mrc_agents.nic.nic_state import NicState
-from mrc_agents.nic.qp import MrcQueuePair, replacement_path
+from mrc_agents.nic.qp import MrcQueuePair, replacement_path, way_count
 from mrc_agents.nic.verb import verb
 
 _STATE_COMMANDS = {"GOOD": Command.GOOD, "ASSUMED_BAD": Command.ASSUMED_BAD, "DENIED": Command.DENY}
@@ -185,7 +185,7 @@ class ProfileVerbs(NicState):
 
     def _fill(self, profile: EvProfile) -> None:
         if profile.format_id is None:
-            profile.fill_auto(self._device.config.uplink_count)
+            profile.fill_auto(way_count(self._device.config))
             return
         chosen = self._formats.get(profile.format_id)
         if chosen is None or chosen.state is not ProfileState.ONLINE:

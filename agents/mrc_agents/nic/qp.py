@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from ctypes import Array, Structure, c_uint8, c_uint32
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from math import prod
 from random import Random
 from typing import ClassVar, Final
 
@@ -129,9 +130,8 @@ class QpAttributes(SenderAttributes):
 
 def attribute_ranges(config: NicConfig, ev_count: int) -> dict[str, tuple[int, int]]:
     """Lowest and highest accepted value of each number among QpAttributes, for a QP of *ev_count* EVs."""
-    rows = (UsidLayout.INDEX_MASK + 1) // config.uplinks_per_pair
     return {
-        "peer_host": (0, rows * config.hosts_per_t0 - 1),
+        "peer_host": (0, last_host(config)),
         "backup_per_plane": (0, ev_count // config.plane_count - 1),
         "min_active": (1, ev_count),
         "window_packets": (1, Limit.PSN_RING),
@@ -193,41 +193,66 @@ class MrcQueuePair(WorkQueue):
         self.attributes = replace(self.attributes, evs=(*evs[:place], ev, *evs[place + 1 :]))
 
 
-def carrier_template(config: NicConfig, peer_host: int) -> tuple[int, int, bool]:
-    """High and low half of the uSID carrier to a host with plane and uplink 0, and whether it is T0-local.
+def last_host(config: NicConfig) -> int:
+    """The largest number of a host that carriers reach."""
+    return int((UsidLayout.INDEX_MASK + 1) // config.tiers[1].lanes * config.tiers[0].joins - 1)
+
+
+def distance_to(config: NicConfig, peer_host: int) -> int:
+    """The tier that joins this host and another; 0 if they share their T0s."""
+    t0, t1, _ = config.tiers
+    row, peer_row = config.host_index // t0.joins, peer_host // t0.joins
+    if row == peer_row:
+        return 0
+    return 1 if row // t1.joins == peer_row // t1.joins else 2
+
+
+def way_count(config: NicConfig, distance: int = Limit.TIER_MAX) -> int:
+    """Paths of a plane to hosts of that distance, or to the farthest."""
+    return prod(max(1, tier.uplinks) for tier in config.tiers[:distance])
+
+
+def carrier_template(config: NicConfig, peer_host: int) -> tuple[int, int, int]:
+    """High and low half of the uSID carrier to a host with plane and way 0, and the distance of the host.
 
     Source: docs/reference/protocol.md, "Carriers".
     """
+    t0, t1, t2 = config.tiers
 
     def usid(role: int, index: int) -> int:
         return role << UsidLayout.ROLE_SHIFT | index
 
-    own_row = config.host_index // config.hosts_per_t0
-    peer_row, downlink = divmod(peer_host, config.hosts_per_t0)
-    lanes = config.uplinks_per_pair
-    hops = [usid(UsidLayout.T0, own_row * lanes)]
-    if own_row != peer_row:
-        hops += [usid(UsidLayout.T1, 0), usid(UsidLayout.T0, peer_row * lanes)]
+    distance = distance_to(config, peer_host)
+    peer_row, downlink = divmod(peer_host, t0.joins)
+    hops = [usid(UsidLayout.T0, config.host_index // t0.joins * t1.lanes)]
+    if distance > 0:
+        hops.append(usid(UsidLayout.T1, 0))
+    if distance > 1:
+        hops.append(usid(UsidLayout.T2, 0))
+        hops.append(usid(UsidLayout.T1, t0.uplinks + peer_row // t1.joins * t2.lanes))
+    if distance > 0:
+        hops.append(usid(UsidLayout.T0, peer_row * t1.lanes))
     hops.append(usid(UsidLayout.DOWNLINK, downlink))
     carrier = config.srv6_block
     for slot in range(6):
         carrier = carrier << 16 | (hops[slot] if slot < len(hops) else 0)
-    return carrier >> 64, carrier & (1 << 64) - 1, own_row == peer_row
+    return carrier >> 64, carrier & (1 << 64) - 1, distance
 
 
 def nic_path_base(config: NicConfig, peer_host: int) -> int:
-    """Place in `nic_paths` of the path by plane 0 and uplink 0 to the T0 of a host, modulo their number.
+    """Place in `nic_paths` of the path by plane 0 and way 0 to the T0 of a host, modulo their number.
 
-    Each T0 has as many places as there are uplinks in all planes. In a fabric with more paths than places
+    Each T0 has as many places as the farthest has paths. In a fabric with more paths than places
     some share one, and a healthy path is avoided at times.
     """
-    return peer_host // config.hosts_per_t0 * config.plane_count * config.uplink_count % int(Limit.NIC_PATHS)
+    paths = config.plane_count * way_count(config)
+    return int(peer_host // config.tiers[0].joins * paths % Limit.NIC_PATHS)
 
 
 def nic_path(qp: Qp, ev: int) -> int:
     """Place in `nic_paths` of the path that an EV of a QP names."""
-    uplink = 0 if qp.head.is_local else ev >> EvLayout.UPLINK_SHIFT & EvLayout.UPLINK_MASK
-    place = qp.paths.nic_base + (ev >> EvLayout.PLANE_SHIFT) * qp.paths.uplink_count + uplink
+    way = (ev >> EvLayout.UPLINK_SHIFT & EvLayout.UPLINK_MASK) % qp.paths.way_count
+    place = qp.paths.nic_base + (ev >> EvLayout.PLANE_SHIFT) * qp.paths.way_count + way
     return int(place) % int(Limit.NIC_PATHS)
 
 
@@ -260,11 +285,11 @@ def replacement_path(qp: Qp, attributes: QpAttributes, place: int, ev: int) -> i
 
 def build_head(qp: WorkQueue, config: NicConfig) -> QpHead:
     """The part that the kernel's QP of any transport begins with."""
-    hi, lo, is_local = carrier_template(config, qp.attributes.peer_host)
+    hi, lo, distance = carrier_template(config, qp.attributes.peer_host)
     return QpHead(
         qpn=qp.qpn,
         peer_host=qp.attributes.peer_host,
-        is_local=is_local,
+        distance=distance,
         template_hi=hi,
         template_lo=lo,
         pmtu_bytes=qp.attributes.pmtu_bytes,
@@ -308,7 +333,7 @@ def build_qp(qp: MrcQueuePair, config: NicConfig) -> Qp:
         paths=Paths(
             is_shared=attributes.shares_paths,
             nic_base=nic_path_base(config, attributes.peer_host),
-            uplink_count=1 if head.is_local else config.uplink_count,
+            way_count=way_count(config, head.distance),
         ),
         evs=EvTable(
             **_same_names(EvTable, attributes),

@@ -15,8 +15,10 @@ from mrc_agents.nic.qp import (
     QpAttributes,
     attribute_ranges,
     build_qp,
+    distance_to,
     draw_psn,
     largest_window_packets,
+    way_count,
 )
 from mrc_agents.nic.rc_qp import RcAttributes, RcQueuePair, build_rc_qp
 from mrc_agents.nic.verb import verb
@@ -135,7 +137,7 @@ class QueuePairVerbs(CcProfileVerbs):
         """EVs for a QP to any peer, spread over the uplinks of every plane."""
         planes = int(self._device.config.plane_count)
         profile = EvProfile("AUTO", min(_EVS_PER_PLANE, int(Limit.EV_MAX) // planes) * planes, planes)
-        profile.fill_auto(self._device.config.uplink_count)
+        profile.fill_auto(way_count(self._device.config))
         return [ev for ev in profile.evs if ev is not None]
 
     def _deny_paths(self, qp: MrcQueuePair) -> None:
@@ -148,9 +150,7 @@ class QueuePairVerbs(CcProfileVerbs):
                 self._device.command(Command.DENY, qp.index, place)
 
     def _byte_time_ps(self, peer_host: int) -> int:
-        hosts_per_t0 = self._device.config.hosts_per_t0
-        is_local = peer_host // hosts_per_t0 == self._device.config.host_index // hosts_per_t0
-        return self._config.local_byte_time_ps if is_local else self._config.byte_time_ps
+        return self._config.byte_times_ps[distance_to(self._device.config, peer_host)]
 
     def _congestion(
         self, cc: str | None, settings: Mapping[str, Setting] | None, pmtu_bytes: int, window: int | None

@@ -13,11 +13,10 @@ from mrc_agents.abi import (
     RcQp,
     RcReq,
     RcResp,
-    UsidLayout,
 )
 from mrc_agents.clock import monotonic_ns
 from mrc_agents.errors import UsageError
-from mrc_agents.nic.qp import PSN_MAX, build_head
+from mrc_agents.nic.qp import PSN_MAX, build_head, last_host
 from mrc_agents.nic.qp import TRANSITIONS as MRC_TRANSITIONS
 from mrc_agents.nic.work_queue import SenderAttributes, Transition, WorkQueue
 from mrc_agents.protocol.dcqcn import ONE_Q16, DcqcnParameters
@@ -49,9 +48,8 @@ class RcAttributes(SenderAttributes):
         for ev in self.evs:
             if ev >> EvLayout.PLANE_SHIFT >= config.plane_count:
                 raise UsageError(f"evs: {ev:#x} names no plane of this NIC")
-        rows = (UsidLayout.INDEX_MASK + 1) // config.uplinks_per_pair
         for name, value, low, high in (
-            ("peer_host", self.peer_host, 0, rows * config.hosts_per_t0 - 1),
+            ("peer_host", self.peer_host, 0, last_host(config)),
             ("window_packets", self.window_packets, 1, Limit.PSN_RING),
             ("pmtu_bytes", self.pmtu_bytes, 256, config.pmtu_max or Limit.PMTU_MAX),
             ("rto_ns", self.rto_ns, 1_000, 60_000_000_000),

@@ -632,7 +632,11 @@ local function add_carrier(root)
       if value == 0 then
          break
       end
-      local text = ("%s(%d)"):format(NAMES.role[bits_of(value, 14, 2)] or "role 0", bits_of(value, 0, 10))
+      local role = NAMES.role[bits_of(value, 14, 2)] or "role 0"
+      if role == "DL" and slot < 5 and range(6 + 2 * slot, 2):uint() ~= 0 then
+         role = "T2" -- a downlink ends the route
+      end
+      local text = ("%s(%d)"):format(role, bits_of(value, 0, 10))
       hops[#hops + 1] = text
       local item = tree:add(usid_fields.usid, part)
       item:append_text((" = %s, plane %d%s"):format(text, bits_of(value, 10, 4), slot == 0 and ", active" or ""))

@@ -13,7 +13,7 @@ class PairFigures:
     # source, target: names
     source: str
     target: str
-    is_local: bool  # whether they share their T0s, and with it a shorter way
+    distance: int  # the tier that joins them; 0: they share their T0s
     # payload over the time that all messages took; None: nothing was acknowledged
     bandwidth_bps: float | None
     latency_ns: float | None  # mean time of a small message until it is acknowledged; None: not all were

@@ -118,9 +118,9 @@ def bandwidth_shares(
     known = [
         (pair, pair.bandwidth_bps) for pair in pairs if pair.bandwidth_bps is not None and is_judged(pair)
     ]
-    usual_bps = _medians((pair.is_local, bandwidth_bps) for pair, bandwidth_bps in known)
+    usual_bps = _medians((pair.distance, bandwidth_bps) for pair, bandwidth_bps in known)
     return {
-        (pair.source, pair.target): bandwidth_bps / usual_bps[pair.is_local] for pair, bandwidth_bps in known
+        (pair.source, pair.target): bandwidth_bps / usual_bps[pair.distance] for pair, bandwidth_bps in known
     }
 
 

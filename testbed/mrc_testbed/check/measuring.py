@@ -129,14 +129,19 @@ def _unprobed(clos: Clos, source: Node, target: Node, ev: int) -> PathFigures:
         source=source.name,
         target=target.name,
         plane=path.plane,
-        over=(path.t1 or clos.t0_of(source.index, path.plane)).name,
-        uplink=path.uplink if path.t1 and clos.spec.uplinks_per_pair > 1 else None,
+        over=path.top.name,
+        uplink=path.uplink if clos.distance(source.index, target.index) and _has_lanes(clos) else None,
         links=tuple(link.name for link in path.links),
         nodes=tuple(hop.node.name for hop in path.hops),
         sent=0,
         answered=0,
         rtt_ns=None,
     )
+
+
+def _has_lanes(clos: Clos) -> bool:
+    """Return True if several paths cross one switch of the highest tier."""
+    return any(tier.lanes > 1 for tier in clos.numbering.tiers)
 
 
 def figures_of_link_probe(clos: Clos, outcome: PathOutcome) -> PathFigures:
@@ -335,7 +340,7 @@ class LabMeasuring:
                 PairFigures(
                     source=near.name,
                     target=far.name,
-                    is_local=clos.is_local(near.index, far.index),
+                    distance=clos.distance(near.index, far.index),
                     bandwidth_bps=_bandwidth_bps(outcome, acknowledged[bulk]),
                     latency_ns=_latency_ns(outcomes[small]),
                     wrong_bytes=outcome.wrong_bytes + outcomes[small].wrong_bytes,

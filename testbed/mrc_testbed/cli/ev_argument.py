@@ -41,7 +41,7 @@ def parse_ev(clos: Clos, source: int, target: int, text: str) -> int:
 
 def parse_choice(clos: Clos, text: str) -> EvChoice:
     """Parse `2` as plane 2, `2:1` as its uplink 1, `0x20010003` as one EV."""
-    planes, uplinks = clos.spec.planes, clos.numbering.uplink_count
+    planes, uplinks = clos.spec.planes, clos.numbering.way_count(len(clos.tiers) - 1)
     if text.isdecimal():
         choice = EvChoice(text, int(text))
     elif match := re.fullmatch(r"(\d+):(\d+)", text):
@@ -60,5 +60,5 @@ def parse_choice(clos: Clos, text: str) -> EvChoice:
     if choice.plane >= planes:
         raise UsageError(f"{text!r}: plane {choice.plane}; 0 to {planes - 1} are there")
     if choice.uplink is not None and choice.uplink >= uplinks:
-        raise UsageError(f"{text!r}: uplink {choice.uplink}; a T0 has 0 to {uplinks - 1}")
+        raise UsageError(f"{text!r}: uplink {choice.uplink}; paths have 0 to {uplinks - 1}")
     return choice

@@ -1,6 +1,7 @@
 """Tables of `inspect`, for people and programs alike."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 
 from mrc_testbed.shown import format_rate, format_share, format_size, format_time
@@ -8,7 +9,7 @@ from mrc_testbed.topology import addressing, timing
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Node
 from mrc_testbed.topology.ev import decode_ev
-from mrc_testbed.topology.forwarding import FIB_LOCAL, fib_entries
+from mrc_testbed.topology.forwarding import FIB_LOCAL, fib_entries, usid_ranges
 from mrc_testbed.topology.naming import Tier
 from mrc_testbed.topology.path import Path, explain_ev
 from mrc_testbed.topology.port_queue import data_buffer_bytes, port_queues
@@ -28,16 +29,25 @@ Rows = list[dict[str, str | int | None]]
 def summary_rows(clos: Clos) -> Rows:
     """Sizes, capacities and theory of a fabric, in two columns."""
     spec, number = clos.spec, clos.numbering
-    paths = number.uplink_count if spec.t0 > 1 else 1
+    paths, groups = number.way_count(number.diameter), "pods" if number.diameter > 1 else "T0s"
     share = Fraction(1, spec.planes * number.uplink_count)
     rows: list[tuple[str, str | int]] = [
         ("planes", spec.planes),
-        ("switches", f"{number.switch_count} ({spec.t0} T0 + {spec.t1} T1 per plane)"),
-        ("hosts", f"{number.host_count} ({spec.hosts_per_t0} per T0, one port to each plane)"),
+        ("switches", f"{number.switch_count} ({number.switches_by_tier} per plane)"),
+        ("hosts", f"{number.host_count} ({number.hosts_per_t0} per T0, one port to each plane)"),
         ("links", f"{number.link_count} ({number.host_link_count} to hosts)"),
-        ("uplinks per T0", f"{number.uplink_count} ({spec.uplinks_per_pair} to each T1)"),
-        ("downlinks to uplinks of a T0", f"{spec.hosts_per_t0}:{number.uplink_count}"),
-        ("paths between two T0s", f"{spec.planes * paths} ({paths} per plane)"),
+        *(
+            row
+            for level, uplinks in enumerate(number.uplinks[:-1])
+            for row in (
+                (
+                    f"uplinks per T{level}",
+                    f"{uplinks} ({number.tiers[level + 1].lanes} to each T{level + 1})",
+                ),
+                (f"downlinks to uplinks of a T{level}", f"{number.downlinks[level]}:{uplinks}"),
+            )
+        ),
+        (f"paths between two {groups}", f"{spec.planes * paths} ({paths} per plane)"),
         ("one T0-T1 link is", f"{format_share(float(share))} of the way out of a T0 row"),
         ("one host link is", f"{format_share(1 / spec.planes)} of a host's capacity"),
         (
@@ -131,7 +141,10 @@ def port_rows(clos: Clos, node: Node) -> Rows:
 def forwarding_rows(clos: Clos, switch: Node) -> Rows:
     rows: Rows = []
     for key, value in fib_entries(clos, switch):
-        usid = Usid(Role(key >> PLANE_SHIFT), switch.plane or 0, key % INDEX_COUNT)
+        role = Role(key >> PLANE_SHIFT)
+        if role is Role.DOWNLINK and switch.tier is not Tier.T0:
+            role = Role.T2
+        usid = Usid(role, switch.plane or 0, key % INDEX_COUNT)
         port = None if value == FIB_LOCAL else clos.port(value - 1)
         rows.append(
             {
@@ -189,7 +202,11 @@ def ev_rows(clos: Clos, source: int, destination: int, evs: Iterable[int]) -> Ro
 def _own_usids(clos: Clos, node: Node) -> str | None:
     if node.plane is None:
         return None
-    lanes = clos.spec.uplinks_per_pair
-    role = Role.T1 if node.tier is Tier.T1 else Role.T0
-    first = Usid(role, node.plane, node.index * lanes).value
-    return f"{first:04x}" if lanes == 1 else f"{first:04x}-{first + lanes - 1:04x}"
+    owned = (
+        (replace(usids.first, plane=node.plane).value, usids.size)
+        for usids in usid_ranges(clos.numbering, node.tier, node.index)
+        if usids.port_index is None
+    )
+    return ", ".join(
+        f"{first:04x}" if size == 1 else f"{first:04x}-{first + size - 1:04x}" for first, size in owned
+    )

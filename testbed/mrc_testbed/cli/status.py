@@ -129,7 +129,7 @@ def describe_fabric(spec: TopologySpec) -> str:
     number = clos.numbering
     rate = "unshaped" if spec.port_rate is None else f"{format_rate(spec.port_rate)} ports{other_rates(clos)}"
     delay = f", {format_time(spec.link_delay)} per link" if spec.link_delay else ""
-    return f"{spec.planes} planes x ({spec.t0} T0 + {spec.t1} T1), {number.host_count} hosts, {rate}{delay}"
+    return f"{spec.planes} planes x ({number.switches_by_tier}), {number.host_count} hosts, {rate}{delay}"
 
 
 def fabric_lines(spec: TopologySpec) -> list[tuple[str, RenderableType]]:

@@ -184,7 +184,7 @@ def shown_link_ids(clos: Clos, shown: Shown) -> Iterator[int]:
             for t1 in shown.t1:
                 if t0 is not GAP and t1 is not GAP:
                     uplinks = range(t1 * lanes, (t1 + 1) * lanes)
-                    yield from (clos.numbering.fabric_link_id(plane, t0, uplink) for uplink in uplinks)
+                    yield from (clos.numbering.uplink_id(0, plane, t0, uplink) for uplink in uplinks)
 
 
 def _dot_plane(clos: Clos, shown: Shown, plane: int) -> Iterator[str]:

@@ -7,7 +7,7 @@ maps are shared with all NICs.
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
-from ctypes import c_uint32
+from ctypes import Array, c_uint32
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
@@ -19,6 +19,7 @@ from mrc_agents.abi import (
     FaultAccounts,
     FaultLimit,
     FlowControl,
+    Limit,
     LosslessSettings,
     PortCounters,
     PortEntry,
@@ -26,6 +27,7 @@ from mrc_agents.abi import (
     QueueDrainer,
     QueueLimit,
     QueueSettings,
+    TierEntry,
     UplinkChoice,
 )
 from mrc_agents.abi import Forwarding as ForwardingNumber
@@ -201,6 +203,15 @@ class SwitchDataPlane(Closing):
             map_update(self._devmap_fd, c_uint32(port.id), c_uint32(index))
 
 
+def tier_sizes(clos: Clos) -> Array[TierEntry]:
+    """The tiers of a fabric as the data plane has them."""
+    number = clos.numbering
+    sizes = zip(number.tiers, number.uplinks, strict=True)
+    return (TierEntry * Limit.TIER_MAX)(
+        *(TierEntry(tier.joins, tier.lanes, uplinks) for tier, uplinks in sizes)
+    )
+
+
 def fabric_rodata(clos: Clos, lateness_ns: int = timing.LATENESS_NS) -> bytes:
     """The read-only data of every BPF object of a lab: mrc_fabric_config."""
     spec = clos.spec
@@ -210,9 +221,7 @@ def fabric_rodata(clos: Clos, lateness_ns: int = timing.LATENESS_NS) -> bytes:
             srv6_block=BLOCK,
             forwarding=ForwardingNumber[spec.forwarding.upper()],
             host_count=clos.numbering.host_count,
-            hosts_per_t0=spec.hosts_per_t0,
-            uplinks_per_pair=spec.uplinks_per_pair,
-            uplink_count=clos.numbering.uplink_count,
+            tiers=tier_sizes(clos),
             hash_seed=spec.hash_seed,
             is_shaped=spec.is_shaped,
             uplink_choice=UplinkChoice[spec.uplink_choice.upper()],

@@ -20,7 +20,7 @@ from mrc_agents.bpf.libbpf import BpfObject, open_map_in, open_pinned_in, pin
 from mrc_agents.bpf.maps import Descriptor, MappedArray, map_freeze, map_update
 from mrc_agents.clock import monotonic_ns
 from mrc_testbed.errors import PreflightError
-from mrc_testbed.fabric.data_plane import LoadedMaps, fabric_rodata, load_object, pin_object
+from mrc_testbed.fabric.data_plane import LoadedMaps, fabric_rodata, load_object, pin_object, tier_sizes
 from mrc_testbed.fabric.paths import LabPaths, MapPins
 from mrc_testbed.topology.addressing import INNER_PREFIX
 from mrc_testbed.topology.clos import Clos
@@ -201,9 +201,7 @@ def nic_config(clos: Clos, host: Node) -> NicConfig:
     return NicConfig(
         host_index=host.index,
         plane_count=clos.spec.planes,
-        hosts_per_t0=clos.spec.hosts_per_t0,
-        uplinks_per_pair=clos.spec.uplinks_per_pair,
-        uplink_count=clos.numbering.uplink_count,
+        tiers=tier_sizes(clos),
         downlink=clos.numbering.downlink(host.index),
         udp_port=MRC_UDP_PORT,
         srv6_block=BLOCK,

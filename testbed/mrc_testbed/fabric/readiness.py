@@ -64,11 +64,12 @@ def prove_planes(paths: LabPaths, clos: Clos, report: Report) -> None:
 
 def _trials(clos: Clos) -> list[_Trial]:
     spec = clos.spec
-    step = spec.hosts_per_t0 if spec.t0 > 1 else 1
+    step = clos.numbering.host_count // clos.numbering.groups[-2] if clos.numbering.diameter else 1
     trials = []
     for sender in clos.hosts():
         receiver = clos.host((sender.index + step) % clos.numbering.host_count)
-        uplink = sender.index % clos.numbering.uplink_count if spec.t0 > 1 else 0
+        ways = clos.numbering.way_count(clos.distance(sender.index, receiver.index))
+        uplink = sender.index % ways
         evs = tuple(
             find_ev(clos, sender.index, receiver.index, plane, uplink) for plane in range(spec.planes)
         )

@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv6Address
 from typing import Final
 
@@ -12,7 +12,7 @@ from mrc_testbed.topology.element import Port
 from mrc_testbed.topology.naming import Tier
 from mrc_testbed.topology.path import path_carrier
 from mrc_testbed.topology.timing import full_frame_bytes
-from mrc_testbed.topology.usid import Role, Usid, pack_carrier
+from mrc_testbed.topology.usid import Role, Usid, pack_carrier, usid_down
 from mrc_testbed.units import format_rate_bps
 
 PACKETS_PER_SECOND_MAX: Final = 50_000
@@ -76,14 +76,16 @@ def frame_of(clos: Clos, load: RawLoad) -> bytes:
 
 def _one_hop(clos: Clos, port: Port, rate_bps: int) -> RawLoad:
     """Frames that the far end could forward, were it not for their hop limit."""
-    far = clos.peer(port).node
-    if far.tier is Tier.T1:
-        role, index, host = Role.T0, 0, 0
-    else:
-        host = far.index if far.tier is Tier.HOST else far.index * clos.spec.hosts_per_t0
-        role, index = Role.DOWNLINK, clos.numbering.downlink(host)
+    far, number = clos.peer(port).node, clos.numbering
+    host = far.index
+    if far.is_switch:
+        level, group = far.tier.level, far.index // number.group_sizes[far.tier.level]
+        host = group * (number.host_count // number.groups[level])
+    usid = Usid(Role.DOWNLINK, 0, number.downlink(host))
+    if far.is_switch and level:
+        usid = usid_down(number, level - 1, group * number.tiers[level].joins)
     if clos.spec.forwarding == "srv6":
-        destination = pack_carrier((Usid(role, port.plane, index),))
+        destination = pack_carrier((replace(usid, plane=port.plane),))
     else:
         destination = clos.inner_address(host, port.plane)
     return RawLoad(port.id, rate_bps, str(destination), _ONE_HOP)
@@ -97,7 +99,7 @@ def _all_the_way(clos: Clos, port: Port, rate_bps: int, towards: str, draw: int)
             "such as h1:0 with direction a-to-b"
         )
     if clos.spec.forwarding == "srv6":
-        uplink = draw % clos.numbering.uplink_count
+        uplink = draw % clos.numbering.way_count(clos.distance(port.node.index, target.index))
         destination = path_carrier(clos, port.node.index, target.index, port.plane, uplink)
     else:
         destination = clos.inner_address(target.index, port.plane)

@@ -71,7 +71,7 @@ def _job(job: JobView, update: Update, *, with_history: bool) -> dict[str, Any]:
 def paths_document(clos: Clos, source: str, target: str) -> dict[str, Any]:
     """The paths between two hosts, at most 16 in each plane."""
     near, far = clos.node(source), clos.node(target)
-    count = 1 if clos.is_local(near.index, far.index) else clos.numbering.uplink_count
+    count = clos.numbering.way_count(clos.distance(near.index, far.index))
     paths = [
         build_path(clos, near.index, far.index, plane, uplink)
         for plane in range(clos.spec.planes)

@@ -176,14 +176,14 @@ def _per_second(count: int, now: Snapshot) -> str:
 
 def _map(clos: Clos, now: Snapshot) -> RenderableType:
     """A cell per link, T0 by T0: its links to hosts, then those to T1s."""
-    table = _table("plane", *(f"T0 {row}" for row in range(clos.spec.t0)))
+    table = _table("plane", *(f"T0 {row}" for row in range(clos.numbering.groups[0])))
     for plane in range(clos.spec.planes):
         cells = []
-        for row in range(clos.spec.t0):
+        for row in range(clos.numbering.groups[0]):
             ports = clos.ports_of(clos.t0(plane, row))
             cell = Text()
             for place, port in enumerate(ports):
-                if place == clos.spec.hosts_per_t0:
+                if place == clos.numbering.hosts_per_t0:
                     cell.append(" ┊ ", style="dim")
                 cell.append_text(_sign(now.links[port.link_id]))
             cells.append(cell)

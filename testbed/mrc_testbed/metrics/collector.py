@@ -188,8 +188,9 @@ class LabCollector:
             pairs = [tuple(str(number - 1) if number else "" for number in pair) for pair in qps.profiles]
             yield endpoint_metrics.QP_INFO, [((*node, *pair), 1) for pair in sorted(pairs)]
             for path, count in qps.paths.items():
-                for row in (numbering.row(index), path.peer_row):
-                    link_evs[numbering.fabric_link_id(path.plane, row, path.uplink), path.state] += count
+                row = numbering.row(index)
+                for link_id in numbering.links_of_way(path.plane, row, path.peer_row, path.way):
+                    link_evs[link_id, path.state] += count
         for link_id, uplink in self._uplink_labels.items():
             counts = [((*uplink, state.name), link_evs[link_id, state]) for state in EV_STATES]
             yield fabric_metrics.LINK_EVS, counts

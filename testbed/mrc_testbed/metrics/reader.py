@@ -78,10 +78,10 @@ class CongestionWindows(NamedTuple):
 
 
 class EvPath(NamedTuple):
-    """Where EVs of one state lead across a T1."""
+    """Where EVs of one state lead between T0s."""
 
     plane: int  # number
-    uplink: int  # of the source T0, which fixes T1 and lane
+    way: int  # see `numbering`
     peer_row: int  # index of the destination T0
     state: EvState  # of the EVs
 
@@ -258,13 +258,16 @@ class LabReader(Holder):
     def link_suspicions(self) -> Counter[int]:
         """Times that NICs began to avoid paths, by id of each link between switches that they cross."""
         numbering, counts = self.clos.numbering, Counter[int]()
-        paths = list(product(range(numbering.t0), range(numbering.planes), range(numbering.uplink_count)))
+        places = numbering.planes * numbering.way_count(len(numbering.tiers) - 1)
         for host, nic in enumerate(self.nics.values()):
-            # in the order of nic_path_base(): by row, plane and uplink; none of more paths than places
-            for (peer_row, plane, uplink), times in zip(paths, nic.suspicions(), strict=False):
-                if times and peer_row != numbering.row(host):
-                    for row in (numbering.row(host), peer_row):
-                        counts[numbering.fabric_link_id(plane, row, uplink)] += times
+            row = numbering.row(host)
+            for place, times in enumerate(nic.suspicions()):
+                # as in nic_path_base(): by row, plane and way; none of more paths than places
+                peer_row, rest = divmod(place, places)
+                if times and peer_row != row and peer_row < numbering.groups[0]:
+                    plane, way = divmod(rest, numbering.way_count(numbering.row_distance(row, peer_row)))
+                    for link_id in numbering.links_of_way(plane, row, peer_row, way):
+                        counts[link_id] += times
         return counts
 
     def queue_lateness(self) -> Histogram | None:

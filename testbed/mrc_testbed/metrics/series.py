@@ -30,7 +30,7 @@ Profiles = frozenset[tuple[int, int]]
 """EV and CC profiles that connected QPs were created with, for each 1 + its number or 0: none."""
 
 QueueGroup = Literal["nic", "t0_down", "t0_up", "t1"]
-"""Ports that send alike: NICs, T0s towards hosts, T0s towards T1s, T1s."""
+"""Ports that send alike: NICs, T0s towards hosts, T0s towards T1s, switches above T0."""
 
 QUEUE_GROUPS: Final[tuple[QueueGroup, ...]] = get_args(QueueGroup)
 

@@ -48,13 +48,13 @@ def take_reading(
 
 def _deepest(clos: Clos, queue_bytes: Sequence[int]) -> dict[QueueGroup, int]:
     """The deepest queue of each group of ports; the lower end of a link has the even port id."""
-    host_ports = 2 * clos.numbering.host_link_count
-    at_hosts, in_fabric = queue_bytes[:host_ports], queue_bytes[host_ports:]
+    up, down = queue_bytes[::2], queue_bytes[1::2]
+    hosts, uplinks = clos.numbering.links_at(0).stop, clos.numbering.links_at(1).stop
     return {
-        "nic": max(at_hosts[::2]),
-        "t0_down": max(at_hosts[1::2]),
-        "t0_up": max(in_fabric[::2]),
-        "t1": max(in_fabric[1::2]),
+        "nic": max(up[:hosts]),
+        "t0_down": max(down[:hosts]),
+        "t0_up": max(up[hosts:uplinks]),
+        "t1": max([*down[hosts:], *up[uplinks:]]),
     }
 
 

@@ -2,13 +2,15 @@
 
 host h's link in plane p     h: all of plane p;  all others: plane p to h
 uplink u of T0 s, plane p    hosts of s: uplink u of p;  all others: uplink u of p to each host of s
+uplink v of a T1, plane p    hosts of its pod: the ways by v to each host of others;  those: likewise back
 """
 
 from collections.abc import Iterable
+from itertools import product
 
 from mrc_agents.nic.denylist import DeniedPath
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.numbering import HostLinkPlace
+from mrc_testbed.topology.numbering import Numbering
 
 
 def paths_around(clos: Clos, links: Iterable[int]) -> dict[int, tuple[DeniedPath, ...]]:
@@ -20,19 +22,31 @@ def paths_around(clos: Clos, links: Iterable[int]) -> dict[int, tuple[DeniedPath
 
     hosts = range(clos.numbering.host_count)
     for link_id in sorted(set(links)):
-        place = clos.numbering.link_place(link_id)
-        if isinstance(place, HostLinkPlace):
-            deny(place.host, place.plane, None, None)
+        place = level, plane, lower, _ = clos.numbering.link_place(link_id)
+        if level == 0:
+            deny(lower, plane, None, None)
             for other in hosts:
-                if other != place.host:
-                    deny(other, place.plane, None, place.host)
+                if other != lower:
+                    deny(other, plane, None, lower)
             continue
-        uplink = place.t1 * clos.spec.uplinks_per_pair + place.lane
-        behind = [host for host in hosts if clos.numbering.row(host) == place.t0]
-        for host in hosts:
-            if host in behind:
-                deny(host, place.plane, uplink, None)
-            else:
-                for peer in behind:
-                    deny(host, place.plane, uplink, peer)
+        group, ways = lower // clos.numbering.group_sizes[level - 1], _ways_by(clos.numbering, *place)
+        behind = [
+            host for host in hosts if clos.numbering.group(level - 1, clos.numbering.row(host)) == group
+        ]
+        for host, way in product(hosts, ways):
+            if level == 1 and host in behind:  # all of its paths that the way names cross it
+                deny(host, plane, way, None)
+                continue
+            for peer in hosts if host in behind else behind:
+                if host not in behind or peer not in behind:
+                    deny(host, plane, way, peer)
     return {host: tuple(paths) for host, paths in sorted(denied.items())}
+
+
+def _ways_by(number: Numbering, level: int, _plane: int, lower: int, uplink: int) -> list[int]:
+    """The ways that cross an uplink of a switch: of a T0 all that begin with it."""
+    count = number.uplink_count
+    if level == 1:
+        return [uplink + count * other for other in range(max(1, number.uplinks[1]))]
+    lanes, place = number.tiers[1].lanes, lower % number.group_sizes[1]
+    return [first + count * uplink for first in range(place * lanes, (place + 1) * lanes)]

@@ -6,15 +6,18 @@ forwarding tables, rates and times are functions of a `Clos` in modules of those
 
 from collections.abc import Iterator
 from ipaddress import IPv6Address
+from typing import Final
 
 from mrc_agents.abi import PortKind
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology import addressing, naming
 from mrc_testbed.topology.element import Link, Node, Port
 from mrc_testbed.topology.ev import Ev, stev_value
-from mrc_testbed.topology.naming import NodeName, Tier
-from mrc_testbed.topology.numbering import HostLinkPlace
+from mrc_testbed.topology.naming import SWITCH_TIERS, NodeName, Tier
 from mrc_testbed.topology.spec import TopologySpec
+
+_DOWN: Final = {Tier.T1: PortKind.T1_DOWN, Tier.T2: PortKind.T2_DOWN}
+_UP: Final = {Tier.T0: PortKind.T0_UP, Tier.T1: PortKind.T1_UP}
 
 
 class Clos:
@@ -27,6 +30,7 @@ class Clos:
     def __init__(self, spec: TopologySpec) -> None:
         self.spec = spec  # as given
         self.numbering = spec.numbering  # counts, and the bijections between places and ids
+        self.tiers = SWITCH_TIERS[: len(self.numbering.tiers)]  # of switches, from T0 up
         self._ports: dict[int, Port] = {}  # those that somebody asked for
 
     def __eq__(self, other: object) -> bool:
@@ -47,27 +51,24 @@ class Clos:
         self._require(ref, self.numbering.node_count, "node id")
         if ref >= self.numbering.switch_count:
             return self.host(ref - self.numbering.switch_count)
-        place = self.numbering.switch_place(ref)
-        return self.t1(place.plane, place.index) if place.is_t1 else self.t0(place.plane, place.index)
+        level, plane, index = self.numbering.switch_place(ref)
+        return self.switch(SWITCH_TIERS[level], plane, index)
 
     def host(self, index: int) -> Node:
         self._require(index, self.numbering.host_count, "host")
         name = NodeName(Tier.HOST, None, index)
         return Node(self.numbering.switch_count + index, str(name), name.tier, None, index, self.spec.planes)
 
-    def t0(self, plane: int, index: int) -> Node:
+    def switch(self, tier: Tier, plane: int, index: int) -> Node:
         self._require(plane, self.spec.planes, "plane")
-        self._require(index, self.spec.t0, "T0 index")
-        name = NodeName(Tier.T0, plane, index)
-        port_count = self.spec.hosts_per_t0 + self.numbering.uplink_count
-        return Node(self.numbering.t0_id(plane, index), str(name), name.tier, plane, index, port_count)
+        self._require(index, self.numbering.switches[tier.level], f"{tier.upper()} index")
+        name = NodeName(tier, plane, index)
+        port_count = self.numbering.downlinks[tier.level] + self.numbering.uplinks[tier.level]
+        node_id = self.numbering.switch_id(tier.level, plane, index)
+        return Node(node_id, str(name), tier, plane, index, port_count)
 
-    def t1(self, plane: int, index: int) -> Node:
-        self._require(plane, self.spec.planes, "plane")
-        self._require(index, self.spec.t1, "T1 index")
-        name = NodeName(Tier.T1, plane, index)
-        port_count = self.spec.t0 * self.spec.uplinks_per_pair
-        return Node(self.numbering.t1_id(plane, index), str(name), name.tier, plane, index, port_count)
+    def t0(self, plane: int, index: int) -> Node:
+        return self.switch(Tier.T0, plane, index)
 
     def t0_of(self, host: int, plane: int) -> Node:
         """The T0 that *host* hangs on in *plane*."""
@@ -102,21 +103,19 @@ class Clos:
 
     def _port_of_id(self, ref: int) -> Port:
         self._require(ref, self.numbering.port_count, "port id")
-        place = self.numbering.link_place(ref // 2)
+        level, plane, lower, uplink = self.numbering.link_place(ref // 2)
         is_upper = ref % 2 == 1
-        if isinstance(place, HostLinkPlace):
-            downlink = self.numbering.downlink(place.host)
+        if level == 0:
             if not is_upper:
-                return self._make_port(ref, PortKind.NIC, self.host(place.host), place.plane, place.plane)
-            return self._make_port(
-                ref, PortKind.T0_DOWN, self.t0_of(place.host, place.plane), place.plane, downlink
-            )
-        if not is_upper:
-            uplink = place.t1 * self.spec.uplinks_per_pair + place.lane
-            index = self.spec.hosts_per_t0 + uplink
-            return self._make_port(ref, PortKind.T0_UP, self.t0(place.plane, place.t0), place.plane, index)
-        index = place.t0 * self.spec.uplinks_per_pair + place.lane
-        return self._make_port(ref, PortKind.T1_DOWN, self.t1(place.plane, place.t1), place.plane, index)
+                return self._make_port(ref, PortKind.NIC, self.host(lower), plane, plane)
+            downlink = self.numbering.downlink(lower)
+            return self._make_port(ref, PortKind.T0_DOWN, self.t0_of(lower, plane), plane, downlink)
+        tier = SWITCH_TIERS[level - 1 + is_upper]
+        if is_upper:
+            upper, downlink = self.numbering.above(level - 1, lower, uplink)
+            return self._make_port(ref, _DOWN[tier], self.switch(tier, plane, upper), plane, downlink)
+        index = self.numbering.downlinks[tier.level] + uplink
+        return self._make_port(ref, _UP[tier], self.switch(tier, plane, lower), plane, index)
 
     def ports(self) -> Iterator[Port]:
         """All ports in the order of their ids."""
@@ -137,13 +136,13 @@ class Clos:
         number = self.numbering
         if node.plane is None:
             return 2 * number.host_link_id(node.index, index)
-        if node.tier is Tier.T0 and index < self.spec.hosts_per_t0:
-            return 2 * number.host_link_id(node.index * self.spec.hosts_per_t0 + index, node.plane) + 1
-        if node.tier is Tier.T0:
-            return 2 * number.fabric_link_id(node.plane, node.index, index - self.spec.hosts_per_t0)
-        t0, lane = divmod(index, self.spec.uplinks_per_pair)
-        uplink = node.index * self.spec.uplinks_per_pair + lane
-        return 2 * number.fabric_link_id(node.plane, t0, uplink) + 1
+        level = node.tier.level
+        uplink = index - number.downlinks[level]
+        if uplink >= 0:
+            return 2 * number.uplink_id(level, node.plane, node.index, uplink)
+        if level == 0:
+            return 2 * number.host_link_id(node.index * number.hosts_per_t0 + index, node.plane) + 1
+        return 2 * number.uplink_id(level - 1, node.plane, *number.below(level, node.index, index)) + 1
 
     def link(self, ref: str | int) -> Link:
         """The link with that name (either end first), the name of one of its ports, or link id."""
@@ -159,10 +158,11 @@ class Clos:
         return self.link(self.numbering.host_link_id(host, plane))
 
     def fabric_link(self, plane: int, t0: int, uplink: int) -> Link:
+        """The link at that uplink of a T0."""
         self._require(plane, self.spec.planes, "plane")
-        self._require(t0, self.spec.t0, "T0 index")
+        self._require(t0, self.numbering.switches[0], "T0 index")
         self._require(uplink, self.numbering.uplink_count, "uplink")
-        return self.link(self.numbering.fabric_link_id(plane, t0, uplink))
+        return self.link(self.numbering.uplink_id(0, plane, t0, uplink))
 
     def links(self) -> Iterator[Link]:
         """All links in the order of their ids: host links first."""
@@ -181,13 +181,13 @@ class Clos:
 
     # ---- pairs of hosts, EVs
 
-    def is_local(self, source: int, destination: int) -> bool:
-        """Return True if two hosts share their T0s, so that no T1 is on their paths."""
+    def distance(self, source: int, destination: int) -> int:
+        """Level of the highest tier on the paths between two hosts: 0 if they share their T0s."""
         self._require(source, self.numbering.host_count, "host")
         self._require(destination, self.numbering.host_count, "host")
         if source == destination:
             raise UsageError(f"h{source} does not send to itself: a path needs two hosts")
-        return self.numbering.row(source) == self.numbering.row(destination)
+        return self.numbering.distance(source, destination)
 
     @property
     def is_adaptive(self) -> bool:
@@ -195,13 +195,13 @@ class Clos:
         return self.spec.uplink_choice == "adaptive"
 
     def ev(self, plane: int, uplink: int, copy: int = 0) -> int:
-        """The 32-bit entropy value of a path, between any hosts."""
+        """The 32-bit entropy value of a path, between any hosts; *uplink* is its way (see `numbering`)."""
         self._require(plane, self.spec.planes, "plane")
-        self._require(uplink, self.numbering.uplink_count, "uplink")
+        self._require(uplink, self.numbering.way_count(len(self.tiers) - 1), "uplink")
         if self.spec.forwarding == "ecmp":
             raise UsageError("no EV names an uplink where switches hash; ask for that of a path of two hosts")
         if self.spec.forwarding == "stev":
-            return stev_value(plane, uplink, uplink % self.spec.uplinks_per_pair, copy)
+            return stev_value(plane, uplink, uplink % self.numbering.tiers[1].lanes, copy)
         return Ev(plane, uplink, copy).value
 
     # ---- private
@@ -209,10 +209,9 @@ class Clos:
     def _make_port(self, port_id: int, kind: PortKind, node: Node, plane: int, index: int) -> Port:
         if kind is PortKind.NIC:
             interface = f"plane{index}"
-        elif kind is PortKind.T0_UP:
-            interface = f"up{index - self.spec.hosts_per_t0}"  # its port index follows the downlinks
         else:
-            interface = f"down{index}"
+            uplink = index - self.numbering.downlinks[node.tier.level]  # its port index follows the downlinks
+            interface = f"up{uplink}" if uplink >= 0 else f"down{index}"
         name = naming.port_name(node.name, index)
         return Port(port_id, name, kind, plane, node, index, interface, addressing.mac(port_id))
 
@@ -223,8 +222,8 @@ class Clos:
     def _exists(self, name: NodeName) -> bool:
         if name.tier is Tier.HOST:
             return name.index < self.numbering.host_count
-        count = self.spec.t0 if name.tier is Tier.T0 else self.spec.t1
-        return name.plane is not None and name.plane < self.spec.planes and name.index < count
+        is_placed = name.plane is not None and name.plane < self.spec.planes and name.tier in self.tiers
+        return is_placed and name.index < self.numbering.switches[name.tier.level]
 
     def _node_by_name(self, text: str) -> Node:
         name = naming.parse_node_name(text)
@@ -232,13 +231,14 @@ class Clos:
             raise UsageError(self._unknown_node(text))
         if name.plane is None:
             return self.host(name.index)
-        return self.t0(name.plane, name.index) if name.tier is Tier.T0 else self.t1(name.plane, name.index)
+        return self.switch(name.tier, name.plane, name.index)
 
     def _unknown_node(self, text: str) -> str:
         number = self.numbering
+        *others, last = (f"p<plane>-{tier}-<0..{number.switches[tier.level] - 1}>" for tier in self.tiers)
         ranges = (
-            f"hosts are h0 to h{number.host_count - 1}, switches p<plane>-t0-<0..{self.spec.t0 - 1}> and "
-            f"p<plane>-t1-<0..{self.spec.t1 - 1}> with planes 0 to {self.spec.planes - 1}"
+            f"hosts are h0 to h{number.host_count - 1}, switches {', '.join(others)} and {last} "
+            f"with planes 0 to {self.spec.planes - 1}"
         )
         near = naming.guess_node_name(text)
         suggestion = f"; did you mean {near}" if near is not None and self._exists(near) else ""

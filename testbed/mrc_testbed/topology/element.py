@@ -10,7 +10,7 @@ from mrc_testbed.topology.naming import Tier
 class Node:
     id: int  # lab-wide node number
     name: str  # `p0-t0-2`, `p0-t1-5` or `h3`
-    tier: Tier  # host, T0 or T1
+    tier: Tier
     plane: int | None  # plane of a switch; None for a host, which is in all
     index: int  # host number, or index of the switch within plane and tier
     port_count: int  # its ports have the indices 0 .. port_count - 1.
@@ -25,7 +25,7 @@ class Node:
 class Port:
     id: int  # lab-wide port number, 2 * link id + end
     name: str  # node name and port index, `p0-t0-2:7`
-    kind: PortKind  # NIC, T0 downlink, T0 uplink or T1 downlink
+    kind: PortKind  # of a NIC, or downlink or uplink of a tier
     plane: int  # plane of the link
     node: Node  # the node it is on
     index: int  # number within the node
@@ -50,8 +50,8 @@ class Link:
     id: int  # lab-wide link number
     name: str  # names of both ports, `h3:0~p0-t0-0:3`
     plane: int  # the plane it belongs to
-    lower: Port  # port of the host, or of the T0 of a fabric link: end a of a fault's direction
-    upper: Port  # port of the T0, or of the T1: end b
+    lower: Port  # port of the host, or of the switch of the lower tier: end a of a fault's direction
+    upper: Port  # port of the other: end b
 
     @property
     def ports(self) -> tuple[Port, Port]:

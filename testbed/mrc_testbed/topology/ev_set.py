@@ -29,7 +29,7 @@ def build_ev_set(
     total = clos.spec.evs if count is None else count
     if total < planes or total % planes:
         raise UsageError(f"{total} EVs cannot be shared equally by {planes} planes")
-    is_local = clos.is_local(source, destination)
+    ways = clos.numbering.way_count(clos.distance(source, destination))
     per_plane = total // planes
     evs: list[int] = []
     for plane in range(planes):
@@ -37,13 +37,7 @@ def build_ev_set(
         if clos.spec.forwarding == "ecmp":
             evs += [Ev(plane, 0, port).value for port in random.sample(range(COPY_MASK + 1), per_plane)]
             continue
-        uplinks = (
-            [0]
-            if is_local
-            else random.sample(
-                range(clos.numbering.uplink_count), min(per_plane, clos.numbering.uplink_count)
-            )
-        )
+        uplinks = random.sample(range(ways), min(per_plane, ways))
         for copy in range(-(-per_plane // len(uplinks))):
             evs += map(_uplink_evs(clos, plane, copy).__getitem__, uplinks)
         del evs[(plane + 1) * per_plane :]
@@ -52,16 +46,17 @@ def build_ev_set(
 
 @lru_cache(maxsize=1024)
 def _uplink_evs(clos: Clos, plane: int, copy: int) -> list[int]:
-    return [clos.ev(plane, uplink, copy) for uplink in range(clos.numbering.uplink_count)]
+    ways = clos.numbering.way_count(len(clos.tiers) - 1)
+    return [clos.ev(plane, uplink, copy) for uplink in range(ways)]
 
 
 def one_ev_per_path(clos: Clos, source: int, destination: int) -> list[int]:
     """An EV for each path between two hosts, or, where switches hash, the EVs that a QP would get."""
     if clos.spec.forwarding == "ecmp":
         return list(build_ev_set(clos, source, destination))
-    uplinks = 1 if clos.is_local(source, destination) else clos.numbering.uplink_count
+    ways = clos.numbering.way_count(clos.distance(source, destination))
     return [
         find_ev(clos, source, destination, plane, uplink)
         for plane in range(clos.spec.planes)
-        for uplink in range(uplinks)
+        for uplink in range(ways)
     ]

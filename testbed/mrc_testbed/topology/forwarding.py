@@ -4,7 +4,9 @@ A table has 4096 entries, role and index of a uSID; plane bits are compared apar
 FIB_LOCAL for a uSID of the switch itself (uN: shift, then look the next one up), else the egress port id + 1.
 
     T0 i   own: T0 i*U .. i*U+U-1     T1 u -> uplink u            downlink d -> downlink d
-    T1 j   own: T1 j*U .. j*U+U-1     T0 x -> downlink x, which is lane x % U of T0 x // U
+    T1 j   own: T1 j*U .. j*U+U-1     T0 x -> downlink x, which is lane x % U of T0 x // U of its pod
+           and T1 n+p*V .. n+p*V+V-1  T2 v -> uplink v            p its pod, n the uplinks of a T0
+    T2 k   own: T2 k*V .. k*V+V-1     T1 n+x -> downlink x        V lanes between T1 and T2
 
 There are no host routes and no protocol; a port that goes down changes nothing here.
 
@@ -21,14 +23,16 @@ from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Node, Port
 from mrc_testbed.topology.naming import Tier
+from mrc_testbed.topology.numbering import Numbering
 from mrc_testbed.topology.usid import (
-    INDEX_COUNT,
     PLANE_SHIFT,
     Role,
     Usid,
     active_usid,
     pack_carrier,
     shift_carrier,
+    usid_down,
+    usid_up,
 )
 
 FIB_STRIDE: Final = 4096
@@ -43,35 +47,54 @@ class FibEntry(NamedTuple):
     value: int  # FIB_LOCAL, or egress port id + 1
 
 
+class UsidRange(NamedTuple):
+    """Neighbouring uSIDs that a switch treats alike: as its own, or each as the next of its ports."""
+
+    first: Usid
+    size: int
+    port_index: int | None  # that the first leads to; None: they are the switch's own
+
+
+def usid_ranges(number: Numbering, tier: Tier, index: int) -> list[UsidRange]:
+    """All that the switch of that index in its tier knows, in plane 0."""
+    level, (group, place) = tier.level, divmod(index, number.group_sizes[tier.level])
+    ranges = []
+    if level + 1 < len(number.tiers):
+        ranges.append(UsidRange(usid_down(number, level, group), number.tiers[level + 1].lanes, None))
+        ranges.append(UsidRange(usid_up(level + 1, 0), number.uplinks[level], number.downlinks[level]))
+    if level == 0:
+        ranges.append(UsidRange(Usid(Role.DOWNLINK, 0, 0), number.hosts_per_t0, 0))
+    else:
+        tier_size = number.tiers[level]
+        ranges.append(
+            UsidRange(usid_up(level, place % tier_size.switches * tier_size.lanes), tier_size.lanes, None)
+        )
+        below = usid_down(number, level - 1, group * tier_size.joins)
+        ranges.append(UsidRange(below, number.downlinks[level], 0))
+    return ranges
+
+
 def fib_value(clos: Clos, switch: Node, role: Role, index: int) -> int:
     """The entry of a uSID in the table of *switch*, without making the table."""
-    lanes = clos.spec.uplinks_per_pair
-    own_role = Role.T1 if switch.tier is Tier.T1 else Role.T0
-    if role is own_role:
-        return FIB_LOCAL if index // lanes == switch.index else FIB_NONE
-    if switch.tier is Tier.T1:
-        is_routed = role is Role.T0 and index < switch.port_count
-        port_index = index
-    elif role is Role.T1:
-        is_routed = index < clos.numbering.uplink_count
-        port_index = clos.spec.hosts_per_t0 + index
-    else:
-        is_routed = index < clos.spec.hosts_per_t0
-        port_index = index
-    return clos.port_id(switch, port_index) + 1 if is_routed else FIB_NONE
+    for first, size, port_index in usid_ranges(clos.numbering, switch.tier, switch.index):
+        if role.bits == first.role.bits and 0 <= index - first.index < size:
+            return FIB_LOCAL if port_index is None else _route(clos, switch, port_index + index - first.index)
+    return FIB_NONE
 
 
 def fib_entries(clos: Clos, switch: Node) -> Iterator[FibEntry]:
     """The entries of a switch that are not FIB_NONE, by rising key."""
     if not switch.is_switch:
         raise UsageError(f"{switch.name} is a host: it has no forwarding table")
-    numbering, lanes = clos.numbering, clos.spec.uplinks_per_pair
-    end = max(switch.port_count, numbering.uplink_count, clos.spec.hosts_per_t0, (switch.index + 1) * lanes)
-    for role in Role:
-        for index in range(min(end, INDEX_COUNT)):
-            value = fib_value(clos, switch, role, index)
-            if value != FIB_NONE:
-                yield FibEntry(role << PLANE_SHIFT | index, value)
+    ranges = usid_ranges(clos.numbering, switch.tier, switch.index)
+    for first, size, port_index in sorted(ranges, key=lambda each: each.first.value):
+        for i in range(size):
+            value = FIB_LOCAL if port_index is None else _route(clos, switch, port_index + i)
+            yield FibEntry(first.role.bits << PLANE_SHIFT | first.index + i, value)
+
+
+def _route(clos: Clos, switch: Node, port_index: int) -> int:
+    return clos.port_id(switch, port_index) + 1
 
 
 class Action(StrEnum):
@@ -101,7 +124,7 @@ def trace_carrier(clos: Clos, source: int, plane: int, carrier: IPv6Address) -> 
     """The hops of a packet that host *source* sends into *plane* with that outer destination address.
 
     Any carrier will do; the last hop shows whether a NIC took the packet or why it was dropped. It is never a
-    loop: every way through a two-tier fabric without a shift is at most one hop long.
+    loop: without a shift every way through the fabric leads up, or down, one tier.
     """
     port = clos.host_link(source, plane).lower
     hops = [Hop(port.node, Action.ENCAPSULATE, None, carrier, None, port, f"port to plane {plane}")]

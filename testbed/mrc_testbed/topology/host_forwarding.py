@@ -1,11 +1,12 @@
 """Forwarding without a source route: the address names the host, the EV or a hash chooses the way up.
 
-    at a T0    the host hangs here: its downlink; it came from a T1: dropped; else an uplink
-    at a T1    one of the parallel links to the host's T0
+    the host is below     its downlink, or one of the parallel links to the next switch
+    it came from above    dropped
+    else                  an uplink
 
     chosen by        uplink                            link among parallel ones
     stev             EV[27:16], in the flow label      EV[15:8], in the UDP source port
-    ecmp             hash over the uplinks             hash over the links, at the T1
+    ecmp             hash over the uplinks             hash over the links
 
 With `uplink_choice: adaptive` this is the path of a packet while the fabric is idle: the
 hash decides among links that are equally loaded; see `adaptive_choice` for the others.
@@ -23,11 +24,13 @@ from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Node, Port
 from mrc_testbed.topology.ev import decode_ev, ev_flow_label, ev_lane, ev_source_port
 from mrc_testbed.topology.forwarding import FIB_LOCAL, FIB_NONE, Action, Hop, fib_value
-from mrc_testbed.topology.naming import Tier
-from mrc_testbed.topology.usid import Role
+from mrc_testbed.topology.usid import Role, Usid, usid_down, usid_up
 
 MRC_UDP_PORT: Final = 4791
 """The RoCEv2 port. The published text prints 4971, most likely by a slip; receivers take a list."""
+
+_BELOW: Final = ("", "T0", "pod")
+"""By level of a switch, the thing that its downlinks lead to."""
 
 _WORD_MASK: Final = (1 << 64) - 1
 _STEP: Final = 0x9E3779B97F4A7C15
@@ -63,11 +66,13 @@ def hash_share(value: int, count: int) -> int:
     return value * count >> 32
 
 
-class LinkChoice(NamedTuple):
-    """One of several links, and why that one."""
+class LinkChoices(NamedTuple):
+    """Equal links of a switch."""
 
-    number: int
-    reason: str
+    links: int
+    what: str  # uplink or lane
+    named: int  # that a structured EV names
+    before: str = ""  # what is said before the reason
 
 
 def flow_of_ev(clos: Clos, source: int, destination: int, plane: int, entropy: int) -> FlowKey:
@@ -79,25 +84,6 @@ def flow_of_ev(clos: Clos, source: int, destination: int, plane: int, entropy: i
         ev_source_port(entropy),
         MRC_UDP_PORT,
     )
-
-
-def choose_uplink(clos: Clos, switch: Node, flow: FlowKey, entropy: int) -> LinkChoice:
-    """The uplink that a T0 takes for packets to a host of another T0."""
-    if clos.spec.forwarding == "stev":
-        uplink = decode_ev(entropy).uplink
-        return LinkChoice(uplink, f"the EV names uplink {uplink}")
-    return _hashed(clos, switch, flow, clos.numbering.uplink_count, "uplinks")
-
-
-def choose_lane(clos: Clos, switch: Node, flow: FlowKey, entropy: int) -> LinkChoice:
-    """Which of the parallel links to a T0 a T1 takes."""
-    lanes = clos.spec.uplinks_per_pair
-    if clos.spec.forwarding == "stev":
-        lane = ev_lane(entropy)
-        return LinkChoice(lane, f"the EV names lane {lane}")
-    if lanes == 1:
-        return LinkChoice(0, "")
-    return _hashed(clos, switch, flow, lanes, "lanes")
 
 
 def trace_packet(clos: Clos, source: int, destination: int, plane: int, entropy: int) -> tuple[Hop, ...]:
@@ -126,26 +112,34 @@ def trace_packet(clos: Clos, source: int, destination: int, plane: int, entropy:
 
 def _way(clos: Clos, ingress: Port, destination: int, flow: FlowKey, entropy: int) -> tuple[int, str]:
     """The entry of the switch's table that the packet leaves by, and why it is that one."""
-    switch, lanes = ingress.node, clos.spec.uplinks_per_pair
-    row = clos.numbering.row(destination)
-    if switch.tier is Tier.T1:
-        lane = choose_lane(clos, switch, flow, entropy)
-        reason = f"h{destination} is below T0 {row}" + (f", {lane.reason}" if lane.reason else "")
-        if lane.number >= lanes:
-            return FIB_NONE, f"{reason}, which does not exist"
-        return fib_value(clos, switch, Role.T0, row * lanes + lane.number), reason
-    if fib_value(clos, switch, Role.T0, row * lanes) == FIB_LOCAL:
-        downlink = clos.numbering.downlink(destination)
+    switch, number = ingress.node, clos.numbering
+    row, level = number.row(destination), ingress.node.tier.level
+    if level == 0 and row == switch.index:
+        downlink = number.downlink(destination)
         return fib_value(clos, switch, Role.DOWNLINK, downlink), f"h{destination} hangs here"
-    if ingress.kind is PortKind.T0_UP:
+    if level and number.group(level, row) == switch.index // number.group_sizes[level]:
+        group = number.group(level - 1, row)
+        below = f"h{destination} is below {_BELOW[level]} {group}"
+        first, lanes = usid_down(number, level - 1, group), number.tiers[level].lanes
+        return _choose(clos, switch, flow, first, LinkChoices(lanes, "lane", ev_lane(entropy), f"{below}, "))
+    if ingress.kind in {PortKind.T0_UP, PortKind.T1_UP}:
         return FIB_NONE, f"h{destination} is below T0 {row}, and what came down does not go up again"
-    uplink = choose_uplink(clos, switch, flow, entropy)
-    value = fib_value(clos, switch, Role.T1, uplink.number)
-    return value, uplink.reason + ("" if value else ", which does not exist")
+    choices = LinkChoices(number.uplinks[level], "uplink", decode_ev(entropy).uplink)
+    return _choose(clos, switch, flow, usid_up(level + 1, 0), choices)
 
 
-def _hashed(clos: Clos, switch: Node, flow: FlowKey, count: int, what: str) -> LinkChoice:
-    value = flow_hash(clos.spec.hash_seed, switch.id, flow)
-    number = hash_share(value, count)
-    unless = ", which it takes unless another has less to send" if clos.is_adaptive else ""
-    return LinkChoice(number, f"hash {value:#010x} falls on {number} of {count} {what}{unless}")
+def _choose(clos: Clos, switch: Node, flow: FlowKey, first: Usid, choices: LinkChoices) -> tuple[int, str]:
+    """The entry of the link that *switch* takes, of several from uSID *first* on, and why."""
+    if clos.spec.forwarding == "stev":
+        number, reason = choices.named, f"the EV names {choices.what} {choices.named}"
+    elif choices.links == 1 and choices.before:
+        number, reason = 0, ""
+    else:
+        value = flow_hash(clos.spec.hash_seed, switch.id, flow)
+        number = hash_share(value, choices.links)
+        unless = ", which it takes unless another has less to send" if clos.is_adaptive else ""
+        reason = f"hash {value:#010x} falls on {number} of {choices.links} {choices.what}s{unless}"
+    reason = choices.before + reason if reason else choices.before.removesuffix(", ")
+    if number >= choices.links:
+        return FIB_NONE, f"{reason}, which does not exist"
+    return fib_value(clos, switch, first.role, first.index + number), reason

@@ -3,7 +3,7 @@
 node       h3   p0-t0-2   p0-t1-5
 port       h3:0   p0-t0-2:7                       node, then the port's index within it
 link       h3:0~p0-t0-0:3   p0-t0-2:7~p0-t1-5:2   its two ports, the lower node first
-interface  plane0 (NIC)   down3, up5 (T0)   down7 (T1)   the name inside the node
+interface  plane0 (NIC)   down3, up5 (switch)      the name inside the node
 """
 
 import re
@@ -19,8 +19,8 @@ PORT_SEPARATOR: Final = ":"
 
 _INDEX: Final = r"(0|[1-9][0-9]{0,6})"
 _HOST: Final = re.compile(f"h{_INDEX}")
-_SWITCH: Final = re.compile(f"p{_INDEX}-t([01])-{_INDEX}")
-_LOOSE_SWITCH: Final = re.compile(r"[a-z]*[-_ ]?(\d+)[-_ ]*(?:t|tier)[-_]?([01])[-_ ]*(\d+)", re.IGNORECASE)
+_SWITCH: Final = re.compile(f"p{_INDEX}-(t[012])-{_INDEX}")
+_LOOSE_SWITCH: Final = re.compile(r"[a-z]*[-_ ]?(\d+)[-_ ]*(?:t|tier)[-_]?([012])[-_ ]*(\d+)", re.IGNORECASE)
 _LOOSE_HOST: Final = re.compile(r"h[a-z]*[-_ ]?(\d+)", re.IGNORECASE)
 
 
@@ -28,11 +28,20 @@ class Tier(StrEnum):
     HOST = "host"
     T0 = "t0"
     T1 = "t1"
+    T2 = "t2"
+
+    @property
+    def level(self) -> int:
+        """Number of a tier of switches."""
+        return SWITCH_TIERS.index(self)
+
+
+SWITCH_TIERS: Final = (Tier.T0, Tier.T1, Tier.T2)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeName:
-    tier: Tier  # host, T0 or T1
+    tier: Tier
     plane: int | None  # plane of a switch; None for a host
     index: int  # host number, or index of the switch within plane and tier
 
@@ -47,14 +56,14 @@ def parse_node_name(text: str) -> NodeName | None:
     if match := _HOST.fullmatch(text):
         return NodeName(Tier.HOST, None, int(match[1]))
     if match := _SWITCH.fullmatch(text):
-        return NodeName(Tier.T1 if match[2] == "1" else Tier.T0, int(match[1]), int(match[3]))
+        return NodeName(Tier(match[2]), int(match[1]), int(match[3]))
     return None
 
 
 def guess_node_name(text: str) -> NodeName | None:
     """The node that a misspelt name probably means, from its digits and tier; None without a clue."""
     if match := _LOOSE_SWITCH.fullmatch(text.strip()):
-        return NodeName(Tier.T1 if match[2] == "1" else Tier.T0, int(match[1]), int(match[3]))
+        return NodeName(SWITCH_TIERS[int(match[2])], int(match[1]), int(match[3]))
     if match := _LOOSE_HOST.fullmatch(text.strip()):
         return NodeName(Tier.HOST, None, int(match[1]))
     return None

@@ -3,68 +3,103 @@
 The data plane addresses its tables by these numbers, so their order is an interface:
 docs/reference/protocol.md, "Numbering".
 
-    node   plane 0: T0 0..t0-1, T1 0..t1-1 | plane 1: ... | then the hosts
-    link   host links by host, then plane  | then fabric links by plane, T0, T1, lane
-    port   2 * link + end, end 0 the lower node (host, or T0 of a fabric link), end 1 the upper (T0, or T1)
+    node   plane 0: T0 0.., T1 0.., T2 0.. | plane 1: ... | then the hosts
+    link   host links by host, then plane  | T0-T1 links by plane, T0, uplink | T1-T2 links likewise
+    port   2 * link + end, end 0 the lower node, end 1 the upper
 
-A lane numbers the parallel links of one T0-T1 pair; uplink u of a T0 is lane u % uplinks_per_pair towards
-T1 u // uplinks_per_pair.
+A group of a tier is what it joins: a T0 joins hosts, the T1s of a pod join T0s, T2s join pods. Switches of a
+tier are numbered group by group. Switch i of a group links to the switches i * s .. i * s + s - 1 of the
+group above, by some lanes each: uplink u leads to number u // lanes of these, by lane u % lanes.
+
+A path takes an uplink at each switch on its way up, and comes down by the same lanes; these choices are one
+number, its way: the uplink at the T0, and times the uplinks of a T0 that at the T1.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from math import prod
+from operator import mul
 from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchPlace:
-    """Where a switch stands: its plane, whether it is a T1, and its index within plane and tier."""
+class TierSize(NamedTuple):
+    joins: int  # groups of the tier below that a group joins; hosts at a T0
+    switches: int = 1  # that each switch of the tier below has links to; 1 in T0
+    lanes: int = 1  # parallel links between two switches
 
+
+class LinkPlace(NamedTuple):
+    """Where a link runs: from a host, or a switch, to one of the tier *level*."""
+
+    level: int  # of the upper end; 0 for a host link
     plane: int
-    is_t1: bool
-    index: int
+    lower: int  # the host, or the index of the switch
+    uplink: int  # which of those of the lower end in this plane
 
 
-class HostLinkPlace(NamedTuple):
-    """Where a host link runs: from the host's NIC port of that plane to its T0."""
-
-    host: int
-    plane: int
-
-
-class FabricLinkPlace(NamedTuple):
-    """Where a T0-T1 link runs."""
-
-    plane: int
-    t0: int
-    t1: int
-    lane: int
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Numbering:
     """Counts of a fabric and the bijections between places and numbers; arguments are in range."""
 
-    # planes, t0, t1, hosts_per_t0, uplinks_per_pair: as in TopologySpec; t0 and t1 are per plane
     planes: int
-    t0: int
-    t1: int
-    hosts_per_t0: int
-    uplinks_per_pair: int
+    tiers: tuple[TierSize, ...]  # of a plane, from T0 up
+
+    @cached_property
+    def groups(self) -> tuple[int, ...]:
+        """Groups of each tier per plane: T0s, pods, 1."""
+        joins = (tier.joins for tier in self.tiers[:0:-1])
+        return tuple(accumulate(joins, mul, initial=1))[::-1]
+
+    @cached_property
+    def group_sizes(self) -> tuple[int, ...]:
+        """Switches of a group, by tier."""
+        return tuple(accumulate((tier.switches for tier in self.tiers), mul))
+
+    @cached_property
+    def switches(self) -> tuple[int, ...]:
+        """Switches per plane, by tier."""
+        return tuple(map(mul, self.groups, self.group_sizes))
 
     @property
+    def switches_by_tier(self) -> str:
+        """The switches of a plane for people: `2 T0 + 2 T1`."""
+        return " + ".join(f"{count} T{level}" for level, count in enumerate(self.switches))
+
+    @cached_property
+    def downlinks(self) -> tuple[int, ...]:
+        """Downlinks of a switch, by tier."""
+        return tuple(tier.joins * tier.lanes for tier in self.tiers)
+
+    @cached_property
+    def uplinks(self) -> tuple[int, ...]:
+        """Uplinks of a switch, by tier; the highest has none."""
+        return (*(tier.switches * tier.lanes for tier in self.tiers[1:]), 0)
+
+    @cached_property
+    def _links_end(self) -> tuple[int, ...]:
+        """Ids of links, by level of the upper end, are less."""
+        links = map(mul, self.switches, self.uplinks[:-1])
+        return tuple(accumulate((self.planes * count for count in links), initial=self.host_link_count))
+
+    @cached_property
     def host_count(self) -> int:
         """Hosts of the fabric; each has one NIC port per plane."""
-        return self.t0 * self.hosts_per_t0
+        return self.groups[0] * self.hosts_per_t0
+
+    @property
+    def hosts_per_t0(self) -> int:
+        return self.tiers[0].joins
 
     @property
     def uplink_count(self) -> int:
-        """Uplinks of one T0, hence paths between two T0s of a plane."""
-        return self.t1 * self.uplinks_per_pair
+        """Uplinks of one T0."""
+        return self.uplinks[0]
 
-    @property
+    @cached_property
     def switches_per_plane(self) -> int:
-        """T0 and T1 switches of one plane."""
-        return self.t0 + self.t1
+        return sum(self.switches)
 
     @property
     def switch_count(self) -> int:
@@ -81,51 +116,114 @@ class Numbering:
         return self.host_count * self.planes
 
     @property
-    def fabric_links_per_plane(self) -> int:
-        return self.t0 * self.uplink_count
-
-    @property
     def link_count(self) -> int:
         """Host links and fabric links."""
-        return self.host_link_count + self.planes * self.fabric_links_per_plane
+        return self._links_end[-1]
 
     @property
     def port_count(self) -> int:
         """Both ends of every link."""
         return 2 * self.link_count
 
-    def t0_id(self, plane: int, index: int) -> int:
-        return plane * self.switches_per_plane + index
+    @cached_property
+    def diameter(self) -> int:
+        """The distance of the hosts that are farthest apart."""
+        return self.distance(0, self.host_count - 1)
 
-    def t1_id(self, plane: int, index: int) -> int:
-        return plane * self.switches_per_plane + self.t0 + index
+    def switch_id(self, level: int, plane: int, index: int) -> int:
+        return plane * self.switches_per_plane + sum(self.switches[:level]) + index
 
-    def switch_place(self, node_id: int) -> SwitchPlace:
-        """Inverse of `t0_id` and `t1_id`."""
+    def switch_place(self, node_id: int) -> tuple[int, int, int]:
+        """Level, plane and index of a switch: inverse of `switch_id`."""
         plane, index = divmod(node_id, self.switches_per_plane)
-        is_t1 = index >= self.t0
-        return SwitchPlace(plane, is_t1, index - self.t0 if is_t1 else index)
+        level = 0
+        while index >= self.switches[level]:
+            index -= self.switches[level]
+            level += 1
+        return level, plane, index
 
     def row(self, host: int) -> int:
         """Index of the T0 that *host* hangs on, the same in every plane."""
         return host // self.hosts_per_t0
 
+    def group(self, level: int, row: int) -> int:
+        """The group of a tier that the T0 *row* is below: its pod, for T1."""
+        return row // prod(tier.joins for tier in self.tiers[1 : level + 1])
+
     def downlink(self, host: int) -> int:
         """Number of the T0 downlink that leads to *host*, the same in every plane."""
         return host % self.hosts_per_t0
 
+    def distance(self, host: int, other: int) -> int:
+        """Level of the lowest tier that joins two hosts: 0 if they share their T0s, 1 across a T1."""
+        return self.row_distance(self.row(host), self.row(other))
+
+    def row_distance(self, group: int, far_group: int) -> int:
+        """The distance of the hosts of two T0s."""
+        level = 0
+        while group != far_group:
+            level += 1
+            group, far_group = group // self.tiers[level].joins, far_group // self.tiers[level].joins
+        return level
+
+    def way_count(self, distance: int) -> int:
+        """Paths of a plane between hosts of that distance."""
+        return prod(self.uplinks[:distance])
+
+    def uplinks_of_way(self, way: int, distance: int) -> list[int]:
+        """The uplink at each switch on the way up, the T0 first; that to the highest tier may not exist."""
+        uplinks = []
+        for level in range(distance):
+            is_last = level == len(self.tiers) - 2
+            rest, uplink = divmod(way, self.uplinks[level])
+            uplinks.append(way if is_last else uplink)
+            way = rest
+        return uplinks
+
+    def above(self, level: int, index: int, uplink: int) -> tuple[int, int]:
+        """The far end of an uplink of a switch of that tier: index of the switch above, its downlink."""
+        tier = self.tiers[level + 1]
+        group, place = divmod(index, self.group_sizes[level])
+        number, lane = divmod(uplink, tier.lanes)
+        group, child = divmod(group, tier.joins)
+        index = group * self.group_sizes[level + 1] + place * tier.switches + number
+        return index, child * tier.lanes + lane
+
+    def below(self, level: int, index: int, downlink: int) -> tuple[int, int]:
+        """The far end of a downlink of a switch above T0: index of the switch below, its uplink."""
+        tier = self.tiers[level]
+        group, place = divmod(index, self.group_sizes[level])
+        child, lane = divmod(downlink, tier.lanes)
+        place, number = divmod(place, tier.switches)
+        index = (group * tier.joins + child) * self.group_sizes[level - 1] + place
+        return index, number * tier.lanes + lane
+
     def host_link_id(self, host: int, plane: int) -> int:
         return host * self.planes + plane
 
-    def fabric_link_id(self, plane: int, t0: int, uplink: int) -> int:
-        """Link id of uplink number *uplink* of a T0; the number determines T1 and lane."""
-        return self.host_link_count + (plane * self.t0 + t0) * self.uplink_count + uplink
+    def uplink_id(self, level: int, plane: int, index: int, uplink: int) -> int:
+        """Link id of an uplink of a switch of that tier."""
+        return self._links_end[level] + (plane * self.switches[level] + index) * self.uplinks[level] + uplink
 
-    def link_place(self, link_id: int) -> HostLinkPlace | FabricLinkPlace:
-        """Inverse of `host_link_id` and `fabric_link_id`."""
+    def links_at(self, level: int) -> range:
+        """Ids of the links whose upper end is in that tier; host links have level 0."""
+        return range(self._links_end[level - 1] if level else 0, self._links_end[level])
+
+    def link_place(self, link_id: int) -> LinkPlace:
+        """Inverse of `host_link_id` and `uplink_id`."""
         if link_id < self.host_link_count:
-            return HostLinkPlace(*divmod(link_id, self.planes))
-        t0_number, uplink = divmod(link_id - self.host_link_count, self.uplink_count)
-        plane, t0 = divmod(t0_number, self.t0)
-        t1, lane = divmod(uplink, self.uplinks_per_pair)
-        return FabricLinkPlace(plane, t0, t1, lane)
+            host, plane = divmod(link_id, self.planes)
+            return LinkPlace(0, plane, host, 0)
+        level = next(level for level in range(1, len(self.tiers)) if link_id < self._links_end[level])
+        number, uplink = divmod(link_id - self._links_end[level - 1], self.uplinks[level - 1])
+        return LinkPlace(level, *divmod(number, self.switches[level - 1]), uplink)
+
+    def links_of_way(self, plane: int, row: int, far_row: int, way: int) -> list[int]:
+        """Ids of the links between switches of the path between two T0s, those up and those down."""
+        return [*self._links_up(plane, row, far_row, way), *self._links_up(plane, far_row, row, way)]
+
+    def _links_up(self, plane: int, row: int, far_row: int, way: int) -> Iterator[int]:
+        index = row
+        for level, uplink in enumerate(self.uplinks_of_way(way, self.row_distance(row, far_row))):
+            yield self.uplink_id(level, plane, index, uplink)
+            index, _ = self.above(level, index, uplink)

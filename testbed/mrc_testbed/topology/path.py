@@ -1,13 +1,15 @@
 """Paths between two hosts: EV <-> (plane, uplink) <-> uSIDs <-> links.
 
 Between T0s a path is named by plane and uplink, which fix T1 and lane: both the way up and the way down use
-that lane. Two hosts of one T0 have one path per plane, whose uplink is 0 by convention. A packet's reverse
-path (its SACK on the reflected EV) crosses the same links the other way.
+that lane. Between pods the uplink at the T1 counts, too (see `numbering`, "way"). Two hosts of one T0 have
+one path per plane, whose uplink is 0 by convention. A packet's reverse path (its SACK on the reflected EV)
+crosses the same links the other way.
 
-Where switches hash (ECMP), neither the last two sentences hold between T0s nor does an EV name its path: the
+Where switches hash (ECMP), neither do both ways between T0s use one lane nor does an EV name its path: the
 hashes of the switches on the way are computed here as they compute them.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
@@ -17,7 +19,8 @@ from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Link, Node
 from mrc_testbed.topology.ev import COPY_MASK, STEV_COPY_MASK, Ev, decode_ev
 from mrc_testbed.topology.forwarding import Action, Hop, trace_carrier
-from mrc_testbed.topology.host_forwarding import choose_uplink, flow_of_ev, trace_packet
+from mrc_testbed.topology.host_forwarding import trace_packet
+from mrc_testbed.topology.naming import Tier
 from mrc_testbed.topology.usid import CarrierTemplate, Usid, row_template, unpack_carrier
 
 
@@ -29,34 +32,36 @@ class Path:
     source: Node
     destination: Node
     plane: int  # the plane it stays in
-    uplink: int  # uplink number at the source T0; 0 if there is no T1 on the way
-    t1: Node | None  # the T1 it crosses, or None
+    uplink: int  # its way (see `numbering`): the uplink at the source T0; 0 if there is no T1 on the way
+    t1: Node | None  # the first T1 that it crosses, or None
+    top: Node  # the switch of the highest tier that it crosses
     usids: tuple[Usid, ...]  # the uSIDs of its carrier in order; none without source routes
     # its outer destination address when it leaves the source NIC; None without source routes
     carrier: IPv6Address | None
-    links: tuple[Link, ...]  # the links in order: 4 across a T1, 2 within a T0
+    links: tuple[Link, ...]  # the links in order: 2 within a T0, 4 across a T1, 6 across a T2
     hops: tuple[Hop, ...]  # every node with what it does, from the source NIC to the destination NIC
 
 
 def check_route(clos: Clos, source: int, destination: int, plane: int, uplink: int) -> None:
     """Return if there is such a path."""
-    is_local = clos.is_local(source, destination)
+    distance = clos.distance(source, destination)
     if not 0 <= plane < clos.spec.planes:
         raise UsageError(f"plane {plane} does not exist: planes are numbered 0 to {clos.spec.planes - 1}")
-    if is_local and uplink != 0:
+    if not distance and uplink != 0:
         raise UsageError(
             f"h{source} and h{destination} share their T0s: their paths have uplink 0, not {uplink}"
         )
-    if not 0 <= uplink < clos.numbering.uplink_count:
-        last = clos.numbering.uplink_count - 1
-        raise UsageError(f"uplink {uplink} does not exist: the uplinks of a T0 are numbered 0 to {last}")
+    count = clos.numbering.way_count(distance)
+    if not 0 <= uplink < count:
+        what = "the uplinks of a T0" if distance < 2 else "the paths of these hosts in a plane"
+        raise UsageError(f"uplink {uplink} does not exist: {what} are numbered 0 to {count - 1}")
 
 
 def qp_template(clos: Clos, source: int, destination: int) -> CarrierTemplate:
-    """The carrier of a QP with plane and uplink still open: the row's template, its last hop specialised."""
-    clos.is_local(source, destination)
+    """The carrier of a QP with plane and way still open: the row's template, its last hop specialised."""
+    clos.distance(source, destination)
     rows = clos.numbering.row(source), clos.numbering.row(destination)
-    return row_template(*rows, clos.spec.uplinks_per_pair).specialise(clos.numbering.downlink(destination))
+    return row_template(clos.numbering, *rows).specialise(clos.numbering.downlink(destination))
 
 
 def path_carrier(clos: Clos, source: int, destination: int, plane: int, uplink: int) -> IPv6Address:
@@ -65,7 +70,8 @@ def path_carrier(clos: Clos, source: int, destination: int, plane: int, uplink: 
     Its uSIDs: source T0, T1, destination T0, downlink; source T0 and downlink within one T0.
     """
     check_route(clos, source, destination, plane, uplink)
-    return qp_template(clos, source, destination).deposit(plane, uplink)
+    uplinks = clos.numbering.uplinks_of_way(uplink, clos.distance(source, destination))
+    return qp_template(clos, source, destination).deposit(plane, uplinks)
 
 
 def build_path(clos: Clos, source: int, destination: int, plane: int, uplink: int) -> Path:
@@ -101,13 +107,11 @@ def uplink_of_ev(clos: Clos, entropy: int, source: int, destination: int) -> int
 
     It need not exist: an EV of another fabric may name any.
     """
-    if clos.is_local(source, destination):
-        return 0
+    distance = clos.distance(source, destination)
     ev = decode_ev(entropy)
-    if clos.spec.forwarding != "ecmp":
-        return ev.uplink
-    flow = flow_of_ev(clos, source, destination, ev.plane, entropy)
-    return choose_uplink(clos, clos.t0_of(source, ev.plane), flow, entropy).number
+    if clos.spec.forwarding == "ecmp":
+        return way_of_hops(clos, trace_packet(clos, source, destination, ev.plane, entropy))
+    return ev.uplink if distance == len(clos.tiers) - 1 else ev.uplink % clos.numbering.way_count(distance)
 
 
 def explain_ev(clos: Clos, entropy: int, source: int, destination: int) -> Path:
@@ -125,17 +129,28 @@ def explain_ev(clos: Clos, entropy: int, source: int, destination: int) -> Path:
     return _path_of_hops(clos, source, destination, hops, None)
 
 
+def way_of_hops(clos: Clos, hops: Iterable[Hop]) -> int:
+    """The number of the uplinks that a packet takes on its way up; 0 within a T0."""
+    way, factor = 0, 1
+    for hop in hops:
+        if hop.egress is not None and hop.egress.kind in {PortKind.T0_UP, PortKind.T1_UP}:
+            level = hop.node.tier.level
+            way += factor * (hop.egress.index - clos.numbering.downlinks[level])
+            factor *= clos.numbering.uplinks[level]
+    return way
+
+
 def _path_of_hops(
     clos: Clos, source: int, destination: int, hops: tuple[Hop, ...], carrier: IPv6Address | None
 ) -> Path:
     ports = [hop.egress for hop in hops if hop.egress is not None]
-    ups = [port for port in ports if port.kind is PortKind.T0_UP]
     return Path(
         source=clos.host(source),
         destination=clos.host(destination),
         plane=ports[0].plane,
-        uplink=ups[0].index - clos.spec.hosts_per_t0 if ups else 0,
-        t1=clos.peer(ups[0]).node if ups else None,
+        uplink=way_of_hops(clos, hops),
+        t1=next((hop.node for hop in hops if hop.node.tier is Tier.T1), None),
+        top=hops[len(hops) // 2].node,
         usids=() if carrier is None else unpack_carrier(carrier),
         carrier=carrier,
         links=tuple(clos.link(port.link_id) for port in ports),

@@ -74,8 +74,7 @@ def switch_room_bytes(clos: Clos) -> int:
     buffers = link_buffers(clos)
     if not buffers:
         return 0
-    spec = clos.spec
-    ports = max(spec.hosts_per_t0 + clos.numbering.uplink_count, spec.t0 * spec.uplinks_per_pair)
+    ports = max(map(sum, zip(clos.numbering.downlinks, clos.numbering.uplinks, strict=True)))
     return ports * max(buffer.room_bytes for buffer in buffers)
 
 
@@ -185,8 +184,10 @@ def longest_wait_ns(clos: Clos) -> int:
 
 
 def longest_way_ns(clos: "Clos") -> int:
-    """Time from NIC to NIC of a packet that finds the fullest queue at each of four ports; 0 if unshaped."""
-    waits_ns = _longest_wait_ns(clos, at_switches=False) + 3 * _longest_wait_ns(clos, at_switches=True)
+    """Time of a packet from NIC to NIC with the fullest queue at each port on its way; 0 if unshaped."""
+    switches = 2 * len(clos.tiers) - 1
+    at_switches_ns = switches * _longest_wait_ns(clos, at_switches=True)
+    waits_ns = _longest_wait_ns(clos, at_switches=False) + at_switches_ns
     return waits_ns + timing.base_rtt_ns(clos)
 
 

@@ -6,19 +6,10 @@
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from mrc_agents.abi import PortKind
 from mrc_testbed.shown import format_rate
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.naming import Tier
 from mrc_testbed.topology.queue_spec import QueueOverride
 from mrc_testbed.topology.select import select_links
-
-_TIER_OF_PORT = {
-    PortKind.NIC: Tier.HOST,
-    PortKind.T0_DOWN: Tier.T0,
-    PortKind.T0_UP: Tier.T0,
-    PortKind.T1_DOWN: Tier.T1,
-}
 
 
 def overriding_delays_ns(clos: Clos) -> Mapping[int, int]:
@@ -75,5 +66,5 @@ def port_ids_of_override(clos: Clos, override: QueueOverride, seed: int) -> Iter
     links = clos.links() if override.select is None else select_links(clos, override.select, seed)
     for link in links:
         for port in link.ports:
-            if override.at is None or _TIER_OF_PORT[port.kind] is override.at:
+            if override.at is None or port.node.tier is override.at:
                 yield port.id

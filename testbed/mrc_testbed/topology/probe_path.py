@@ -36,7 +36,7 @@ class ProbePath:
 def probed_uplinks(spec: TopologySpec, probing: ProbingSpec, downlink: int) -> tuple[int, ...]:
     """The uplinks that the host at *downlink* of a T0 probes in every plane, in rising order."""
     count = spec.numbering.uplink_count
-    first = downlink * count // spec.hosts_per_t0
+    first = downlink * count // spec.numbering.hosts_per_t0
     return tuple(sorted((first + i) % count for i in range(probing.uplinks_per_host(count))))
 
 
@@ -56,7 +56,7 @@ def probe_paths(clos: Clos, host: int, probing: ProbingSpec | None = None) -> tu
 
 
 def _paths_in_plane(clos: Clos, host: int, plane: int, uplinks: tuple[int, ...]) -> Iterator[ProbePath]:
-    lanes, row = clos.spec.uplinks_per_pair, clos.numbering.row(host)
+    lanes, row = clos.numbering.tiers[1].lanes, clos.numbering.row(host)
     own = clos.numbering.host_link_id(host, plane)
     t0 = Usid(Role.T0, plane, row * lanes)
     home = Usid(Role.DOWNLINK, plane, clos.numbering.downlink(host))
@@ -64,9 +64,7 @@ def _paths_in_plane(clos: Clos, host: int, plane: int, uplinks: tuple[int, ...])
     for uplink in uplinks:
         back = Usid(Role.T0, plane, row * lanes + uplink % lanes)
         carrier = pack_carrier((t0, Usid(Role.T1, plane, uplink), back, home))
-        yield ProbePath(
-            host, plane, uplink, carrier, (own, clos.numbering.fabric_link_id(plane, row, uplink))
-        )
+        yield ProbePath(host, plane, uplink, carrier, (own, clos.numbering.uplink_id(0, plane, row, uplink)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,7 @@ class QueueOverride(PortQueueSpec):
 
     select: LinkSelector | None = Field(default=None, description="Links. Left out: all.")
     at: Tier | None = Field(
-        default=None, description="The end of a link, by its node: host, t0 or t1. Left out: both ends."
+        default=None, description="The end of a link, by its node: host, t0, t1 or t2. Left out: both ends."
     )
     rate: Rate | None = Field(
         default=None,

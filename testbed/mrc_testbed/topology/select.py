@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import translate
+from itertools import product
 from random import Random
 from typing import Final
 
@@ -68,7 +69,7 @@ def _modules(clos: Clos, matching: Sequence[int], size: int) -> dict[int, list[i
 def select_planes(clos: Clos, selector: PlaneSelector, seed: int) -> tuple[int, ...]:
     """The planes that a selector means, each once, in order."""
     wanted = None if selector.planes == "all" else selector.planes
-    matching = sorted(set(_planes(clos, wanted)))
+    matching = sorted(_indices(wanted, clos.spec.planes, "plane"))
     return tuple(_choose(matching, selector, seed, "plane", _written(selector.planes)))
 
 
@@ -119,48 +120,58 @@ def _written(value: object) -> str:
     return str(value)
 
 
-def _planes(clos: Clos, wanted: int | list[int] | None) -> Iterable[int]:
+def _indices(wanted: int | list[int] | None, count: int, what: str) -> set[int]:
     if wanted is None:
-        return range(clos.spec.planes)
-    planes = [wanted] if isinstance(wanted, int) else wanted
-    for plane in planes:
-        if plane >= clos.spec.planes:
-            raise UsageError(f"plane {plane} does not exist: planes are numbered 0 to {clos.spec.planes - 1}")
-    return planes
+        return set(range(count))
+    indices = {wanted} if isinstance(wanted, int) else set(wanted)
+    if missing := [index for index in sorted(indices) if index >= count]:
+        raise UsageError(f"{what} {missing[0]} does not exist: {what}s are numbered 0 to {count - 1}")
+    return indices
 
 
 def _filtered_link_ids(clos: Clos, wanted: LinkFilter) -> Iterator[int]:
-    planes = set(_planes(clos, wanted.plane))
-    tiers = [wanted.between] if wanted.between is not None else TIERS_JOINED
+    planes = _indices(wanted.plane, clos.spec.planes, "plane")
+    pods = _indices(wanted.pod, clos.numbering.groups[1], "pod")
     number = clos.numbering
     if wanted.node is None:
-        for plane in planes:
-            if [Tier.HOST, Tier.T0] in tiers:
-                yield from range(plane, number.host_link_count, clos.spec.planes)
-            if [Tier.T0, Tier.T1] in tiers:
-                first = number.fabric_link_id(plane, 0, 0)
-                yield from range(first, first + number.fabric_links_per_plane)
-        return
-    for node in _named_nodes(clos, wanted.node):
-        for index in range(node.port_count):
-            link_id = clos.port_id(node, index) // 2
-            is_host_link = link_id < number.host_link_count
-            if ([Tier.HOST, Tier.T0] if is_host_link else [Tier.T0, Tier.T1]) in tiers:
-                plane = link_id % clos.spec.planes if node.plane is None else node.plane
-                if plane in planes:
-                    yield link_id
+        links: Iterable[int] = range(number.link_count)
+    else:
+        nodes = _named_nodes(clos, wanted.node)
+        links = (clos.port_id(node, index) // 2 for node in nodes for index in range(node.port_count))
+    for link_id in links:
+        level, plane, lower, _ = number.link_place(link_id)
+        is_joining = wanted.between in (None, TIERS_JOINED[level])
+        if is_joining and plane in planes and _pod_below(clos, level, lower) in pods:
+            yield link_id
+
+
+def _pod_below(clos: Clos, level: int, lower: int) -> int:
+    """The pod of the lower end of a link."""
+    if level == 0:
+        return clos.numbering.group(1, clos.numbering.row(lower))
+    return _pod_of_switch(clos, level - 1, lower)
+
+
+def _pod_of_switch(clos: Clos, level: int, index: int) -> int:
+    """The pod of a switch below T2."""
+    group = index // clos.numbering.group_sizes[level]
+    return clos.numbering.group(1, group) if level == 0 else group
 
 
 def _filtered_node_ids(clos: Clos, wanted: NodeFilter) -> Iterator[int]:
     number = clos.numbering
+    tiers = clos.tiers if wanted.tier is None else [wanted.tier]
+    pods = _indices(wanted.pod, number.groups[1], "pod")
     if wanted.tier is Tier.HOST:
-        yield from range(number.switch_count, number.node_count)
+        hosts = range(number.host_count)
+        yield from (number.switch_count + host for host in hosts if _pod_below(clos, 0, host) in pods)
         return
-    for plane in set(_planes(clos, wanted.plane)):
-        if wanted.tier is not Tier.T1:
-            yield from range(number.t0_id(plane, 0), number.t0_id(plane, 0) + clos.spec.t0)
-        if wanted.tier is not Tier.T0:
-            yield from range(number.t1_id(plane, 0), number.t1_id(plane, 0) + clos.spec.t1)
+    for plane, tier in product(_indices(wanted.plane, clos.spec.planes, "plane"), tiers):
+        for index in range(number.switches[tier.level] if tier in clos.tiers else 0):
+            if wanted.pod is None or (
+                tier is not Tier.T2 and _pod_of_switch(clos, tier.level, index) in pods
+            ):
+                yield number.switch_id(tier.level, plane, index)
 
 
 def _is_glob(text: str) -> bool:

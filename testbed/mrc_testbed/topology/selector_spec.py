@@ -24,8 +24,8 @@ from mrc_testbed.topology.naming import Tier
 
 Pick = Literal["all", "first", "random"]
 
-TIERS_JOINED: Final = ([Tier.HOST, Tier.T0], [Tier.T0, Tier.T1])
-"""The tiers that links join, the lower first."""
+TIERS_JOINED: Final = ([Tier.HOST, Tier.T0], [Tier.T0, Tier.T1], [Tier.T1, Tier.T2])
+"""The tiers that links join, the lower first, by level of the upper."""
 
 
 def _form(value: object) -> str:
@@ -35,10 +35,10 @@ def _form(value: object) -> str:
     return "several" if isinstance(value, list) else "filter"
 
 
-_PlaneIndex = Annotated[int, Field(ge=0)]
+_Index = Annotated[int, Field(ge=0)]
 _Name = Annotated[str, Field(min_length=1)]
-_Planes = Annotated[
-    Annotated[_PlaneIndex, Tag("one")] | Annotated[list[_PlaneIndex], Field(min_length=1), Tag("several")],
+_Indices = Annotated[
+    Annotated[_Index, Tag("one")] | Annotated[list[_Index], Field(min_length=1), Tag("several")],
     Discriminator(_form),
 ]
 
@@ -46,9 +46,13 @@ _Planes = Annotated[
 class LinkFilter(StrictModel):
     """Links by property; a link must have all given properties."""
 
-    plane: _Planes | None = Field(default=None, description="Plane index, or a list of them.")
+    plane: _Indices | None = Field(default=None, description="Plane index, or a list of them.")
     between: Annotated[list[Tier], Field(min_length=2, max_length=2)] | None = Field(
-        default=None, description="The two tiers a link joins, the lower first: [host, t0] or [t0, t1]."
+        default=None,
+        description="The two tiers a link joins, the lower first: [host, t0], [t0, t1] or [t1, t2].",
+    )
+    pod: _Indices | None = Field(
+        default=None, description="Pod of the lower end, or a list of them; see tiers."
     )
     node: _Name | None = Field(
         default=None, description="A node at either end: `p0-t1-3`, `h3`, or a glob such as `p*-t1-0`."
@@ -56,25 +60,32 @@ class LinkFilter(StrictModel):
 
     @model_validator(mode="after")
     def _check_something_is_selected(self) -> Self:
-        if self.plane is None and self.between is None and self.node is None:
-            raise ValueError("an empty filter selects nothing; give plane, between or node")
+        if all(given is None for given in (self.plane, self.between, self.pod, self.node)):
+            raise ValueError("an empty filter selects nothing; give plane, between, pod or node")
         if self.between is not None and self.between not in TIERS_JOINED:
             # The order is fixed because a-to-b means from the lower end to the upper, whatever is written.
             written = ", ".join(self.between)
-            raise ValueError(f"no link is written [{written}]: use [host, t0] or [t0, t1], lower tier first")
+            raise ValueError(
+                f"no link is written [{written}]: use [host, t0], [t0, t1] or [t1, t2], lower tier first"
+            )
         return self
 
 
 class NodeFilter(StrictModel):
     """Nodes by property; a node must have all given properties."""
 
-    plane: _Planes | None = Field(default=None, description="Plane index, or a list of them; switches only.")
-    tier: Tier | None = Field(default=None, description="host, t0 or t1.")
+    plane: _Indices | None = Field(default=None, description="Plane index, or a list of them; switches only.")
+    tier: Tier | None = Field(default=None, description="host, t0, t1 or t2.")
+    pod: _Indices | None = Field(
+        default=None, description="Pod index, or a list of them: its T0s, T1s or hosts; see tiers."
+    )
 
     @model_validator(mode="after")
     def _check_something_is_selected(self) -> Self:
-        if self.plane is None and self.tier is None:
-            raise ValueError("an empty filter selects nothing; give plane or tier")
+        if self.plane is None and self.tier is None and self.pod is None:
+            raise ValueError("an empty filter selects nothing; give plane, tier or pod")
+        if self.pod is not None and self.tier is Tier.T2:
+            raise ValueError("a T2 is in no pod: it joins them")
         if self.plane is not None and self.tier is Tier.HOST:
             raise ValueError("a host is in all planes: leave plane out, or select its port as a link (h3:0)")
         return self
@@ -133,8 +144,8 @@ class PlaneSelector(Choice):
 
     planes: Annotated[
         Annotated[Literal["all"], Tag("one")]
-        | Annotated[_PlaneIndex, Tag("number")]
-        | Annotated[list[_PlaneIndex], Field(min_length=1), Tag("several")],
+        | Annotated[_Index, Tag("number")]
+        | Annotated[list[_Index], Field(min_length=1), Tag("several")],
         Discriminator(lambda value: "number" if isinstance(value, int) else _form(value)),
     ] = Field(description="A plane index, a list of them, or `all`.")
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from mrc_testbed.errors import UsageError
 from mrc_testbed.shown import format_rate
-from mrc_testbed.topology.numbering import Numbering
+from mrc_testbed.topology.numbering import Numbering, TierSize
 
 _PORTS_MAX: Final = 1 << 16
 
@@ -166,9 +166,8 @@ class Fabric:
     @property
     def numbering(self) -> Numbering:
         """The counts as the lab has them, with as many NICs at each T0; for two tiers."""
-        return Numbering(
-            self.parts.planes, self.t0, max(1, self.t1), self.hosts_per_t0, max(1, self.t0_t1_lanes)
-        )
+        t1 = TierSize(self.t0, max(1, self.t1), max(1, self.t0_t1_lanes))
+        return Numbering(self.parts.planes, (TierSize(self.hosts_per_t0), t1))
 
     def losses(self) -> Iterator[PartLoss]:
         """Yield the effect of each kind of loss, from a host's link to a plane."""

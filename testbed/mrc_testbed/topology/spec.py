@@ -16,8 +16,8 @@ from mrc_testbed.document.fields import Duration, Rate, Ratio, Size, StrictModel
 from mrc_testbed.document.problem import LimitProblems
 from mrc_testbed.topology.addressing import PORT_ID_BITS
 from mrc_testbed.topology.algorithm import check_cc_algorithm, check_ev_selector
-from mrc_testbed.topology.ev import LANE_MASK
-from mrc_testbed.topology.numbering import Numbering
+from mrc_testbed.topology.ev import LANE_MASK, UPLINK_MASK
+from mrc_testbed.topology.numbering import Numbering, TierSize
 from mrc_testbed.topology.probing_spec import ProbingSpec
 from mrc_testbed.topology.queue_spec import LinkDelay, QueueSpec
 from mrc_testbed.topology.usid import INDEX_COUNT, PLANE_COUNT
@@ -168,8 +168,21 @@ class NicSpec(StrictModel):
         return self
 
 
+class TierSpec(StrictModel):
+    """A tier of switches. The first entry is T0, which joins hosts; T1s join T0s to pods, T2s join pods."""
+
+    joins: int = Field(ge=1, description="Hosts at a T0, T0s in a pod, or pods in the fabric.")
+    switches: int = Field(
+        default=1,
+        ge=1,
+        description="Switches of this tier that each switch below has links to; 1 in T0. A pod has so many "
+        "T1s, and each of them so many T2s, which it shares with its like in other pods.",
+    )
+    links: int = Field(default=1, ge=1, description="Parallel links between two switches; 1 in T0.")
+
+
 class TopologySpec(StrictModel):
-    """A two-tier Clos in several planes: every host has one NIC port to a T0 of each plane."""
+    """A Clos of two or three tiers in several planes: every host has one NIC port to a T0 of each plane."""
 
     planes: int = Field(
         default=4, ge=1, le=PLANE_COUNT, description="Planes, hence ports of a NIC; at most 16."
@@ -178,6 +191,11 @@ class TopologySpec(StrictModel):
     t1: int = Field(default=2, ge=1, description="T1 switches per plane.")
     hosts_per_t0: int = Field(default=4, ge=1, description="Hosts at a T0; the same hosts in every plane.")
     uplinks_per_pair: int = Field(default=1, ge=1, description="Parallel links between a T0 and a T1.")
+    tiers: Annotated[list[TierSpec], Field(min_length=2, max_length=3)] | None = Field(
+        default=None,
+        description="The tiers of a plane, T0 first, instead of t0, t1, hosts_per_t0 and uplinks_per_pair. "
+        "Three need forwarding srv6 or ecmp.",
+    )
     forwarding: Literal["srv6", "stev", "ecmp"] = Field(
         default="srv6",
         description="The choice of a path. srv6: the sender writes it into an outer header. stev: each tier "
@@ -237,7 +255,13 @@ class TopologySpec(StrictModel):
 
     @property
     def numbering(self) -> Numbering:
-        return Numbering(self.planes, self.t0, self.t1, self.hosts_per_t0, self.uplinks_per_pair)
+        """The counts of the fabric, whichever form they were given in."""
+        if self.tiers is not None:
+            return Numbering(
+                self.planes, tuple(TierSize(tier.joins, tier.switches, tier.links) for tier in self.tiers)
+            )
+        t1 = TierSize(self.t0, self.t1, self.uplinks_per_pair)
+        return Numbering(self.planes, (TierSize(self.hosts_per_t0), t1))
 
     @property
     def evs(self) -> int:
@@ -265,15 +289,12 @@ class TopologySpec(StrictModel):
     @model_validator(mode="after")
     def _check_limits(self) -> Self:
         problems = LimitProblems()
-        for key, count, what in (
-            ("t0", self.t0 * self.uplinks_per_pair, "t0 x uplinks_per_pair"),
-            ("t1", self.t1 * self.uplinks_per_pair, "t1 x uplinks_per_pair"),
-            ("hosts_per_t0", self.hosts_per_t0, "hosts_per_t0"),
-        ):
-            if count > INDEX_COUNT:
+        for key, count, what, room in self._counts_of_usids():
+            if count > room:
                 problems.add(
-                    key, count, f"{what} is {count}, but a uSID has room for {INDEX_COUNT} of them per plane"
+                    key, count, f"{what} is {count}, but a uSID has room for {room} of them per plane"
                 )
+        self._check_tiers(problems)
         ports = self.numbering.port_count
         if not problems and ports > 1 << PORT_ID_BITS:
             problems.add(
@@ -293,17 +314,57 @@ class TopologySpec(StrictModel):
         if self.hash_seed and self.forwarding != "ecmp":
             problems.add("hash_seed", self.hash_seed, "hash_seed has no effect without forwarding: ecmp")
         self._check_uplink_choice(problems)
-        if self.forwarding == "stev" and self.uplinks_per_pair > LANE_MASK + 1:
+        lanes = self.numbering.tiers[1].lanes
+        if self.forwarding == "stev" and lanes > LANE_MASK + 1:
             problems.add(
                 "uplinks_per_pair",
-                self.uplinks_per_pair,
-                f"{self.uplinks_per_pair} parallel links, but a structured EV has room for {LANE_MASK + 1}",
+                lanes,
+                f"{lanes} parallel links, but a structured EV has room for {LANE_MASK + 1}",
             )
         if not self.is_shaped:
             self._check_nothing_needs_a_rate(problems)
         self._check_probing(problems)
         problems.raise_if_any("topology")
         return self
+
+    def _counts_of_usids(self) -> tuple[tuple[str, int, str, int], ...]:
+        """The place in the file, number, name and limit of what uSIDs count."""
+        if self.tiers is None:
+            return (
+                ("t0", self.t0 * self.uplinks_per_pair, "t0 x uplinks_per_pair", INDEX_COUNT),
+                ("t1", self.t1 * self.uplinks_per_pair, "t1 x uplinks_per_pair", INDEX_COUNT),
+                ("hosts_per_t0", self.hosts_per_t0, "hosts_per_t0", INDEX_COUNT),
+            )
+        number, pods, t1 = self.numbering, self.numbering.downlinks[2:], self.numbering.tiers[1]
+        return (
+            ("tiers.0.joins", number.hosts_per_t0, "the number of hosts at a T0", INDEX_COUNT),
+            ("tiers.1.joins", number.groups[0] * t1.lanes, "T0s x links", INDEX_COUNT),
+            (
+                "tiers.1.switches",
+                number.uplinks[0] + sum(pods),
+                "uplinks of a T0 and downlinks of a T2",
+                INDEX_COUNT,
+            ),
+            ("tiers.2.switches", number.uplinks[1], "uplinks of a T1", INDEX_COUNT),
+            ("tiers", number.way_count(2), "paths of a plane between pods", UPLINK_MASK + 1),
+        )[: 3 if len(self.tiers) == 2 else 5]
+
+    def _check_tiers(self, problems: LimitProblems) -> None:
+        if self.tiers is None:
+            return
+        for key in ("t0", "t1", "hosts_per_t0", "uplinks_per_pair"):
+            value = getattr(self, key)
+            if value != type(self).model_fields[key].default:
+                problems.add(key, value, f"tiers says it already; leave {key} out")
+        for key, count in (("switches", self.tiers[0].switches), ("links", self.tiers[0].links)):
+            if count != 1:
+                problems.add(
+                    f"tiers.0.{key}", count, f"a host has one link to a T0 of each plane: {key} is 1"
+                )
+        if len(self.tiers) > 2 and self.forwarding == "stev":
+            problems.add(
+                "forwarding", "stev", "a structured EV names the links of two tiers; use srv6 or ecmp"
+            )
 
     def _check_uplink_choice(self, problems: LimitProblems) -> None:
         if self.uplink_choice != "adaptive":
@@ -344,11 +405,11 @@ class TopologySpec(StrictModel):
             problems.add(
                 "probing", None, f"link probes are source routes: they need srv6, not {self.forwarding}"
             )
-        count = self.numbering.uplink_count
-        if probing.uplinks_per_host(count) * self.hosts_per_t0 < count:
+        count, hosts = self.numbering.uplink_count, self.numbering.hosts_per_t0
+        if probing.uplinks_per_host(count) * hosts < count:
             problems.add(
                 "probing.t1_share",
                 probing.t1_share,
-                f"{self.hosts_per_t0} hosts of a T0 that probe {probing.t1_share:.0%} of its {count} uplinks "
-                f"leave some unprobed; use at least {ceil(100 / self.hosts_per_t0)}%",
+                f"{hosts} hosts of a T0 that probe {probing.t1_share:.0%} of its {count} uplinks "
+                f"leave some unprobed; use at least {ceil(100 / hosts)}%",
             )

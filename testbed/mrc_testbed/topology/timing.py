@@ -39,15 +39,13 @@ def control_frame_bytes(clos: Clos) -> int:
 
 @lru_cache(maxsize=4)  # of a large fabric it looks at all links
 def base_rtt_ns(clos: Clos) -> int:
-    """Idle RTT of a full packet over the longest path, across a T1 if there are two T0s; 0 if unshaped.
+    """Idle RTT of a full packet over the longest path of the fabric; 0 if unshaped.
 
     Where ports have different rates, or links different delays, each link of the path is taken as the slowest
     of its tier in that direction.
     """
     idle, number = IdleFabric(clos), clos.numbering
-    host_links = range(number.host_link_count)
-    fabric_links = range(number.host_link_count, number.link_count)
-    tiers = (host_links, fabric_links) if clos.spec.t0 > 1 else (host_links,)
+    tiers = [number.links_at(level) for level in range(number.diameter + 1)]
     if idle.are_alike:
         return 2 * len(tiers) * idle.there_and_back_ns(0)
     return sum(
@@ -67,16 +65,14 @@ def paced_ns(time_ns: int, clos: Clos, lateness_ns: int) -> int:
     return time_ns * pace_ns(clos, lateness_ns) // Limit.PACE_FULL_NS
 
 
-def byte_time_ps(clos: Clos, *, is_local: bool) -> int:
-    """Time in ps that one more byte of a frame takes to reach a host: the sum over the links of the path.
+def byte_time_ps(clos: Clos, distance: int) -> int:
+    """Time in ps that one more byte of a frame takes to a host at that distance, over all links of the path.
 
     Where ports have different rates, each link is taken as the slowest of its tier in that direction. 0 if
     unshaped.
     """
     number, ports_bps = clos.numbering, port_rates_bps(clos)
-    tiers = [range(number.host_link_count)]
-    if not is_local:
-        tiers.append(range(number.host_link_count, number.link_count))
+    tiers = [number.links_at(level) for level in range(distance + 1)]
     rates_bps = (
         min((ports_bps[2 * link + end] for link in links), default=0) for links in tiers for end in (0, 1)
     )
@@ -98,7 +94,7 @@ class IdleFabric:
         self._data_bytes = data_frame_bytes or full_frame_bytes(clos)
         self._sack_bytes = sack_frame_bytes or control_frame_bytes(clos)
         self._rates_bps, self._delays_ns = port_rates_bps(clos), link_delays_ns(clos)
-        self._between_rows_ns: dict[tuple[int, int, int], int] = {}
+        self._between_rows_ns: dict[tuple[int, ...], int] = {}
         # whether all links take the same time
         self.are_alike = len(set(self._delays_ns)) == len(set(self._rates_bps)) == 1
 
@@ -110,14 +106,14 @@ class IdleFabric:
         A frame is received whole before it is sent on. An unshaped fabric has neither rate nor delay: the
         answer is 0, and what is measured is the software alone.
         """
-        is_local = self._clos.is_local(source, destination)
+        distance = self._clos.distance(source, destination)
         if self.are_alike:
-            return (2 if is_local else 4) * self.there_and_back_ns(0)
+            return 2 * (distance + 1) * self.there_and_back_ns(0)
         number = self._numbering
         rows = number.row(source), number.row(destination)
         return max(
             self.there_and_back_ns(2 * number.host_link_id(source, plane))
-            + (0 if is_local else self._across_t1_ns(plane, *rows))
+            + (self._between_rows(plane, *rows) if distance else 0)
             + self.there_and_back_ns(2 * number.host_link_id(destination, plane) + 1)
             for plane in range(self._clos.spec.planes)
         )
@@ -130,26 +126,30 @@ class IdleFabric:
         data_ns = serialisation_ns(self._data_bytes, there_bps)
         return data_ns + serialisation_ns(self._sack_bytes, back_bps) + 2 * self._delays_ns[port_id // 2]
 
-    def _across_t1_ns(self, plane: int, row: int, far_row: int) -> int:
-        """By the slowest way from one T0 to another and back; the same for all hosts that hang on them."""
+    def _between_rows(self, plane: int, row: int, far_row: int) -> int:
+        """Time by the slowest way from one T0 to another and back, for all hosts that hang on them."""
         key = plane, row, far_row
         if key not in self._between_rows_ns:
             number = self._numbering
-            up_ns, down_ns = (
-                [
-                    self.there_and_back_ns(2 * number.fabric_link_id(plane, t0, uplink) + end)
-                    for uplink in range(number.uplink_count)
-                ]
-                for t0, end in ((row, 0), (far_row, 1))
-            )
-            if self._clos.spec.forwarding == "ecmp":  # the lane down is hashed again
-                up_ns, down_ns = self._slowest_per_t1(up_ns), self._slowest_per_t1(down_ns)
-            self._between_rows_ns[key] = max(map(sum, zip(up_ns, down_ns, strict=True)))
+            ways = range(number.way_count(number.row_distance(row, far_row)))
+            self._between_rows_ns[key] = max(self._of_way_ns(plane, row, far_row, way) for way in ways)
         return self._between_rows_ns[key]
 
-    def _slowest_per_t1(self, by_uplink_ns: list[int]) -> list[int]:
-        lanes = self._numbering.uplinks_per_pair
-        return [max(by_uplink_ns[first : first + lanes]) for first in range(0, len(by_uplink_ns), lanes)]
+    def _of_way_ns(self, plane: int, row: int, far_row: int, way: int) -> int:
+        links = self._numbering.links_of_way(plane, row, far_row, way)
+        up, down = links[: len(links) // 2], links[len(links) // 2 :]
+        return sum(self._across_ns(2 * link) for link in up) + sum(
+            self._across_ns(2 * link + 1) for link in down
+        )
+
+    def _across_ns(self, port_id: int) -> int:
+        """There and back by a port between switches; where lanes are hashed, by the slowest of its lanes."""
+        if self._clos.spec.forwarding != "ecmp":
+            return self.there_and_back_ns(port_id)
+        level, _, _, uplink = self._numbering.link_place(port_id // 2)
+        lanes = self._numbering.tiers[level].lanes
+        first = port_id - 2 * (uplink % lanes)
+        return max(self.there_and_back_ns(port_id) for port_id in range(first, first + 2 * lanes, 2))
 
 
 def _bytes_saved(clos: Clos) -> int:

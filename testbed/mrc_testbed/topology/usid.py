@@ -3,23 +3,29 @@
 A carrier in F3216 format holds a 32-bit block and up to six 16-bit uSIDs, the first of them active:
 
     fcbb:0000 : T0 source : T1 : T0 destination : downlink : 0 : 0
+    fcbb:0000 : T0 source : T1 : T2 : T1 : T0 destination : downlink
 
 A uSID of this fabric:
 
     15 14 | 13 12 11 10 | 9 ............ 0
-    role  | plane       | index               role 1 T0, 2 T1, 3 downlink; never 0, so 0 ends a carrier
+    role  | plane       | index               role 1 T0, 2 T1, 3 downlink, or T2 where another follows;
+                                              never 0, so 0 ends a carrier
 
 The plane bits stand at the same place in every role: a NIC deposits the plane in all uSIDs by one
-multiplication. A T0 owns one uSID per lane, T0 i the indices i*U .. i*U+U-1: which of them is named chooses
-the lane on the way down. A T1 owns the numbers of the uplinks that reach it.
+multiplication. On the way up a switch owns the numbers of the uplinks that reach it. On the way down it owns
+a uSID per lane, which chooses the lane: T0 i the indices i*U .. i*U+U-1, and the T1s of pod p likewise,
+behind the numbers of the uplinks of a T0.
 
 Source: RFC 9800 (NEXT-CSID, uN); docs/reference/protocol.md, "uSIDs". The numeric layout is ours.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from ipaddress import IPv6Address
 from typing import Final
+
+from mrc_testbed.topology.numbering import Numbering
 
 BLOCK: Final = 0xFCBB_0000
 """First 32 bits of every carrier: the SRv6 locator block fcbb:0::/32."""
@@ -38,6 +44,12 @@ class Role(IntEnum):
     T0 = 1
     T1 = 2
     DOWNLINK = 3
+    T2 = 4
+
+    @property
+    def bits(self) -> int:
+        """The role on the wire: a T0 reads as downlink what the switches above it read as T2."""
+        return min(self, Role.DOWNLINK)
 
     @property
     def label(self) -> str:
@@ -51,12 +63,12 @@ class Usid:
 
     role: Role  # what it names
     plane: int  # 0 to 15
-    index: int  # 0 to 1023; T0: row * U + lane, T1: uplink number, downlink: downlink number
+    index: int  # 0 to 1023
 
     @property
     def value(self) -> int:
         """The 16 bits on the wire."""
-        return self.role << ROLE_SHIFT | self.plane << PLANE_SHIFT | self.index
+        return self.role.bits << ROLE_SHIFT | self.plane << PLANE_SHIFT | self.index
 
     def __str__(self) -> str:
         return f"{self.role.label}({self.index})"
@@ -93,11 +105,13 @@ def unpack_carrier(carrier: IPv6Address) -> tuple[Usid, ...]:
     address = int(carrier)
     if address >> _BLOCK_SHIFT != BLOCK:
         return ()
-    usids = []
+    usids: list[Usid] = []
     for slot in range(CARRIER_SLOTS):
         usid = decode_usid(address // slot_unit(slot) & 0xFFFF)
         if usid is None:
             break
+        if usids and usids[-1].role is Role.DOWNLINK:
+            usids[-1] = replace(usids[-1], role=Role.T2)
         usids.append(usid)
     return tuple(usids)
 
@@ -113,51 +127,65 @@ def shift_carrier(carrier: IPv6Address) -> IPv6Address:
     return IPv6Address(address & ~_ARGUMENT_MASK | address << 16 & _ARGUMENT_MASK)
 
 
+def usid_up(level: int, uplink: int) -> Usid:
+    """The uSID, in plane 0, of a switch of a tier above T0 that this uplink of a switch below it reaches."""
+    return Usid(Role.T1 if level == 1 else Role.T2, 0, uplink)
+
+
+def usid_down(number: Numbering, level: int, group: int) -> Usid:
+    """The first of the uSIDs, in plane 0, of the switches of a group of a tier below the highest."""
+    index = group * number.tiers[level + 1].lanes if level + 1 < len(number.tiers) else 0
+    return Usid(Role.T0, 0, index) if level == 0 else Usid(Role.T1, 0, number.uplinks[0] + index)
+
+
 @dataclass(frozen=True, slots=True)
 class CarrierTemplate:
-    """A carrier with plane and uplink still to be deposited.
+    """A carrier with plane and way still to be deposited.
 
     The NIC keeps one template per destination row. At QP set-up its last hop is specialised with the downlink
-    of the peer; per packet only plane and uplink change, so an EV becomes an address by arithmetic, without a
+    of the peer; per packet only plane and way change, so an EV becomes an address by arithmetic, without a
     table.
     """
 
-    value: int  # the address with plane 0 and uplink 0
+    value: int  # the address with plane 0 and way 0
     plane_unit: int  # what one plane adds: 1 at the plane bits of every uSID
-    uplink_unit: int  # what one uplink adds: 1 at the index of the T1 uSID; 0 if the path has no T1
-    lane_unit: int  # what one lane adds: 1 at the index of the destination T0; 0 likewise
-    uplinks_per_pair: int  # the lane is the uplink modulo this
+    # by tier on the way up: what one uplink adds, what one lane adds on the way down, the number of lanes
+    ways: tuple[tuple[int, int, int], ...]
     last_slot: int  # slot of the downlink uSID
 
     def specialise(self, downlink: int) -> "CarrierTemplate":
         """The template of a QP: that of its row with the last hop set to *downlink*."""
         return replace(self, value=self.value + downlink * slot_unit(self.last_slot))
 
-    def deposit(self, plane: int, uplink: int) -> IPv6Address:
+    def deposit(self, plane: int, uplinks: Iterable[int]) -> IPv6Address:
         """The carrier of one packet.
 
         Args:
             plane: 0 to 15.
-            uplink: uplink number at the source T0; 0 if the path has no T1.
+            uplinks: number of the uplink at each switch on the way up.
         """
-        lane = uplink % self.uplinks_per_pair
-        return IPv6Address(
-            self.value + plane * self.plane_unit + uplink * self.uplink_unit + lane * self.lane_unit
+        choices = sum(
+            uplink * up_unit + uplink % lanes * lane_unit
+            for uplink, (up_unit, lane_unit, lanes) in zip(uplinks, self.ways, strict=True)
         )
+        return IPv6Address(self.value + plane * self.plane_unit + choices)
 
 
-def row_template(source_row: int, destination_row: int, uplinks_per_pair: int) -> CarrierTemplate:
+def row_template(number: Numbering, source_row: int, destination_row: int) -> CarrierTemplate:
     """The template for packets from a host at T0 *source_row* to any host at T0 *destination_row*."""
-    usids: tuple[Usid, ...]
-    source = Usid(Role.T0, 0, source_row * uplinks_per_pair)
-    downlink = Usid(Role.DOWNLINK, 0, 0)
-    if source_row == destination_row:
-        usids = (source, downlink)
-        uplink_unit = lane_unit = 0
-    else:
-        usids = (source, Usid(Role.T1, 0, 0), Usid(Role.T0, 0, destination_row * uplinks_per_pair), downlink)
-        uplink_unit, lane_unit = slot_unit(1), slot_unit(2)
-    plane_unit = sum(slot_unit(slot) << PLANE_SHIFT for slot in range(len(usids)))
-    return CarrierTemplate(
-        int(pack_carrier(usids)), plane_unit, uplink_unit, lane_unit, uplinks_per_pair, len(usids) - 1
+    distance = number.row_distance(source_row, destination_row)
+    usids = (
+        usid_down(number, 0, source_row),
+        *(usid_up(level, 0) for level in range(1, distance + 1)),
+        *(
+            usid_down(number, level, number.group(level, destination_row))
+            for level in reversed(range(distance))
+        ),
+        Usid(Role.DOWNLINK, 0, 0),
     )
+    ways = tuple(
+        (slot_unit(level), slot_unit(2 * distance + 1 - level), number.tiers[level].lanes)
+        for level in range(1, distance + 1)
+    )
+    plane_unit = sum(slot_unit(slot) << PLANE_SHIFT for slot in range(len(usids)))
+    return CarrierTemplate(int(pack_carrier(usids)), plane_unit, ways, len(usids) - 1)

@@ -53,7 +53,7 @@ def test_base_rtt_is_that_of_a_full_packet_after_any_order_of_sizes(
     theory_ns = timing.IdleFabric(SHAPED).rtt_ns(distant.host, distant.peer)
     link = CcLink(4 * RATE_BPS, round(LONGER_THAN_BASE * theory_ns), PMTU_BYTES)
     attributes = replace(
-        distant.attributes(byte_time_ps=timing.byte_time_ps(SHAPED, is_local=False)),
+        distant.attributes(byte_time_ps=timing.byte_time_ps(SHAPED, 1)),
         cc=CcParameters.from_profile(derive_profile(link)),
     )
     source = WriteSource(bench, distant, attributes)

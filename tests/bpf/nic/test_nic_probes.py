@@ -45,7 +45,7 @@ def test_probes_of_every_host_on_every_path_are_answered_on_it(nic: NicBench, di
     clos = distant.clos
     for peer in set(range(clos.numbering.host_count)) - {distant.host}:
         far = replace(distant, peer=peer)
-        uplinks = 1 if clos.is_local(far.host, peer) else clos.numbering.uplink_count
+        uplinks = clos.numbering.way_count(clos.distance(far.host, peer))
         for plane in range(clos.spec.planes):
             for uplink in range(uplinks):
                 check_answer(nic, far, 9, plane, uplink)

@@ -27,8 +27,9 @@ from mrc_agents.abi import (
 )
 from mrc_agents.bpf.maps import ArrayMap, MappedArray
 from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.element import Node, Port
 from mrc_testbed.topology.forwarding import FIB_STRIDE
-from mrc_testbed.topology.host_forwarding import choose_lane, choose_uplink, flow_of_ev
+from mrc_testbed.topology.host_forwarding import trace_packet
 from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.topology.usid import PLANE_SHIFT, Role
 
@@ -97,7 +98,13 @@ class ChoosingSwitch:
 
     def usual(self, ev: int) -> int:
         """The uplink that the hash falls on."""
-        return choose_uplink(self.clos, self.t0, flow_of_ev(self.clos, NEAR, FAR, 0, ev), ev).number
+        return self.uplinks.index(self.usual_egress(self.t0, ev))
+
+    def usual_egress(self, switch: Node, ev: int) -> Port:
+        """The port by which packets on that EV leave a switch in the idle fabric."""
+        hops = trace_packet(self.clos, NEAR, FAR, 0, ev)
+        (egress,) = (hop.egress for hop in hops if hop.node == switch and hop.egress is not None)
+        return egress
 
 
 @contextmanager
@@ -206,11 +213,10 @@ def test_a_fault_that_takes_no_carrier_goes_unseen(plain: ChoosingSwitch) -> Non
 def test_a_t1_chooses_among_parallel_links_too(plain: ChoosingSwitch) -> None:
     plain.reset()
     clos, at_ns = plain.clos, now_ns() + 10**10
-    t1 = clos.peer(plain.uplinks[0])
-    flow = flow_of_ev(clos, NEAR, FAR, 0, 7)
-    usual = choose_lane(clos, t1.node, flow, 7).number
+    t1 = clos.peer(plain.uplinks[plain.usual(7)])
     lanes = [port for port in clos.ports_of(t1.node) if clos.peer(port).node.index == 1]
     assert len(lanes) == 2
+    usual = lanes.index(plain.usual_egress(t1.node, 7))
     plain.queues.write(lanes[usual].id, QueuePort(free_at_ns=at_ns + 1000))
     plain.bench.receive(encode_frame(frame_of(clos, NEAR, FAR, 7)), t1, at_ns)
     assert [plain.queues.read(port.id).wire_tail != 0 for port in lanes] == [usual == 1, usual == 0]

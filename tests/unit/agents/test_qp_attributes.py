@@ -11,6 +11,7 @@ from mrc_agents.abi import EvLayout, EvState, NicConfig, Qp, QpState
 from mrc_agents.nic.qp import MrcQueuePair, QpAttributes, build_qp, carrier_template
 from mrc_agents.nic.work_queue import QPN_MIN
 from mrc_testbed.errors import UsageError
+from mrc_testbed.fabric.data_plane import tier_sizes
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ev_set import build_ev_set
 from mrc_testbed.topology.path import qp_template
@@ -26,8 +27,7 @@ def config_of(clos: Clos, host: int) -> NicConfig:
     return NicConfig(
         host_index=host,
         plane_count=spec.planes,
-        hosts_per_t0=spec.hosts_per_t0,
-        uplinks_per_pair=spec.uplinks_per_pair,
+        tiers=tier_sizes(clos),
         srv6_block=BLOCK,
     )
 
@@ -175,7 +175,7 @@ def test_carrier_template_is_the_topologys(clos: Clos, data: st.DataObject) -> N
     hosts = clos.numbering.host_count
     source = data.draw(st.integers(0, hosts - 1))
     peer = (source + data.draw(st.integers(1, hosts - 1))) % hosts
-    hi, lo, is_local = carrier_template(config_of(clos, source), peer)
+    hi, lo, distance = carrier_template(config_of(clos, source), peer)
     template = qp_template(clos, source, peer)
     assert hi << 64 | lo == template.value
-    assert is_local == clos.is_local(source, peer)
+    assert distance == clos.distance(source, peer)

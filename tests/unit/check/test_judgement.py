@@ -47,7 +47,7 @@ def healthy():
         hosts=HOSTS,
         silent={},
         pairs=[
-            PairFigures(a.name, b.name, CLOS.is_local(a.index, b.index), 100e9, 5_000.0) for a, b in pairs
+            PairFigures(a.name, b.name, CLOS.distance(a.index, b.index), 100e9, 5_000.0) for a, b in pairs
         ],
         pair_count=len(pairs),
         paths=paths,

@@ -13,7 +13,7 @@ def test_a_name_is_read_back(lab: str, node: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "mrc-", "mrc-h0", "mrc-p0-t0-0", "mrc-lab", "mrc-lab-", "mrc-lab-p0-t2-0", "lab-h0", "xmrc-lab-h0"],
+    ["", "mrc-", "mrc-h0", "mrc-p0-t0-0", "mrc-lab", "mrc-lab-", "mrc-lab-p0-t3-0", "lab-h0", "xmrc-lab-h0"],
 )
 def test_a_foreign_name_is_nobodys(name: str) -> None:
     assert parse_owned_name(name) is None

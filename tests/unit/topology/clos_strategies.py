@@ -54,6 +54,5 @@ def routes(draw: st.DrawFn, closes: st.SearchStrategy[Clos] | None = None) -> Ro
     offset = draw(st.integers(1, clos.numbering.host_count - 1))
     destination = (source + offset) % clos.numbering.host_count
     plane = draw(st.integers(0, clos.spec.planes - 1))
-    is_local = clos.is_local(source, destination)
-    uplink = 0 if is_local else draw(st.integers(0, clos.numbering.uplink_count - 1))
+    uplink = draw(st.integers(0, clos.numbering.way_count(clos.distance(source, destination)) - 1))
     return Route(clos, source, destination, plane, uplink)

@@ -25,8 +25,8 @@ def test_usid_layout_agrees_with_the_data_plane() -> None:
     assert layout.ROLE_SHIFT.value == usid.ROLE_SHIFT
     assert layout.PLANE_SHIFT.value == usid.PLANE_SHIFT
     assert layout.INDEX_MASK.value == usid.INDEX_COUNT - 1
-    assert {role.name: role.value for role in usid.Role} == {
-        name: layout[name].value for name in ("T0", "T1", "DOWNLINK")
+    assert {role.name: role.bits for role in usid.Role} == {
+        name: layout[name].value for name in ("T0", "T1", "DOWNLINK", "T2")
     }
 
 

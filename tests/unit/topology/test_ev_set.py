@@ -25,7 +25,7 @@ def test_ev_set_is_balanced_over_planes_and_paths(route: Route, per_plane: int, 
     assert [decode_ev(ev).plane for ev in evs] == [plane for plane in range(planes) for _ in range(per_plane)]
     for plane in range(planes):
         per_path = Counter(decode_ev(ev).uplink for ev in evs if decode_ev(ev).plane == plane)
-        paths = 1 if clos.is_local(route.source, route.destination) else clos.numbering.uplink_count
+        paths = clos.numbering.way_count(clos.distance(route.source, route.destination))
         assert len(per_path) == min(per_plane, paths)
         assert max(per_path.values()) - min(per_path.values()) <= 1
 

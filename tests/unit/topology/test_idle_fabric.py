@@ -55,7 +55,7 @@ def paths(clos: Clos, source: int, destination: int) -> Iterator[Path]:
             for copy in range(EVS_TRIED):
                 yield explain_ev(clos, Ev(plane, 0, copy).value, source, destination)
             continue
-        for uplink in range(1 if clos.is_local(source, destination) else clos.numbering.uplink_count):
+        for uplink in range(clos.numbering.way_count(clos.distance(source, destination))):
             yield build_path(clos, source, destination, plane, uplink)
 
 

@@ -10,6 +10,7 @@ from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Node, Port
 from mrc_testbed.topology.ev_set import build_ev_set
 from mrc_testbed.topology.forwarding import fib_entries
+from mrc_testbed.topology.naming import Tier
 from mrc_testbed.topology.path import explain_ev
 from mrc_testbed.topology.select import select_links
 from mrc_testbed.topology.selector_spec import parse_link_selector
@@ -34,13 +35,9 @@ class CountingClos(Clos):
         self.made["node"] += 1
         return super().host(index)
 
-    def t0(self, plane: int, index: int) -> Node:
+    def switch(self, tier: Tier, plane: int, index: int) -> Node:
         self.made["node"] += 1
-        return super().t0(plane, index)
-
-    def t1(self, plane: int, index: int) -> Node:
-        self.made["node"] += 1
-        return super().t1(plane, index)
+        return super().switch(tier, plane, index)
 
 
 @pytest.fixture
@@ -53,7 +50,7 @@ def traced_memory() -> Iterator[None]:
 def test_it_has_the_size_of_the_paper() -> None:
     number = Clos(PAPER).numbering
     assert number.host_count == 131_072
-    assert number.planes * number.t0 == 4_096
+    assert number.planes * number.switches[0] == 4_096
     assert number.link_count == 2 * 8 * 512 * 256
 
 

@@ -122,7 +122,7 @@ def test_addresses_are_the_documented_formulas() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["h01", "h", "h-1", "p0-t2-0", "p0-t0-", "P0-t0-0", "p0-t0-0 ", "h٣", "h12345678"]
+    "text", ["h01", "h", "h-1", "p0-t3-0", "p0-t0-", "P0-t0-0", "p0-t0-0 ", "h٣", "h12345678"]
 )
 def test_what_is_no_node_name_is_not_read_as_one(text: str) -> None:
     assert parse_node_name(text) is None

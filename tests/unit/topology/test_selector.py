@@ -83,8 +83,8 @@ def test_nodes_are_selected_by_name_glob_and_property(text: str, names: list[str
         ("host3:2", "there is no node 'host3'; did you mean h3"),
         ("{links: {plane: 4}}", "plane 4 does not exist: planes are numbered 0 to 3"),
         ("{links: {plan: 0}}", "links.plan: unknown key; did you mean 'plane'?"),
-        ("{links: {}}", "an empty filter selects nothing; give plane, between or node"),
-        ("{links: {between: [t1, t0]}}", "use [host, t0] or [t0, t1], lower tier first"),
+        ("{links: {}}", "an empty filter selects nothing; give plane, between, pod or node"),
+        ("{links: {between: [t1, t0]}}", "use [host, t0], [t0, t1] or [t1, t2], lower tier first"),
         ("{links: {between: [host, t1]}}", "no link is written [host, t1]"),
         (
             "{links: {node: p0-t1-0, between: [host, t0]}}",
@@ -113,7 +113,7 @@ def test_a_selector_of_nothing_or_nonsense_is_refused(text: str, message: str) -
         ("x*", "no node of this fabric matches x*"),
         ("{nodes: {tier: host, plane: 0}}", "a host is in all planes"),
         ("{nodes: {tier: spine}}", "nodes.tier"),
-        ("{nodes: {}}", "an empty filter selects nothing; give plane or tier"),
+        ("{nodes: {}}", "an empty filter selects nothing; give plane, tier or pod"),
         ("{nodes: {plane: 7}}", "plane 7 does not exist"),
         (
             "{nodes: {tier: t1}, pick: random, count: 9}",

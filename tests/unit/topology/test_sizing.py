@@ -152,10 +152,10 @@ def test_the_labs_clos_has_the_same_counts(nics: int) -> None:
     clos = Clos(
         TopologySpec(
             planes=number.planes,
-            t0=number.t0,
-            t1=number.t1,
+            t0=number.tiers[1].joins,
+            t1=number.tiers[1].switches,
             hosts_per_t0=number.hosts_per_t0,
-            uplinks_per_pair=number.uplinks_per_pair,
+            uplinks_per_pair=number.tiers[1].lanes,
         )
     )
     usids = {key for switch in clos.switches() if switch.plane == 0 for key, _ in fib_entries(clos, switch)}

@@ -50,9 +50,9 @@ def test_a_smaller_path_mtu_makes_shorter_frames() -> None:
 
 def test_time_of_a_byte_is_that_on_all_links_of_the_path() -> None:
     clos = Clos(TopologySpec(port_rate=100 * MBIT))
-    assert timing.byte_time_ps(clos, is_local=False) == 4 * 80_000
-    assert timing.byte_time_ps(clos, is_local=True) == 2 * 80_000
-    assert timing.byte_time_ps(Clos(TopologySpec()), is_local=False) == 0
+    assert timing.byte_time_ps(clos, 1) == 4 * 80_000
+    assert timing.byte_time_ps(clos, 0) == 2 * 80_000
+    assert timing.byte_time_ps(Clos(TopologySpec()), 1) == 0
 
 
 def test_clocks_go_by_the_idle_rtt_where_it_is_short_and_nothing_is_late() -> None:

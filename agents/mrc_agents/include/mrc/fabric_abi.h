@@ -4,6 +4,7 @@
 #define MRC_FABRIC_ABI_H
 
 #include <linux/types.h>
+#include <mrc/limit_abi.h>
 
 /* docs/reference/protocol.md, "Forwarding modes" */
 enum mrc_forwarding {
@@ -25,15 +26,20 @@ enum mrc_fabric_program {
 	MRC_FABRIC_PROGRAM_COUNT,
 };
 
+/* A tier of switches: mrc_testbed/topology/numbering.py. */
+struct mrc_tier {
+	__u32 joins;   /* groups of the tier below; hosts at a T0 */
+	__u32 lanes;   /* parallel links to a switch of the tier below */
+	__u32 uplinks; /* of a switch; 0 in the highest tier */
+};
+
 /* fabric_config, read-only data of every object, the same in the whole lab. */
 struct mrc_fabric_config {
 	__u64 inner_prefix; /* first 64 bits of NIC addresses with plane 0; plane is added */
 	__u32 srv6_block;   /* first 32 bits of every carrier */
 	__u32 forwarding;   /* enum mrc_forwarding */
 	__u32 host_count;
-	__u32 hosts_per_t0;
-	__u32 uplinks_per_pair;
-	__u32 uplink_count;  /* of a T0 */
+	struct mrc_tier tiers[MRC_TIER_MAX]; /* from T0 up; the rest joins nothing */
 	__u32 hash_seed;     /* of the lab; a switch's own is made from it and the node id */
 	__u32 is_shaped;     /* ports have rates, and with them queues */
 	__u32 uplink_choice; /* enum mrc_uplink_choice */

@@ -16,6 +16,7 @@ enum mrc_page_list {
 
 enum mrc_limit {
 	MRC_PLANE_MAX = 16,	      /* 4 plane bits in every uSID */
+	MRC_TIER_MAX = 3,	      /* tiers of switches: a carrier has room for six uSIDs */
 	MRC_EV_MAX = 256,	      /* EVs per QP: the spec's typical 128-256 */
 	MRC_EV_OWN_WORDS = 8,	      /* of 8 bytes, that an EV selector has for itself */
 	MRC_PSN_RING = 1024,	      /* PSNs a QP tracks */

@@ -7,6 +7,7 @@
 #define MRC_NIC_ABI_H
 
 #include <linux/types.h>
+#include <mrc/fabric_abi.h>
 #include <mrc/limit_abi.h>
 
 enum mrc_icrc_mode {
@@ -23,13 +24,11 @@ enum mrc_icrc_mode {
 struct mrc_nic_config {
 	__u32 host_index;
 	__u32 plane_count;
-	__u32 hosts_per_t0;
-	__u32 uplinks_per_pair;
 	__u32 udp_port;	    /* 4791 */
 	__u32 srv6_block;   /* first 32 bits of every carrier, host order */
 	__u64 inner_prefix; /* first 64 bits of inner addresses with plane 0; plane is added */
-	__u32 downlink;	    /* host_index % hosts_per_t0: the NIC's own uSID index */
-	__u32 uplink_count; /* of a T0: what EVs of the NIC's own making are spread over */
+	__u32 downlink;	    /* of its T0: the NIC's own uSID index */
+	struct mrc_tier tiers[MRC_TIER_MAX];
 	__u32 port_id[MRC_PLANE_MAX]; /* MRC_PORT_NONE where the NIC has no port */
 	__u32 pmtu_max; /* payload bytes of a packet; 0: MRC_PMTU_MAX of a kernel. For its agent */
 	__u32 pad0;

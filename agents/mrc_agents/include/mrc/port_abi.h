@@ -11,6 +11,8 @@ enum mrc_port_kind {
 	MRC_PORT_T0_DOWN = 1,
 	MRC_PORT_T0_UP = 2,
 	MRC_PORT_T1_DOWN = 3,
+	MRC_PORT_T1_UP = 4,
+	MRC_PORT_T2_DOWN = 5,
 };
 
 /* port_table[port id], mmapable array, written by the control plane only. */
@@ -80,7 +82,10 @@ enum mrc_fib {
 	MRC_FIB_LOCAL = 0x7fffffff,
 };
 
-/* uSID layout (docs/reference/protocol.md): role 15:14, plane 13:10, index 9:0; no role is 0. */
+/*
+ * uSID layout (docs/reference/protocol.md): role 15:14, plane 13:10, index 9:0; no role is 0. A T0
+ * reads the third role as a downlink, switches above it as a T2.
+ */
 enum mrc_usid {
 	MRC_USID_ROLE_SHIFT = 14,
 	MRC_USID_PLANE_SHIFT = 10,
@@ -88,11 +93,13 @@ enum mrc_usid {
 	MRC_USID_T0 = 1,
 	MRC_USID_T1 = 2,
 	MRC_USID_DOWNLINK = 3,
+	MRC_USID_T2 = 3,
 };
 
 /*
  * EV layout: plane 31:28, uplink 27:16, copy 15:0 (several EVs may share one path). With structured
- * EVs 15:8 is the lane that a T1 takes. In ECMP only the plane means anything.
+ * EVs 15:8 is the lane that a T1 takes. In ECMP only the plane means anything. In three tiers uplink
+ * is that of the T0 and, times the uplinks of a T0, that of the T1.
  */
 enum mrc_ev_layout {
 	MRC_EV_PLANE_SHIFT = 28,

@@ -154,7 +154,7 @@ struct mrc_qp_head {
 	__u32 qpn;
 	__u32 peer_qpn;
 	__u32 peer_host;
-	__u32 is_local;	   /* both hosts on the same T0 */
+	__u32 distance;	   /* tier that joins both hosts; 0: they share their T0s */
 	__u64 template_hi; /* carrier with plane and uplink 0; see carrier_fill() */
 	__u64 template_lo;
 	__u32 pmtu_bytes;
@@ -245,10 +245,10 @@ struct mrc_comp {
 
 /* The paths of a requester. Those with packets under way are a list, by last acknowledgement. */
 struct mrc_paths {
-	__u32 is_shared;    /* EVs name paths that other QPs of the NIC use as well */
-	__u32 nic_base;	    /* place in nic_paths of the path by plane 0 and uplink 0 */
-	__u32 uplink_count; /* places from one plane to the next; 1 within a T0 */
-	__u32 busy;	    /* with packets under way */
+	__u32 is_shared; /* EVs name paths that other QPs of the NIC use as well */
+	__u32 nic_base;	 /* place in nic_paths of the path by plane 0 and uplink 0 */
+	__u32 way_count; /* paths of a plane, hence places from one to the next */
+	__u32 busy;	 /* with packets under way */
 	__u16 oldest;
 	__u16 newest;
 	struct mrc_path path[MRC_EV_MAX];

@@ -120,7 +120,7 @@ static __always_inline int ev_find_backup(struct mrc_qp *qp, const struct mrc_ev
 {
 	__u32 last = set->active_count + set->backup_count - 1;
 
-	if (qp->head.is_local)
+	if (!qp->head.distance)
 		return set->backup_count;
 	for (__u32 i = 0; i < EV_ATTEMPTS && i < set->backup_count; i++) {
 		__u8 candidate = qp->evs.order[EV_INDEX(slice + last - i)];

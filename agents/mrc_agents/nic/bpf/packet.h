@@ -70,21 +70,30 @@ struct packet_av {
 	__u32 entropy;
 };
 
-/* Deposits plane and uplink in a template built for plane 0 and uplink 0. */
-static __always_inline struct carrier carrier_fill(__u64 hi, __u64 lo, int is_local, __u32 plane,
-						   __u32 uplink, __u32 uplinks_per_pair)
+/* Deposits plane and way (docs/reference/protocol.md, "Carriers") in a template built for 0 and 0. */
+static __always_inline struct carrier carrier_fill(__u64 hi, __u64 lo, __u32 distance, __u32 plane,
+						   __u32 way, const struct mrc_tier *tiers)
 {
 	__u64 plane_bits = (__u64)plane << MRC_USID_PLANE_SHIFT;
+	__u64 uplink = way, lane;
 	struct carrier to;
 
 	to.hi = hi | plane_bits << 16 | plane_bits;
 	to.lo = lo;
-	if (!is_local) {
-		to.hi |= uplink;
-		to.lo |= plane_bits << 48 | plane_bits << 32;
-		if (uplinks_per_pair > 1)
-			to.lo |= (__u64)(uplink % uplinks_per_pair) << 48;
+	if (!distance)
+		return to;
+	to.lo |= plane_bits << 48 | plane_bits << 32;
+	if (tiers[1].uplinks)
+		uplink = way % tiers[0].uplinks;
+	to.hi |= uplink;
+	lane = tiers[1].lanes > 1 ? uplink % tiers[1].lanes : 0;
+	if (distance == 1) {
+		to.lo += lane << 48;
+		return to;
 	}
+	uplink = way / tiers[0].uplinks;
+	to.lo |= uplink << 48 | plane_bits << 16 | plane_bits;
+	to.lo += (tiers[2].lanes > 1 ? uplink % tiers[2].lanes : 0) << 32 | lane << 16;
 	return to;
 }
 
@@ -99,8 +108,8 @@ static __always_inline struct packet_av qp_av(const struct mrc_qp_head *head,
 					      __u32 entropy)
 {
 	return (struct packet_av){
-	    .to = carrier_fill(head->template_hi, head->template_lo, head->is_local, plane,
-			       entropy_uplink(entropy), config->uplinks_per_pair),
+	    .to = carrier_fill(head->template_hi, head->template_lo, head->distance, plane,
+			       entropy_uplink(entropy), config->tiers),
 	    .peer_host = head->peer_host,
 	    .peer_qpn = head->peer_qpn,
 	    .plane = plane,
@@ -110,23 +119,29 @@ static __always_inline struct packet_av qp_av(const struct mrc_qp_head *head,
 
 /* Carrier to a host for which there is no QP, and so no template. */
 static __always_inline struct carrier carrier_to(const struct mrc_nic_config *config,
-						 __u32 peer_host, __u32 plane, __u32 uplink)
+						 __u32 peer_host, __u32 plane, __u32 way)
 {
-	__u32 own_row = config->host_index / config->hosts_per_t0;
-	__u32 peer_row = peer_host / config->hosts_per_t0;
-	__u32 lanes = config->uplinks_per_pair;
-	__u64 downlink = usid(MRC_USID_DOWNLINK, 0, peer_host % config->hosts_per_t0);
-	__u64 hi = (__u64)config->srv6_block << 32 | usid(MRC_USID_T0, 0, own_row * lanes) << 16;
-	int is_local = own_row == peer_row;
-	__u64 lo = 0;
+	const struct mrc_tier *tiers = config->tiers;
+	__u32 row = config->host_index / tiers[0].joins;
+	__u32 peer_row = peer_host / tiers[0].joins;
+	__u64 downlink = usid(MRC_USID_DOWNLINK, 0, peer_host % tiers[0].joins);
+	__u64 to_t0 = usid(MRC_USID_T0, 0, peer_row * tiers[1].lanes);
+	__u64 hi = (__u64)config->srv6_block << 32 | usid(MRC_USID_T0, 0, row * tiers[1].lanes)
+							 << 16;
+	__u32 pod = peer_row / tiers[1].joins, distance = 1;
+	__u64 lo;
 
-	if (is_local) {
-		hi |= downlink;
-	} else {
-		hi |= usid(MRC_USID_T1, 0, 0);
-		lo = usid(MRC_USID_T0, 0, peer_row * lanes) << 48 | downlink << 32;
+	if (row == peer_row)
+		return carrier_fill(hi | downlink, 0, 0, plane, way, tiers);
+	hi |= usid(MRC_USID_T1, 0, 0);
+	lo = to_t0 << 48 | downlink << 32;
+	if (row / tiers[1].joins != pod) {
+		distance = 2;
+		lo = usid(MRC_USID_T2, 0, 0) << 48 |
+		     usid(MRC_USID_T1, 0, tiers[0].uplinks + pod * tiers[2].lanes) << 32 |
+		     to_t0 << 16 | downlink;
 	}
-	return carrier_fill(hi, lo, is_local, plane, uplink, lanes);
+	return carrier_fill(hi, lo, distance, plane, way, tiers);
 }
 
 static __always_inline void write_ipv6(struct wire_ipv6 *ip, __u32 class_flow, __u32 length,

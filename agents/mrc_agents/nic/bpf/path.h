@@ -157,9 +157,10 @@ static __always_inline int path_is_idle(const struct mrc_qp *qp, __u32 index)
 
 static __always_inline __u32 nic_path(const struct mrc_qp *qp, __u32 entropy)
 {
-	__u32 place = qp->paths.nic_base +
-		      (entropy >> MRC_EV_PLANE_SHIFT) * qp->paths.uplink_count +
-		      (qp->head.is_local ? 0 : entropy_uplink(entropy));
+	__u32 plane = entropy >> MRC_EV_PLANE_SHIFT, way = entropy_uplink(entropy);
+	__u32 place = qp->paths.nic_base + plane * qp->paths.way_count;
+
+	place += way % qp->paths.way_count; /* to a near host an EV's lower choices count */
 
 	return index_within(place, MRC_NIC_PATHS);
 }

@@ -144,7 +144,7 @@ static __always_inline void run_loss_deferred(const struct mrc_qp *qp, __u32 qp_
 	if (!deferred->left)
 		return;
 	/* Within a T0 a plane has one path: as long as that is alive none is better. */
-	if (!qp->head.is_local || !deferred->is_path_alive)
+	if (qp->head.distance || !deferred->is_path_alive)
 		path_suspect(qp, EV(qp, deferred->ev)->entropy);
 	ev_report_transition(qp_index, deferred->ev, deferred->left, MRC_EV_ASSUMED_BAD, reason);
 }

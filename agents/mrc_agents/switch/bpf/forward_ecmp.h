@@ -40,20 +40,4 @@ static __always_inline __u32 ecmp_share(__u32 hash, __u32 count)
 	return (__u64)hash * count >> 32;
 }
 
-/* The uplink a T0 takes, one of fabric_config.uplink_count. */
-static __always_inline __u32 ecmp_uplink(const struct wire_ipv6 *ip, const struct wire_udp *udp,
-					 __u32 node_id)
-{
-	return ecmp_share(ecmp_hash(ip, udp, node_id), fabric_config.uplink_count);
-}
-
-/* Which of the parallel links to the next T0 a T1 takes. */
-static __always_inline __u32 ecmp_lane(const struct wire_ipv6 *ip, const struct wire_udp *udp,
-				       __u32 node_id)
-{
-	if (fabric_config.uplinks_per_pair == 1)
-		return 0;
-	return ecmp_share(ecmp_hash(ip, udp, node_id), fabric_config.uplinks_per_pair);
-}
-
 #endif

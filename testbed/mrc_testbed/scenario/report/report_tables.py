@@ -244,7 +244,7 @@ def provenance_table(result: RunResult) -> Markup:
     entries = (
         (
             "Fabric",
-            f"{spec.planes} planes x ({spec.t0} T0 + {spec.t1} T1), "
+            f"{spec.planes} planes x ({spec.numbering.switches_by_tier}), "
             f"{spec.numbering.host_count} hosts, {rate}",
         ),
         ("Transport", f"{plan.transport.describe_paths()}, {plan.transport.congestion.describe()}"),

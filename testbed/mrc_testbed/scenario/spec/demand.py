@@ -5,10 +5,9 @@ Nothing is refused by it: what a machine carries shows when it does, and every r
 
 import functools
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 from mrc_testbed.scenario.spec.plan import Plan
@@ -22,9 +21,6 @@ from mrc_testbed.workloads.load import Load
 
 _FRAMES_PER_PACKET: Final = 2
 """A data packet, and the SACK that answers it."""
-
-_LOCAL_LINKS: Final = 2
-_CROSS_T1_LINKS: Final = 4
 
 ASSUMED_FRAME_HOPS_PER_S: Final = 600_000
 """Frames that leave the ports of a shaped lab in time on two cores; docs/explanation/fidelity.md."""
@@ -42,8 +38,9 @@ class OfferedFlow(NamedTuple):
 def frame_hops_per_s(clos: Clos, flows: Iterable[OfferedFlow]) -> float:
     """Frames that leave ports per second, at most: every flow sends as fast as the ports on its way allow.
 
-    Flows share the ports of a NIC, and the uplinks of a T0, equally, in all planes alike; none has more under
-    way than its depth allows in an idle RTT. 0 for an unshaped fabric, whose flows go as fast as the machine.
+    Flows share the ports of a NIC, and the uplinks of a T0 or pod, equally, in all planes alike; none has
+    more under way than its depth allows in an idle RTT. 0 for an unshaped fabric, whose flows go as fast as
+    the machine.
     """
     if not clos.spec.is_shaped:
         return 0.0
@@ -55,7 +52,7 @@ def frame_hops_per_s(clos: Clos, flows: Iterable[OfferedFlow]) -> float:
     idle_fabric = functools.cache(lambda frame_bytes: IdleFabric(clos, frame_bytes))
     frames_per_s = 0.0
     for flow, shares_bps in zip(offered, zip(*planes, strict=True), strict=True):
-        links = _LOCAL_LINKS if clos.is_local(flow.source, flow.target) else _CROSS_T1_LINKS
+        links = 2 * (clos.distance(flow.source, flow.target) + 1)
         packets_per_s = min(sum(shares_bps) / bits_per_packet, _answered_per_s(clos, flow, idle_fabric))
         frames_per_s += packets_per_s * links * _FRAMES_PER_PACKET
     return frames_per_s
@@ -63,7 +60,8 @@ def frame_hops_per_s(clos: Clos, flows: Iterable[OfferedFlow]) -> float:
 
 def all_hosts_at_once(clos: Clos) -> Sequence[OfferedFlow]:
     """A flow from every host to the one in its place at the next T0: the most a fabric can be asked for."""
-    hosts, shift = clos.numbering.host_count, clos.spec.hosts_per_t0 if clos.spec.t0 > 1 else 1
+    hosts = clos.numbering.host_count
+    shift = clos.numbering.hosts_per_t0 if clos.numbering.diameter else 1
     return [OfferedFlow(host, (host + shift) % hosts) for host in range(hosts)]
 
 
@@ -90,21 +88,23 @@ def _shares_bps(
         )
         for source, target in pairs
     ]
-    leaving_bps, reaching_bps = [0.0] * clos.spec.t0, [0.0] * clos.spec.t0
-    for (source, target), share_bps in zip(pairs, shares_bps, strict=True):
-        if not clos.is_local(source, target):
-            leaving_bps[number.row(source)] += share_bps
-            reaching_bps[number.row(target)] += share_bps
-    first = [2 * number.fabric_link_id(plane, t0, 0) for t0 in range(clos.spec.t0 + 1)]
-    up_bps, down_bps = (
-        [sum(rates_bps[begin + end : until : 2]) for begin, until in pairwise(first)] for end in (0, 1)
-    )
-    for index, (source, target) in enumerate(pairs):
-        if not clos.is_local(source, target):
-            leaving, reaching = number.row(source), number.row(target)
-            shares_bps[index] *= min(
-                1.0, up_bps[leaving] / leaving_bps[leaving], down_bps[reaching] / reaching_bps[reaching]
-            )
+    for level in range(1, number.diameter + 1):
+        size = number.group_sizes[level - 1]
+        groups = [
+            [number.group(level - 1, number.row(host)) for host in pair if clos.distance(*pair) >= level]
+            for pair in pairs
+        ]
+        asked_bps, ports_bps = defaultdict[tuple[int, int], float](float), Counter[tuple[int, int]]()
+        for share_bps, ends in zip(shares_bps, groups, strict=True):
+            for at in enumerate(ends):
+                asked_bps[at] += share_bps
+        for link in number.links_at(level):
+            place = number.link_place(link)
+            if place.plane == plane:
+                for end in (0, 1):
+                    ports_bps[end, place.lower // size] += rates_bps[2 * link + end]
+        for index, ends in enumerate(groups):
+            shares_bps[index] *= min([1.0, *(ports_bps[at] / asked_bps[at] for at in enumerate(ends))])
     return shares_bps
 
 
