@@ -39,7 +39,6 @@ static __always_inline int forward_host(const struct wire_ipv6 *ip, const void *
 	row = (__u32)host / tiers[0].joins;
 	first = usid(MRC_USID_T0, 0, row * tiers[1].lanes);
 	count = tiers[1].lanes;
-	number = stev_lane(udp);
 	hit = fib_find(node_id, first);
 	if (hit == MRC_FIB_LOCAL)
 		return fib_verdict(
@@ -53,7 +52,6 @@ static __always_inline int forward_host(const struct wire_ipv6 *ip, const void *
 		case MRC_PORT_T0_DOWN:
 			first = usid(MRC_USID_T1, 0, 0);
 			count = tiers[0].uplinks;
-			number = stev_uplink(ip);
 			break;
 		case MRC_PORT_T1_DOWN:
 			first = usid(MRC_USID_T2, 0, 0);
@@ -65,7 +63,9 @@ static __always_inline int forward_host(const struct wire_ipv6 *ip, const void *
 	}
 	if (fabric_is_adaptive() && count > 1)
 		return adaptive_verdict(ip, udp, node_id, first, count, time_ns);
-	if (fabric_config.forwarding != MRC_FORWARDING_STEV)
+	if (fabric_config.forwarding == MRC_FORWARDING_STEV)
+		number = ingress->kind == MRC_PORT_T0_DOWN ? stev_uplink(ip) : stev_lane(udp);
+	else
 		number = count == 1 ? 0 : ecmp_share(ecmp_hash(ip, udp, node_id), count);
 	if (number >= count)
 		return -MRC_PC_DROP_NO_ROUTE;
