@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from mrc_agents.algorithms import CC, EV
 from mrc_testbed.document.fields import Duration, Rate, Ratio, Size, StrictModel
-from mrc_testbed.document.problem import LimitProblems
+from mrc_testbed.document.problem import LimitProblems, Location
 from mrc_testbed.topology.addressing import PORT_ID_BITS
 from mrc_testbed.topology.algorithm import check_cc_algorithm, check_ev_selector
 from mrc_testbed.topology.ev import LANE_MASK, UPLINK_MASK
@@ -327,7 +327,7 @@ class TopologySpec(StrictModel):
         problems.raise_if_any("topology")
         return self
 
-    def _counts_of_usids(self) -> tuple[tuple[str, int, str, int], ...]:
+    def _counts_of_usids(self) -> tuple[tuple[str | Location, int, str, int], ...]:
         """The place in the file, number, name and limit of what uSIDs count."""
         if self.tiers is None:
             return (
@@ -337,15 +337,15 @@ class TopologySpec(StrictModel):
             )
         number, pods, t1 = self.numbering, self.numbering.downlinks[2:], self.numbering.tiers[1]
         return (
-            ("tiers.0.joins", number.hosts_per_t0, "the number of hosts at a T0", INDEX_COUNT),
-            ("tiers.1.joins", number.groups[0] * t1.lanes, "T0s x links", INDEX_COUNT),
+            (("tiers", 0, "joins"), number.hosts_per_t0, "the number of hosts at a T0", INDEX_COUNT),
+            (("tiers", 1, "joins"), number.groups[0] * t1.lanes, "T0s x links", INDEX_COUNT),
             (
                 "tiers.1.switches",
                 number.uplinks[0] + sum(pods),
                 "uplinks of a T0 and downlinks of a T2",
                 INDEX_COUNT,
             ),
-            ("tiers.2.switches", number.uplinks[1], "uplinks of a T1", INDEX_COUNT),
+            (("tiers", 2, "switches"), number.uplinks[1], "uplinks of a T1", INDEX_COUNT),
             ("tiers", number.way_count(2), "paths of a plane between pods", UPLINK_MASK + 1),
         )[: 3 if len(self.tiers) == 2 else 5]
 

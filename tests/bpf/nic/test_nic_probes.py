@@ -18,7 +18,9 @@ from write_source import Sent, WriteSource
 
 from mrc_agents.abi import Command, EventKind, EvReason, EvState, Limit, NicCounter, ProbeKind
 from mrc_agents.nic.work_queue import QPN_MIN
+from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.spec import TopologySpec
 
 SUCCESSES = 3
 
@@ -41,14 +43,35 @@ def test_probe_is_answered_without_a_qp(nic: NicBench, distant: FarEnd, request_
     check_answer(nic, distant, request_id, plane=1, uplink=2)
 
 
-def test_probes_of_every_host_on_every_path_are_answered_on_it(nic: NicBench, distant: FarEnd) -> None:
+def check_answers_on_every_path(nic: NicBench, distant: FarEnd) -> None:
     clos = distant.clos
     for peer in set(range(clos.numbering.host_count)) - {distant.host}:
         far = replace(distant, peer=peer)
-        uplinks = clos.numbering.way_count(clos.distance(far.host, peer))
         for plane in range(clos.spec.planes):
-            for uplink in range(uplinks):
-                check_answer(nic, far, 9, plane, uplink)
+            for way in range(clos.numbering.way_count(clos.distance(far.host, peer))):
+                check_answer(nic, far, 9, plane, way)
+
+
+def test_probes_of_every_host_on_every_path_are_answered_on_it(nic: NicBench, distant: FarEnd) -> None:
+    check_answers_on_every_path(nic, distant)
+
+
+def test_a_nic_in_a_fabric_of_three_tiers() -> None:
+    """Carriers with and without a QP, to hosts at every distance."""
+    tiers = [{"joins": 2}, {"joins": 3, "switches": 2, "links": 3}, {"joins": 2, "switches": 3, "links": 2}]
+    clos = Clos(TopologySpec.model_validate({"planes": 2, "tiers": tiers}))
+    assert [clos.distance(3, peer) for peer in (2, 4, 11)] == [0, 1, 2]
+    with NicBench(clos, 3) as nic:
+        for peer in (2, 4, 11):
+            far = FarEnd(clos, 3, peer)
+            ways = range(clos.numbering.way_count(clos.distance(3, peer)))
+            nic.reset()
+            evs = far.evs_on_uplinks(*ways)
+            source = WriteSource(nic, far, far.attributes(evs=evs, backup_per_plane=0, window_packets=256))
+            source.post(2048 * len(evs))
+            assert {sent.entropy for sent in source.send()} == set(evs)  # in frames with their carriers
+        nic.reset()
+        check_answers_on_every_path(nic, FarEnd(clos, 3, 11))
 
 
 def test_probe_for_another_qp_than_the_endpoint(nic: NicBench, distant: FarEnd) -> None:

@@ -35,6 +35,19 @@ def small_closes(draw: st.DrawFn) -> Clos:
 
 
 @st.composite
+def three_tier_closes(draw: st.DrawFn) -> Clos:
+    """Small fabrics of three tiers; a pod, a T0 in it, or a switch above may be the only one."""
+    small = st.integers(1, 3)
+    tiers = [{"joins": draw(small), "switches": draw(small), "links": draw(small)} for _ in range(2)]
+    hosts = draw(st.integers(2 if tiers[0]["joins"] * tiers[1]["joins"] == 1 else 1, 3))
+    return Clos(
+        TopologySpec.model_validate(
+            {"planes": draw(small), "tiers": [{"joins": hosts}, *tiers]}, strict=False
+        )
+    )
+
+
+@st.composite
 def any_closes(draw: st.DrawFn) -> Clos:
     """Fabrics up to the limits of uSIDs and port numbers."""
     lanes = draw(st.integers(1, 8))
@@ -49,7 +62,7 @@ def any_closes(draw: st.DrawFn) -> Clos:
 @st.composite
 def routes(draw: st.DrawFn, closes: st.SearchStrategy[Clos] | None = None) -> Route:
     """A fabric, two different hosts, a plane, and an uplink where the path has one."""
-    clos = draw(any_closes() if closes is None else closes)
+    clos = draw(any_closes() | three_tier_closes() if closes is None else closes)
     source = draw(st.integers(0, clos.numbering.host_count - 1))
     offset = draw(st.integers(1, clos.numbering.host_count - 1))
     destination = (source + offset) % clos.numbering.host_count

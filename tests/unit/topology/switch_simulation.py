@@ -46,7 +46,7 @@ class SwitchSimulation:
             ingress = self._clos.port(egress ^ 1)
             outcome.last_node = ingress.node.name
             if not ingress.node.is_switch:
-                own = 3 << 14 | plane << 10 | ingress.node.index % self._clos.spec.hosts_per_t0
+                own = 3 << 14 | plane << 10 | ingress.node.index % self._clos.numbering.hosts_per_t0
                 if address == BLOCK << 96 | own << 80:
                     outcome.host = ingress.node.index
                 return outcome

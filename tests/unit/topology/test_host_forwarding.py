@@ -4,7 +4,7 @@ from collections import Counter
 from ipaddress import IPv6Address
 
 import pytest
-from clos_strategies import Route, routes, small_closes
+from clos_strategies import Route, any_closes, routes, small_closes, three_tier_closes
 from exploring import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +23,12 @@ from mrc_testbed.topology.spec import TopologySpec
 from mrc_testbed.topology.timing import IdleFabric
 
 FLOW = FlowKey(IPv6Address("fd6d:7263::1"), IPv6Address("fd6d:7263::6"), 0x1002, 0xABCD, 4791)
-KINDS = (PortKind.NIC, PortKind.T0_UP, PortKind.T1_DOWN, PortKind.T0_DOWN)
+KINDS = (
+    (PortKind.NIC, PortKind.T0_DOWN),
+    (PortKind.NIC, PortKind.T0_UP, PortKind.T1_DOWN, PortKind.T0_DOWN),
+    (*(PortKind.NIC, PortKind.T0_UP, PortKind.T1_UP), PortKind.T2_DOWN, PortKind.T1_DOWN, PortKind.T0_DOWN),
+)
+"""The ports that a packet leaves by, by distance."""
 
 
 def in_mode(clos: Clos, forwarding: str, hash_seed: int = 0) -> Clos:
@@ -72,7 +77,7 @@ def test_switches_choose_independently_of_one_another() -> None:
 
 
 @settings(max_examples=examples(150))
-@given(routes())
+@given(routes(any_closes()))
 def test_structured_ev_leads_over_the_links_of_the_source_route(route: Route) -> None:
     clos = in_mode(route.clos, "stev")
     args = (route.source, route.destination, route.plane, route.uplink)
@@ -86,12 +91,12 @@ def test_structured_ev_leads_over_the_links_of_the_source_route(route: Route) ->
 
 
 @settings(max_examples=examples(150))
-@given(routes(small_closes()), st.integers(0, 2**32 - 1), st.integers(0, 2**28 - 1))
+@given(routes(small_closes() | three_tier_closes()), st.integers(0, 2**32 - 1), st.integers(0, 2**28 - 1))
 def test_hashed_path_is_one_of_the_fabric(route: Route, seed: int, ev: int) -> None:
     clos = in_mode(route.clos, "ecmp", seed)
     path = explain_ev(clos, route.plane << 28 | ev, route.source, route.destination)
     ports = [hop.egress for hop in path.hops if hop.egress is not None]
-    assert tuple(port.kind for port in ports) == (KINDS if path.t1 else (PortKind.NIC, PortKind.T0_DOWN))
+    assert tuple(port.kind for port in ports) == KINDS[clos.distance(route.source, route.destination)]
     assert {port.plane for port in ports} == {route.plane}
     assert path.hops[0].node == clos.host(route.source)
     assert path.hops[-1].node == clos.host(route.destination)

@@ -1,9 +1,11 @@
 """Ids are dense, names and addresses are unique, and each leads back to what it came from."""
 
+from collections import Counter
 from ipaddress import IPv6Address
+from itertools import product
 
 import pytest
-from clos_strategies import any_closes, small_closes
+from clos_strategies import any_closes, small_closes, three_tier_closes
 from exploring import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ from mrc_testbed.topology.spec import TopologySpec
 
 
 @settings(max_examples=examples(60))
-@given(small_closes())
+@given(small_closes() | three_tier_closes())
 def test_node_ids_and_names_are_bijective(clos: Clos) -> None:
     nodes = list(clos.nodes())
     assert [node.id for node in nodes] == list(range(clos.numbering.node_count))
@@ -27,7 +29,7 @@ def test_node_ids_and_names_are_bijective(clos: Clos) -> None:
 
 
 @settings(max_examples=examples(60))
-@given(small_closes())
+@given(small_closes() | three_tier_closes())
 def test_port_ids_names_and_addresses_are_bijective(clos: Clos) -> None:
     ports = list(clos.ports())
     assert [port.id for port in ports] == list(range(clos.numbering.port_count))
@@ -75,8 +77,28 @@ def test_links_join_neighbouring_tiers_of_one_plane_exactly_once(clos: Clos) -> 
     ]
 
 
+@settings(max_examples=examples(60))
+@given(three_tier_closes())
+def test_three_tiers_join_hosts_to_t0s_t0s_to_pods_and_pods_to_a_plane(clos: Clos) -> None:
+    hosts, t1, t2 = clos.numbering.tiers
+    pairs = Counter((link.plane, link.lower.node.name, link.upper.node.name) for link in clos.links())
+    wanted = Counter(
+        (p, f"h{h}", f"p{p}-t0-{h // hosts.joins}")
+        for p in range(clos.spec.planes)
+        for h in range(clos.numbering.host_count)
+    )
+    for p, pod in product(range(clos.spec.planes), range(t2.joins)):
+        for j in range(t1.switches):
+            name = f"p{p}-t1-{pod * t1.switches + j}"
+            for t0 in range(pod * t1.joins, (pod + 1) * t1.joins):
+                wanted[p, f"p{p}-t0-{t0}", name] += t1.lanes
+            for k in range(j * t2.switches, (j + 1) * t2.switches):
+                wanted[p, name, f"p{p}-t2-{k}"] += t2.lanes
+    assert pairs == wanted
+
+
 @settings(max_examples=examples(100))
-@given(any_closes(), st.data())
+@given(any_closes() | three_tier_closes(), st.data())
 def test_port_id_and_node_id_lead_back_in_a_fabric_of_any_size(clos: Clos, data: st.DataObject) -> None:
     port = clos.port(data.draw(st.integers(0, clos.numbering.port_count - 1)))
     assert clos.port_id(port.node, port.index) == port.id

@@ -17,33 +17,49 @@ from mrc_testbed.topology.usid import Role, Usid, decode_usid, pack_carrier, shi
 
 
 def usids_of_contract(route: Route) -> tuple[Usid, ...]:
-    """Source T0, T1, destination T0, downlink; source T0 and downlink within one T0."""
-    clos, lanes = route.clos, route.clos.spec.uplinks_per_pair
+    """Source T0, T1, T2, T1, destination T0, downlink; without those of tiers that are not crossed."""
+    clos, (_, t1, *above) = route.clos, route.clos.numbering.tiers
+    lanes, uplinks = t1.lanes, t1.switches * t1.lanes
     first = Usid(Role.T0, route.plane, clos.numbering.row(route.source) * lanes)
     last = Usid(Role.DOWNLINK, route.plane, clos.numbering.downlink(route.destination))
     if not clos.distance(route.source, route.destination):
         return first, last
-    down = Usid(Role.T0, route.plane, clos.numbering.row(route.destination) * lanes + route.uplink % lanes)
-    return first, Usid(Role.T1, route.plane, route.uplink), down, last
+    row, uplink = clos.numbering.row(route.destination), route.uplink % uplinks
+    up = Usid(Role.T1, route.plane, uplink)
+    down = Usid(Role.T0, route.plane, row * lanes + uplink % lanes)
+    if clos.distance(route.source, route.destination) == 1:
+        return first, up, down, last
+    second, pod = route.uplink // uplinks, row // t1.joins
+    t1_down = Usid(Role.T1, route.plane, uplinks + pod * above[0].lanes + second % above[0].lanes)
+    return first, up, Usid(Role.T2, route.plane, second), t1_down, down, last
 
 
 def link_ids_of_contract(route: Route) -> list[int]:
     """The links of a path by the numbering formulas of docs/reference/protocol.md, written out."""
-    spec = route.clos.spec
-    hosts = spec.t0 * spec.hosts_per_t0
-    source_row, destination_row = route.source // spec.hosts_per_t0, route.destination // spec.hosts_per_t0
-    t1, lane = divmod(route.uplink, spec.uplinks_per_pair)
+    planes, ((per_t0, *_), t1, *above) = route.clos.spec.planes, route.clos.numbering.tiers
+    pods = above[0].joins if above else 1
+    t0s, uplinks = pods * t1.joins, t1.switches * t1.lanes
+    hosts = t0s * per_t0
+    source_row, destination_row = route.source // per_t0, route.destination // per_t0
+    uplink = route.uplink % uplinks
 
-    def fabric_link(t0: int) -> int:
-        return (
-            hosts * spec.planes + ((route.plane * spec.t0 + t0) * spec.t1 + t1) * spec.uplinks_per_pair + lane
-        )
+    def uplink_of_t0(t0: int) -> int:
+        return hosts * planes + (route.plane * t0s + t0) * uplinks + uplink
 
-    first = route.source * spec.planes + route.plane
-    last = route.destination * spec.planes + route.plane
+    def uplink_of_t1(pod: int) -> int:
+        number = route.plane * pods * t1.switches + pod * t1.switches + uplink // t1.lanes
+        first = (hosts + t0s * uplinks) * planes
+        return first + number * above[0].switches * above[0].lanes + route.uplink // uplinks
+
+    first = route.source * planes + route.plane
+    last = route.destination * planes + route.plane
     if source_row == destination_row:
         return [first, last]
-    return [first, fabric_link(source_row), fabric_link(destination_row), last]
+    up, down = uplink_of_t0(source_row), uplink_of_t0(destination_row)
+    if source_row // t1.joins == destination_row // t1.joins:
+        return [first, up, down, last]
+    tops = [uplink_of_t1(row // t1.joins) for row in (source_row, destination_row)]
+    return [first, up, *tops, down, last]
 
 
 @settings(max_examples=examples(150))
