@@ -359,7 +359,7 @@ class TopologySpec(StrictModel):
         for key, count in (("switches", self.tiers[0].switches), ("links", self.tiers[0].links)):
             if count != 1:
                 problems.add(
-                    f"tiers.0.{key}", count, f"a host has one link to a T0 of each plane: {key} is 1"
+                    ("tiers", 0, key), count, f"a host has one link to a T0 of each plane: {key} is 1"
                 )
         if len(self.tiers) > 2 and self.forwarding == "stev":
             problems.add(
