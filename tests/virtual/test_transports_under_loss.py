@@ -32,3 +32,24 @@ def test_every_byte_arrives_and_only_mrc_retransmits_by_sack(kind, tmp_path):
     assert host.retransmits > 0
     assert (host.retransmits_sack > 0) == (kind == "mrc")
     assert (host.retransmits_nack + host.retransmits_timeout > 0) == (kind != "mrc")
+
+
+MUTE = document("""\
+Scenario {name: mute}
+  topology: {planes: 1, t0: 1, t1: 1, hosts_per_t0: 66, port_rate: 10Gbit, link_delay: 1us,
+    nic: {window_packets: 1024}}
+  transport: {kind: mrc, cc: fixed}
+  workloads:
+    - {name: ring, kind: all-reduce, size: 264KiB, iterations: 3, timeout: 1s}
+  faults:
+    - {id: mute, at: 0s, for: 1500us, kind: loss, ratio: 100%, traffic: control, select: {links: h1:0}, direction: b-to-a}
+  expect: [wrong_bytes == 0, operations(ring) == 3]
+""")
+
+
+def test_a_ring_waits_for_room_in_a_work_ring(tmp_path):
+    """A rank goes on receiving while nothing that it sends is acknowledged: its requests fill the ring."""
+    file = tmp_path / "mute.yaml"
+    file.write_text(MUTE)
+    result = run(resolve(load_scenario(file)), tmp_path).result
+    assert result.verdict.status is Status.PASSED, result.verdict.reason

@@ -2,8 +2,8 @@
 /*
  * Messages of operations between ranks. A schedule says which message leaves once which other has
  * arrived: here each is posted as the agent of its NIC would, reduced where it lies, and followed
- * by those that wait for it. Python is called when an operation is over, and where the agent of a
- * NIC has to post, since it is frozen or dead, or the work ring is full.
+ * by those that wait for it. Where a work ring is full, messages wait for a completion. Python is
+ * called when an operation is over, and where a frozen or dead agent has to post.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,21 +15,22 @@ enum {
 	OWN_ID = 1U << 31,    /* of work requests that no agent has posted; no agent gets so far */
 };
 
-/* The schedule and connection whose messages arrive at a QP. */
-struct receiver {
+/* The schedule and connection of a QP. */
+struct end {
 	struct mrc_message_schedule *schedule;
 	__u32 connection;
 };
 
-static struct receiver *receivers; /* by NIC and QP */
-static __u32 arrived;		   /* 1 + the transfer whose arrival is dealt with */
+static struct end *receivers, *senders; /* by NIC and QP */
+static __u32 arrived;			/* 1 + the transfer whose arrival is dealt with */
 static __u32 qp_count;
 
 void virtual_begin_messages(__u32 nic_count)
 {
 	qp_count = virtual_find_map("work_ring")->map->count;
 	receivers = calloc((size_t)nic_count * qp_count, sizeof(*receivers));
-	if (!receivers) {
+	senders = calloc((size_t)nic_count * qp_count, sizeof(*senders));
+	if (!receivers || !senders) {
 		perror("virtual time: messages");
 		abort();
 	}
@@ -38,7 +39,8 @@ void virtual_begin_messages(__u32 nic_count)
 void virtual_end_messages(void)
 {
 	free(receivers);
-	receivers = 0;
+	free(senders);
+	receivers = senders = 0;
 }
 
 static struct mrc_schedule_connection *connection_of(const struct mrc_message_schedule *schedule,
@@ -77,18 +79,21 @@ static __u32 take_first(const struct mrc_message_schedule *schedule, __u32 list[
 
 /* ---- posting */
 
-/* The work ring of a QP, with room; 0: its agent is frozen or dead, or there is no room. */
+/* Returns whether a work ring is full: its oldest request has not completed. */
+static int is_full(const struct mrc_work_ring *ring)
+{
+	const struct mrc_work *oldest = &ring->entries[(ring->tail + 1) % MRC_WORK_RING];
+
+	return oldest->iterations && !oldest->is_completed;
+}
+
+/* The work ring of a QP; 0: its agent is frozen or dead. */
 static struct mrc_work_ring *open_ring(const struct mrc_schedule_connection *connection)
 {
-	const struct mrc_work *oldest;
-	struct mrc_work_ring *ring;
-
 	if (!virtual_is_attended(connection->source_nic))
 		return 0;
 	virtual_enter_nic(connection->source_nic);
-	ring = virtual_work_ring(connection->source_qp);
-	oldest = &ring->entries[(ring->tail + 1) % MRC_WORK_RING];
-	return oldest->iterations && !oldest->is_completed ? 0 : ring;
+	return virtual_work_ring(connection->source_qp);
 }
 
 static void request_frames(__u32 nic, __u32 qp_index, __u32 packets)
@@ -133,16 +138,27 @@ static void post(struct mrc_message_schedule *schedule, __u32 index)
 		       packets < connection->window_packets ? packets : connection->window_packets);
 }
 
-/* Posts a message, or lets it wait until one of its connection has arrived. */
+/* Posts messages of a connection that wait, as far as it has room. */
+static void post_waiting(struct mrc_message_schedule *schedule, __u32 index)
+{
+	struct mrc_schedule_connection *connection = connection_of(schedule, index);
+
+	while (connection->waiting[0] && connection->in_flight < schedule->in_flight_max) {
+		const struct mrc_work_ring *ring = open_ring(connection);
+
+		if (ring && is_full(ring))
+			return;
+		post(schedule, take_first(schedule, connection->waiting));
+	}
+}
+
+/* Posts a message, or lets it wait until one of its connection has arrived or completed. */
 static void send_transfer(struct mrc_message_schedule *schedule, __u32 index)
 {
-	struct mrc_schedule_connection *connection =
-	    connection_of(schedule, transfer_of(schedule, index)->connection);
+	__u32 connection = transfer_of(schedule, index)->connection;
 
-	if (connection->in_flight < schedule->in_flight_max)
-		post(schedule, index);
-	else
-		append(schedule, connection->waiting, index);
+	append(schedule, connection_of(schedule, connection)->waiting, index);
+	post_waiting(schedule, connection);
 }
 
 /* ---- arrivals */
@@ -168,8 +184,7 @@ void mrc_virtual_take_arrival(struct mrc_message_schedule *schedule, __u32 index
 	arrived = index + 1;
 	schedule->outstanding--;
 	connection->in_flight--;
-	if (connection->waiting[0])
-		post(schedule, take_first(schedule, connection->waiting));
+	post_waiting(schedule, transfer->connection);
 	if (transfer->reduce_start >= 0)
 		reduce(schedule, transfer, connection->target_address);
 	for (__u32 i = first[index]; i < first[index + 1]; i++)
@@ -183,10 +198,17 @@ int virtual_take_message(__u32 nic, const struct mrc_event *event)
 	const __u32 *first, *members;
 	__u32 carried, place, index;
 	struct mrc_message_schedule *schedule;
-	const struct receiver *receiver;
+	const struct end *receiver, *sender;
 
-	if (event->kind == MRC_EVENT_COMPLETION)
-		return !!(event->a & OWN_ID);
+	if (event->kind == MRC_EVENT_COMPLETION && event->a & OWN_ID) {
+		sender = &senders[nic * qp_count + event->qp_index];
+		if (sender->schedule) {
+			post_waiting(sender->schedule, sender->connection);
+			if (sender->schedule->unposted[0])
+				virtual_call_python();
+		}
+		return 1;
+	}
 	if (event->kind != MRC_EVENT_RECEIVE)
 		return 0;
 	receiver = &receivers[nic * qp_count + event->qp_index];
@@ -220,7 +242,9 @@ void mrc_virtual_expect(struct mrc_message_schedule *schedule, int is_expected)
 		if (connection->source_nic == VIRTUAL_NO_NIC)
 			continue;
 		receivers[connection->target_nic * qp_count + connection->target_qp] =
-		    (struct receiver){is_expected ? schedule : 0, i};
+		    (struct end){is_expected ? schedule : 0, i};
+		senders[connection->source_nic * qp_count + connection->source_qp] =
+		    (struct end){is_expected ? schedule : 0, i};
 	}
 }
 
