@@ -42,7 +42,8 @@ Scenario {name: mute}
   workloads:
     - {name: ring, kind: all-reduce, size: 264KiB, iterations: 3, timeout: 1s}
   faults:
-    - {id: mute, at: 0s, for: 1500us, kind: loss, ratio: 100%, traffic: control, select: {links: h1:0}, direction: b-to-a}
+    - {id: mute, at: 0s, for: 1500us, kind: loss, ratio: 100%, traffic: control,
+       select: {links: h1:0}, direction: b-to-a}
   expect: [wrong_bytes == 0, operations(ring) == 3]
 """)
 
