@@ -34,14 +34,12 @@ def plane_is_dashed(plane: int) -> bool:
 GAP: Final = None
 """Stands in a row for the members left out."""
 
-Row = Sequence[int | None]
-"""Indices of what a drawing shows side by side."""
+Row = Sequence[int | None]  # indices of what a drawing shows side by side
 
 LINKS_DRAWN_MAX: Final = 600
 _ROW_DRAWN_MAX: Final = 48
 _SHORT_ROW: Final = 4
-_FEW_HOSTS: Final = 3
-_FEW_PODS: Final = 3
+_FEW: Final = 3
 _FEW_PLANES: Final = 8
 
 
@@ -89,13 +87,13 @@ def choose_shown(number: Numbering) -> Shown:
     widest = max(number.planes * max(number.switches), number.host_count)
     is_small = number.link_count <= LINKS_DRAWN_MAX and widest <= _ROW_DRAWN_MAX
     has_pods = len(number.tiers) > 2
-    few = (_SHORT_ROW if has_pods else _FEW_PLANES, _FEW_PODS, _SHORT_ROW, _FEW_HOSTS)
-    few_planes, few_pods, short, few_hosts = [number.node_count] * len(few) if is_small else few
-    planes, hosts = elide(number.planes, few_planes), elide(number.hosts_per_t0, few_hosts)
-    pods = elide(number.groups[1], few_pods)
+    rooms = (_SHORT_ROW if has_pods else _FEW_PLANES, _SHORT_ROW, _FEW)
+    few_planes, short, few = [number.node_count] * len(rooms) if is_small else rooms
+    planes, hosts = elide(number.planes, few_planes), elide(number.hosts_per_t0, few)
+    pods = elide(number.groups[1], few)
     switches = [_elide_each(pods, size, short) for size in _pod_sizes(number)]
     if has_pods:  # those that the T1s shown of a pod lead to
-        switches.append([list(chain(*_elide_each(switches[1][0], number.tiers[2].switches, few_hosts)))])
+        switches.append([list(chain(*_elide_each(switches[1][0], number.tiers[2].switches, few)))])
     is_whole = not any(GAP in row for row in (planes, pods, hosts, *chain(*switches)))
     return Shown(planes, list(chain(*switches[0])), pods, switches, hosts, is_whole)
 
@@ -168,11 +166,8 @@ def graph_text(clos: Clos) -> str:
         rows.append(("", _POD_GAP.join(pod_names), ""))
     lines = [headline(clos), ""]
     lines += [f"{label:<6} {row:<{width}}  {remark}".rstrip() for label, row, remark in rows]
-    if spec.planes > 1:
-        lines += [
-            "",
-            f"p* is any of p0 to p{spec.planes - 1}: the planes are alike and meet in the hosts only",
-        ]
+    alike = f"p* is any of p0 to p{spec.planes - 1}: the planes are alike and meet in the hosts only"
+    lines += ["", alike] if spec.planes > 1 else []
     return "\n".join([*lines, ""])
 
 
@@ -222,10 +217,9 @@ def _hosts_of_row(clos: Clos, row: int | None) -> str:
 
 def shown_hosts(clos: Clos, shown: Shown) -> Iterator[int]:
     """Host numbers that a drawing shows, row by row."""
-    for row in shown.racks:
-        for downlink in shown.hosts:
-            if row is not GAP and downlink is not GAP:
-                yield row * clos.numbering.hosts_per_t0 + downlink
+    for row, downlink in product(shown.racks, shown.hosts):
+        if row is not GAP and downlink is not GAP:
+            yield row * clos.numbering.hosts_per_t0 + downlink
 
 
 def shown_link_ids(clos: Clos, shown: Shown) -> Iterator[int]:

@@ -178,8 +178,7 @@ def graph_svg(
     width = round(layout.width)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="fabric" viewBox="0 0 {width} {layout.height}" '
-        f'width="{width}" '
-        f'height="{layout.height}" role="img" aria-label="{headline(clos)}">',
+        f'width="{width}" height="{layout.height}" role="img" aria-label="{headline(clos)}">',
         f"<style>\n{_STYLE}\n</style>",
         '<rect width="100%" height="100%" style="fill: var(--ground)"/>',
         f'<text class="title" x="{_MARGIN}" y="{_TITLE_Y}">{headline(clos)}</text>',
@@ -257,8 +256,7 @@ def _fabric_link_route(layout: _Layout, link: Link) -> str:
     offset = (lane - (lanes - 1) / 2) * min(_LANE_OFFSET, layout.switch_width / 2 / lanes)
     x1 = layout.x(lower.tier, link.plane, lower.index) + offset
     x2 = layout.x(upper.tier, link.plane, upper.index) + offset
-    y1, y2 = layout.y(lower.tier.level), layout.y(upper.tier.level) + _NODE_HEIGHT
-    return f"M{x1:.1f} {y1} L{x2:.1f} {y2}"
+    return f"M{x1:.1f} {layout.y(lower.tier.level)} L{x2:.1f} {layout.y(upper.tier.level) + _NODE_HEIGHT}"
 
 
 def _draw_switches(layout: _Layout, remarks: Mapping[str, str]) -> Iterator[str]:
