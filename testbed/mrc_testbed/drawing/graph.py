@@ -153,13 +153,15 @@ def graph_text(clos: Clos) -> str:
     legs = [line(blocks, lambda member: "" if member is GAP else "│") for blocks in tiers]
     rows = []
     for tier in reversed(clos.tiers):
-        level = tier.level
+        level, (_, switches, lanes) = tier.level, number.tiers[tier.level]
         names = line(tiers[level], partial(_any_plane, clos, tier))
         rows += [(tier.upper(), names, ""), ("", legs[level], "")]
         if level:
+            far = f"{switches} of the T2s" if level > 1 else "every T1" + " of its pod" * (len(tiers) > 2)
+            remark = f"every T{level - 1} to {far}, {'one link' if lanes == 1 else f'{lanes} links'} each"
             ends = zip(legs[level], legs[level - 1], floor if level == 1 else "═" * width, strict=True)
             mesh = (" " if ground == " " else _MESH[up != " ", down != " "] for up, down, ground in ends)
-            rows += [("", "".join(mesh), _meshed(number, level)), ("", legs[level - 1], "")]
+            rows += [("", "".join(mesh), remark), ("", legs[level - 1], "")]
     rows.append(("hosts", line(tiers[0], partial(_hosts_of_row, clos)), "a port to each plane"))
     if len(pods) > 1:
         pod_names = ("…" if pod is GAP else f"pod {pod}".center(cell * in_pod) for pod in pods)
@@ -186,13 +188,6 @@ def graph_dot(clos: Clos) -> str:
             lines += _dot_plane(clos, shown, plane)
     lines += _dot_links(clos, shown)
     return "\n".join([*lines, "}", ""])
-
-
-def _meshed(number: Numbering, level: int) -> str:
-    """The links from a tier up to that of *level*."""
-    _, switches, lanes = number.tiers[level]
-    far_end = f"{switches} of the T2s" if level > 1 else "every T1" + " of its pod" * (len(number.tiers) > 2)
-    return f"every T{level - 1} to {far_end}, {'one link' if lanes == 1 else f'{lanes} links'} each"
 
 
 def switches_crossed(clos: Clos, path: Path) -> dict[str, str | None]:
