@@ -11,7 +11,7 @@ DATA = f'{PLANE},class="data"'
 WAITED = f"sum by (node, link) (rate(mrc_switch_queue_wait_seconds_total{{{PLANE_NODE}}}[{WINDOW}]))"
 SENT = f"sum by (node, link) (rate(mrc_port_tx_packets_total{{{PLANE_NODE}}}[{WINDOW}]))"
 QUEUE = f"mrc_switch_queue_bytes{{{PLANE_NODE}}}"
-TIERS = ("host", "t0", "t1")
+TIERS = ("host", "t0", "t1", "t2")
 DIRECTION = "{{node}}: {{link}}"
 NO_FLOW_CONTROL = "the lab has no flow control"
 
@@ -99,8 +99,8 @@ def _queues() -> list[AnyPanel]:
         ),
         time_series(
             "Queueing delay p99 by tier",
-            "Where frames wait: at hosts for their own port, at T0 uplinks and T1 for paths that meet, at "
-            "T0 downlinks for the receiver.",
+            "Where frames wait: at hosts for their own port, at T0 uplinks, T1 and T2 for paths that meet, "
+            "at T0 downlinks for the receiver.",
             "s",
             # a query for each is faster than one that adds up the buckets of all
             [(queries.quantile(0.99, DELAY, f'{DATA},tier="{tier}"'), tier) for tier in TIERS],

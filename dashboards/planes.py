@@ -27,8 +27,8 @@ def _planes() -> list[AnyPanel]:
     return [
         time_series(
             "EVs out of use by plane",
-            "Share of each plane's EVs that are ASSUMED_BAD or DENIED. A broken T0-T1 link costs the EVs of "
-            "one uplink, a broken NIC port those of a host.",
+            "Share of each plane's EVs that are ASSUMED_BAD or DENIED. A broken link between switches costs "
+            "the EVs that cross it, a broken NIC port those of a host.",
             "percentunit",
             [(queries.OUT_OF_USE_BY_PLANE, "plane {{plane}}")],
         ),
@@ -47,16 +47,16 @@ def _planes() -> list[AnyPanel]:
 def _places() -> list[AnyPanel]:
     return [
         time_series(
-            "EVs that left, by T1",
-            "Share of the EVs across each T1 that are ASSUMED_BAD. A T1 that stands out of its plane loses "
-            "packets, itself or on a link, however few flows cross it.",
+            "EVs that left, by switch",
+            "Share of the EVs across each T1 or T2 that are ASSUMED_BAD. One that stands out of its plane "
+            "loses packets, itself or on a link, however few flows cross it.",
             "percentunit",
-            [(queries.BAD_BY_T1, "{{node}}")],
+            [(queries.BAD_BY_SWITCH, "{{node}}")],
         ),
         time_series(
-            "Losses per packet, by T1",
-            "Paths that NICs began to avoid after a loss, over a minute, per packet that T0s sent to the T1. "
-            "One that stands out is gray: `mrc-testbed probe links` names it, or its link.",
+            "Losses per packet, by switch",
+            "Paths that NICs began to avoid after a loss, over a minute, per packet that came up to the "
+            "T1 or T2. One that stands out is gray: `mrc-testbed probe links` names it, or its link.",
             "percentunit",
             [(f"lab_plane_switch:mrc_path_losses:ratio1m{{{LAB}}}", "{{switch}}")],
         ),

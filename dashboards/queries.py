@@ -69,7 +69,7 @@ LATE_S: Final = 0.0005
 
 OBJECTIVE: Final[Query] = ("mrc:message_completion_p99_objective:seconds", "objective")
 
-BAD_BY_T1: Final = (
+BAD_BY_SWITCH: Final = (
     f'sum by (node) (mrc_link_evs{{{PLANE},state="ASSUMED_BAD"}})'
     f" / (sum by (node) (mrc_link_evs{{{PLANE}}}) > 0)"
 )

@@ -15,6 +15,7 @@ from mrc_testbed.cli.inspect_tables import describe_path, ev_rows, path_rows
 from mrc_testbed.cli.known_topology import known_topology, live_topology
 from mrc_testbed.cli.options import COMMANDS, DEFAULT_SEED, Settings, command
 from mrc_testbed.cli.render import bad, good, known, rows_table, show, show_rows, show_tables, titled_table
+from mrc_testbed.drawing.graph import switches_crossed
 from mrc_testbed.errors import UsageError
 from mrc_testbed.fabric import lab
 from mrc_testbed.fabric.paths import lab_paths
@@ -43,23 +44,24 @@ _WINDOW_KEYS: Final = (
 )
 
 
-_COLUMNS: Final[Columns] = {
-    "QP": lambda row: str(row["qpn"]),
-    "EV": "ev",
-    "#plane": "plane",
-    "#uplink": "uplink",
-    "T1": "t1",
-    "state": lambda row: (good if row["state"] == "GOOD" else bad)(row["state"]),
-    "use": lambda row: (
-        "active" if row["active"] else Text("backup" if row["state"] == "GOOD" else "-", style="dim")
-    ),
-    "#tx": "tx_packets",
-    "#lost": lambda row: row["lost_packets"] or None,
-    "#marks": lambda row: row["marks"] or None,
-    "#RTT": lambda row: known(row["rtt_ns"]),
-    "why": lambda row: None if row["reason"] == "none" else row["reason"],
-    "since": lambda row: f"{format_time(row['changed_ago_ns'])} ago" if row["changed_ago_ns"] else None,
-}
+def _columns(clos: Clos) -> Columns:
+    return {
+        "QP": lambda row: str(row["qpn"]),
+        "EV": "ev",
+        "#plane": "plane",
+        "#uplink": "uplink",
+        **{tier.upper(): tier.value for tier in clos.tiers[1:]},
+        "state": lambda row: (good if row["state"] == "GOOD" else bad)(row["state"]),
+        "use": lambda row: (
+            "active" if row["active"] else Text("backup" if row["state"] == "GOOD" else "-", style="dim")
+        ),
+        "#tx": "tx_packets",
+        "#lost": lambda row: row["lost_packets"] or None,
+        "#marks": lambda row: row["marks"] or None,
+        "#RTT": lambda row: known(row["rtt_ns"]),
+        "why": lambda row: None if row["reason"] == "none" else row["reason"],
+        "since": lambda row: f"{format_time(row['changed_ago_ns'])} ago" if row["changed_ago_ns"] else None,
+    }
 
 
 def _ev_row(
@@ -73,7 +75,7 @@ def _ev_row(
         "ev": f"{row['entropy']:#010x}",
         "plane": path.plane,
         "uplink": path.uplink,
-        "t1": path.t1.name if path.t1 else None,
+        **switches_crossed(clos, path),
         "state": row["state"],
         "active": row["is_active"],
         "reason": row["reason"],
@@ -115,7 +117,7 @@ def list_evs(
     if rows:
         document: dict[str, Any] = {"from": near.name, "to": far.name, "windows": windows}
         head = list(map(_window_line, windows))
-        show_rows(settings, "EvList", {"evs": rows}, _COLUMNS, document=document, head=head)
+        show_rows(settings, "EvList", {"evs": rows}, _columns(clos), document=document, head=head)
         return
     seed = DEFAULT_SEED if settings.seed is None else settings.seed
     evs = build_ev_set(clos, near.index, far.index, seed=seed)
@@ -170,7 +172,7 @@ def explain(
         head = Text(f"EV {entropy:#010x}: {meaning}; forwarding: {clos.spec.forwarding}")
         hit = (f"! {link.name}: {', '.join(faults[link.name])}" for link in path.links if link.name in faults)
         shown = [head, titled_table(describe_path(path), hops), *map(bad, hit)]
-        return Group(*shown, *((Text(), rows_table(_COLUMNS, states)) if states else ()))
+        return Group(*shown, *((Text(), rows_table(_columns(clos), states)) if states else ()))
 
     show(settings, "EvPath", document, shown)
 
@@ -296,17 +298,18 @@ def _carry_out(agent: AgentClient, choice: EvChoice, far: Node | None, *, is_den
     return changed
 
 
-_PROBE_COLUMNS: Final[Columns] = {
-    "EV": "ev",
-    "#plane": "plane",
-    "#uplink": "uplink",
-    "T1": "t1",
-    "#sent": "sent",
-    "#answered": lambda row: (good if row["answered"] == row["sent"] else bad)(f"{row['answered']}"),
-    "#RTT min": lambda row: known(row["rtt_min_ns"]),
-    "#avg": lambda row: known(row["rtt_avg_ns"]),
-    "#max": lambda row: known(row["rtt_max_ns"]),
-}
+def _probe_columns(clos: Clos) -> Columns:
+    return {
+        "EV": "ev",
+        "#plane": "plane",
+        "#uplink": "uplink",
+        **{tier.upper(): tier.value for tier in clos.tiers[1:]},
+        "#sent": "sent",
+        "#answered": lambda row: (good if row["answered"] == row["sent"] else bad)(f"{row['answered']}"),
+        "#RTT min": lambda row: known(row["rtt_min_ns"]),
+        "#avg": lambda row: known(row["rtt_avg_ns"]),
+        "#max": lambda row: known(row["rtt_max_ns"]),
+    }
 
 
 def _probe_row(
@@ -320,7 +323,7 @@ def _probe_row(
         "ev": f"{ev:#010x}",
         "plane": ev >> 28,
         "uplink": path.uplink,
-        "t1": path.t1.name if path.t1 else None,
+        **switches_crossed(clos, path),
         "sent": len(sent),
         "answered": len(rtts_ns),
         "rtt_min_ns": min(rtts_ns, default=None),
@@ -364,4 +367,4 @@ def probe(
         rounds = [agent.probe_evs(far.index, chosen, wait_ns) for _ in range(count)]
     rows = [_probe_row(clos, near, far, ev, rounds) for ev in dict.fromkeys(chosen)]
     document: dict[str, Any] = {"from": near.name, "to": far.name, "count": count}
-    show_rows(settings, "EvProbes", {"evs": rows}, _PROBE_COLUMNS, document=document)
+    show_rows(settings, "EvProbes", {"evs": rows}, _probe_columns(clos), document=document)

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from fractions import Fraction
+from operator import mul
 
+from mrc_testbed.drawing.graph import switches_crossed
 from mrc_testbed.shown import format_rate, format_share, format_size, format_time
 from mrc_testbed.topology import addressing, timing
 from mrc_testbed.topology.clos import Clos
@@ -29,8 +30,9 @@ Rows = list[dict[str, str | int | None]]
 def summary_rows(clos: Clos) -> Rows:
     """Sizes, capacities and theory of a fabric, in two columns."""
     spec, number = clos.spec, clos.numbering
-    paths, groups = number.way_count(number.diameter), "pods" if number.diameter > 1 else "T0s"
-    share = Fraction(1, spec.planes * number.uplink_count)
+    paths = number.way_count(number.diameter)
+    groups, between = ("pods", "links between switches") if number.diameter > 1 else ("T0s", "T0-T1 links")
+    out_of_group = map(mul, number.group_sizes, number.uplinks[:-1])
     rows: list[tuple[str, str | int]] = [
         ("planes", spec.planes),
         ("switches", f"{number.switch_count} ({number.switches_by_tier} per plane)"),
@@ -48,7 +50,13 @@ def summary_rows(clos: Clos) -> Rows:
             )
         ),
         (f"paths between two {groups}", f"{spec.planes * paths} ({paths} per plane)"),
-        ("one T0-T1 link is", f"{format_share(float(share))} of the way out of a T0 row"),
+        *(
+            (
+                f"one T{level}-T{level + 1} link is",
+                f"{format_share(1 / (spec.planes * count))} of the way out of a {group}",
+            )
+            for level, (count, group) in enumerate(zip(out_of_group, ("T0 row", "pod"), strict=False))
+        ),
         ("one host link is", f"{format_share(1 / spec.planes)} of a host's capacity"),
         (
             "EVs of a QP",
@@ -65,7 +73,7 @@ def summary_rows(clos: Clos) -> Rows:
             ("link delay", format_time(spec.link_delay) + _but(len(overriding_delays_ns(clos)), "link")),
             *([("NIC delay", format_time(spec.nic.delay))] if spec.nic.delay else []),
             ("buffer per port", f"{format_size(data_buffer_bytes(clos))} for data"),
-            ("T0-T1 links", _thresholds(clos) + _but(len(overrides_by_port(clos)), "port")),
+            (between, _thresholds(clos) + _but(len(overrides_by_port(clos)), "port")),
             ("idle RTT in theory", format_time(timing.base_rtt_ns(clos))),
         ]
     return [{"property": name, "value": value} for name, value in rows]
@@ -192,7 +200,7 @@ def ev_rows(clos: Clos, source: int, destination: int, evs: Iterable[int]) -> Ro
                 "plane": ev.plane,
                 "uplink": path.uplink,
                 "copy": ev.copy,
-                "t1": None if path.t1 is None else path.t1.name,
+                **switches_crossed(clos, path),
                 "carrier": None if path.carrier is None else str(path.carrier),
             }
         )

@@ -215,7 +215,8 @@ def _port_ids(live: Lab, selector: str | None) -> list[int]:
 
 def _tiers(live: Lab) -> dict[str, dict[str, int]]:
     """Counters of frames by tier."""
-    totals = {tier.value: dict.fromkeys((counter.name.lower() for counter in _COUNTED), 0) for tier in Tier}
+    names = [counter.name.lower() for counter in _COUNTED]
+    totals = {tier.value: dict.fromkeys(names, 0) for tier in (Tier.HOST, *live.clos.tiers)}
     for port in live.clos.ports():
         counters = live.port_counters.sum(port.id)
         total = totals[port.node.tier.value]

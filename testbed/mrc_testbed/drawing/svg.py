@@ -1,18 +1,20 @@
-"""The fabric as an SVG drawing: per plane its T1s above its T0s, the hosts below all planes.
+"""The fabric as an SVG drawing: per plane a row of each tier, in pods below T2s; the hosts below all planes.
 
 The file stands alone: no script, no font, no request; it follows a light or dark reader. Every node and link
 is an element with its name as tool-tip and in `data-name`, so that a report can mark it. Of a large fabric a
 sample of each row is drawn, `…` standing for the rest.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
+from itertools import chain
 from types import MappingProxyType
 from typing import Final
 
 from mrc_testbed.drawing.graph import (
     GAP,
+    Row,
     Shown,
     choose_shown,
     headline,
@@ -34,9 +36,10 @@ _PLANE_GAP: Final = 22
 _ROW_GAP: Final = 26
 _TITLE_Y: Final = 34
 _PLANE_Y: Final = 78
-_T1_Y: Final = _PLANE_Y + 34
-_T0_Y: Final = _T1_Y + _NODE_HEIGHT + 76
-_PLANE_BOTTOM: Final = _T0_Y + _NODE_HEIGHT + _PLANE_PADDING
+_TOP_Y: Final = _PLANE_Y + 34
+_TIER_STEP: Final = _NODE_HEIGHT + 76
+_POD_PADDING: Final = 8
+_POD_HEIGHT: Final = _TIER_STEP + _NODE_HEIGHT + 2 * _POD_PADDING
 _DROP_MIN: Final = 110
 _DROP_PER_WIDTH: Final = 0.05
 _FOOT: Final = 60
@@ -73,7 +76,7 @@ _STYLE: Final = """
 class _Row:
     """Boxes of equal width side by side."""
 
-    members: Sequence[int | None]  # what is drawn; GAP takes half a place
+    members: Row  # what is drawn; GAP takes half a place
     left: float  # x of the row's left edge
     width: float  # of a box
 
@@ -102,48 +105,52 @@ class _Layout:
     def __init__(self, clos: Clos, shown: Shown) -> None:
         self.clos = clos
         self.shown = shown
-        spec, number = clos.spec, clos.numbering
-        switch_width = _box_width(f"T1 {max(spec.t0, spec.t1) - 1}")
+        number = clos.numbering
+        switch_width = _box_width(f"T1 {max(number.switches) - 1}")
         host_width = max(_box_width(f"h{number.host_count - 1}"), _port_spread(len(shown.planes)) + 12)
-        t0_extent = _Row(shown.t0, 0, switch_width).extent
-        t1_extent = _Row(shown.t1, 0, switch_width).extent
-        self.plane_width = max(t0_extent, t1_extent, 60) + 2 * _PLANE_PADDING
+        rows = [[_Row(row, 0, switch_width) for row in rows] for rows in shown.switches]
+        padding = 2 * _POD_PADDING * (len(rows) > 2)
+        self.pods = _Row(shown.pods, 0, max(row.extent for row in chain(*rows[:2])) + padding)
+        self.plane_width = max(60, self.pods.extent, *(row.extent for row in chain(*rows[2:])))
+        self.plane_width += 2 * _PLANE_PADDING
         hosts = _Row(shown.hosts, 0, host_width)
         plane_places = _Row(shown.planes, 0, self.plane_width + _PLANE_GAP)
         # Hosts spread out under wide planes, or their links would run flat and on top of one another.
-        spread = _GROUPS_SHARE * plane_places.extent / len(shown.t0) - _NODE_GAP
-        group_places = _Row(shown.t0, 0, max(hosts.extent + _ROW_GAP, spread))
+        spread = _GROUPS_SHARE * plane_places.extent / len(shown.racks) - _NODE_GAP
+        group_places = _Row(shown.racks, 0, max(hosts.extent + _ROW_GAP, spread))
         self.width = 2 * _MARGIN + max(
             group_places.extent, plane_places.extent, len(headline(clos)) * _TITLE_CHARACTER_WIDTH
         )
-        self.host_y = round(_PLANE_BOTTOM + _DROP_MIN + _DROP_PER_WIDTH * self.width)
+        self.plane_bottom = self.y(0) + _NODE_HEIGHT + _PLANE_PADDING
+        self.host_y = round(self.plane_bottom + _DROP_MIN + _DROP_PER_WIDTH * self.width)
         self.height = self.host_y + _NODE_HEIGHT + _FOOT
         self.planes = plane_places.centred_in(0, self.width)
         self.groups = group_places.centred_in(0, self.width)
         self.group_width = hosts.extent + _ROW_GAP - 10
         self.switch_width, self.host_width = switch_width, host_width
-        self.t0_rows: dict[int, _Row] = {}
-        self.t1_rows: dict[int, _Row] = {}
-        for plane, centre in self.planes.centres():
-            if plane is not GAP:
-                left = centre - self.plane_width / 2
-                self.t0_rows[plane] = _Row(shown.t0, 0, switch_width).centred_in(left, self.plane_width)
-                self.t1_rows[plane] = _Row(shown.t1, 0, switch_width).centred_in(left, self.plane_width)
-        self.host_rows: dict[int, _Row] = {}
-        for row, centre in self.groups.centres():
-            if row is not GAP:
-                self.host_rows[row] = hosts.centred_in(centre - hosts.extent / 2, hosts.extent)
+        places = (self.pods, self.pods, _Row([0], 0, self.plane_width))
+        self.switch_rows = [
+            (tier, plane, row.centred_in(x, 0))
+            for tier, tier_rows, place in reversed(list(zip(clos.tiers, rows, places, strict=False)))
+            for plane, middle in self.planes.centres()
+            if plane is not GAP
+            for row, (_, x) in zip(tier_rows, place.centred_in(middle, 0).centres(), strict=True)
+        ]
+        self.host_rows = {row: hosts.centred_in(x, 0) for row, x in self.groups.centres() if row is not GAP}
         self._x: dict[NodeName, float] = {}
-        for tier, rows in ((Tier.T0, self.t0_rows), (Tier.T1, self.t1_rows)):
-            for plane, boxes in rows.items():
-                self._x |= {NodeName(tier, plane, i): x for i, x in boxes.centres() if i is not GAP}
+        for tier, plane, boxes in self.switch_rows:
+            self._x |= {NodeName(tier, plane, i): x for i, x in boxes.centres() if i is not GAP}
         for row, boxes in self.host_rows.items():
-            first = row * spec.hosts_per_t0
+            first = row * number.hosts_per_t0
             self._x |= {NodeName(Tier.HOST, None, first + i): x for i, x in boxes.centres() if i is not GAP}
 
     def x(self, tier: Tier, plane: int | None, index: int) -> float:
         """The centre of a node."""
         return self._x[NodeName(tier, plane, index)]
+
+    def y(self, level: int) -> int:
+        """The top of the switches of a tier."""
+        return _TOP_Y + (len(self.clos.tiers) - 1 - level) * _TIER_STEP
 
     def port_x(self, host: int, plane: int) -> float:
         """The NIC port of *host* to *plane*, on top of its box."""
@@ -163,7 +170,7 @@ def graph_svg(
             large fabric, those that are not drawn are left out.
         remarks: name of a link or node -> more to say in its tool-tip; such a node stands out.
     """
-    shown = choose_shown(clos.spec)
+    shown = choose_shown(clos.numbering)
     layout = _Layout(clos, shown)
     note = "hosts in rack i connect to T0 i of every plane"
     if not shown.is_whole:
@@ -171,8 +178,7 @@ def graph_svg(
     width = round(layout.width)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="fabric" viewBox="0 0 {width} {layout.height}" '
-        f'width="{width}" '
-        f'height="{layout.height}" role="img" aria-label="{headline(clos)}">',
+        f'width="{width}" height="{layout.height}" role="img" aria-label="{headline(clos)}">',
         f"<style>\n{_STYLE}\n</style>",
         '<rect width="100%" height="100%" style="fill: var(--ground)"/>',
         f'<text class="title" x="{_MARGIN}" y="{_TITLE_Y}">{headline(clos)}</text>',
@@ -200,7 +206,7 @@ def _port_spread(plane_count: int) -> float:
 
 
 def _draw_planes(layout: _Layout) -> Iterator[str]:
-    height = _PLANE_BOTTOM - _PLANE_Y
+    height = layout.plane_bottom - _PLANE_Y
     for plane, centre in layout.planes.centres():
         if plane is GAP:
             yield f'<text class="row" x="{centre:.1f}" y="{_PLANE_Y + height / 2:.1f}">…</text>'
@@ -213,6 +219,12 @@ def _draw_planes(layout: _Layout) -> Iterator[str]:
         x, y = left + _PLANE_PADDING, _PLANE_Y + 20
         yield f'<circle cx="{x + 5:.1f}" cy="{y - 4}" r="5" fill="{colour}"/>'
         yield f'<text class="plane-name" x="{x + 16:.1f}" y="{y}">plane {plane}</text>'
+        for pod, middle in layout.pods.centred_in(centre, 0).centres():
+            if pod is not GAP and len(layout.clos.tiers) > 2:
+                x, y = middle - layout.pods.width / 2, layout.y(1) - _POD_PADDING
+                box = f'x="{x:.1f}" y="{y}" width="{layout.pods.width:.1f}" height="{_POD_HEIGHT}" rx="8"'
+                turned = f"translate({x + 16:.1f} {y + _POD_HEIGHT / 2:.1f}) rotate(-90)"
+                yield f'<rect class="group" {box}/><text class="row" transform="{turned}">pod {pod}</text>'
 
 
 def _draw_links(layout: _Layout, marked: frozenset[int], remarks: Mapping[str, str]) -> Iterator[str]:
@@ -232,35 +244,36 @@ def _draw_links(layout: _Layout, marked: frozenset[int], remarks: Mapping[str, s
 
 def _host_link_route(layout: _Layout, link: Link) -> str:
     x1, y1 = layout.port_x(link.lower.node.index, link.plane), layout.host_y
-    x2, y2 = layout.x(Tier.T0, link.plane, link.upper.node.index), _T0_Y + _NODE_HEIGHT
+    x2, y2 = layout.x(Tier.T0, link.plane, link.upper.node.index), layout.y(0) + _NODE_HEIGHT
     bend = (y1 - y2) * 0.45
     return f"M{x1:.1f} {y1} C{x1:.1f} {y1 - bend:.1f} {x2:.1f} {y2 + bend:.1f} {x2:.1f} {y2}"
 
 
 def _fabric_link_route(layout: _Layout, link: Link) -> str:
-    lanes = layout.clos.spec.uplinks_per_pair
+    lower, upper = link.lower.node, link.upper.node
+    lanes = layout.clos.numbering.tiers[upper.tier.level].lanes
     lane = link.upper.index % lanes
     offset = (lane - (lanes - 1) / 2) * min(_LANE_OFFSET, layout.switch_width / 2 / lanes)
-    x1 = layout.x(Tier.T0, link.plane, link.lower.node.index) + offset
-    x2 = layout.x(Tier.T1, link.plane, link.upper.node.index) + offset
-    return f"M{x1:.1f} {_T0_Y} L{x2:.1f} {_T1_Y + _NODE_HEIGHT}"
+    x1 = layout.x(lower.tier, link.plane, lower.index) + offset
+    x2 = layout.x(upper.tier, link.plane, upper.index) + offset
+    return f"M{x1:.1f} {layout.y(lower.tier.level)} L{x2:.1f} {layout.y(upper.tier.level) + _NODE_HEIGHT}"
 
 
 def _draw_switches(layout: _Layout, remarks: Mapping[str, str]) -> Iterator[str]:
-    for tier, rows, y in ((Tier.T1, layout.t1_rows, _T1_Y), (Tier.T0, layout.t0_rows, _T0_Y)):
-        for plane, row in rows.items():
-            for index, x in row.centres():
-                if index is GAP:
-                    yield f'<text class="row" x="{x:.1f}" y="{y + 16}">…</text>'
-                else:
-                    name = str(NodeName(tier, plane, index))
-                    label = f"{tier.value.upper()} {index}"
-                    place = x, y, layout.switch_width
-                    yield from _box(name, label, "node", place, plane_colour(plane), remarks)
+    for tier, plane, row in layout.switch_rows:
+        y = layout.y(tier.level)
+        for index, x in row.centres():
+            if index is GAP:
+                yield f'<text class="row" x="{x:.1f}" y="{y + 16}">…</text>'
+            else:
+                name = str(NodeName(tier, plane, index))
+                label = f"{tier.value.upper()} {index}"
+                place = x, y, layout.switch_width
+                yield from _box(name, label, "node", place, plane_colour(plane), remarks)
 
 
 def _draw_hosts(layout: _Layout, remarks: Mapping[str, str]) -> Iterator[str]:
-    per_t0, host_y = layout.clos.spec.hosts_per_t0, layout.host_y
+    per_t0, host_y = layout.clos.numbering.hosts_per_t0, layout.host_y
     for row, centre in layout.groups.centres():
         if row is GAP:
             yield f'<text class="row" x="{centre:.1f}" y="{host_y + 16}">…</text>'

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any, Final
 
-from mrc_testbed.drawing.graph import headline, plane_colour, plane_is_dashed
+from mrc_testbed.drawing.graph import headline, plane_colour, plane_is_dashed, switches_crossed
 from mrc_testbed.drawing.svg import graph_svg
 from mrc_testbed.live.feed import Update
 from mrc_testbed.live.jobs import JobView
@@ -85,7 +85,7 @@ def paths_document(clos: Clos, source: str, target: str) -> dict[str, Any]:
             {
                 "plane": path.plane,
                 "uplink": path.uplink,
-                "t1": None if path.t1 is None else path.t1.name,
+                **switches_crossed(clos, path),
                 "carrier": None if path.carrier is None else str(path.carrier),
                 "links": [link.name for link in path.links],
                 "hops": [{"node": hop.node.name, "why": hop.reason} for hop in path.hops],

@@ -23,6 +23,7 @@ from mrc_testbed.shown import (
     format_times,
 )
 from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.naming import Tier
 
 KEYS: Final = "q quit  p pause  s sort  ↑↓ link  f flap it  c clear  PgUp/PgDn scroll"
 SORTS: Final = ("state", "load", "name")
@@ -175,21 +176,24 @@ def _per_second(count: int, now: Snapshot) -> str:
 
 
 def _map(clos: Clos, now: Snapshot) -> RenderableType:
-    """A cell per link, T0 by T0: its links to hosts, then those to T1s."""
-    table = _table("plane", *(f"T0 {row}" for row in range(clos.numbering.groups[0])))
+    """A cell per link, T0 by T0: its links to hosts, then those to T1s; then those of T1s to T2s."""
+    number = clos.numbering
+    places = [(tier, index) for tier in clos.tiers[:-1] for index in range(number.switches[tier.level])]
+    table = _table("plane", *(f"{tier.upper()} {index}" for tier, index in places))
     for plane in range(clos.spec.planes):
         cells = []
-        for row in range(clos.numbering.groups[0]):
-            ports = clos.ports_of(clos.t0(plane, row))
+        for tier, index in places:
             cell = Text()
-            for place, port in enumerate(ports):
-                if place == clos.numbering.hosts_per_t0:
+            for place, port in enumerate(clos.ports_of(clos.switch(tier, plane, index))):
+                if tier is Tier.T0 and place == number.hosts_per_t0:
                     cell.append(" ┊ ", style="dim")
-                cell.append_text(_sign(now.links[port.link_id]))
+                if tier is Tier.T0 or place >= number.downlinks[tier.level]:
+                    cell.append_text(_sign(now.links[port.link_id]))
             cells.append(cell)
         table.add_row(str(plane), *cells)
     load = f"{_LOADS} {_load(clos)}"
-    note = Text(f"a cell per link, hosts ┊ T1s: {load}, ✕ down, ! has a fault", style="dim")
+    of_t1s = ", of a T1 to T2s" if Tier.T2 in clos.tiers else ""
+    note = Text(f"a cell per link, hosts ┊ T1s{of_t1s}: {load}, ✕ down, ! has a fault", style="dim")
     return Group(table, note)
 
 

@@ -120,15 +120,15 @@ LINK_EVS: Final = Metric(
     "mrc_link_evs",
     "EVs",
     ("lab", "plane", "node", "link", "state"),
-    "EVs of connected QPs whose path crosses the link between a T0 and the T1 `node`, by state; none if "
-    "switches hash.",
+    "EVs of connected QPs whose path crosses the link from a switch up to the T1 or T2 `node`, by state; "
+    "none if switches hash.",
 )
 LINK_SUSPICIONS: Final = Metric(
     "mrc_link_suspicions_total",
     "times",
     ("lab", "plane", "node", "link"),
-    "Times that a NIC began to avoid a path that lost a packet or a probe, at each link of the T1 `node` "
-    "that the path crosses; none if EVs do not name paths.",
+    "Times that a NIC began to avoid a path that lost a packet or a probe, at each link that the path "
+    "crosses up to the T1 or T2 `node`; none if EVs do not name paths.",
 )
 LINK_FLAPS: Final = Metric(
     "mrc_link_flaps_total",

@@ -4,8 +4,15 @@ from mrc_testbed.cli import inspect_tables
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.path import explain_ev
-from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.spec import TierSpec, TopologySpec
 
+PODS = Clos(
+    TopologySpec(
+        planes=2,
+        tiers=[TierSpec(joins=2), TierSpec(joins=2, switches=2, links=2), TierSpec(joins=2, switches=3)],
+        port_rate=10**8,
+    )
+)
 LAB = Clos(TopologySpec(port_rate=10**8, link_delay=5000))
 
 
@@ -30,6 +37,14 @@ def test_summary_says_sizes_and_theory() -> None:
         "T0-T1 links": "mark above 6.84 KiB, all above 27.4 KiB; trim above 34.2 KiB",
         "idle RTT in theory": "790 µs",
     }
+
+
+def test_summary_of_three_tiers_has_the_links_of_pods() -> None:
+    rows = {row["property"]: row["value"] for row in inspect_tables.summary_rows(PODS)}
+    assert rows["one T0-T1 link is"] == "12.5 % of the way out of a T0 row"
+    assert rows["one T1-T2 link is"] == "8.33 % of the way out of a pod"
+    assert "links between switches" in rows
+    assert "T0-T1 links" not in rows
 
 
 def test_a_path_is_reported_hop_by_hop() -> None:
@@ -132,3 +147,11 @@ def test_evs_are_listed_with_their_paths() -> None:
     assert tuple(row.values()) == ("0x30010002", 3, 1, 2, "p3-t1-1", "fcbb:0:4c00:8c01:4c01:cc01::")
     with pytest.raises(UsageError, match="uplink 9 does not exist"):
         inspect_tables.ev_rows(LAB, 0, 5, [0x30090000])
+
+
+@pytest.mark.parametrize(
+    ("far", "t1", "t2"), [(1, None, None), (2, "p0-t1-1", None), (7, "p0-t1-1", "p0-t2-4")]
+)
+def test_evs_of_three_tiers_name_the_t2_that_they_cross(far: int, t1: str | None, t2: str | None) -> None:
+    [row] = inspect_tables.ev_rows(PODS, 0, far, [0x00070000])
+    assert (row["t1"], row["t2"]) == (t1, t2)

@@ -9,10 +9,16 @@ from mrc_testbed.drawing.graph import GAP, elide, graph_dot, graph_text, plane_c
 from mrc_testbed.drawing.svg import graph_svg
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.path import build_path
-from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.spec import TierSpec, TopologySpec
 
 SVG = "{http://www.w3.org/2000/svg}"
 PAPER = TopologySpec(planes=8, t0=512, t1=256, hosts_per_t0=256)
+SMALL_THREE = TopologySpec(
+    planes=2,
+    tiers=[TierSpec(joins=2), TierSpec(joins=2, switches=2, links=2), TierSpec(joins=2, switches=3)],
+)
+FOURS = TierSpec(joins=4, switches=4)
+LARGE_THREE = TopologySpec(planes=1, tiers=[TierSpec(joins=4), FOURS, FOURS])
 
 DEFAULT_TEXT = """\
 4 planes of 2 T0 + 2 T1, 8 hosts, 48 links, unshaped
@@ -29,12 +35,38 @@ p* is any of p0 to p3: the planes are alike and meet in the hosts only
 """
 
 
+THREE_TIER_TEXT = """\
+2 planes of 4 T0 + 4 T1 + 6 T2, 8 hosts, 72 links, unshaped
+
+T2      p*-t2-0  p*-t2-1     …     p*-t2-5
+           │        │                 │
+       ════╪════════╪══════════╤══════╧═╤════  every T1 to 3 of the T2s, one link each
+           │        │          │        │
+T1      p*-t1-0  p*-t1-1    p*-t1-2  p*-t1-3
+           │        │          │        │
+       ════╪════════╪════  ════╪════════╪════  every T0 to every T1 of its pod, 2 links each
+           │        │          │        │
+T0      p*-t0-0  p*-t0-1    p*-t0-2  p*-t0-3
+           │        │          │        │
+hosts    h0..h1   h2..h3     h4..h5   h6..h7   a port to each plane
+             pod 0               pod 1
+
+p* is any of p0 to p1: the planes are alike and meet in the hosts only
+"""
+
+
 def named(root: ET.Element, tag: str) -> list[ET.Element]:
     return [element for element in root.iter(f"{SVG}{tag}") if "data-name" in element.attrib]
 
 
 def test_text_shows_one_plane_for_all() -> None:
     assert graph_text(Clos(TopologySpec())) == DEFAULT_TEXT
+    assert graph_text(Clos(SMALL_THREE)) == THREE_TIER_TEXT
+
+
+def test_text_of_many_pods_shows_the_first_and_the_last() -> None:
+    rows = dict(line.split(maxsplit=1) for line in graph_text(Clos(LARGE_THREE)).splitlines() if line)
+    assert rows["T0"].split() == ["p0-t0-0", "…", "p0-t0-3", "…", "p0-t0-12", "…", "p0-t0-15"]
 
 
 @pytest.mark.parametrize(
@@ -62,9 +94,9 @@ def test_long_rows_show_first_members_a_gap_and_the_last(
     assert list(elide(count, room)) == row
 
 
-@pytest.mark.parametrize("lanes", [1, 3])
-def test_svg_of_a_small_fabric_has_every_node_and_link_once(lanes: int) -> None:
-    clos = Clos(TopologySpec(uplinks_per_pair=lanes))
+@pytest.mark.parametrize("spec", [TopologySpec(), TopologySpec(uplinks_per_pair=3), SMALL_THREE])
+def test_svg_of_a_small_fabric_has_every_node_and_link_once(spec: TopologySpec) -> None:
+    clos = Clos(spec)
     root = ET.fromstring(graph_svg(clos))  # noqa: S314 - our own text
     links = [element.attrib["data-name"] for element in named(root, "path")]
     nodes = [element.attrib["data-name"] for element in named(root, "g")]
@@ -73,10 +105,12 @@ def test_svg_of_a_small_fabric_has_every_node_and_link_once(lanes: int) -> None:
     assert len({element.attrib["d"] for element in named(root, "path")}) == len(links)
 
 
-def test_svg_puts_t1_above_t0_above_hosts_and_all_inside_the_picture() -> None:
-    root = ET.fromstring(graph_svg(Clos(TopologySpec())))  # noqa: S314 - our own text
+@pytest.mark.parametrize("spec", [TopologySpec(), SMALL_THREE, LARGE_THREE])
+def test_svg_puts_tier_above_tier_above_hosts_and_all_inside_the_picture(spec: TopologySpec) -> None:
+    clos = Clos(spec)
+    root = ET.fromstring(graph_svg(clos))  # noqa: S314 - our own text
     width, height = (float(size) for size in root.attrib["viewBox"].split()[2:])
-    boxes: dict[str, list[tuple[float, float]]] = {"t1": [], "t0": [], "h": []}
+    boxes: dict[str, list[tuple[float, float]]] = {"h": [], **{tier.value: [] for tier in clos.tiers}}
     for group in named(root, "g"):
         box = group.find(f"{SVG}rect")
         assert box is not None
@@ -86,13 +120,14 @@ def test_svg_puts_t1_above_t0_above_hosts_and_all_inside_the_picture() -> None:
         assert y + h <= height
         name = group.attrib["data-name"]
         boxes["h" if name.startswith("h") else name.split("-")[1]].append((y, x))
-    assert max(boxes["t1"])[0] < min(boxes["t0"])[0] <= max(boxes["t0"])[0] < min(boxes["h"])[0]
+    assert all(max(above)[0] < min(below)[0] for below, above in pairwise(boxes.values()))
     for row in boxes.values():
         assert all(right - left >= 40 for (y1, left), (y2, right) in pairwise(sorted(row)) if y1 == y2)
 
 
-def test_svg_links_end_at_the_boxes_of_their_nodes() -> None:
-    clos = Clos(TopologySpec(uplinks_per_pair=2))
+@pytest.mark.parametrize("spec", [TopologySpec(uplinks_per_pair=2), SMALL_THREE, LARGE_THREE])
+def test_svg_links_end_at_the_boxes_of_their_nodes(spec: TopologySpec) -> None:
+    clos = Clos(spec)
     root = ET.fromstring(graph_svg(clos))  # noqa: S314 - our own text
     boxes: dict[str, dict[str, float]] = {}
     for group in named(root, "g"):
@@ -109,6 +144,14 @@ def test_svg_links_end_at_the_boxes_of_their_nodes() -> None:
         assert numbers[-1] == upper["y"] + upper["height"]
         assert lower["x"] < numbers[0] < lower["x"] + lower["width"]
         assert upper["x"] < numbers[-2] < upper["x"] + upper["width"]
+
+
+def test_svg_draws_pods_as_boxes_around_their_switches() -> None:
+    text = graph_svg(Clos(LARGE_THREE))
+    assert re.findall(r">(pod \d)<", text) == ["pod 0", "pod 3"]
+    assert "pod" not in graph_svg(Clos(TopologySpec()))
+    links = {element.attrib["data-name"] for element in named(ET.fromstring(text), "path")}  # noqa: S314
+    assert {"p0-t1-0:4~p0-t2-0:0", "p0-t1-15:7~p0-t2-15:3"} <= links  # T2s shown are those of T1s shown
 
 
 def test_svg_marks_a_path_and_fades_the_rest() -> None:
@@ -144,8 +187,9 @@ def test_svg_of_many_planes_says_what_is_left_out(planes: int) -> None:
     assert "a sample of each row" not in graph_svg(Clos(TopologySpec()))
 
 
-def test_dot_has_every_link_as_an_edge_between_declared_nodes() -> None:
-    clos = Clos(TopologySpec())
+@pytest.mark.parametrize("spec", [TopologySpec(), SMALL_THREE])
+def test_dot_has_every_link_as_an_edge_between_declared_nodes(spec: TopologySpec) -> None:
+    clos = Clos(spec)
     text = graph_dot(clos)
     edges = re.findall(r'^  "([^"]+)" -- "([^"]+)" \[', text, re.MULTILINE)
     assert edges == [(link.lower.node.name, link.upper.node.name) for link in clos.links()]

@@ -12,7 +12,7 @@ from mrc_testbed.live.snapshot import FaultView, HostView, LinkView, PlaneView, 
 from mrc_testbed.live.terminal import Screen, View, render, sorted_links
 from mrc_testbed.metrics.series import Latency
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.spec import TierSpec, TopologySpec
 from mrc_testbed.workloads.job import Pace
 
 CLOS = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1, port_rate=10_000_000))
@@ -72,6 +72,17 @@ def test_the_map_has_a_cell_per_link_of_each_t0() -> None:
     [top] = [at for at, line in enumerate(lines) if line.startswith("plane  T0 0")]
     assert lines[top + 1].split() == ["0", "✕", "┊", "·", "·", "┊", "·"]
     assert lines[top + 2].split() == ["1", "█", "┊", "·", "!", "┊", "·"]
+
+
+def test_the_map_of_three_tiers_has_the_links_of_each_t1_too() -> None:
+    pods = Clos(TopologySpec(planes=1, tiers=[TierSpec(joins=1), TierSpec(joins=2), TierSpec(joins=2)]))
+    first = pods.numbering.links_at(2).start
+    links = [replace(link_view(0, "up"), state="down" if at == first else "up") for at in range(first + 2)]
+    text = text_of(replace(UPDATE, clos=pods, snapshot=replace(SNAPSHOT, links=tuple(links))), View())
+    lines = text.splitlines()
+    [top] = [at for at, line in enumerate(lines) if line.startswith("plane  T0 0")]
+    assert lines[top].split()[-4:] == ["T1", "0", "T1", "1"]
+    assert lines[top + 1].split() == ["0", *["·", "┊", "·"] * 4, "✕", "·"]
 
 
 def test_without_rates_loads_are_called_shares_of_the_busiest_link() -> None:

@@ -101,7 +101,7 @@ async function showPaths() {
     fabric.trace(found.paths.flatMap((path) => path.links));
     byId("paths").replaceChildren(...found.paths.map((path) => {
       const item = element("li");
-      const by = path.t1 ? ` by ${path.t1}` : " within its T0";
+      const top = path.t2 ?? path.t1, by = top ? ` by ${top}` : " within its T0";
       const button = element("button", `plane ${path.plane}${by}`, { type: "button" });
       button.addEventListener("click", () => fabric.trace(path.links));
       item.append(button, ` ${path.hops.map((hop) => hop.node).join(" → ")}`);

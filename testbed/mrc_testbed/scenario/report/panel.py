@@ -225,9 +225,10 @@ class _Panels:
         return self._steps("losses", "Frames dropped and packets retransmitted", axis, curves, note)
 
     def queues(self) -> Chart:
+        has_t2s = len(self._plan.topology.numbering.tiers) > 2
         curves = {
             name: [each.deepest_queue_bytes.get(group) for each in self._shown]
-            for group, name in _QUEUE_NAMES.items()
+            for group, name in (_QUEUE_NAMES | ({"t1": "T1s and T2s"} if has_t2s else {})).items()
         }
         note = "Data queued at the port that has most of it, at the moment of each reading."
         return self._steps("queues", "Peak queue depth", Axis("queued", format_size), curves, note)

@@ -90,7 +90,7 @@ def format_plan(plan: Plan) -> str:
     end = "the last workload ends" if plan.end_ns is None else format_duration_ns(plan.end_ns)
     lines = [
         f"scenario   {plan.scenario}, seed {plan.seed}",
-        f"fabric     {plan.topology.planes} planes x ({plan.topology.t0} T0 + {plan.topology.t1} T1), "
+        f"fabric     {plan.topology.planes} planes x ({number.switches_by_tier}), "
         f"{number.host_count} hosts, {rate}",
         f"transport  {plan.transport.describe_paths()}, {plan.transport.congestion.describe()}",
         f"run        {format_duration_ns(-plan.start_ns)} of warm-up, then until {end}",
