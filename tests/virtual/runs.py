@@ -27,13 +27,22 @@ LARGE = {
     "dead-path",
     "ev-loss",
     "incast-400g",
+    "incast-tiers",
     "incast-victim",
     "lossy-paths",
     "permutation-400g",
     "sendrecv",
 }
 """Those that take four seconds or more."""
-AT_NIGHT = {"all-reduce-400g", "lossy-soak", "permutation-256"}
+AT_NIGHT = {
+    "all-reduce-400g",
+    "all-reduce-tiers",
+    "all-to-all-tiers",
+    "lossy-soak",
+    "permutation-256",
+    "permutation-tiers",
+    "training-tiers",
+}
 """Those that take longer still, and so do all of a thousand NICs."""
 SHORT = {"nic-links-flap-true", "t1-down-true"}
 """Scenarios of the paper at its own rates that take three seconds; the others take up to two minutes."""

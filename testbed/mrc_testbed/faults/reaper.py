@@ -3,7 +3,7 @@
 It clears faults whose time or whose lease is over. The rules of links end by themselves, in the kernel; a
 stopped host, a dead agent, a carrier, a forwarding table and denied paths need the reaper. Should it be
 killed, the next command or scrape that looks at the lab's faults clears what is stale and starts another one,
-and `down` removes the lab with everything in it (docs/decisions/0026).
+and `down` removes the lab with everything in it (docs/decisions/0009).
 
     python -m mrc_testbed.faults.reaper LAB
 """
