@@ -68,11 +68,12 @@ def test_packets_cross_exactly_the_links_that_are_explained(live: Lab) -> None:
         for hop in explain_ev(clos, entropy, 0, 1).hops[:-1]:
             assert hop.egress is not None
             expected[hop.egress.name] += count
-    # what h0 and the uplinks of its T0 send are data packets alone: answers leave elsewhere
+    # what h0 and the uplinks of its T0 and pod send are data packets alone: answers leave elsewhere
     ways_there = [port.name for port in clos.ports_of(clos.host(0))]
     for plane in range(live.spec.planes):
-        uplinks = range(live.clos.numbering.uplink_count)
-        ways_there += [clos.fabric_link(plane, 0, uplink).lower.name for uplink in uplinks]
+        for way in range(clos.numbering.way_count(clos.distance(0, 1))):
+            links = clos.numbering.links_of_way(plane, 0, 1, way)
+            ways_there += [clos.link(link).lower.name for link in links[: len(links) // 2]]
     assert {name: sent[name] for name in ways_there} == {name: expected[name] for name in ways_there}
 
 
