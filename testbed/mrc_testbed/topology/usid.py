@@ -138,6 +138,15 @@ def usid_down(number: Numbering, level: int, group: int) -> Usid:
     return Usid(Role.T0, 0, index) if level == 0 else Usid(Role.T1, 0, number.uplinks[0] + index)
 
 
+def usid_counts(number: Numbering) -> dict[Role, int]:
+    """The uSIDs that the tables of a plane know, by what they name."""
+    up, down = number.uplinks, number.downlinks
+    own = number.groups[0] * (number.tiers[1].lanes if down[1:] else 1)
+    t1 = up[0] + sum(down[2:])
+    counts = {Role.T0: own, Role.T1: t1, Role.T2: sum(up[1:]), Role.DOWNLINK: number.hosts_per_t0}
+    return {role: count for role, count in counts.items() if count or role is not Role.T2}
+
+
 @dataclass(frozen=True, slots=True)
 class CarrierTemplate:
     """A carrier with plane and way still to be deposited.
