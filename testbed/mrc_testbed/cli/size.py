@@ -150,8 +150,8 @@ def _save(path: Path, fabric: Fabric) -> None:
     """Write a topology file of a lab with the ratios of a fabric; its comments say what is scaled."""
     number = scaled(fabric.numbering)
     lines = [
-        f"# `mrc-testbed size` made this: {number.host_count} hosts for {fabric.nics:,} NICs, with planes, port",
-        "# rate and ratios of the plan. Ports of a switch are scaled:",
+        f"# Made by `mrc-testbed size`: {number.host_count} hosts for {fabric.nics:,} NICs, with the planes,",
+        "# the port rate and the ratios of the plan. Ports of a switch are scaled:",
     ]
     ports = zip(
         number.downlinks, number.uplinks, fabric.numbering.downlinks, fabric.numbering.uplinks, strict=True

@@ -180,9 +180,16 @@ class CarrierTemplate:
         return IPv6Address(self.value + plane * self.plane_unit + choices)
 
 
-def row_template(number: Numbering, source_row: int, destination_row: int) -> CarrierTemplate:
-    """The template for packets from a host at T0 *source_row* to any host at T0 *destination_row*."""
-    distance = number.row_distance(source_row, destination_row)
+def row_template(
+    number: Numbering, source_row: int, destination_row: int, distance: int | None = None
+) -> CarrierTemplate:
+    """The template for packets from a host at T0 *source_row* to any host at T0 *destination_row*.
+
+    Args:
+        distance: level of the highest tier on the way; that of the rows by default.
+    """
+    if distance is None:
+        distance = number.row_distance(source_row, destination_row)
     usids = (
         usid_down(number, 0, source_row),
         *(usid_up(level, 0) for level in range(1, distance + 1)),

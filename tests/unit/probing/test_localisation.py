@@ -128,26 +128,25 @@ def test_host_that_sends_no_probes_says_nothing() -> None:
 
 @st.composite
 def broken_fabrics(draw: st.DrawFn) -> tuple[Clos, dict[int, float]]:
-    """Fabrics with some links that lose a fifth or all, each of which some sound host can see."""
-    clos = fabric(
-        planes=draw(st.integers(1, 3)),
-        t0=draw(st.integers(1, 3)),
-        t1=draw(st.integers(1, 3)),
-        hosts_per_t0=draw(st.integers(2, 4)),
-        uplinks_per_pair=draw(st.integers(1, 2)),
-        probing={"t1_share": draw(st.sampled_from([0.5, 0.75, 1.0]))},
-    )
+    """Fabrics with some links that lose a fifth or all, where some host sees each link by sound ones."""
+    small, planes = st.integers(1, 2), draw(st.integers(1, 3))
+    probing = {"t1_share": draw(st.sampled_from([0.5, 0.75, 1.0]))}
+    tiers = [
+        {"joins": draw(st.integers(2, 4))},
+        {"joins": draw(st.integers(1, 3)), "switches": draw(st.integers(1, 3)), "links": draw(small)},
+    ]
+    if draw(st.booleans()):
+        tiers.append({"joins": draw(small), "switches": draw(small), "links": draw(small)})
+    clos = fabric(planes=planes, tiers=tiers, probing=probing)
     links = st.integers(0, clos.numbering.link_count - 1)
     losses = draw(st.dictionaries(links, st.sampled_from([0.2, 0.5, 1.0]), max_size=6))
-    watchers: dict[int, set[int]] = {}
+    watchers: dict[int, list[tuple[int, ...]]] = {}
     for path in all_paths(clos):
-        if path.uplink is not None:
-            watchers.setdefault(path.links[1], set()).add(path.links[0])
-    assume(all(any(host not in losses for host in watchers[link]) for link in losses if link in watchers))
-    rows = range(clos.spec.t0)
-    per_row = range(clos.spec.hosts_per_t0)
-    for plane in range(clos.spec.planes):
-        for row in rows:
+        watchers.setdefault(path.links[-1], []).append(path.links[:-1])
+    assume(all(any(map(losses.keys().isdisjoint, before)) for before in watchers.values()))
+    for plane in range(planes):
+        for row in range(clos.numbering.switches[0]):
+            per_row = range(clos.numbering.hosts_per_t0)
             row_links = [clos.host_link(row * len(per_row) + i, plane).id for i in per_row]
             assume(any(link not in losses for link in row_links))
     return clos, losses
