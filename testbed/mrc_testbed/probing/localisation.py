@@ -211,9 +211,9 @@ class _Search:
         """The fits that are accepted one after the other, each with the names of parts as likely."""
         left, accepted, equals = list(candidates), list[_Fit](), list[list[str]]()
         while True:
-            chosen, fits = self._choice(left, self._fit)
-            if chosen is None and self._is_deep:
-                chosen, fits = self._choice([part for part in left if part.is_link], self._limited_fit)
+            fits = [fit for part in left if (fit := self._fit(part)) is not None]
+            fits.sort(key=lambda fit: (-fit.gain, not fit.part.is_link, fit.part.names))
+            chosen = next((fit for fit in fits if self._surplus(fit) >= 0), None)
             if chosen is None:
                 return list(zip(accepted, equals, strict=True))
             others = [fit for fit in fits if fit is not chosen and self._is_equal(fit, chosen)]
@@ -221,14 +221,6 @@ class _Search:
             equals.append([name for fit in others for name in fit.part.names])
             self._settle(accepted)
             left = [part for part in left if not part.links.keys() <= chosen.part.links.keys()]
-
-    def _choice(
-        self, parts: Iterable[Part], fit_of: Callable[[Part], _Fit | None]
-    ) -> tuple[_Fit | None, list[_Fit]]:
-        """The fit to accept next, and all that there are."""
-        fits = [fit for part in parts if (fit := fit_of(part)) is not None]
-        fits.sort(key=lambda fit: (-fit.gain, not fit.part.is_link, fit.part.names))
-        return next((fit for fit in fits if self._surplus(fit) >= 0), None), fits
 
     def _settle(self, fits: list[_Fit]) -> None:
         """Fit each part once more to what the others leave: the first took what others explain now."""
@@ -268,24 +260,22 @@ class _Search:
             _log_likelihood(path, 1 - passing * (1 - loss) ** crossed) for path, passing, crossed in paths
         )
 
-    def _limited_fit(self, part: Part) -> _Fit | None:
-        """The fit of a link that loses what its best path does: what others lose more, other links lose."""
-        paths = [(self._paths[at], self._passing[at]) for at, _ in self._crossed(part.links)]
-        least = (1 - (path.sent - path.lost) / (path.sent * passing) for path, passing in paths if passing)
-        return self._fit(part, min(least, default=0.0))
-
-    def _fit(self, part: Part, most: float = 1.0) -> _Fit | None:
+    def _fit(self, part: Part) -> _Fit | None:
         """The best share of loss of a part; None: it explains nothing, or paths refute it."""
         paths = [(self._paths[at], self._passing[at], count) for at, count in self._crossed(part.links)]
         lost = sum(path.lost for path, _, _ in paths)
         if lost < LOST_MIN or lost <= sum(path.sent * (1 - passing) for path, passing, _ in paths):
             return None
         likelihood = self._likelihood(part)
-        loss = min(most, _best(likelihood))
+        loss = _best(likelihood)
+        if part.is_link and self._is_deep and _refuted(paths, loss):
+            # the link loses what its best path does: what others lose more, other links on them lose
+            least = (
+                1 - (path.sent - path.lost) / (path.sent * passing) for path, passing, _ in paths if passing
+            )
+            loss = min(least, default=0.0)
         gain = likelihood(loss) - likelihood(0)
-        if gain < _CHANCE or loss < LOSS_MIN:
-            return None
-        if any(_is_refuted(path, 1 - passing * (1 - loss) ** count) for path, passing, count in paths):
+        if gain < _CHANCE or loss < LOSS_MIN or _refuted(paths, loss):
             return None
         return _Fit(part, loss, gain)
 
@@ -298,6 +288,10 @@ def _is_refuted(path: _Probed, loss: float) -> bool:
     """Return True if a path has lost far less than *loss* of its probes."""
     seen = path.lost / path.sent
     return seen < loss and _log_likelihood(path, seen) - _log_likelihood(path, loss) > _CONTRADICTION
+
+
+def _refuted(paths: Iterable[tuple[_Probed, float, int]], loss: float) -> bool:
+    return any(_is_refuted(path, 1 - passing * (1 - loss) ** count) for path, passing, count in paths)
 
 
 def _best(likelihood: Callable[[float], float]) -> float:

@@ -1,5 +1,7 @@
 """Links are found by what the probes lose, and only those."""
 
+from itertools import permutations
+
 import pytest
 from exploring import examples
 from hypothesis import assume, given, settings
@@ -10,8 +12,12 @@ from mrc_agents.nic.denylist import DeniedPath
 from mrc_testbed.probing.avoidance import paths_around
 from mrc_testbed.probing.localisation import localise
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.path import build_path
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.path import explain_ev
 from mrc_testbed.topology.probe_path import PathOutcome, since
+
+
+TALL = [{"joins": 2}, {"joins": 2, "switches": 2}, {"joins": 2, "switches": 2}]
 
 
 def names(clos: Clos, links: frozenset[int]) -> set[str]:
@@ -27,8 +33,9 @@ def test_sound_fabric_has_no_suspect() -> None:
 
 
 @pytest.mark.parametrize("loss", [1.0, 0.5, 0.2, 0.05])
-def test_every_link_is_found_alone(loss: float) -> None:
-    clos = fabric()
+@pytest.mark.parametrize("shape", [{}, {"tiers": TALL}], ids=["two tiers", "three tiers"])
+def test_every_link_is_found_alone(loss: float, shape: dict[str, object]) -> None:
+    clos = fabric(**shape)
     for link in clos.links():
         diagnosis = localise(clos, outcomes(clos, {link.id: loss}))
         assert names(clos, diagnosis.suspects) == {link.name}
@@ -43,6 +50,19 @@ def test_uplink_behind_a_lossy_host_link_is_judged_by_the_other_host() -> None:
     diagnosis = localise(clos, outcomes(clos, {lossy: 0.4, broken: 0.3}))
     assert diagnosis.suspects == {lossy, broken}
     assert diagnosis.health[broken].loss == pytest.approx(0.51, abs=0.01)
+
+
+def test_links_that_many_probes_cross_together_are_both_found() -> None:
+    clos = fabric(tiers=[{"joins": 2}, {"joins": 2}, {"joins": 2}])
+    lossy, broken = clos.host_link(1, 0).id, clos.fabric_link(0, 0, 0).id
+    assert localise(clos, outcomes(clos, {lossy: 0.2, broken: 0.2}, probes=400)).suspects == {lossy, broken}
+
+
+def test_broken_t2_is_named() -> None:
+    clos = fabric(tiers=TALL)
+    links = {port.link_id for port in clos.ports_of(clos.node("p1-t2-3"))}
+    diagnosis = localise(clos, outcomes(clos, dict.fromkeys(links, 0.3)))
+    assert (diagnosis.nodes, diagnosis.suspects) == (("p1-t2-3",), links)
 
 
 def test_lossy_host_link_alone_puts_no_blame_on_the_uplinks_behind_it() -> None:
@@ -188,20 +208,13 @@ def test_a_path_is_denied_just_when_it_crosses_one_of_the_links(
 ) -> None:
     clos, losses = broken
     denied = paths_around(clos, losses)
-    for source in range(clos.numbering.host_count):
-        for target in set(range(clos.numbering.host_count)) - {source}:
-            for plane in range(clos.spec.planes):
-                for uplink in range(clos.numbering.way_count(clos.distance(source, target))):
-                    crosses = {
-                        link.id for link in build_path(clos, source, target, plane, uplink).links
-                    } & losses.keys()
-                    is_denied = any(
-                        entry.plane == plane
-                        and entry.uplink in {None, uplink}
-                        and entry.peer_host in {None, target}
-                        for entry in denied.get(source, ())
-                    )
-                    if not clos.distance(source, target):  # its EVs say uplink 0, which they do not cross
-                        assert is_denied or not crosses
-                    else:
-                        assert is_denied == bool(crosses)
+    for source, target in permutations(range(clos.numbering.host_count), 2):
+        distance = clos.distance(source, target)
+        ways = clos.numbering.way_count(distance)
+        for ev in build_ev_set(clos, source, target, clos.spec.planes * ways):
+            crosses = any(link.id in losses for link in explain_ev(clos, ev, source, target).links)
+            is_denied = any(path.covers(ev, target) for path in denied.get(source, ()))
+            if distance:
+                assert is_denied == crosses
+            else:  # its EVs say uplink 0, which they do not cross
+                assert is_denied or not crosses
