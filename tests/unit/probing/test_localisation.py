@@ -16,7 +16,6 @@ from mrc_testbed.topology.ev_set import build_ev_set
 from mrc_testbed.topology.path import explain_ev
 from mrc_testbed.topology.probe_path import PathOutcome, since
 
-
 TALL = [{"joins": 2}, {"joins": 2, "switches": 2}, {"joins": 2, "switches": 2}]
 
 
