@@ -14,9 +14,11 @@ from rich.text import Text
 
 from mrc_testbed.cli.options import COMMANDS, Settings, command
 from mrc_testbed.cli.render import key_values, rows_table, show
+from mrc_testbed.document.envelope import API_VERSION, Kind
 from mrc_testbed.errors import UsageError
 from mrc_testbed.report.table import Columns
 from mrc_testbed.shown import format_rate, format_share
+from mrc_testbed.soak.document import commented, tier_values
 from mrc_testbed.topology.numbering import TierSize
 from mrc_testbed.topology.sizing import Fabric, Parts, plan_fabric, scaled
 from mrc_testbed.topology.usid import CARRIER_SLOTS, INDEX_COUNT, PLANE_COUNT, Role, usid_counts
@@ -148,34 +150,24 @@ def size(
 
 def _save(path: Path, fabric: Fabric) -> None:
     """Write a topology file of a lab with the ratios of a fabric; its comments say what is scaled."""
-    number = scaled(fabric.numbering)
-    lines = [
-        f"# Made by `mrc-testbed size`: {number.host_count} hosts for {fabric.nics:,} NICs, with the planes,",
-        "# the port rate and the ratios of the plan. Ports of a switch are scaled:",
+    plan, lab = fabric.numbering, scaled(fabric.numbering)
+    said = [
+        f"Made by `mrc-testbed size`: {lab.host_count} hosts for {fabric.nics:,} NICs, with its planes, port "
+        "rate and its ratios. Ports of a switch are scaled:"
     ]
-    ports = zip(
-        number.downlinks, number.uplinks, fabric.numbering.downlinks, fabric.numbering.uplinks, strict=True
-    )
-    lines += (
-        f"#   T{level}: {down} down, {up} up; in the plan {planned_down:,} down, {planned_up:,} up"
-        for level, (down, up, planned_down, planned_up) in enumerate(ports)
-    )
-    lines += (
-        "apiVersion: mrc-testbed/v1",
-        "kind: Topology",
-        f"metadata: {{name: size-{fabric.nics}}}",
-        "spec:",
-        f"  planes: {number.planes}",
-        f"  port_rate: {format_rate_bps(fabric.parts.port_rate_bps)}",
-        "  tiers:",
-    )
-    tiers = number.tiers if number.tiers[1:] else (*number.tiers, TierSize(1))
-    lines += (
-        f"    - {{joins: {tier.joins}, switches: {tier.switches}, links: {tier.lanes}}}" for tier in tiers
-    )
+    ports = zip(lab.downlinks, lab.uplinks, plan.downlinks, plan.uplinks, strict=True)
+    for level, each in enumerate(ports):
+        said.append("T{}: {:,} down, {:,} up; in the plan {:,} down, {:,} up".format(level, *each))
+    spec = {
+        "planes": lab.planes,
+        "port_rate": format_rate_bps(fabric.parts.port_rate_bps),
+        "tiers": tier_values(lab.tiers if lab.tiers[1:] else (*lab.tiers, TierSize(1))),
+    }
+    metadata = {"name": f"size-{fabric.nics}"}
+    document = {"apiVersion": API_VERSION, "kind": Kind.TOPOLOGY.value, "metadata": metadata, "spec": spec}
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in lines)
+            file.write(commented(document, said))
     except OSError as error:
         raise UsageError(f"--save: {path} cannot be written: {error.strerror}") from error
 

@@ -34,19 +34,15 @@ class SoakFabric:
     has_flow_control: bool
 
     @property
-    def planes(self) -> int:
-        return self.numbering.planes
-
-    @property
     def hosts(self) -> list[str]:
         return [f"h{index}" for index in range(self.numbering.host_count)]
 
     def host_link(self, draw: random.Random) -> str:
-        return f"{draw.choice(self.hosts)}:{draw.randrange(self.planes)}"
+        return f"{draw.choice(self.hosts)}:{draw.randrange(self.numbering.planes)}"
 
     def fabric_link(self, draw: random.Random) -> str:
         """The name of two switches that links join, in neighbouring tiers."""
-        number, plane = self.numbering, draw.randrange(self.planes)
+        number, plane = self.numbering, draw.randrange(self.numbering.planes)
         level = draw.choice((1, 2)) if number.tiers[2:] else 1
         lower, tier = draw.randrange(number.switches[level - 1]), number.tiers[level]
         upper, _ = number.above(level - 1, lower, draw.randrange(tier.switches) * tier.lanes)
@@ -58,7 +54,7 @@ class SoakFabric:
     def switch(self, draw: random.Random) -> str:
         level = draw.choice(range(len(self.numbering.tiers)))
         index = draw.randrange(self.numbering.switches[level])
-        return f"p{draw.randrange(self.planes)}-t{level}-{index}"
+        return f"p{draw.randrange(self.numbering.planes)}-t{level}-{index}"
 
 
 def draw_universe(seed: int) -> Values:
@@ -67,7 +63,7 @@ def draw_universe(seed: int) -> Values:
     fabric, topology = _fabric(draw, _three_tiers(random.Random(f"pods of {seed}")))
     transport = _transport(draw, topology)
     rate_bps = int(topology["port_rate"].removesuffix("Mbit")) * 10**6
-    sent_per_ms = rate_bps // 8000 * fabric.planes * len(fabric.hosts)
+    sent_per_ms = rate_bps // 8000 * fabric.numbering.planes * len(fabric.hosts)
     run_ms = draw.choice([ms for ms in RUN_MS if ms * sent_per_ms <= WORK_BYTES_MAX] or [RUN_MS[0]])
     spec: Values = {
         "seed": seed,
@@ -301,6 +297,9 @@ KINDS: Final[tuple[Callable[[random.Random, SoakFabric, int], Values], ...]] = (
     lambda draw, fabric, _: {"kind": "drain", "select": {"links": fabric.link(draw)}},
     _congestion,
     _switch,
-    lambda draw, fabric, _: {"kind": "plane-down", "select": {"planes": draw.randrange(fabric.planes)}},
+    lambda draw, fabric, _: {
+        "kind": "plane-down",
+        "select": {"planes": draw.randrange(fabric.numbering.planes)},
+    },
     _host,
 )

@@ -16,12 +16,14 @@ from mrc_testbed.units import DURATION, SIZE, VALUE_MAX, Units, format_duration_
 
 _LEAST_NS: Final = {"workloads": 1_000_000, "faults": 100_000}
 """Parts of the spec that lose entries and halve quantities, and the least time there."""
-_FABRIC: Final = ("planes", "t0", "t1", "hosts_per_t0", "uplinks_per_pair", "tiers")
-_COUNTS: Final = (
-    *((1, "joins"), (1, "switches"), (0, "joins"), (1, "lanes")),
-    *((2, "joins"), (2, "switches"), (2, "lanes")),
-)
-"""Level and name of those of tiers that may be more than one."""
+_SHORT: Final = {
+    "t0": (1, "joins"),
+    "t1": (1, "switches"),
+    "hosts_per_t0": (0, "joins"),
+    "uplinks_per_pair": (1, "lanes"),
+}
+"""Level and count of a tier, by the key of two tiers."""
+_COUNTS: Final = (*_SHORT.values(), (2, "joins"), (2, "switches"), (2, "lanes"))
 _PARTS: Final = frozenset({"topology", *_LEAST_NS})
 _KEPT: Final = _PARTS | {"seed", "timeout", "retry_limit", "expect", "id", "name", "kind", "command"}
 """Keys that are not simply left out: the default of some would change what a failure means."""
@@ -86,7 +88,7 @@ def weight(document: Values) -> tuple[int, int, int]:
     """Size of a document, most important first: fabric, entries, quantities."""
     quantities = [_quantity_of(value)[0] for value in _all_in(document)]
     number = _numbering_of(document["spec"])
-    fabric = number.planes + sum(getattr(number.tiers[level], name) for level, name in _counts(number))
+    fabric = number.planes + sum(map(sum, number.tiers))
     return fabric, len(quantities), sum(quantities)
 
 
@@ -117,15 +119,10 @@ def _cuts(length: int) -> Iterator[tuple[int, int]]:
 
 def _numbering_of(spec: Mapping[str, Any]) -> Numbering:
     """The fabric, what is left out included; it may have a single host, which the topology refuses."""
-    topology = spec.get("topology", {})
-    given = {key: topology[key] for key in _FABRIC if key in topology}
-    if "tiers" in given:
-        given["tiers"] = [TierSpec.model_construct(**tier) for tier in given["tiers"]]
-    return TopologySpec.model_construct(**given).numbering
-
-
-def _counts(number: Numbering) -> list[tuple[int, str]]:
-    return [(level, name) for level, name in _COUNTS if level < len(number.tiers)]
+    topology = dict(spec.get("topology", {}))
+    if "tiers" in topology:
+        topology["tiers"] = [TierSpec.model_construct(**tier) for tier in topology["tiers"]]
+    return TopologySpec.model_construct(**topology).numbering
 
 
 def _half(value: Any, least_ns: int) -> Any:
@@ -179,17 +176,17 @@ def _within_run(spec: Values) -> Values:
 def _smaller_fabrics(spec: Values) -> Iterator[Values]:
     """Fewer tiers, planes, switches, hosts or links; a name without a place becomes its neighbour's."""
     before = _numbering_of(spec)
-    if before.tiers[2:]:  # all T0s in one pod; there is no place for a name of a T2
-        hosts, t1, t2 = before.tiers
-        after = replace(before, tiers=(hosts, t1._replace(joins=t1.joins * t2.joins)))
+    tiers = before.tiers
+    if tiers[2:]:  # all T0s in one pod; there is no place for a name of a T2
+        after = replace(before, tiers=(tiers[0], tiers[1]._replace(joins=before.groups[0])))
         yield _rebuilt(spec, after, after)
     for fewer in _fewer(before.planes):
         yield _rebuilt(spec, before, replace(before, planes=fewer))
-    for level, name in _counts(before):
-        tiers = list(before.tiers)
-        for fewer in _fewer(getattr(before.tiers[level], name)):
-            tiers[level] = before.tiers[level]._replace(**{name: fewer})
-            yield _rebuilt(spec, before, replace(before, tiers=tuple(tiers)))
+    for level, name in (count for count in _COUNTS if count[0] < len(tiers)):
+        for fewer in _fewer(getattr(tiers[level], name)):
+            less = tiers[level]._replace(**{name: fewer})
+            after = replace(before, tiers=(*tiers[:level], less, *tiers[level + 1 :]))
+            yield _rebuilt(spec, before, after)
 
 
 def _fewer(number: int) -> list[int]:
@@ -200,16 +197,16 @@ def _rebuilt(spec: Values, before: Numbering, after: Numbering) -> Values:
     less = copy.deepcopy(spec)
     topology = less.setdefault("topology", {})
     if "tiers" in topology:
-        topology |= {"planes": after.planes, "tiers": tier_values(after.tiers)}
+        topology["tiers"] = tier_values(after.tiers)
     else:
-        numbers = [
-            (number.planes, *(getattr(number.tiers[level], name) for level, name in _counts(number)))
-            for number in (before, after)
-        ]
-        topology |= {key: new for key, old, new in zip(_FABRIC, *numbers, strict=False) if new != old}
-    for place in (topology.get("nic", {}), less.get("transport", {})):
-        if after.planes < before.planes and "evs" in place:
-            place["evs"] = place["evs"] // before.planes * after.planes or after.planes
+        for key, (level, name) in _SHORT.items():
+            if getattr(before.tiers[level], name) != (count := getattr(after.tiers[level], name)):
+                topology[key] = count
+    if before.planes != after.planes:
+        topology["planes"] = after.planes
+        for place in (topology.get("nic", {}), less.get("transport", {})):
+            if "evs" in place:
+                place["evs"] = place["evs"] // before.planes * after.planes or after.planes
     rename = _renaming(before, after)
     return less | {part: _changed(less[part], rename) for part in _LEAST_NS.keys() & less.keys()}
 
@@ -242,16 +239,13 @@ def _moved(level: int, index: int, before: Numbering, after: Numbering) -> int:
     """The switch of a tier, or host for level -1, at the same place, or at the last one of each group."""
 
     def sizes(number: Numbering) -> list[int]:
-        groups = [tier.joins for tier in reversed(number.tiers[level + 1 :])]
-        return groups + [tier.switches for tier in number.tiers[1 : level + 1]]
+        switches = [tier.switches for tier in number.tiers[max(0, level) : 0 : -1]]
+        return switches + [tier.joins for tier in number.tiers[level + 1 :]]
 
-    digits = []
-    for size in sizes(before)[:0:-1]:
-        index, digit = divmod(index, size)
-        digits.append(digit)
-    moved = 0
-    for digit, size in zip((index, *reversed(digits)), sizes(after), strict=True):
-        moved = moved * size + min(digit, size - 1)
+    moved, unit = 0, 1
+    for old, new in zip(sizes(before), sizes(after), strict=True):
+        index, digit = divmod(index, old)
+        moved, unit = moved + unit * min(digit, new - 1), unit * new
     return moved
 
 

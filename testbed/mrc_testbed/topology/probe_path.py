@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 from math import ceil
+from operator import mul
 from typing import Final
 
 from mrc_testbed.topology.clos import Clos
@@ -65,19 +66,17 @@ def probe_paths(clos: Clos, host: int, probing: ProbingSpec | None = None) -> tu
         return ()
     probing = probing or clos.spec.probing or ProbingSpec()
     ways = list(probed_ways(clos.numbering, clos.host(host).index, probing))
-    return tuple(_probe_path(clos, host, plane, way) for plane in range(clos.spec.planes) for way in ways)
+    return tuple(
+        _probe_path(clos.numbering, host, plane, way) for plane in range(clos.spec.planes) for way in ways
+    )
 
 
-def _probe_path(clos: Clos, host: int, plane: int, uplinks: Sequence[int]) -> ProbePath:
-    number, row = clos.numbering, clos.numbering.row(host)
+def _probe_path(number: Numbering, host: int, plane: int, uplinks: Sequence[int]) -> ProbePath:
+    row = number.row(host)
     template = row_template(number, row, row, distance=len(uplinks)).specialise(number.downlink(host))
-    carrier = template.deposit(plane, uplinks)
-    way, factor, index, links = 0, 1, row, [number.host_link_id(host, plane)]
-    for level, uplink in enumerate(uplinks):
-        way, factor = way + factor * uplink, factor * number.uplinks[level]
-        links.append(number.uplink_id(level, plane, index, uplink))
-        index, _ = number.above(level, index, uplink)
-    return ProbePath(host, plane, way if uplinks else None, carrier, tuple(links))
+    way = sum(map(mul, uplinks, (1, number.uplink_count))) if uplinks else None
+    links = (number.host_link_id(host, plane), *number.links_up(plane, row, uplinks))
+    return ProbePath(host, plane, way, template.deposit(plane, uplinks), links)
 
 
 @dataclass(frozen=True, slots=True)

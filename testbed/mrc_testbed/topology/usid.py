@@ -140,11 +140,9 @@ def usid_down(number: Numbering, level: int, group: int) -> Usid:
 
 def usid_counts(number: Numbering) -> dict[Role, int]:
     """The uSIDs that the tables of a plane know, by what they name."""
-    up, down = number.uplinks, number.downlinks
-    own = number.groups[0] * (number.tiers[1].lanes if down[1:] else 1)
-    t1 = up[0] + sum(down[2:])
-    counts = {Role.T0: own, Role.T1: t1, Role.T2: sum(up[1:]), Role.DOWNLINK: number.hosts_per_t0}
-    return {role: count for role, count in counts.items() if count or role is not Role.T2}
+    t0, t1 = usid_down(number, 0, number.groups[0]).index or 1, number.uplinks[0] + sum(number.downlinks[2:])
+    upper = {Role.T2: number.uplinks[1]} if number.tiers[2:] else {}
+    return {Role.T0: t0, Role.T1: t1, **upper, Role.DOWNLINK: number.hosts_per_t0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +181,7 @@ class CarrierTemplate:
 def row_template(
     number: Numbering, source_row: int, destination_row: int, distance: int | None = None
 ) -> CarrierTemplate:
-    """The template for packets from a host at T0 *source_row* to any host at T0 *destination_row*.
-
-    Args:
-        distance: level of the highest tier on the way; that of the rows by default.
-    """
+    """The template from hosts at one T0 to those at another, over the tier *distance* or the lowest."""
     if distance is None:
         distance = number.row_distance(source_row, destination_row)
     usids = (

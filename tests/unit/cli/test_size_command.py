@@ -75,7 +75,7 @@ def test_a_lab_with_the_ratios_is_saved_once(mrc_testbed, tmp_path):
     spec = load_topology(path)
     assert (spec.numbering.downlinks, spec.numbering.uplinks) == ((4, 4, 4), (4, 4, 0))
     assert (spec.numbering.host_count, spec.port_rate) == (64, 800 * 10**9)
-    assert "#   T2: 4 down, 0 up; in the plan 64 down, 0 up\n" in path.read_text()
+    assert "# T2: 4 down, 0 up; in the plan 64 down, 0 up\n" in path.read_text()
     again = mrc_testbed(*words)
     assert (again.status, again.stdout) == (2, "")
     assert "--save: " in again.stderr
