@@ -201,7 +201,7 @@ def test_denied_paths_are_those_that_cross_the_link() -> None:
     assert paths_around(clos, []) == {}
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(broken_fabrics())
 def test_a_path_is_denied_just_when_it_crosses_one_of_the_links(
     broken: tuple[Clos, dict[int, float]],
