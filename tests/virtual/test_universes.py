@@ -68,6 +68,15 @@ def test_the_busiest_nic_has_room_for_its_qps() -> None:
     plan_of(draw_universe(2005679))
 
 
+def test_one_universe_in_five_has_three_tiers_with_faults_in_each() -> None:
+    drawn = [draw_universe(seed)["spec"] for seed in range(500)]
+    tall = [spec for spec in drawn if "tiers" in spec["topology"]]
+    assert 80 <= len(tall) <= 120
+    select = str([fault["select"] for spec in tall for fault in spec["faults"]])
+    assert all(name in select for name in ("-t0-3~", "-t1-1'", "-t1-3~", "-t2-2'"))
+    assert all(f"'nodes': 'p0-t{level}-0'" in select for level in range(3))
+
+
 def test_a_universe_repeats() -> None:
     assert judge(draw_universe(3)) == judge(draw_universe(3))
     assert judge(draw_universe(3)) != judge(draw_universe(4))

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from fractions import Fraction
 from math import isclose
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -13,20 +14,20 @@ from rich.text import Text
 
 from mrc_testbed.cli.options import COMMANDS, Settings, command
 from mrc_testbed.cli.render import key_values, rows_table, show
+from mrc_testbed.document.envelope import API_VERSION, Kind
 from mrc_testbed.errors import UsageError
 from mrc_testbed.report.table import Columns
 from mrc_testbed.shown import format_rate, format_share
-from mrc_testbed.topology.sizing import Fabric, Parts, plan_fabric
-from mrc_testbed.topology.usid import CARRIER_SLOTS, INDEX_COUNT, PLANE_COUNT
-from mrc_testbed.units import parse_rate_bps
+from mrc_testbed.soak.document import commented, tier_values
+from mrc_testbed.topology.numbering import TierSize
+from mrc_testbed.topology.sizing import Fabric, Parts, plan_fabric, scaled
+from mrc_testbed.topology.usid import CARRIER_SLOTS, INDEX_COUNT, PLANE_COUNT, Role, usid_counts
+from mrc_testbed.units import format_rate_bps, parse_rate_bps
 
 _PLANES: Final = (1, 2, 4, 8)
 _TIERS: Final = {2: "two tiers", 3: "three tiers"}
 _PORTS: Final = "as many of a switch as there are planes"
-_COUNTED: Final = (
-    *("switches", "links", "host_links", "optics", "host_optics"),
-    *("paths", "ev_bits", "usids_of_packet"),
-)
+_COUNTED: Final = ("links", "host_links", "optics", "host_optics", "paths", "ev_bits", "usids_of_packet")
 _FABRIC_COLUMNS: Final[Columns] = {
     "#planes": "planes",
     "#NICs at most": "largest_nics",
@@ -90,6 +91,10 @@ def size(
             help="Tiers of the fabric in detail (default: two if they reach).",
         ),
     ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option("--save", metavar="FILE", help="Write a topology file: the fabric as a small lab."),
+    ] = None,
 ) -> None:
     """Plan a multi-plane Clos fabric: switches, links, optics, losses.
 
@@ -101,20 +106,23 @@ def size(
 
       mrc-testbed size 131072
       mrc-testbed size 4096 --planes 4
-      mrc-testbed size 65536 --planes 1 --tiers 3
+      mrc-testbed size 65536 --planes 1 --tiers 3 --save lab.yaml
       mrc-testbed size 16384 --nic-rate 400Gbit --switch-rate 25600Gbit
     """
     choices = _choices(planes, nic_rate, switch_rate)
     parts = next((each for each in choices if each.planes == planes), choices[-1])
     chosen = plan_fabric(parts, tiers or (2 if nics <= parts.largest_nics(2) else 3), nics)
+    if save is not None:
+        _save(save, chosen)
     fabrics = [_counted(each, count, nics) for count in _TIERS for each in choices]
     two = _counted(parts, 2, nics)
     comparisons = [
         _compared(two, each)
         for each in fabrics
-        if two.t1 and each.tiers == 3 and each.parts.planes in (1, parts.planes)
+        if two.numbering.uplink_count and each.tiers == 3 and each.parts.planes in (1, parts.planes)
     ]
     losses = [asdict(loss) for loss in chosen.losses()]
+    usids = {role.name.lower(): count for role, count in usid_counts(chosen.numbering).items()}
     rows = [_row(each) for each in fabrics]
     show(
         settings,
@@ -125,7 +133,7 @@ def size(
             "switch_rate_bps": switch_rate,
             "fabrics": rows,
             "comparisons": comparisons,
-            "chosen": {**_row(chosen), "usids_of_plane": chosen.usids_of_plane, "losses": losses},
+            "chosen": {**_row(chosen), "usids_of_plane": usids, "losses": losses},
         },
         lambda: Group(
             *_tables(rows, nics, nic_rate, switch_rate),
@@ -138,6 +146,30 @@ def size(
         lines="fabrics",
         version=2,
     )
+
+
+def _save(path: Path, fabric: Fabric) -> None:
+    """Write a topology file of a lab with the ratios of a fabric; its comments say what is scaled."""
+    plan, lab = fabric.numbering, scaled(fabric.numbering)
+    said = [
+        f"Made by `mrc-testbed size`: {lab.host_count} hosts for {fabric.nics:,} NICs, with its planes, port "
+        "rate and its ratios. Ports of a switch are scaled:"
+    ]
+    ports = zip(lab.downlinks, lab.uplinks, plan.downlinks, plan.uplinks, strict=True)
+    for level, each in enumerate(ports):
+        said.append("T{}: {:,} down, {:,} up; in the plan {:,} down, {:,} up".format(level, *each))
+    spec = {
+        "planes": lab.planes,
+        "port_rate": format_rate_bps(fabric.parts.port_rate_bps),
+        "tiers": tier_values(lab.tiers if lab.tiers[1:] else (*lab.tiers, TierSize(1))),
+    }
+    metadata = {"name": f"size-{fabric.nics}"}
+    document = {"apiVersion": API_VERSION, "kind": Kind.TOPOLOGY.value, "metadata": metadata, "spec": spec}
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(commented(document, said))
+    except OSError as error:
+        raise UsageError(f"--save: {path} cannot be written: {error.strerror}") from error
 
 
 def _choices(planes: int | None, nic_rate_bps: int, switch_rate_bps: int) -> list[Parts]:
@@ -164,7 +196,8 @@ def _row(fabric: Fabric) -> dict[str, Any]:
         "switch_ports": parts.switch_ports,
         "largest_nics": parts.largest_nics(fabric.tiers),
         "nics": fabric.nics,
-        **{key: parts.planes * getattr(fabric, key) for key in ("t0", "t1", "t2")},
+        **{f"t{level}": parts.planes * fabric.switches(level) for level in range(3)},
+        "switches": fabric.numbering.switch_count,
         **{key: getattr(fabric, key) for key in _COUNTED},
         "t0_t1_link_of_plane": 1 / parts.half,
         "t0_t1_link_of_nic": 1 / parts.half / parts.planes,
@@ -183,7 +216,7 @@ def _compared(two: Fabric, three: Fabric) -> dict[str, Any]:
         "three_tier_planes": three.parts.planes,
         "three_tier_nics": three.nics,
         "optics": per_nic(lambda fabric: fabric.optics),
-        "switches": per_nic(lambda fabric: fabric.switches),
+        "switches": per_nic(lambda fabric: fabric.numbering.switch_count),
     }
 
 
@@ -225,16 +258,13 @@ def _part(share: float) -> str:
 
 
 def _details(fabric: Fabric) -> Iterator[RenderableType]:
-    planes, usids = fabric.parts.planes, fabric.usids_of_plane
+    planes, usids = fabric.parts.planes, usid_counts(fabric.numbering)
     yield Text(f"{_planes(planes)} in {_TIERS[fabric.tiers]}, {fabric.nics:,} NICs", style="bold")
-    named = "not laid out: the lab has no T2s"
-    if usids is not None:
-        t0, t1, downlinks = usids.values()
-        named = (
-            f"{planes * (t0 + t1 + downlinks):,}: {t0:,} T0, {t1:,} T1, {downlinks:,} downlink per plane; "
-            f"room for {INDEX_COUNT:,} each"
-        )
-    apart = " of different T0s" if fabric.t1 else ""
+    each = ", ".join(
+        f"{count:,} {'downlink' if role is Role.DOWNLINK else role.name}" for role, count in usids.items()
+    )
+    named = f"{planes * sum(usids.values()):,}: {each} per plane; room for {INDEX_COUNT:,} each"
+    apart = " of different T0s" if fabric.numbering.uplink_count else ""
     yield key_values(
         [
             ("paths", f"{fabric.paths:,} between NICs{apart}: {fabric.ev_bits} bits of an EV"),

@@ -1,8 +1,9 @@
 """Which links and nodes lose packets, inferred from which probes came back. Pure.
 
-A probe to a T0 crosses its host's link, there and back; a probe to a T1 an uplink as well. A *part* is a
-link, or all links of a switch or host; the hypothesis about a part is that each of its links loses the same
-share of what crosses it. Parts are found one after the other, that which makes the losses likeliest first:
+A probe to a T0 crosses its host's link, there and back; a probe to a T1 an uplink as well, and a probe to a
+T2 one of the T1. A *part* is a link, or all links of a switch or host; the hypothesis about a part is that
+each of its links loses the same share of what crosses it. Parts are found one after the other, that which
+makes the losses likeliest first:
 
     h0 > T0         0 of 400 lost       the T1 loses 7 %  explains both; that would be two faults
     h0 > T0 > T1   28 of 400            of links. The link of h0 does not: its probes to the T0
@@ -113,34 +114,31 @@ class Diagnosis:
 
 def localise(clos: Clos, outcomes: Sequence[PathOutcome]) -> Diagnosis:
     """The links and nodes of a fabric that lose probes."""
-    to_t0 = {outcome.path.links[0]: outcome for outcome in outcomes if outcome.path.uplink is None}
-    to_t1: dict[int, list[PathOutcome]] = {}
-    for outcome in outcomes:
-        if outcome.path.uplink is not None:
-            to_t1.setdefault(outcome.path.links[1], []).append(outcome)
-    health = {link: _host_link(outcome) for link, outcome in to_t0.items()}
-    health |= {link: _uplink(probes, health) for link, probes in to_t1.items()}
+    farthest: dict[int, list[PathOutcome]] = {}
+    for outcome in sorted(outcomes, key=lambda outcome: len(outcome.path.links)):
+        farthest.setdefault(outcome.path.links[-1], []).append(outcome)
+    health: dict[int, LinkHealth] = {}
+    for link, probes in farthest.items():
+        health[link] = _health(probes, health)
     return Diagnosis(health, tuple(_Search.begun(outcomes).parts(_candidates(clos, health))))
 
 
-def _host_link(outcome: PathOutcome) -> LinkHealth:
-    probes = outcome.returned + outcome.lost
-    return LinkHealth(probes, outcome.lost / probes) if probes else LinkHealth()
+def _health(probes: Sequence[PathOutcome], health: Mapping[int, LinkHealth]) -> LinkHealth:
+    """The health of the farthest link of *probes*, from those whose other links lose least."""
 
+    def loss_before(outcome: PathOutcome) -> float:
+        loss = 0.0
+        for link in outcome.path.links[:-1]:
+            of_link = health[link].loss if link in health else None
+            loss += (1 - loss) * (1.0 if of_link is None else of_link)
+        return loss
 
-def _uplink(probes: Sequence[PathOutcome], health: Mapping[int, LinkHealth]) -> LinkHealth:
-    """An uplink's health from the probes of several hosts, of those whose own links lose least."""
-
-    def host_loss(outcome: PathOutcome) -> float:
-        loss = health[outcome.path.links[0]].loss if outcome.path.links[0] in health else None
-        return 1.0 if loss is None else loss
-
-    limit = min(_BLIND_LOSS, max(_SOUND_LOSS, 2 * min(map(host_loss, probes))))
-    chosen = [each for each in probes if host_loss(each) < limit]
+    limit = min(_BLIND_LOSS, max(_SOUND_LOSS, 2 * min(map(loss_before, probes))))
+    chosen = [each for each in probes if loss_before(each) < limit]
     sent = sum(outcome.returned + outcome.lost for outcome in chosen)
     if not sent:
         return LinkHealth()
-    explained = sum((outcome.returned + outcome.lost) * host_loss(outcome) for outcome in chosen)
+    explained = sum((outcome.returned + outcome.lost) * loss_before(outcome) for outcome in chosen)
     reached = sent - explained
     return LinkHealth(round(reached), max(0.0, sum(each.lost for each in chosen) - explained) / reached)
 
@@ -189,6 +187,7 @@ class _Search:
     def __init__(self, paths: Sequence[_Probed], usual: Sequence[float]) -> None:
         self._paths = paths
         self._usual = usual
+        self._is_deep = any(len(path.links) > 2 for path in paths)  # several cross the same two links
         self._passing = list(usual)  # share of its probes that gets through the parts found so far, by path
         self._crossing: dict[int, list[int]] = {}
         for place, path in enumerate(paths):
@@ -269,10 +268,14 @@ class _Search:
             return None
         likelihood = self._likelihood(part)
         loss = _best(likelihood)
+        if part.is_link and self._is_deep and _refuted(paths, loss):
+            # the link loses what its best path does: what others lose more, other links on them lose
+            least = (
+                1 - (path.sent - path.lost) / (path.sent * passing) for path, passing, _ in paths if passing
+            )
+            loss = min(least, default=0.0)
         gain = likelihood(loss) - likelihood(0)
-        if gain < _CHANCE or loss < LOSS_MIN:
-            return None
-        if any(_is_refuted(path, 1 - passing * (1 - loss) ** count) for path, passing, count in paths):
+        if gain < _CHANCE or loss < LOSS_MIN or _refuted(paths, loss):
             return None
         return _Fit(part, loss, gain)
 
@@ -285,6 +288,10 @@ def _is_refuted(path: _Probed, loss: float) -> bool:
     """Return True if a path has lost far less than *loss* of its probes."""
     seen = path.lost / path.sent
     return seen < loss and _log_likelihood(path, seen) - _log_likelihood(path, loss) > _CONTRADICTION
+
+
+def _refuted(paths: Iterable[tuple[_Probed, float, int]], loss: float) -> bool:
+    return any(_is_refuted(path, 1 - passing * (1 - loss) ** count) for path, passing, count in paths)
 
 
 def _best(likelihood: Callable[[float], float]) -> float:

@@ -16,7 +16,6 @@ INCAST_BYTES_MIN: Final = 1000
 INCAST_DEPTH_MIN: Final = 4
 _COUNTED_NS: Final = 4 * 10**9
 """Longest time of counted work without any other, of the 10 s that it has."""
-_PATH_LINKS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,8 @@ def _count_to_one(spec: Values) -> None:
     topology, transport = spec["topology"], spec["transport"]
     mtu_bytes = parse_size_bytes(topology["nic"]["path_mtu"])
     link_ns = mtu_bytes * 8 * 10**9 // parse_rate_bps(topology["port_rate"])
-    rtt_ns = _PATH_LINKS * (link_ns + 2 * parse_duration_ns(topology["link_delay"]))
+    path_links = 2 * len(topology.get("tiers", (0, 1)))
+    rtt_ns = path_links * (link_ns + 2 * parse_duration_ns(topology["link_delay"]))
     window = min(transport.get("window", 256), topology["nic"]["window_packets"])
     for workload in counted:
         packets = 2 * parse_size_bytes(workload["size"]) // mtu_bytes  # what is reduced goes twice

@@ -13,6 +13,7 @@ from mrc_testbed.scenario.spec.load import Scenario, build_scenario
 from mrc_testbed.scenario.spec.plan import Plan
 from mrc_testbed.scenario.spec.resolve import resolve
 from mrc_testbed.scenario.spec.resolve_faults import resolve_faults
+from mrc_testbed.topology.numbering import TierSize
 from mrc_testbed.topology.resolve import resolve_topology
 
 Values = dict[str, Any]
@@ -34,6 +35,11 @@ def commented(document: Values, lines: Iterable[str]) -> str:
 
 def scenario_document(name: str, spec: Values) -> Values:
     return {"apiVersion": "mrc-testbed/v1", "kind": "Scenario", "metadata": {"name": name}, "spec": spec}
+
+
+def tier_values(tiers: Iterable[TierSize]) -> list[Values]:
+    """The entry `tiers` of a topology."""
+    return [{"joins": tier.joins, "switches": tier.switches, "links": tier.lanes} for tier in tiers]
 
 
 def plan_of(document: Values) -> Plan:

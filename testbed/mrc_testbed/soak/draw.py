@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from mrc_testbed.soak.avoided import AVOIDED
-from mrc_testbed.soak.document import Values, refused_faults, scenario_document
+from mrc_testbed.soak.document import Values, refused_faults, scenario_document, tier_values
+from mrc_testbed.topology.numbering import Numbering, TierSize
 from mrc_testbed.workloads.collective import COLLECTIVE_KINDS
 
 HOSTS_MAX: Final = 8
@@ -29,39 +30,40 @@ RETRY_LIMIT: Final = 1000
 class SoakFabric:
     """The fabric, from which names of nodes and links follow."""
 
-    planes: int
-    t0: int
-    t1: int
-    hosts_per_t0: int
+    numbering: Numbering
     has_flow_control: bool
 
     @property
     def hosts(self) -> list[str]:
-        return [f"h{index}" for index in range(self.t0 * self.hosts_per_t0)]
+        return [f"h{index}" for index in range(self.numbering.host_count)]
 
     def host_link(self, draw: random.Random) -> str:
-        return f"{draw.choice(self.hosts)}:{draw.randrange(self.planes)}"
+        return f"{draw.choice(self.hosts)}:{draw.randrange(self.numbering.planes)}"
 
     def fabric_link(self, draw: random.Random) -> str:
-        plane = draw.randrange(self.planes)
-        return f"p{plane}-t0-{draw.randrange(self.t0)}~p{plane}-t1-{draw.randrange(self.t1)}"
+        """The name of two switches that links join, in neighbouring tiers."""
+        number, plane = self.numbering, draw.randrange(self.numbering.planes)
+        level = draw.choice((1, 2)) if number.tiers[2:] else 1
+        lower, tier = draw.randrange(number.switches[level - 1]), number.tiers[level]
+        upper, _ = number.above(level - 1, lower, draw.randrange(tier.switches) * tier.lanes)
+        return f"p{plane}-t{level - 1}-{lower}~p{plane}-t{level}-{upper}"
 
     def link(self, draw: random.Random) -> str:
         return self.host_link(draw) if draw.random() < 0.4 else self.fabric_link(draw)
 
     def switch(self, draw: random.Random) -> str:
-        tier = draw.choice(["t0", "t1"])
-        index = draw.randrange(self.t0 if tier == "t0" else self.t1)
-        return f"p{draw.randrange(self.planes)}-{tier}-{index}"
+        level = draw.choice(range(len(self.numbering.tiers)))
+        index = draw.randrange(self.numbering.switches[level])
+        return f"p{draw.randrange(self.numbering.planes)}-t{level}-{index}"
 
 
 def draw_universe(seed: int) -> Values:
     """The Scenario document of that number."""
     draw = random.Random(seed)
-    fabric, topology = _fabric(draw)
+    fabric, topology = _fabric(draw, _three_tiers(random.Random(f"pods of {seed}")))
     transport = _transport(draw, topology)
     rate_bps = int(topology["port_rate"].removesuffix("Mbit")) * 10**6
-    sent_per_ms = rate_bps // 8000 * fabric.planes * len(fabric.hosts)
+    sent_per_ms = rate_bps // 8000 * fabric.numbering.planes * len(fabric.hosts)
     run_ms = draw.choice([ms for ms in RUN_MS if ms * sent_per_ms <= WORK_BYTES_MAX] or [RUN_MS[0]])
     spec: Values = {
         "seed": seed,
@@ -87,22 +89,32 @@ def leave_out(document: Values) -> None:
 # ---- the fabric
 
 
-def _fabric(draw: random.Random) -> tuple[SoakFabric, Values]:
+def _three_tiers(draw: random.Random) -> tuple[TierSize, ...] | None:
+    """The tiers of one universe in five; their numbers are apart, so that the others stay what they were."""
+    if draw.random() >= 0.2:
+        return None
+    per_t0, t0, pods = draw.choice([(1, 1, 2), (1, 2, 2), (2, 1, 2), (2, 2, 2), (1, 2, 3), (1, 1, 4)])
+    t1 = TierSize(t0, draw.choice([1, 2, 3]), draw.choice([1, 1, 1, 2]))
+    return TierSize(per_t0), t1, TierSize(pods, draw.choice([1, 2, 3]), draw.choice([1, 1, 1, 2]))
+
+
+def _fabric(draw: random.Random, upper: tuple[TierSize, ...] | None) -> tuple[SoakFabric, Values]:
+    """A fabric with the tiers *upper*, or with two that are drawn."""
     flow_control = draw.choice(["none", "none", "none", "pfc", "credits"])
     t0, per_t0 = draw.choice([(1, 2), (1, 4), (2, 1), (2, 2), (2, 4), (3, 2)])
-    fabric = SoakFabric(draw.choice([1, 2, 2, 4]), t0, draw.choice([1, 2, 3]), per_t0, flow_control != "none")
+    planes, t1 = draw.choice([1, 2, 2, 4]), draw.choice([1, 2, 3])
+    tiers = upper or (TierSize(per_t0), TierSize(t0, t1))
+    fabric = SoakFabric(Numbering(planes, tiers), flow_control != "none")
     nic: Values = {
         "retry_limit": RETRY_LIMIT,
         "qps_max": QPS_MAX,
-        "evs": fabric.planes * draw.choice([1, 2, 4, 16, 32]),
+        "evs": planes * draw.choice([1, 2, 4, 16, 32]),
         "path_mtu": draw.choice(["256B", "1KiB", "2KiB", "2KiB"]),
         "window_packets": draw.choice([1, 4, 16, 64, 256]),
     }
     topology: Values = {
-        "planes": fabric.planes,
-        "t0": fabric.t0,
-        "t1": fabric.t1,
-        "hosts_per_t0": fabric.hosts_per_t0,
+        "planes": planes,
+        **({"tiers": tier_values(upper)} if upper else {"t0": t0, "t1": t1, "hosts_per_t0": per_t0}),
         "port_rate": draw.choice(["10Mbit", "25Mbit", "100Mbit", "1000Mbit"]),
         "link_delay": draw.choice(["0us", "1us", "50us", "500us"]),
         "nic": nic,
@@ -113,7 +125,7 @@ def _fabric(draw: random.Random) -> tuple[SoakFabric, Values]:
         nic["icrc"] = "on"
     if draw.random() < 0.2:
         nic["backup_share"] = draw.choice(["0%", "50%"])
-    if draw.random() < 0.2:
+    if draw.random() < 0.2 and not upper:
         topology["uplinks_per_pair"] = 2
     if flow_control != "none":
         topology["flow_control"] = flow_control
@@ -123,6 +135,8 @@ def _fabric(draw: random.Random) -> tuple[SoakFabric, Values]:
             "trim": {"enabled": draw.random() < 0.5, "threshold": "4KiB"},
         }
     forwarding = draw.choice(["srv6", "srv6", "srv6", "stev", "ecmp"])
+    if upper and forwarding == "stev":
+        forwarding = "srv6"
     if forwarding != "srv6":
         topology["forwarding"] = forwarding
     elif draw.random() < 0.15:
@@ -234,7 +248,8 @@ def _burst(draw: random.Random, fabric: SoakFabric, _: int) -> Values:
 
 
 def _ev_loss(draw: random.Random, fabric: SoakFabric, _: int) -> Values:
-    plane, uplink = draw.randrange(fabric.planes), draw.randrange(fabric.t1)
+    number = fabric.numbering
+    plane, uplink = draw.randrange(number.planes), draw.randrange(number.way_count(len(number.tiers) - 1))
     of_path = {"ev": f"0x{plane << 28 | uplink << 16:08x}", "copies": draw.choice(["one", "all"])}
     return {"kind": "ev-loss"} | of_path | _on_link(draw, fabric)
 
@@ -282,6 +297,9 @@ KINDS: Final[tuple[Callable[[random.Random, SoakFabric, int], Values], ...]] = (
     lambda draw, fabric, _: {"kind": "drain", "select": {"links": fabric.link(draw)}},
     _congestion,
     _switch,
-    lambda draw, fabric, _: {"kind": "plane-down", "select": {"planes": draw.randrange(fabric.planes)}},
+    lambda draw, fabric, _: {
+        "kind": "plane-down",
+        "select": {"planes": draw.randrange(fabric.numbering.planes)},
+    },
     _host,
 )

@@ -43,20 +43,20 @@ SETTLE_NS: Final = 10_000_000_000
 """After a round, at most: agents that were started again look at their ports, the last frames arrive."""
 _LOOK_NS: Final = 250_000_000
 
-FABRIC: Final = SoakFabric(planes=2, t0=2, t1=4, hosts_per_t0=2, has_flow_control=False)
 FAULTS_MS: Final = 3000
 """From time 0; all faults are within."""
 RECOVERY_MS: Final = 5000
 """From the last fault to the end of the job, at least: a step takes a third of a second."""
 _TOPOLOGY: Final[Values] = {
-    "planes": FABRIC.planes,
-    "t0": FABRIC.t0,
-    "t1": FABRIC.t1,
-    "hosts_per_t0": FABRIC.hosts_per_t0,
+    "planes": 2,
+    "t0": 2,
+    "t1": 4,
+    "hosts_per_t0": 2,
     "port_rate": "25Mbit",
     "nic": {"retry_limit": RETRY_LIMIT, "icrc": "on"},
 }
 LAB: Final = TopologySpec.model_validate(_TOPOLOGY)
+FABRIC: Final = SoakFabric(LAB.numbering, has_flow_control=False)
 
 Say = Callable[[str], None]
 

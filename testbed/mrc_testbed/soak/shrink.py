@@ -4,22 +4,31 @@ import copy
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from mrc_testbed.errors import UsageError
-from mrc_testbed.soak.document import Values
-from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.soak.document import Values, tier_values
+from mrc_testbed.topology.numbering import Numbering
+from mrc_testbed.topology.spec import TierSpec, TopologySpec
 from mrc_testbed.units import DURATION, SIZE, VALUE_MAX, Units, format_duration_ns
 
 _LEAST_NS: Final = {"workloads": 1_000_000, "faults": 100_000}
 """Parts of the spec that lose entries and halve quantities, and the least time there."""
-_FABRIC: Final = ("planes", "t0", "t1", "hosts_per_t0", "uplinks_per_pair")
+_SHORT: Final = {
+    "t0": (1, "joins"),
+    "t1": (1, "switches"),
+    "hosts_per_t0": (0, "joins"),
+    "uplinks_per_pair": (1, "lanes"),
+}
+"""Level and count of a tier, by the key of two tiers."""
+_COUNTS: Final = (*_SHORT.values(), (2, "joins"), (2, "switches"), (2, "lanes"))
 _PARTS: Final = frozenset({"topology", *_LEAST_NS})
 _KEPT: Final = _PARTS | {"seed", "timeout", "retry_limit", "expect", "id", "name", "kind", "command"}
 """Keys that are not simply left out: the default of some would change what a failure means."""
 _NAMES: Final = re.compile(
-    r"\bh(?P<host>\d+)\b(:(?P<port>\d+)\b)?|\bp(?P<plane>\d+)(?=-)|\b(?P<tier>t[01])-(?P<switch>\d+)\b"
+    r"\bh(?P<host>\d+)\b(:(?P<port>\d+)\b)?|\bp(?P<plane>\d+)(?=-)|\b(?P<tier>t[012])-(?P<switch>\d+)\b"
 )
 
 RUNS_MAX: Final = 300
@@ -78,7 +87,9 @@ def smaller_documents(document: Values) -> list[Values]:
 def weight(document: Values) -> tuple[int, int, int]:
     """Size of a document, most important first: fabric, entries, quantities."""
     quantities = [_quantity_of(value)[0] for value in _all_in(document)]
-    return sum(_fabric_of(document["spec"]).values()), len(quantities), sum(quantities)
+    number = _numbering_of(document["spec"])
+    fabric = number.planes + sum(map(sum, number.tiers))
+    return fabric, len(quantities), sum(quantities)
 
 
 def _lesser(value: Any, least_ns: int = 0) -> Iterator[Any]:
@@ -106,10 +117,12 @@ def _cuts(length: int) -> Iterator[tuple[int, int]]:
         yield from ((first, first + size) for first in range(0, length, size))
 
 
-def _fabric_of(spec: Mapping[str, Any]) -> dict[str, int]:
-    """Numbers of planes, switches, hosts and links, those left out included."""
-    topology = spec.get("topology", {})
-    return {key: topology.get(key, TopologySpec.model_fields[key].default) for key in _FABRIC}
+def _numbering_of(spec: Mapping[str, Any]) -> Numbering:
+    """The fabric, what is left out included; it may have a single host, which the topology refuses."""
+    topology = dict(spec.get("topology", {}))
+    if "tiers" in topology:
+        topology["tiers"] = [TierSpec.model_construct(**tier) for tier in topology["tiers"]]
+    return TopologySpec.model_construct(**topology).numbering
 
 
 def _half(value: Any, least_ns: int) -> Any:
@@ -161,34 +174,58 @@ def _within_run(spec: Values) -> Values:
 
 
 def _smaller_fabrics(spec: Values) -> Iterator[Values]:
-    """Fewer planes, switches, hosts or links; a name that has no place any more becomes its neighbour's."""
-    before = _fabric_of(spec)
-    for key, number in before.items():
-        for fewer in sorted({1, number // 2, number - 1} & set(range(1, number))):
-            less = copy.deepcopy(spec)
-            topology = less.setdefault("topology", {})
-            topology[key] = fewer
-            for place in (topology.get("nic", {}), less.get("transport", {})):
-                if key == "planes" and "evs" in place:
-                    place["evs"] = place["evs"] // number * fewer or fewer
-            rename = _renaming(before, before | {key: fewer})
-            yield less | {part: _changed(less[part], rename) for part in _LEAST_NS.keys() & less.keys()}
+    """Fewer tiers, planes, switches, hosts or links; a name without a place becomes its neighbour's."""
+    before = _numbering_of(spec)
+    tiers = before.tiers
+    if tiers[2:]:  # all T0s in one pod; there is no place for a name of a T2
+        after = replace(before, tiers=(tiers[0], tiers[1]._replace(joins=before.groups[0])))
+        yield _rebuilt(spec, after, after)
+    for fewer in _fewer(before.planes):
+        yield _rebuilt(spec, before, replace(before, planes=fewer))
+    for level, name in (count for count in _COUNTS if count[0] < len(tiers)):
+        for fewer in _fewer(getattr(tiers[level], name)):
+            less = tiers[level]._replace(**{name: fewer})
+            after = replace(before, tiers=(*tiers[:level], less, *tiers[level + 1 :]))
+            yield _rebuilt(spec, before, after)
 
 
-def _renaming(before: Mapping[str, int], after: Mapping[str, int]) -> Callable[[str, Any], Any]:
+def _fewer(number: int) -> list[int]:
+    return sorted({1, number // 2, number - 1} & set(range(1, number)))
+
+
+def _rebuilt(spec: Values, before: Numbering, after: Numbering) -> Values:
+    less = copy.deepcopy(spec)
+    topology = less.setdefault("topology", {})
+    if "tiers" in topology:
+        topology["tiers"] = tier_values(after.tiers)
+    else:
+        for key, (level, name) in _SHORT.items():
+            if getattr(before.tiers[level], name) != (count := getattr(after.tiers[level], name)):
+                topology[key] = count
+    if before.planes != after.planes:
+        topology["planes"] = after.planes
+        for place in (topology.get("nic", {}), less.get("transport", {})):
+            if "evs" in place:
+                place["evs"] = place["evs"] // before.planes * after.planes or after.planes
+    rename = _renaming(before, after)
+    return less | {part: _changed(less[part], rename) for part in _LEAST_NS.keys() & less.keys()}
+
+
+def _renaming(before: Numbering, after: Numbering) -> Callable[[str, Any], Any]:
     """Changes names of hosts, switches and ports, and numbers of planes, to those of a smaller fabric."""
-    last = {key: number - 1 for key, number in after.items()}
-    hosts = after["t0"] * after["hosts_per_t0"]
-    most = {"plane": last["planes"], "planes": last["planes"], "shift": max(1, hosts - 1)}
+    last = after.planes - 1
+    most = {"plane": last, "planes": last, "shift": max(1, after.host_count - 1)}
 
     def rename(found: re.Match[str]) -> str:
         if found["host"]:
-            row, place = divmod(int(found["host"]), before["hosts_per_t0"])
-            host = min(row, last["t0"]) * after["hosts_per_t0"] + min(place, last["hosts_per_t0"])
-            return f"h{host}:{min(int(found['port']), last['planes'])}" if found["port"] else f"h{host}"
+            host = f"h{_moved(-1, int(found['host']), before, after)}"
+            return f"{host}:{min(int(found['port']), last)}" if found["port"] else host
         if found["plane"]:
-            return f"p{min(int(found['plane']), last['planes'])}"
-        return f"{found['tier']}-{min(int(found['switch']), last[found['tier']])}"
+            return f"p{min(int(found['plane']), last)}"
+        level = int(found["tier"][1:])
+        if level >= len(after.tiers):
+            return found[0]
+        return f"{found['tier']}-{_moved(level, int(found['switch']), before, after)}"
 
     def change(key: str, value: Any) -> Any:
         if isinstance(value, str):
@@ -196,6 +233,20 @@ def _renaming(before: Mapping[str, int], after: Mapping[str, int]) -> Callable[[
         return min(value, most[key]) if key in most and isinstance(value, int) else value
 
     return change
+
+
+def _moved(level: int, index: int, before: Numbering, after: Numbering) -> int:
+    """The switch of a tier, or host for level -1, at the same place, or at the last one of each group."""
+
+    def sizes(number: Numbering) -> list[int]:
+        switches = [tier.switches for tier in number.tiers[max(0, level) : 0 : -1]]
+        return switches + [tier.joins for tier in number.tiers[level + 1 :]]
+
+    moved, unit = 0, 1
+    for old, new in zip(sizes(before), sizes(after), strict=True):
+        index, digit = divmod(index, old)
+        moved, unit = moved + unit * min(digit, new - 1), unit * new
+    return moved
 
 
 def _changed(value: Any, change: Callable[[str, Any], Any], key: str = "") -> Any:

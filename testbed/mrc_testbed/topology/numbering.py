@@ -15,7 +15,7 @@ A path takes an uplink at each switch on its way up, and comes down by the same 
 number, its way: the uplink at the T0, and times the uplinks of a T0 that at the T1.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -220,10 +220,12 @@ class Numbering:
 
     def links_of_way(self, plane: int, row: int, far_row: int, way: int) -> list[int]:
         """Ids of the links between switches of the path between two T0s, those up and those down."""
-        return [*self._links_up(plane, row, far_row, way), *self._links_up(plane, far_row, row, way)]
+        uplinks = self.uplinks_of_way(way, self.row_distance(row, far_row))
+        return [*self.links_up(plane, row, uplinks), *self.links_up(plane, far_row, uplinks)]
 
-    def _links_up(self, plane: int, row: int, far_row: int, way: int) -> Iterator[int]:
+    def links_up(self, plane: int, row: int, uplinks: Iterable[int]) -> Iterator[int]:
+        """Ids of the links on the way up from a T0 by these uplinks, one of each tier."""
         index = row
-        for level, uplink in enumerate(self.uplinks_of_way(way, self.row_distance(row, far_row))):
+        for level, uplink in enumerate(uplinks):
             yield self.uplink_id(level, plane, index, uplink)
             index, _ = self.above(level, index, uplink)

@@ -1,10 +1,12 @@
 """The link probes of a host, source routes that lead to a switch and back, and their outcomes.
 
-    to a T0    T0 : downlink of the host                 crosses the host's link twice
-    to a T1    T0 : T1 : T0, lane : downlink             crosses the host's link and an uplink twice
+    to a T0    T0 : downlink of the host                        crosses the host's link twice
+    to a T1    T0 : T1 : T0, lane : downlink                    crosses the host's link and an uplink twice
+    to a T2    T0 : T1 : T2 : T1, lane : T0, lane : downlink    and an uplink of the T1
 
 Hosts of one T0 share its uplinks out: each takes a run of them that begins at its own place, so that together
-they probe every uplink, most of them more than once.
+they probe every uplink, most of them more than once. Hosts of a pod likewise share out the uplinks of its
+T1s, neighbours in their order being of different T0s; each uplink is probed by as many hosts as one of a T0.
 
 Source: docs/reference/protocol.md, "Link probes"; the paper, section 4 (Clustermapper).
 """
@@ -13,12 +15,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address
+from math import ceil
+from operator import mul
 from typing import Final
 
 from mrc_testbed.topology.clos import Clos
+from mrc_testbed.topology.numbering import Numbering
 from mrc_testbed.topology.probing_spec import ProbingSpec
-from mrc_testbed.topology.spec import TopologySpec
-from mrc_testbed.topology.usid import Role, Usid, pack_carrier
+from mrc_testbed.topology.usid import row_template
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +31,29 @@ class ProbePath:
 
     host: int  # who sends it
     plane: int  # it stays in
-    uplink: int | None  # of the host's T0, that it goes up by; None if it turns round at the T0
+    uplink: int | None  # its way (see `numbering`), that it goes up by; None if it turns round at the T0
     carrier: IPv6Address  # its outer destination address
-    # ids of the links it crosses, there and back: the host's, and the uplink if there is one
-    links: tuple[int, ...]
+    links: tuple[int, ...]  # ids of those that it crosses, there and back: the host's, and the uplinks
 
 
-def probed_uplinks(spec: TopologySpec, probing: ProbingSpec, downlink: int) -> tuple[int, ...]:
-    """The uplinks that the host at *downlink* of a T0 probes in every plane, in rising order."""
-    count = spec.numbering.uplink_count
-    first = downlink * count // spec.numbering.hosts_per_t0
-    return tuple(sorted((first + i) % count for i in range(probing.uplinks_per_host(count))))
+def probed_ways(number: Numbering, host: int, probing: ProbingSpec) -> Iterator[list[int]]:
+    """The uplinks on the way up of each probe of *host* in a plane: none, those of its T0, those of T1s."""
+    count, per_t0 = number.uplink_count, number.hosts_per_t0
+    own = probing.uplinks_per_host(count)
+    yield []
+    yield from ([uplink] for uplink in _run(number.downlink(host), per_t0, count, own))
+    for tier in number.tiers[1:-1]:  # there is one such tier, T1, or none
+        shared = number.group_sizes[1] * number.uplinks[1]
+        place = number.downlink(host) * tier.joins + number.row(host) % tier.joins
+        for link in _run(place, per_t0 * tier.joins, shared, ceil(shared * own / (count * tier.joins))):
+            uplink, t1 = divmod(link, number.group_sizes[1])
+            yield [t1 * tier.lanes + place % tier.lanes, uplink]
+
+
+def _run(place: int, hosts: int, count: int, length: int) -> list[int]:
+    """The share of one of *hosts* in *count* links, in rising order."""
+    first = place * count // hosts
+    return sorted((first + i) % count for i in range(length))
 
 
 def probe_paths(clos: Clos, host: int, probing: ProbingSpec | None = None) -> tuple[ProbePath, ...]:
@@ -49,22 +65,18 @@ def probe_paths(clos: Clos, host: int, probing: ProbingSpec | None = None) -> tu
     if clos.spec.forwarding != "srv6":
         return ()
     probing = probing or clos.spec.probing or ProbingSpec()
-    uplinks = probed_uplinks(clos.spec, probing, clos.numbering.downlink(clos.host(host).index))
+    ways = list(probed_ways(clos.numbering, clos.host(host).index, probing))
     return tuple(
-        path for plane in range(clos.spec.planes) for path in _paths_in_plane(clos, host, plane, uplinks)
+        _probe_path(clos.numbering, host, plane, way) for plane in range(clos.spec.planes) for way in ways
     )
 
 
-def _paths_in_plane(clos: Clos, host: int, plane: int, uplinks: tuple[int, ...]) -> Iterator[ProbePath]:
-    lanes, row = clos.numbering.tiers[1].lanes, clos.numbering.row(host)
-    own = clos.numbering.host_link_id(host, plane)
-    t0 = Usid(Role.T0, plane, row * lanes)
-    home = Usid(Role.DOWNLINK, plane, clos.numbering.downlink(host))
-    yield ProbePath(host, plane, None, pack_carrier((t0, home)), (own,))
-    for uplink in uplinks:
-        back = Usid(Role.T0, plane, row * lanes + uplink % lanes)
-        carrier = pack_carrier((t0, Usid(Role.T1, plane, uplink), back, home))
-        yield ProbePath(host, plane, uplink, carrier, (own, clos.numbering.uplink_id(0, plane, row, uplink)))
+def _probe_path(number: Numbering, host: int, plane: int, uplinks: Sequence[int]) -> ProbePath:
+    row = number.row(host)
+    template = row_template(number, row, row, distance=len(uplinks)).specialise(number.downlink(host))
+    way = sum(map(mul, uplinks, (1, number.uplink_count))) if uplinks else None
+    links = (number.host_link_id(host, plane), *number.links_up(plane, row, uplinks))
+    return ProbePath(host, plane, way, template.deposit(plane, uplinks), links)
 
 
 @dataclass(frozen=True, slots=True)

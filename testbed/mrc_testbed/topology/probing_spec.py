@@ -15,7 +15,7 @@ INTERVAL_MIN_NS: Final = 1_000_000
 
 
 class ProbingSpec(StrictModel):
-    """Link probes of every host: each round has one to each of its T0s, and one to a share of the T1s."""
+    """Link probes of every host: each round has one to each of its T0s, and one to shares of T1s and T2s."""
 
     interval: Duration = Field(
         default=20_000_000, ge=INTERVAL_MIN_NS, description="Time between rounds, at least 1ms."
@@ -31,7 +31,7 @@ class ProbingSpec(StrictModel):
         gt=0,
         le=1,
         description="Share of its T0s' uplinks that a host probes. Together, the hosts of a T0 must probe "
-        "all uplinks.",
+        "all uplinks. Of three tiers, as many hosts of a pod probe an uplink of a T1 as of a T0.",
     )
 
     @property

@@ -13,8 +13,8 @@ neighbouring ports as there are planes.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from math import ceil
+from dataclasses import dataclass, replace
+from math import ceil, gcd, prod
 from typing import Final
 
 from mrc_testbed.errors import UsageError
@@ -22,6 +22,8 @@ from mrc_testbed.shown import format_rate
 from mrc_testbed.topology.numbering import Numbering, TierSize
 
 _PORTS_MAX: Final = 1 << 16
+LAB_HOSTS_MAX: Final = 64
+"""Hosts of a scaled lab."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,24 +84,13 @@ class Fabric:
     """A planned fabric; made by `plan_fabric`."""
 
     parts: Parts  # its NICs and switches
-    tiers: int  # 2 or 3
+    tiers: int  # 2 or 3, that it was planned for
     nics: int  # of the fabric
-    pods: int  # groups of T0s that T1s link; 1 in two tiers
-    # t0, t1, t2: switches per plane
-    t0: int
-    t1: int
-    t2: int
-    t0_t1_lanes: int  # parallel links between a T0 and a T1
-    t1_t2_lanes: int  # parallel links between a T1 and a T2; 0 without a T2
+    numbering: Numbering  # the lab's, with as many NICs at each T0; of a single tier where one T0 does
 
-    @property
-    def hosts_per_t0(self) -> int:
-        """NICs at a T0, at most."""
-        return ceil(self.nics / self.t0)
-
-    @property
-    def switches(self) -> int:
-        return self.parts.planes * (self.t0 + self.t1 + self.t2)
+    def switches(self, level: int) -> int:
+        """Switches of a tier per plane; none of a tier that it lacks."""
+        return sum(self.numbering.switches[level : level + 1])
 
     @property
     def host_links(self) -> int:
@@ -107,40 +98,28 @@ class Fabric:
         return self.parts.planes * self.nics
 
     @property
-    def t0_t1_links(self) -> int:
-        """Links between T0s and T1s; none below a single T0."""
-        return self.parts.planes * self.t0 * self.parts.half if self.t1 else 0
-
-    @property
-    def t1_t2_links(self) -> int:
-        """Links between T1s and T2s."""
-        return self.parts.planes * self.t1 * self.parts.half if self.t2 else 0
-
-    @property
     def links(self) -> int:
-        return self.host_links + self.t0_t1_links + self.t1_t2_links
+        return self.host_links + self.numbering.link_count - self.numbering.host_link_count
 
     @property
     def host_optics(self) -> int:
         """Optics at both ends of the host links: one of each NIC, the others at T0s."""
-        return self.nics + self._optics(self.t0, self.host_links)
+        return self.nics + self._t0_optics
 
     @property
     def optics(self) -> int:
         """Optics at both ends of all links."""
-        between_tiers = ((self.t0_t1_links, self.t0, self.t1), (self.t1_t2_links, self.t1, self.t2))
+        number = self.numbering
+        ports_to_tiers = zip(number.switches, number.uplinks, (0, *number.downlinks[1:]), strict=True)
         return self.host_optics + sum(
-            self._optics(switches, links) for links, *ends in between_tiers if links for switches in ends
+            number.planes * switches * sum(ceil(ports / number.planes) for ports in to_tiers)
+            for switches, *to_tiers in ports_to_tiers
         )
 
     @property
-    def paths_per_plane(self) -> int:
-        """Paths of a plane between two NICs as far apart as NICs are."""
-        return (self.parts.half if self.t1 else 1) * (self.parts.half if self.t2 else 1)
-
-    @property
     def paths(self) -> int:
-        return self.parts.planes * self.paths_per_plane
+        """Paths between two NICs as far apart as NICs are."""
+        return self.parts.planes * self.numbering.way_count(len(self.numbering.tiers) - 1)
 
     @property
     def ev_bits(self) -> int:
@@ -150,82 +129,83 @@ class Fabric:
     @property
     def usids_of_packet(self) -> int:
         """USIDs of the longest source route: a T0, a switch of each tier up and down, the downlink."""
-        return 2 * (1 + bool(self.t1) + bool(self.t2))
-
-    @property
-    def usids_of_plane(self) -> dict[str, int] | None:
-        """USIDs of a plane in the lab's layout, by what they name; None for three tiers, which it lacks."""
-        if self.t2:
-            return None
-        return {
-            "t0": self.t0 * max(1, self.t0_t1_lanes),
-            "t1": self.t1 * self.t0_t1_lanes,
-            "downlink": self.hosts_per_t0,
-        }
-
-    @property
-    def numbering(self) -> Numbering:
-        """The counts as the lab has them, with as many NICs at each T0; for two tiers."""
-        t1 = TierSize(self.t0, max(1, self.t1), max(1, self.t0_t1_lanes))
-        return Numbering(self.parts.planes, (TierSize(self.hosts_per_t0), t1))
+        return 2 * len(self.numbering.tiers)
 
     def losses(self) -> Iterator[PartLoss]:
         """Yield the effect of each kind of loss, from a host's link to a plane."""
-        planes, half, row = self.parts.planes, self.parts.half, self.hosts_per_t0
-        pod = min(self.nics, row * self.t0 // self.pods)
+        number, planes = self.numbering, self.parts.planes
+        behind = [min(self.nics, number.host_count // groups) for groups in number.groups]  # NICs, by tier
         yield self._loss("host link", self.host_links, 1, 1)
         yield self._loss("NIC optic", self.nics, 1, 1, planes=planes)
-        at_t0 = self._optics(self.t0, self.host_links)
-        yield self._loss("T0 optic to hosts", at_t0, min(planes, row), 1)
-        if self.t1:
-            ways = self.t1 // self.pods * half
-            yield self._loss("T0-T1 link", self.t0_t1_links, row, 1 / half)
-            up = self._optics(self.t0, self.t0_t1_links)
-            yield self._loss("T0 optic to T1s", up, row, min(planes, half) / half)
-            if self.t2:
-                yield self._loss("T1-T2 link", self.t1_t2_links, pod, 1 / ways)
-        yield self._loss("T0", planes * self.t0, row, 1)
-        if self.t1:
-            yield self._loss("T1", planes * self.t1, pod, self.pods / self.t1)
-        if self.t2:
-            yield self._loss("T2", planes * self.t2, self.nics, 1 / self.t2)
+        yield self._loss("T0 optic to hosts", self._t0_optics, min(planes, number.hosts_per_t0), 1)
+        for level, uplinks in enumerate(number.uplinks[:-1]):
+            part, count = f"T{level}-T{level + 1} link", len(number.links_at(level + 1))
+            yield self._loss(part, count, behind[level], 1 / (number.group_sizes[level] * uplinks))
+            if level == 0:
+                optics = planes * number.switches[0] * ceil(uplinks / planes)
+                yield self._loss("T0 optic to T1s", optics, behind[0], min(planes, uplinks) / uplinks)
+        for level, size in enumerate(number.group_sizes):
+            of_plane = 1 / size if level else 1
+            yield self._loss(f"T{level}", planes * number.switches[level], behind[level], of_plane)
         yield self._loss("plane", planes, self.nics, 1)
 
     def _loss(self, part: str, count: int, nics: int, of_plane: float, *, planes: int = 1) -> PartLoss:
         of_nic = of_plane * planes / self.parts.planes
         return PartLoss(part, count, nics, planes, of_plane, of_nic, of_nic * nics / self.nics)
 
-    def _optics(self, switches_per_plane: int, links: int) -> int:
-        """Optics at one end of links that switches share as evenly as can be."""
+    @property
+    def _t0_optics(self) -> int:
+        """Optics of T0s at the host links, which they share as evenly as can be."""
         planes = self.parts.planes
-        switches = planes * switches_per_plane
-        fewer, with_one_more = divmod(links, switches)
+        switches = planes * self.numbering.switches[0]
+        fewer, with_one_more = divmod(self.host_links, switches)
         more = ceil((fewer + 1) / planes) * with_one_more
         return more + ceil(fewer / planes) * (switches - with_one_more)
 
 
 def plan_fabric(parts: Parts, tiers: int, nics: int) -> Fabric:
     """The smallest fabric of two or three tiers for *nics* NICs, with all uplinks of T0s and T1s."""
+    half, ports = parts.half, parts.switch_ports
     if nics > parts.largest_nics(tiers):
         raise UsageError(
-            f"{nics:,} NICs do not fit: switches with {parts.switch_ports} ports of "
+            f"{nics:,} NICs do not fit: switches with {ports} ports of "
             f"{format_rate(parts.port_rate_bps)} reach {parts.largest_nics(tiers):,} in {tiers} tiers",
             hint="use more planes, larger switches, or --tiers 3"
             if tiers == 2
             else "use more planes or larger switches",
         )
-    t0 = ceil(nics / parts.half)
-    if t0 == 1:
-        return Fabric(parts, tiers, nics, 1, 1, 0, 0, 0, 0)
-    if tiers == 2:
-        t1 = _fewest(parts.half, t0, parts.switch_ports)
-        return Fabric(parts, tiers, nics, 1, t0, t1, 0, parts.half // t1, 0)
-    pods = max(2, ceil(t0 / parts.half))
-    t0_of_pod = ceil(t0 / pods)
-    t1_of_pod = _fewest(parts.half, t0_of_pod, parts.half)
-    group = _fewest(parts.half, pods, parts.switch_ports)
-    lanes = parts.half // t1_of_pod, parts.half // group
-    return Fabric(parts, tiers, nics, pods, pods * t0_of_pod, pods * t1_of_pod, t1_of_pod * group, *lanes)
+    t0 = ceil(nics / half)
+    pods = max(2, ceil(t0 / half))
+    joins = [] if t0 == 1 else [t0] if tiers == 2 else [ceil(t0 / pods), pods]
+    sizes = [TierSize(ceil(nics / prod(joins)))]
+    for level, below in enumerate(joins, start=1):
+        switches = _fewest(half, below, ports if level == len(joins) else half)
+        sizes.append(TierSize(below, switches, half // switches))
+    return Fabric(parts, tiers, nics, Numbering(parts.planes, tuple(sizes)))
+
+
+def scaled(number: Numbering) -> Numbering:
+    """A lab with the ratios of a fabric, of LAB_HOSTS_MAX hosts at most.
+
+    Ports are divided by a divisor of the uplinks: switches as far as can be, parallel links by the rest.
+    Hosts at a T0 and groups are rounded. The highest tier joins fewer groups where the hosts would be too
+    many. The divisor is that which leaves the most hosts; of several the greatest.
+    """
+    labs = list[Numbering]()  # by rising divisor
+    for divisor in range(1, max(1, number.uplink_count) + 1):
+        if number.uplink_count % divisor == 0:
+            *tiers, top = (_divided(tier, divisor) for tier in number.tiers)
+            most = LAB_HOSTS_MAX // prod(tier.joins for tier in tiers)
+            joins = min(most, max(2, top.joins))
+            if joins > 1:
+                labs.append(replace(number, tiers=(*tiers, top._replace(joins=joins))))
+    return max(reversed(labs), key=lambda lab: lab.host_count)
+
+
+def _divided(tier: TierSize, divisor: int) -> TierSize:
+    shared = gcd(tier.switches, divisor)
+    joins = max(1, round(tier.joins / divisor))
+    return TierSize(joins, tier.switches // shared, max(1, tier.lanes * shared // divisor))
 
 
 def _fewest(uplinks: int, below: int, ports: int) -> int:

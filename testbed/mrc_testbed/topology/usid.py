@@ -138,6 +138,13 @@ def usid_down(number: Numbering, level: int, group: int) -> Usid:
     return Usid(Role.T0, 0, index) if level == 0 else Usid(Role.T1, 0, number.uplinks[0] + index)
 
 
+def usid_counts(number: Numbering) -> dict[Role, int]:
+    """The uSIDs that the tables of a plane know, by what they name."""
+    t0, t1 = usid_down(number, 0, number.groups[0]).index or 1, number.uplinks[0] + sum(number.downlinks[2:])
+    upper = {Role.T2: number.uplinks[1]} if number.tiers[2:] else {}
+    return {Role.T0: t0, Role.T1: t1, **upper, Role.DOWNLINK: number.hosts_per_t0}
+
+
 @dataclass(frozen=True, slots=True)
 class CarrierTemplate:
     """A carrier with plane and way still to be deposited.
@@ -171,9 +178,12 @@ class CarrierTemplate:
         return IPv6Address(self.value + plane * self.plane_unit + choices)
 
 
-def row_template(number: Numbering, source_row: int, destination_row: int) -> CarrierTemplate:
-    """The template for packets from a host at T0 *source_row* to any host at T0 *destination_row*."""
-    distance = number.row_distance(source_row, destination_row)
+def row_template(
+    number: Numbering, source_row: int, destination_row: int, distance: int | None = None
+) -> CarrierTemplate:
+    """The template from hosts at one T0 to those at another, over the tier *distance* or the lowest."""
+    if distance is None:
+        distance = number.row_distance(source_row, destination_row)
     usids = (
         usid_down(number, 0, source_row),
         *(usid_up(level, 0) for level in range(1, distance + 1)),

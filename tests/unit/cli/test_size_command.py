@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from mrc_testbed.topology.resolve import load_topology
+
 
 def document(mrc_testbed, *words):
     finished = mrc_testbed("size", *words, "-o", "json")
@@ -64,6 +66,21 @@ def test_a_single_t0_has_no_tiers_to_compare(mrc_testbed):
     assert "paths   8 between NICs: 3 bits of an EV" in text
     assert "of the switches" not in text
     assert "T1 " not in text.partition("One part is lost")[2]
+
+
+def test_a_lab_with_the_ratios_is_saved_once(mrc_testbed, tmp_path):
+    path = tmp_path / "lab.yaml"
+    words = ("size", "65536", "--planes", "1", "--tiers", "3", "--save", str(path))
+    assert mrc_testbed(*words).status == 0
+    spec = load_topology(path)
+    assert (spec.numbering.downlinks, spec.numbering.uplinks) == ((4, 4, 4), (4, 4, 0))
+    assert (spec.numbering.host_count, spec.port_rate) == (64, 800 * 10**9)
+    assert "# T2: 4 down, 0 up; in the plan 64 down, 0 up\n" in path.read_text()
+    again = mrc_testbed(*words)
+    assert (again.status, again.stdout) == (2, "")
+    assert "--save: " in again.stderr
+    assert mrc_testbed("size", "2", "--save", str(tmp_path / "pair.yaml")).status == 0
+    assert load_topology(tmp_path / "pair.yaml").numbering.host_count == 2
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from mrc_testbed.topology.spec import TopologySpec
 
 def fabric(**changes: object) -> Clos:
     """A small fabric, with *changes*."""
-    return Clos(TopologySpec.model_validate({"planes": 2, "t0": 2, "t1": 2, "hosts_per_t0": 2, **changes}))
+    of_two_tiers = {} if "tiers" in changes else {"t0": 2, "t1": 2, "hosts_per_t0": 2}
+    return Clos(TopologySpec.model_validate({"planes": 2, **of_two_tiers, **changes}))
 
 
 def all_paths(clos: Clos) -> list[ProbePath]:

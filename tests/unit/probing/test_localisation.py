@@ -1,5 +1,7 @@
 """Links are found by what the probes lose, and only those."""
 
+from itertools import permutations
+
 import pytest
 from exploring import examples
 from hypothesis import assume, given, settings
@@ -10,8 +12,11 @@ from mrc_agents.nic.denylist import DeniedPath
 from mrc_testbed.probing.avoidance import paths_around
 from mrc_testbed.probing.localisation import localise
 from mrc_testbed.topology.clos import Clos
-from mrc_testbed.topology.path import build_path
+from mrc_testbed.topology.ev_set import build_ev_set
+from mrc_testbed.topology.path import explain_ev
 from mrc_testbed.topology.probe_path import PathOutcome, since
+
+TALL = [{"joins": 2}, {"joins": 2, "switches": 2}, {"joins": 2, "switches": 2}]
 
 
 def names(clos: Clos, links: frozenset[int]) -> set[str]:
@@ -27,8 +32,9 @@ def test_sound_fabric_has_no_suspect() -> None:
 
 
 @pytest.mark.parametrize("loss", [1.0, 0.5, 0.2, 0.05])
-def test_every_link_is_found_alone(loss: float) -> None:
-    clos = fabric()
+@pytest.mark.parametrize("shape", [{}, {"tiers": TALL}], ids=["two tiers", "three tiers"])
+def test_every_link_is_found_alone(loss: float, shape: dict[str, object]) -> None:
+    clos = fabric(**shape)
     for link in clos.links():
         diagnosis = localise(clos, outcomes(clos, {link.id: loss}))
         assert names(clos, diagnosis.suspects) == {link.name}
@@ -43,6 +49,20 @@ def test_uplink_behind_a_lossy_host_link_is_judged_by_the_other_host() -> None:
     diagnosis = localise(clos, outcomes(clos, {lossy: 0.4, broken: 0.3}))
     assert diagnosis.suspects == {lossy, broken}
     assert diagnosis.health[broken].loss == pytest.approx(0.51, abs=0.01)
+
+
+def test_links_that_many_probes_cross_together_are_both_found() -> None:
+    clos = fabric(tiers=[{"joins": 2}, {"joins": 2}, {"joins": 2}])
+    lossy, broken = clos.host_link(1, 0).id, clos.fabric_link(0, 0, 0).id
+    assert localise(clos, outcomes(clos, {lossy: 0.2, broken: 0.2}, probes=400)).suspects == {lossy, broken}
+
+
+def test_broken_t2_is_named() -> None:
+    clos = fabric(tiers=TALL)
+    links = {port.link_id for port in clos.ports_of(clos.node("p1-t2-3"))}
+    diagnosis = localise(clos, outcomes(clos, dict.fromkeys(links, 0.3)))
+    assert diagnosis.nodes == ("p1-t2-3",)
+    assert diagnosis.suspects == links
 
 
 def test_lossy_host_link_alone_puts_no_blame_on_the_uplinks_behind_it() -> None:
@@ -128,26 +148,25 @@ def test_host_that_sends_no_probes_says_nothing() -> None:
 
 @st.composite
 def broken_fabrics(draw: st.DrawFn) -> tuple[Clos, dict[int, float]]:
-    """Fabrics with some links that lose a fifth or all, each of which some sound host can see."""
-    clos = fabric(
-        planes=draw(st.integers(1, 3)),
-        t0=draw(st.integers(1, 3)),
-        t1=draw(st.integers(1, 3)),
-        hosts_per_t0=draw(st.integers(2, 4)),
-        uplinks_per_pair=draw(st.integers(1, 2)),
-        probing={"t1_share": draw(st.sampled_from([0.5, 0.75, 1.0]))},
-    )
+    """Fabrics with some links that lose a fifth or all, where some host sees each link by sound ones."""
+    small, planes = st.integers(1, 2), draw(st.integers(1, 3))
+    probing = {"t1_share": draw(st.sampled_from([0.5, 0.75, 1.0]))}
+    tiers = [
+        {"joins": draw(st.integers(2, 4))},
+        {"joins": draw(st.integers(1, 3)), "switches": draw(st.integers(1, 3)), "links": draw(small)},
+    ]
+    if draw(st.booleans()):
+        tiers.append({"joins": draw(small), "switches": draw(small), "links": draw(small)})
+    clos = fabric(planes=planes, tiers=tiers, probing=probing)
     links = st.integers(0, clos.numbering.link_count - 1)
     losses = draw(st.dictionaries(links, st.sampled_from([0.2, 0.5, 1.0]), max_size=6))
-    watchers: dict[int, set[int]] = {}
+    watchers: dict[int, list[tuple[int, ...]]] = {}
     for path in all_paths(clos):
-        if path.uplink is not None:
-            watchers.setdefault(path.links[1], set()).add(path.links[0])
-    assume(all(any(host not in losses for host in watchers[link]) for link in losses if link in watchers))
-    rows = range(clos.spec.t0)
-    per_row = range(clos.spec.hosts_per_t0)
-    for plane in range(clos.spec.planes):
-        for row in rows:
+        watchers.setdefault(path.links[-1], []).append(path.links[:-1])
+    assume(all(any(map(losses.keys().isdisjoint, before)) for before in watchers.values()))
+    for plane in range(planes):
+        for row in range(clos.numbering.switches[0]):
+            per_row = range(clos.numbering.hosts_per_t0)
             row_links = [clos.host_link(row * len(per_row) + i, plane).id for i in per_row]
             assume(any(link not in losses for link in row_links))
     return clos, losses
@@ -182,27 +201,20 @@ def test_denied_paths_are_those_that_cross_the_link() -> None:
     assert paths_around(clos, []) == {}
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(broken_fabrics())
 def test_a_path_is_denied_just_when_it_crosses_one_of_the_links(
     broken: tuple[Clos, dict[int, float]],
 ) -> None:
     clos, losses = broken
     denied = paths_around(clos, losses)
-    for source in range(clos.numbering.host_count):
-        for target in set(range(clos.numbering.host_count)) - {source}:
-            for plane in range(clos.spec.planes):
-                for uplink in range(clos.numbering.way_count(clos.distance(source, target))):
-                    crosses = {
-                        link.id for link in build_path(clos, source, target, plane, uplink).links
-                    } & losses.keys()
-                    is_denied = any(
-                        entry.plane == plane
-                        and entry.uplink in {None, uplink}
-                        and entry.peer_host in {None, target}
-                        for entry in denied.get(source, ())
-                    )
-                    if not clos.distance(source, target):  # its EVs say uplink 0, which they do not cross
-                        assert is_denied or not crosses
-                    else:
-                        assert is_denied == bool(crosses)
+    for source, target in permutations(range(clos.numbering.host_count), 2):
+        distance = clos.distance(source, target)
+        ways = clos.numbering.way_count(distance)
+        for ev in build_ev_set(clos, source, target, clos.spec.planes * ways):
+            crosses = any(link.id in losses for link in explain_ev(clos, ev, source, target).links)
+            is_denied = any(path.covers(ev, target) for path in denied.get(source, ()))
+            if distance:
+                assert is_denied == crosses
+            else:  # its EVs say uplink 0, which they do not cross
+                assert is_denied or not crosses

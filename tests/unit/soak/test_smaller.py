@@ -72,6 +72,39 @@ def test_what_a_scenario_leaves_out_becomes_small_too_and_other_units_are_halved
     assert "faults" not in found
 
 
+_UPPER = "{joins: 3, switches: 2, links: 2}, {joins: 2, switches: 3}"
+TALL = f"  topology: {{planes: 2, tiers: [{{joins: 2}}, {_UPPER}]}}\n"
+
+
+def lost(*names: str) -> str:
+    links = ", ".join(names)
+    return f"  faults: [{{id: f, kind: link-down, at: 1ms, for: 2ms, select: {{links: [{links}]}}}}]\n"
+
+
+def test_three_tiers_become_two_where_no_name_is_of_the_third(tmp_path: Path) -> None:
+    document = document_of(tmp_path, TALL + ONE + lost('"h7:1"', "p1-t0-4~p1-t1-3"))
+    first, second, *_ = [spec["spec"] for spec in smaller_documents(document)][1:]
+    assert [tier["joins"] for tier in first["topology"]["tiers"]] == [2, 6]
+    assert first["faults"][0]["select"]["links"] == ["h7:1", "p1-t0-4~p1-t1-1"]
+    assert second["topology"]["planes"] == 1
+    one = {"joins": 1, "switches": 1, "links": 1}
+    assert smallest(document_of(tmp_path, TALL + ONE))["topology"] == {
+        "planes": 1,
+        "tiers": [one | {"joins": 2}, one],
+    }
+
+
+def test_a_fault_above_t1_keeps_three_tiers_and_moves_with_the_pods(tmp_path: Path) -> None:
+    document = document_of(tmp_path, TALL + ONE + lost("p1-t1-3~p1-t2-5", '"p0-t0-4:0"'))
+
+    def fails(candidate):
+        return fails_always(candidate) and "~" in str(candidate["spec"].get("faults"))
+
+    found = shrink(document, fails, 1000)[0]["spec"]
+    assert found["faults"][0]["select"]["links"] == ["p0-t1-0~p0-t2-0"]
+    assert [tier["joins"] for tier in found["topology"]["tiers"]] in ([1, 1, 2], [1, 2, 1], [2, 1, 1])
+
+
 def test_faults_end_with_a_shorter_run(tmp_path: Path) -> None:
     fault = "{id: %s, kind: plane-down, at: %s, for: %s, select: {planes: 0}}"
     spec = f"  faults: [{fault % ('a', '10ms', '0.4 s')}, {fault % ('b', '0.45 s', '1ms')}]\n"

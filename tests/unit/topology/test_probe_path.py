@@ -1,7 +1,7 @@
 """Probe paths come back to their sender, over the links they say, and together reach every link."""
 
 import pytest
-from clos_strategies import small_closes
+from clos_strategies import small_closes, three_tier_closes
 from exploring import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,11 +12,11 @@ from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.probe_path import probe_paths
 from mrc_testbed.topology.probing_spec import ProbingSpec
 from mrc_testbed.topology.resolve import resolve_topology
-from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.spec import TierSpec, TopologySpec
 
 
 @settings(max_examples=examples(80))
-@given(small_closes(), st.data())
+@given(small_closes() | three_tier_closes(), st.data())
 def test_a_probe_crosses_its_links_there_and_back_and_ends_where_it_began(
     clos: Clos, data: st.DataObject
 ) -> None:
@@ -29,7 +29,7 @@ def test_a_probe_crosses_its_links_there_and_back_and_ends_where_it_began(
 
 
 @settings(max_examples=examples(80))
-@given(small_closes(), st.sampled_from([0.1, 0.25, 0.34, 0.5, 1.0]))
+@given(small_closes() | three_tier_closes(), st.sampled_from([0.1, 0.25, 0.34, 0.5, 1.0]))
 def test_hosts_together_probe_every_link_or_the_spec_is_refused(clos: Clos, share: float) -> None:
     values = clos.spec.model_dump() | {"probing": ProbingSpec(t1_share=share)}
     reached = {
@@ -51,6 +51,13 @@ def test_hosts_of_a_t0_share_its_uplinks_out() -> None:
     clos = Clos(TopologySpec(planes=1, t1=8, probing=ProbingSpec(t1_share=0.25)))
     uplinks = [[path.uplink for path in probe_paths(clos, host)] for host in range(4)]
     assert uplinks == [[None, 0, 1], [None, 2, 3], [None, 4, 5], [None, 6, 7]]
+
+
+def test_hosts_of_a_pod_share_the_uplinks_of_its_t1s_out() -> None:
+    tiers = [TierSpec(joins=2), TierSpec(joins=2, switches=2), TierSpec(joins=2, switches=4)]
+    clos = Clos(TopologySpec(planes=1, tiers=tiers, probing=ProbingSpec(t1_share=0.5)))
+    ways = [[path.uplink for path in probe_paths(clos, host) if len(path.links) == 3] for host in range(4)]
+    assert ways == [[0, 1], [4, 5], [2, 3], [6, 7]]
 
 
 def test_without_source_routes_there_are_no_probes() -> None:

@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.forwarding import fib_entries
+from mrc_testbed.topology.numbering import Numbering
 from mrc_testbed.topology.path import explain_ev
-from mrc_testbed.topology.sizing import Fabric, Parts, plan_fabric
-from mrc_testbed.topology.spec import TopologySpec
+from mrc_testbed.topology.resolve import resolve_topology
+from mrc_testbed.topology.sizing import LAB_HOSTS_MAX, Fabric, Parts, plan_fabric, scaled
+from mrc_testbed.topology.spec import TierSpec, TopologySpec
+from mrc_testbed.topology.usid import PLANE_SHIFT, Role, usid_counts
 
 GBPS = 10**9
 Node = tuple[str, int, int]
@@ -38,7 +41,7 @@ def loss_of_link(planes: int) -> float:
 def test_eight_planes_reach_the_published_nics_in_two_tiers() -> None:
     fabric = full(8, 2)
     assert (fabric.parts.switch_ports, fabric.nics) == (512, 131_072)
-    assert (fabric.t0, fabric.t1, fabric.t2, fabric.hosts_per_t0) == (512, 256, 0, 256)
+    assert (fabric.numbering.switches, fabric.numbering.hosts_per_t0) == ((512, 256), 256)
 
 
 def test_a_single_plane_of_three_tiers_reaches_half_of_them() -> None:
@@ -49,7 +52,7 @@ def test_a_single_plane_of_three_tiers_reaches_half_of_them() -> None:
 def test_two_tiers_need_the_published_shares_of_optics_and_switches(planes: int) -> None:
     two, three = full(8, 2), full(planes, 3)
     assert 3 * two.optics * three.nics == 2 * three.optics * two.nics
-    assert 5 * two.switches * three.nics == 3 * three.switches * two.nics
+    assert 5 * two.numbering.switch_count * three.nics == 3 * three.numbering.switch_count * two.nics
 
 
 def test_a_link_takes_the_published_shares() -> None:
@@ -59,24 +62,19 @@ def test_a_link_takes_the_published_shares() -> None:
 
 def cables(fabric: Fabric) -> Iterator[Cable]:
     """Every cable of a plan, one by one: ends are (tier, plane, index)."""
+    number = fabric.numbering
     for plane in range(fabric.parts.planes):
         for nic in range(fabric.nics):
-            yield ("nic", 0, nic), ("t0", plane, nic % fabric.t0)
-        for pod, t0, t1, _ in product(
-            range(fabric.pods),
-            range(fabric.t0 // fabric.pods),
-            range(fabric.t1 // fabric.pods),
-            range(fabric.t0_t1_lanes),
-        ):
-            yield (
-                ("t0", plane, pod * (fabric.t0 // fabric.pods) + t0),
-                ("t1", plane, pod * (fabric.t1 // fabric.pods) + t1),
-            )
-        groups = fabric.t1 // fabric.pods
-        for pod, group in product(range(fabric.pods), range(groups)):
-            of_group = fabric.t2 // groups
-            for t2, _ in product(range(of_group), range(fabric.t1_t2_lanes)):
-                yield ("t1", plane, pod * groups + group), ("t2", plane, group * of_group + t2)
+            yield ("nic", 0, nic), ("t0", plane, nic % number.switches[0])
+        for level, tier in enumerate(number.tiers[1:]):
+            below, above = number.group_sizes[level : level + 2]
+            for group, child, place in product(
+                range(number.groups[level + 1]), range(tier.joins), range(below)
+            ):
+                for up, _ in product(range(tier.switches), range(tier.lanes)):
+                    lower = (group * tier.joins + child) * below + place
+                    upper = group * above + place * tier.switches + up
+                    yield (f"t{level}", plane, lower), (f"t{level + 1}", plane, upper)
 
 
 @st.composite
@@ -94,9 +92,9 @@ def test_a_cabling_has_as_many_parts_and_fits_the_ports(fabric: Fabric) -> None:
     switches = {node for cable in cabled for node in cable if node[0] != "nic"}
     optics = sum(ceil(count / parts.planes) for side in (up, down) for count in side.values())
     assert (fabric.links, fabric.optics) == (len(cabled), optics)
-    assert fabric.switches == len(switches)
+    assert fabric.numbering.switch_count == len(switches)
     assert max((up + down)[node] for node in switches) <= parts.switch_ports
-    below_a_tier = {"t0", *(["t1"] if fabric.t2 else [])} if fabric.t1 else set()
+    below_a_tier = {"t0", "t1"} if fabric.switches(2) else {"t0"} if fabric.switches(1) else set()
     assert {up[node] for node in switches if node[0] in below_a_tier} <= {parts.half}
     assert {up[node] for node in switches if node[0] not in below_a_tier} == {0}
 
@@ -120,7 +118,7 @@ def test_a_loss_counts_the_nics_and_ways_of_the_cabling(fabric: Fabric) -> None:
     assert at_hosts.nics == max(min(planes, hosts) for hosts in row.values())
     of_nic = losses["NIC optic"]
     assert (of_nic.count, of_nic.nics, of_nic.planes, of_nic.of_nic) == (fabric.nics, 1, planes, 1)
-    if fabric.t1:
+    if fabric.switches(1):
         first = [upper for lower, upper in cabled if lower == ("t0", 0, 0)]
         assert losses["T0-T1 link"].of_plane == 1 / len(first)
         assert losses["T0 optic to T1s"].of_plane == len(first[:planes]) / len(first)
@@ -129,7 +127,7 @@ def test_a_loss_counts_the_nics_and_ways_of_the_cabling(fabric: Fabric) -> None:
         below = {lower for lower, upper in cabled if upper == ("t1", 0, 0)}
         behind = sum(row[t0] for t0 in below)
         assert behind <= losses["T1"].nics <= behind + len(below)
-    if fabric.t2:
+    if fabric.switches(2):
         ways = Counter(
             top
             for lower, middle in cabled
@@ -145,27 +143,40 @@ def test_a_loss_counts_the_nics_and_ways_of_the_cabling(fabric: Fabric) -> None:
         assert loss.of_fabric * fabric.nics == pytest.approx(loss.nics * loss.of_nic)
 
 
-@pytest.mark.parametrize("nics", [4, 8, 16, 24, 32])
-def test_the_labs_clos_has_the_same_counts(nics: int) -> None:
-    fabric = plan_fabric(Parts(4, 400 * GBPS, 800 * GBPS), 2, nics)
-    number = fabric.numbering
-    clos = Clos(
-        TopologySpec(
-            planes=number.planes,
-            t0=number.tiers[1].joins,
-            t1=number.tiers[1].switches,
-            hosts_per_t0=number.hosts_per_t0,
-            uplinks_per_pair=number.tiers[1].lanes,
-        )
-    )
+def lab_of(number: Numbering) -> TopologySpec:
+    tiers = [TierSpec(joins=each.joins, switches=each.switches, links=each.lanes) for each in number.tiers]
+    return TopologySpec(planes=number.planes, tiers=tiers)
+
+
+@pytest.mark.parametrize(("tiers", "nics"), [(2, 8), (2, 16), (2, 24), (2, 32), (3, 8), (3, 64), (3, 128)])
+def test_the_labs_clos_has_the_same_counts(tiers: int, nics: int) -> None:
+    fabric = plan_fabric(Parts(4, 400 * GBPS, 800 * GBPS), tiers, nics)
+    clos = Clos(lab_of(fabric.numbering))
     usids = {key for switch in clos.switches() if switch.plane == 0 for key, _ in fib_entries(clos, switch)}
     path = explain_ev(clos, clos.ev(0, 0), 0, nics - 1)
     assert len(list(clos.hosts())) == nics
     assert len(path.usids) == fabric.usids_of_packet
-    if fabric.t1:
-        assert len(list(clos.switches())) == fabric.switches
-        assert len(list(clos.links())) == fabric.links
-        assert len(usids) == sum((fabric.usids_of_plane or {}).values())
+    assert len(list(clos.links())) == fabric.links
+    counts = usid_counts(fabric.numbering)
+    roles = Counter(Role(key >> PLANE_SHIFT) for key in usids)
+    assert roles.pop(Role.DOWNLINK) == max(counts.pop(Role.DOWNLINK), counts.pop(Role.T2, 0))
+    assert roles == counts
+
+
+@given(plans())
+def test_a_scaled_lab_has_the_ratios_of_the_plan(fabric: Fabric) -> None:
+    plan, lab = fabric.numbering, scaled(fabric.numbering)
+    assert 2 <= lab.host_count <= min(LAB_HOSTS_MAX, plan.host_count)
+    assert (lab.planes, len(lab.tiers)) == (plan.planes, len(plan.tiers))
+    for small, large, up, planned_up in zip(
+        lab.downlinks, plan.downlinks, lab.uplinks[:-1], plan.uplinks[:-1], strict=False
+    ):
+        assert planned_up % up == 0
+        assert small / up == pytest.approx(large / planned_up, abs=1 / up)
+    if plan.tiers[1:]:
+        assert resolve_topology(lab_of(lab)).numbering == lab
+    if plan.host_count <= LAB_HOSTS_MAX:
+        assert lab == plan
 
 
 @pytest.mark.parametrize(("paths", "planes", "bits"), [(2048, 8, 11), (32, 1, 5), (256, 2, 7)])
@@ -173,10 +184,6 @@ def test_ev_bits_name_each_path(paths: int, planes: int, bits: int) -> None:
     fabric = full(planes, 2)
     assert fabric.ev_bits == bits
     assert 2 ** (bits - 1) < fabric.paths <= 2**bits
-
-
-def test_three_tiers_have_no_usids_in_the_lab() -> None:
-    assert full(1, 3).usids_of_plane is None
 
 
 @pytest.mark.parametrize(
