@@ -205,7 +205,7 @@ def health_document(measured: CheckFigures, findings: Sequence[Finding]) -> dict
         "findings": [{**asdict(finding), "names": list(finding.names)} for finding in findings],
         "hosts": _host_rows(measured, states),
         "all_reduce": None if measured.all_reduce is None else asdict(measured.all_reduce),
-        "pairs": [asdict(pair) for pair in measured.pairs],
+        "pairs": [asdict(pair) | {"is_local": pair.distance == 0} for pair in measured.pairs],
         "paths": [
             {key: state if key == "state" else getattr(way, key) for key in _WAY_KEYS}
             for way, state in zip(measured.paths, states, strict=True)
