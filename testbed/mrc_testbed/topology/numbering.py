@@ -11,8 +11,8 @@ A group of a tier is what it joins: a T0 joins hosts, the T1s of a pod join T0s,
 tier are numbered group by group. Switch i of a group links to the switches i * s .. i * s + s - 1 of the
 group above, by some lanes each: uplink u leads to number u // lanes of these, by lane u % lanes.
 
-A path takes an uplink at each switch on its way up, and comes down by the same lanes; these choices are one
-number, its way: the uplink at the T0, and times the uplinks of a T0 that at the T1.
+A path takes an uplink at each switch on its way up, and comes down by the same lanes. One number, its way,
+says which: the uplink at the T0, plus the uplinks of a T0 times the uplink at the T1.
 """
 
 from collections.abc import Iterable, Iterator

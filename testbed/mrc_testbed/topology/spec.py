@@ -289,10 +289,10 @@ class TopologySpec(StrictModel):
     @model_validator(mode="after")
     def _check_limits(self) -> Self:
         problems = LimitProblems()
-        for key, count, what, room in self._counts_of_usids():
-            if count > room:
+        for key, count, what in self._counts_of_usids():
+            if count > INDEX_COUNT:
                 problems.add(
-                    key, count, f"{what} is {count}, but a uSID has room for {room} of them per plane"
+                    key, count, f"{what} is {count}, but a uSID has room for {INDEX_COUNT} of them per plane"
                 )
         self._check_tiers(problems)
         ports = self.numbering.port_count
@@ -317,7 +317,7 @@ class TopologySpec(StrictModel):
         lanes = self.numbering.tiers[1].lanes
         if self.forwarding == "stev" and lanes > LANE_MASK + 1:
             problems.add(
-                "uplinks_per_pair",
+                "uplinks_per_pair" if self.tiers is None else ("tiers", 1, "links"),
                 lanes,
                 f"{lanes} parallel links, but a structured EV has room for {LANE_MASK + 1}",
             )
@@ -327,27 +327,25 @@ class TopologySpec(StrictModel):
         problems.raise_if_any("topology")
         return self
 
-    def _counts_of_usids(self) -> tuple[tuple[str | Location, int, str, int], ...]:
-        """The place in the file, number, name and limit of what uSIDs count."""
+    def _counts_of_usids(self) -> tuple[tuple[str | Location, int, str], ...]:
+        """The place in the file, number and name of what uSIDs count."""
         if self.tiers is None:
             return (
-                ("t0", self.t0 * self.uplinks_per_pair, "t0 x uplinks_per_pair", INDEX_COUNT),
-                ("t1", self.t1 * self.uplinks_per_pair, "t1 x uplinks_per_pair", INDEX_COUNT),
-                ("hosts_per_t0", self.hosts_per_t0, "hosts_per_t0", INDEX_COUNT),
+                ("t0", self.t0 * self.uplinks_per_pair, "t0 x uplinks_per_pair"),
+                ("t1", self.t1 * self.uplinks_per_pair, "t1 x uplinks_per_pair"),
+                ("hosts_per_t0", self.hosts_per_t0, "hosts_per_t0"),
             )
         number, pods, t1 = self.numbering, self.numbering.downlinks[2:], self.numbering.tiers[1]
         return (
-            (("tiers", 0, "joins"), number.hosts_per_t0, "the number of hosts at a T0", INDEX_COUNT),
-            (("tiers", 1, "joins"), number.groups[0] * t1.lanes, "T0s x links", INDEX_COUNT),
+            (("tiers", 0, "joins"), number.hosts_per_t0, "the number of hosts at a T0"),
+            (("tiers", 1, "joins"), number.groups[0] * t1.lanes, "T0s x links"),
             (
-                "tiers.1.switches",
+                ("tiers", 1, "switches"),
                 number.uplinks[0] + sum(pods),
                 "uplinks of a T0 and downlinks of a T2",
-                INDEX_COUNT,
             ),
-            (("tiers", 2, "switches"), number.uplinks[1], "uplinks of a T1", INDEX_COUNT),
-            ("tiers", number.way_count(2), "paths of a plane between pods", UPLINK_MASK + 1),
-        )[: 3 if len(self.tiers) == 2 else 5]
+            (("tiers", 2, "switches"), number.uplinks[1], "uplinks of a T1"),
+        )[: len(self.tiers) + 1]
 
     def _check_tiers(self, problems: LimitProblems) -> None:
         if self.tiers is None:
@@ -361,6 +359,10 @@ class TopologySpec(StrictModel):
                 problems.add(
                     ("tiers", 0, key), count, f"a host has one link to a T0 of each plane: {key} is 1"
                 )
+        paths = self.numbering.way_count(2)
+        if paths > UPLINK_MASK + 1:
+            room = f"an EV has room for {UPLINK_MASK + 1}"
+            problems.add("tiers", paths, f"a plane has {paths} paths between pods, but {room}")
         if len(self.tiers) > 2 and self.forwarding == "stev":
             problems.add(
                 "forwarding", "stev", "a structured EV names the links of two tiers; use srv6 or ecmp"

@@ -44,7 +44,10 @@ def test_two_tiers_of_the_list_are_those_of_the_short_form() -> None:
         ),
         ({"tiers": [*TIERS[:2], {"joins": 3, "switches": 2000}]}, "uplinks of a T1 is 2000"),
         ({"tiers": [TIERS[0], {"joins": 1}, {"joins": 600, "links": 2}]}, "and downlinks of a T2 is 1201"),
-        ({"tiers": [TIERS[0], {"joins": 2, "switches": 70}, {"joins": 2, "switches": 70}]}, "is 4900, but"),
+        (
+            {"tiers": [TIERS[0], {"joins": 2, "switches": 70}, {"joins": 2, "switches": 70}]},
+            "4900 paths between pods, but an EV",
+        ),
     ],
 )
 def test_what_three_tiers_do_not_allow_is_refused(changes: dict[str, Tree], message: str) -> None:

@@ -99,7 +99,7 @@ enum mrc_usid {
 /*
  * EV layout: plane 31:28, uplink 27:16, copy 15:0 (several EVs may share one path). With structured
  * EVs 15:8 is the lane that a T1 takes. In ECMP only the plane means anything. In three tiers uplink
- * is that of the T0 and, times the uplinks of a T0, that of the T1.
+ * is that of the T0, plus the uplinks of a T0 times that of the T1.
  */
 enum mrc_ev_layout {
 	MRC_EV_PLANE_SHIFT = 28,
