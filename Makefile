@@ -39,7 +39,7 @@ TORCH_VERSION ?= 2.13.0
 TORCH_INSTALLER ?= uv
 TORCH_VENV := build/torch
 TORCH_BY_uv := .venv/bin/uv pip install --python $(TORCH_VENV)/bin/python --torch-backend cpu
-TORCH_BY_pip := $(TORCH_VENV)/bin/python -m pip --disable-pip-version-check install
+TORCH_BY_pip := .venv/bin/python -m pip --disable-pip-version-check --python $(TORCH_VENV)/bin/python install
 
 # Draws the charts of pages, which carry it; the hash is that of its npm package.
 UPLOT_VERSION := 1.6.32
@@ -244,7 +244,7 @@ torch: $(TORCH_VENV)/.synced
 
 $(TORCH_VENV)/.synced: mrc-torch/pyproject.toml | $(VENV)/.synced
 	@echo "installing PyTorch for mrc-torch"
-	@rm -rf $(TORCH_VENV); $(PYTHON) -m venv $(TORCH_VENV)
+	@rm -rf $(TORCH_VENV); $(PYTHON) -m venv --without-pip $(TORCH_VENV)
 	@export UV_SYSTEM_CERTS=true; $(TORCH_BY_$(TORCH_INSTALLER)) --quiet numpy expecttest torch==$(TORCH_VERSION); \
 		$(BIN)/uv pip install --quiet --python $(TORCH_VENV)/bin/python --editable ./mrc-torch
 	@touch $@

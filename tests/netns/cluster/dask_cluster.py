@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -89,6 +90,8 @@ class Cluster:
         self.processes[name] = machine.spawn(BIN / "dask", *words, log=f"{name}.log", **environment)
 
     def start_all(self) -> None:
+        for name in list(self.processes):
+            self.kill(name)
         self.start_scheduler()
         for number in range(len(self.workers)):
             self.start_worker(number)
@@ -118,6 +121,12 @@ class Cluster:
         nanny = psutil.Process(self.processes[name].pid)
         below = {*nanny.children(recursive=True)} - {*nanny.children()}
         return any("libmrc_virtual" in _text(Path(f"/proc/{each.pid}/maps")) for each in below)
+
+    def plan(self, runs: int) -> None:
+        """Give the head a campaign of so many runs, and no results of it."""
+        shutil.rmtree(self.campaigns.parent, ignore_errors=True)
+        (self.head.folder / "one.yaml").write_text(SCENARIO)
+        (self.head.folder / "many.yaml").write_text(CAMPAIGN % runs)
 
     @property
     def campaigns(self) -> Path:
@@ -182,14 +191,12 @@ def machine(name: str, folder: Path) -> Iterator[Machine]:
 
 @contextmanager
 def cluster_of(workers: int, runs: int, folder: Path) -> Iterator[Cluster]:
-    """A head and so many workers, connected by a switch; the head has a campaign of so many runs."""
+    """A head and so many workers, connected by a switch; see `Cluster.plan`."""
     with ExitStack() as stack:
         head = stack.enter_context(machine("head", folder / "head"))
         head.run("ip", "link", "add", "switch", "type", "bridge")
         head.run("ip", "address", "add", "10.9.0.1/24", "dev", "switch")
         head.run("ip", "link", "set", "switch", "up")
-        (head.folder / "one.yaml").write_text(SCENARIO)
-        (head.folder / "many.yaml").write_text(CAMPAIGN % runs)
         others = [stack.enter_context(machine(f"w{n}", folder / f"w{n}")) for n in range(workers)]
         for number, each in enumerate(others):
             link = ["link", "add", f"to-{each.name}", "type", "veth", "peer", "name", "wire"]
@@ -198,6 +205,7 @@ def cluster_of(workers: int, runs: int, folder: Path) -> Iterator[Cluster]:
             each.run("ip", "address", "add", f"10.9.0.{10 + number}/24", "dev", "wire")
             each.run("ip", "link", "set", "wire", "up")
         cluster = Cluster(head, others)
+        cluster.plan(runs)
         try:
             yield cluster
         finally:
