@@ -60,5 +60,6 @@ def parse_choice(clos: Clos, text: str) -> EvChoice:
     if choice.plane >= planes:
         raise UsageError(f"{text!r}: plane {choice.plane}; 0 to {planes - 1} are there")
     if choice.uplink is not None and choice.uplink >= uplinks:
-        raise UsageError(f"{text!r}: uplink {choice.uplink}; paths have 0 to {uplinks - 1}")
+        owner = "a T0 has" if len(clos.tiers) == 2 else "paths have"
+        raise UsageError(f"{text!r}: uplink {choice.uplink}; {owner} 0 to {uplinks - 1}")
     return choice

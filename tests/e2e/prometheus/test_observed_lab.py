@@ -100,7 +100,8 @@ def test_a_panel_had_data(observed: ObservedLab, flap: Run, incast: Run, query: 
     values = [value for _, samples in found for _, value in samples if not isnan(value)]
     is_healed = flap.manifest["faults"][0]["restore"]["longest_ns"] is not None  # else the machine was busy
     may_be_empty = {*MAY_BE_EMPTY, *(() if is_healed else ("faults: Recovery time",))}
-    assert values or str(query) in may_be_empty, expression
+    is_of_a_third_tier = 'tier="t2"' in expression  # which the lab lacks
+    assert values or is_of_a_third_tier or str(query) in may_be_empty, expression
 
 
 def test_the_page_of_a_busy_shaped_lab_is_clean_to_promtool(observed: ObservedLab, incast: Run) -> None:
