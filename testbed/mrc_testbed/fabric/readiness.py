@@ -64,10 +64,9 @@ def prove_planes(paths: LabPaths, clos: Clos, report: Report) -> None:
 
 def _trials(clos: Clos) -> list[_Trial]:
     spec = clos.spec
-    step = clos.numbering.host_count // clos.numbering.groups[-2] if clos.numbering.diameter else 1
     trials = []
     for sender in clos.hosts():
-        receiver = clos.host((sender.index + step) % clos.numbering.host_count)
+        receiver = clos.host((sender.index + clos.numbering.far_shift) % clos.numbering.host_count)
         ways = clos.numbering.way_count(clos.distance(sender.index, receiver.index))
         uplink = sender.index % ways
         evs = tuple(

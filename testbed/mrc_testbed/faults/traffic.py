@@ -9,10 +9,11 @@ from typing import Final
 from mrc_testbed.errors import UsageError
 from mrc_testbed.topology.clos import Clos
 from mrc_testbed.topology.element import Port
+from mrc_testbed.topology.forwarding import usid_ranges
 from mrc_testbed.topology.naming import Tier
 from mrc_testbed.topology.path import path_carrier
 from mrc_testbed.topology.timing import full_frame_bytes
-from mrc_testbed.topology.usid import Role, Usid, pack_carrier, usid_down
+from mrc_testbed.topology.usid import Role, Usid, pack_carrier
 from mrc_testbed.units import format_rate_bps
 
 PACKETS_PER_SECOND_MAX: Final = 50_000
@@ -77,13 +78,12 @@ def frame_of(clos: Clos, load: RawLoad) -> bytes:
 def _one_hop(clos: Clos, port: Port, rate_bps: int) -> RawLoad:
     """Frames that the far end could forward, were it not for their hop limit."""
     far, number = clos.peer(port).node, clos.numbering
-    host = far.index
-    if far.is_switch:
-        level, group = far.tier.level, far.index // number.group_sizes[far.tier.level]
-        host = group * (number.host_count // number.groups[level])
-    usid = Usid(Role.DOWNLINK, 0, number.downlink(host))
-    if far.is_switch and level:
-        usid = usid_down(number, level - 1, group * number.tiers[level].joins)
+    host, usid = far.index, Usid(Role.DOWNLINK, 0, number.downlink(far.index))
+    if far.is_switch:  # to its first downlink
+        level = far.tier.level
+        host = far.index // number.group_sizes[level] * (number.host_count // number.groups[level])
+        known = usid_ranges(number, far.tier, far.index)
+        usid = next(usids.first for usids in known if usids.port_index == 0)
     if clos.spec.forwarding == "srv6":
         destination = pack_carrier((replace(usid, plane=port.plane),))
     else:

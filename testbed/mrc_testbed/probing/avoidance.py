@@ -20,30 +20,29 @@ def paths_around(clos: Clos, links: Iterable[int]) -> dict[int, tuple[DeniedPath
     def deny(host: int, plane: int, uplink: int | None, peer: int | None) -> None:
         denied.setdefault(host, {})[DeniedPath(plane, uplink, peer)] = None
 
-    hosts = range(clos.numbering.host_count)
+    number = clos.numbering
+    hosts = range(number.host_count)
     for link_id in sorted(set(links)):
-        place = level, plane, lower, _ = clos.numbering.link_place(link_id)
+        level, plane, lower, uplink = number.link_place(link_id)
         if level == 0:
             deny(lower, plane, None, None)
             for other in hosts:
                 if other != lower:
                     deny(other, plane, None, lower)
             continue
-        group, ways = lower // clos.numbering.group_sizes[level - 1], _ways_by(clos.numbering, *place)
-        behind = [
-            host for host in hosts if clos.numbering.group(level - 1, clos.numbering.row(host)) == group
-        ]
-        for host, way in product(hosts, ways):
+        group = lower // number.group_sizes[level - 1]
+        behind = [host for host in hosts if number.group(level - 1, number.row(host)) == group]
+        beyond = [host for host in hosts if host not in behind]
+        for host, way in product(hosts, _ways_by(number, level, lower, uplink)):
             if level == 1 and host in behind:  # all of its paths that the way names cross it
                 deny(host, plane, way, None)
                 continue
-            for peer in hosts if host in behind else behind:
-                if host not in behind or peer not in behind:
-                    deny(host, plane, way, peer)
+            for peer in beyond if host in behind else behind:
+                deny(host, plane, way, peer)
     return {host: tuple(paths) for host, paths in sorted(denied.items())}
 
 
-def _ways_by(number: Numbering, level: int, _plane: int, lower: int, uplink: int) -> list[int]:
+def _ways_by(number: Numbering, level: int, lower: int, uplink: int) -> list[int]:
     """The ways that cross an uplink of a switch: of a T0 all that begin with it."""
     count = number.uplink_count
     if level == 1:

@@ -72,7 +72,7 @@ class LinkChoices(NamedTuple):
     links: int
     what: str  # uplink or lane
     named: int  # that a structured EV names
-    before: str = ""  # what is said before the reason
+    below: str = ""  # the reason for a link down, which comes first
 
 
 def flow_of_ev(clos: Clos, source: int, destination: int, plane: int, entropy: int) -> FlowKey:
@@ -121,7 +121,7 @@ def _way(clos: Clos, ingress: Port, destination: int, flow: FlowKey, entropy: in
         group = number.group(level - 1, row)
         below = f"h{destination} is below {_BELOW[level]} {group}"
         first, lanes = usid_down(number, level - 1, group), number.tiers[level].lanes
-        return _choose(clos, switch, flow, first, LinkChoices(lanes, "lane", ev_lane(entropy), f"{below}, "))
+        return _choose(clos, switch, flow, first, LinkChoices(lanes, "lane", ev_lane(entropy), below))
     if ingress.kind in {PortKind.T0_UP, PortKind.T1_UP}:
         return FIB_NONE, f"h{destination} is below T0 {row}, and what came down does not go up again"
     choices = LinkChoices(number.uplinks[level], "uplink", decode_ev(entropy).uplink)
@@ -132,14 +132,14 @@ def _choose(clos: Clos, switch: Node, flow: FlowKey, first: Usid, choices: LinkC
     """The entry of the link that *switch* takes, of several from uSID *first* on, and why."""
     if clos.spec.forwarding == "stev":
         number, reason = choices.named, f"the EV names {choices.what} {choices.named}"
-    elif choices.links == 1 and choices.before:
+    elif choices.links == 1 and choices.below:
         number, reason = 0, ""
     else:
         value = flow_hash(clos.spec.hash_seed, switch.id, flow)
         number = hash_share(value, choices.links)
         unless = ", which it takes unless another has less to send" if clos.is_adaptive else ""
         reason = f"hash {value:#010x} falls on {number} of {choices.links} {choices.what}s{unless}"
-    reason = choices.before + reason if reason else choices.before.removesuffix(", ")
+    reason = ", ".join(filter(None, (choices.below, reason)))
     if number >= choices.links:
         return FIB_NONE, f"{reason}, which does not exist"
     return fib_value(clos, switch, first.role, first.index + number), reason

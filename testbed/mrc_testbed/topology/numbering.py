@@ -7,9 +7,10 @@ docs/reference/protocol.md, "Numbering".
     link   host links by host, then plane  | T0-T1 links by plane, T0, uplink | T1-T2 links likewise
     port   2 * link + end, end 0 the lower node, end 1 the upper
 
-A group of a tier is what it joins: a T0 joins hosts, the T1s of a pod join T0s, T2s join pods. Switches of a
-tier are numbered group by group. Switch i of a group links to the switches i * s .. i * s + s - 1 of the
-group above, by some lanes each: uplink u leads to number u // lanes of these, by lane u % lanes.
+The switches of a tier form groups, each of which joins several groups of the tier below: a T0 joins hosts,
+the T1s of a pod join T0s, the T2s join pods. Switches of a tier are numbered group by group. Switch i of a
+group has links to the s switches i * s .. i * s + s - 1 of the group above, and to each by the same number of
+lanes: its uplink u leads to number u // lanes of these, by lane u % lanes.
 
 A path takes an uplink at each switch on its way up, and comes down by the same lanes. One number, its way,
 says which: the uplink at the T0, plus the uplinks of a T0 times the uplink at the T1.
@@ -79,7 +80,7 @@ class Numbering:
 
     @cached_property
     def _links_end(self) -> tuple[int, ...]:
-        """Ids of links, by level of the upper end, are less."""
+        """The id behind the last link of each level."""
         links = map(mul, self.switches, self.uplinks[:-1])
         return tuple(accumulate((self.planes * count for count in links), initial=self.host_link_count))
 
@@ -129,6 +130,11 @@ class Numbering:
     def diameter(self) -> int:
         """The distance of the hosts that are farthest apart."""
         return self.distance(0, self.host_count - 1)
+
+    @property
+    def far_shift(self) -> int:
+        """From a host to the next in its place as far away as hosts are: of a pod, or a T0; 1 in one T0."""
+        return self.host_count // self.groups[self.diameter - 1] if self.diameter else 1
 
     def switch_id(self, level: int, plane: int, index: int) -> int:
         return plane * self.switches_per_plane + sum(self.switches[:level]) + index

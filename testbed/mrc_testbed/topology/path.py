@@ -103,7 +103,7 @@ def find_ev(clos: Clos, source: int, destination: int, plane: int, uplink: int, 
 
 
 def uplink_of_ev(clos: Clos, entropy: int, source: int, destination: int) -> int:
-    """The uplink at the source's T0 that packets on that EV take to host *destination*; 0 within a T0.
+    """The way that packets on that EV take to host *destination*; 0 within a T0.
 
     It need not exist: an EV of another fabric may name any.
     """

@@ -67,6 +67,15 @@ def test_a_path_is_as_long_as_its_hosts_are_far_apart() -> None:
     assert timing.base_rtt_ns(CLOS) == 6 * one_ns
 
 
+@pytest.mark.parametrize("joins", [(1, 2), (2, 1), (2, 2), (1, 1), (3, 2)])
+def test_a_shift_leads_to_a_host_as_far_away_as_hosts_are(joins: tuple[int, int]) -> None:
+    upper: list[Tree] = [{"joins": count, "switches": 2} for count in joins]
+    number = fabric(tiers=[{"joins": 2}, *upper]).numbering
+    for host in range(number.host_count):
+        far = (host + number.far_shift) % number.host_count
+        assert (far != host, number.distance(host, far)) == (True, number.diameter)
+
+
 def test_an_ev_of_far_hosts_leads_near_ones_by_its_first_uplink() -> None:
     assert CLOS.numbering.way_count(2) == 8
     for way in range(8):

@@ -59,9 +59,8 @@ def frame_hops_per_s(clos: Clos, flows: Iterable[OfferedFlow]) -> float:
 
 
 def all_hosts_at_once(clos: Clos) -> Sequence[OfferedFlow]:
-    """A flow from every host to the one in its place at the next T0: the most a fabric can be asked for."""
-    hosts = clos.numbering.host_count
-    shift = clos.numbering.hosts_per_t0 if clos.numbering.diameter else 1
+    """A flow from every host to the next in its place far away: the most a fabric can be asked for."""
+    hosts, shift = clos.numbering.host_count, clos.numbering.far_shift
     return [OfferedFlow(host, (host + shift) % hosts) for host in range(hosts)]
 
 
