@@ -187,6 +187,7 @@ class _Search:
     def __init__(self, paths: Sequence[_Probed], usual: Sequence[float]) -> None:
         self._paths = paths
         self._usual = usual
+        self._is_deep = any(len(path.links) > 2 for path in paths)  # several cross the same two links
         self._passing = list(usual)  # share of its probes that gets through the parts found so far, by path
         self._crossing: dict[int, list[int]] = {}
         for place, path in enumerate(paths):
@@ -267,7 +268,7 @@ class _Search:
             return None
         likelihood = self._likelihood(part)
         loss = _best(likelihood)
-        if part.is_link and _refuted(paths, loss):
+        if part.is_link and self._is_deep and _refuted(paths, loss):
             # the link loses what its best path does: what others lose more, other links on them lose
             least = (
                 1 - (path.sent - path.lost) / (path.sent * passing) for path, passing, _ in paths if passing
